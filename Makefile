@@ -1,0 +1,53 @@
+# Every target installs what it needs and is quiet when it succeeds.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help demo test lint check bench faults format generate install clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 18
+
+$(STAMP): pyproject.toml scripts/install
+	@PYTHON="$(PYTHON)" scripts/install
+	@touch $(STAMP)
+
+install: $(STAMP) ## the Python packages in .venv, and the system packages
+
+demo: $(STAMP) ## the main job, from a cold start, in a temporary home
+	@$(BIN)/python scripts/demo.py
+
+test: $(STAMP) ## the tests
+	@$(BIN)/python -m pytest
+
+lint: $(STAMP) ## format, lint, types, import contracts, dependencies, generated files
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/pyright --level error >.venv/pyright.log || { cat .venv/pyright.log; exit 1; }
+	@$(BIN)/lint-imports --no-logo >.venv/imports.log || { cat .venv/imports.log; exit 1; }
+	@$(BIN)/deptry . >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
+	@$(BIN)/python scripts/generate.py --check
+
+check: lint test ## lint and test: the whole truth
+
+format: $(STAMP) ## rewrite the code as the formatter wants it
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+generate: $(STAMP) ## write the generated documentation again
+	@$(BIN)/python scripts/generate.py
+
+faults: $(STAMP) ## 200 kills, full disks, broken files: a table
+	@$(BIN)/python -m tests.faults
+
+bench: $(STAMP) ## how fast, each against a floor in the same run: a table
+	@$(BIN)/python -m tests.bench
+
+clean: ## what was installed and cached here
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

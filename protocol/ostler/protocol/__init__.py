@@ -1,0 +1,1 @@
+"""The words everybody speaks: the JSON-RPC envelope, methods, events, shapes, ids and errors."""

@@ -1,0 +1,133 @@
+"""Who is connected."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ostler.protocol.ids import ClientId, SessionId
+from ostler.protocol.shapes import AskKind
+from ostler.protocol.wire import JsonObject, Name, Params, Shape, Time
+
+ClientKind = Literal["ide", "terminal", "web", "ci", "sdk", "other"]
+
+
+class ClientInfo(Params):
+    """How a client introduces itself."""
+
+    name: Name
+    """What people call it."""
+    version: Name
+    """Its own version, as it writes it."""
+    kind: ClientKind = "other"
+    """What sort of program it is."""
+
+
+class ClientCapabilities(Params):
+    """What a client can do for the daemon."""
+
+    answers: list[AskKind] = []
+    """Kinds of ask that it can show."""
+    tools: Annotated[list[JsonObject], Field(max_length=200)] = []
+    """Client-side tools that it provides, with their schemas."""
+    deltas: bool = True
+    """False: only whole messages, no `message.delta`."""
+
+
+class Initialize(Params):
+    """Who is there, and what it can do."""
+
+    client: ClientInfo
+    """Who it is."""
+    capabilities: ClientCapabilities = ClientCapabilities()
+    """What it can do; without it, it only watches and calls."""
+
+
+class ServerIdentity(Shape):
+    """The program that answers."""
+
+    name: str = "ostler"
+    """Always `ostler`."""
+    version: str
+    """The version of the program, not of the protocol."""
+
+
+class ServerCapabilities(Shape):
+    """What this daemon can do."""
+
+    methods: list[str]
+    """The methods that it answers."""
+    events: list[str]
+    """The types of event that it sends."""
+    provider: str
+    """Where model answers come from by default; `rehearsal` when there is no key."""
+    socket: str | None
+    """The path of its Unix socket, or null where there is none."""
+
+
+class Limits(Shape):
+    """The bounds that a client should know before it runs into them."""
+
+    max_body_bytes: int
+    """The largest body of a request."""
+    max_batch: int
+    """The most calls in one batch."""
+    max_depth: int
+    """How deep JSON may be nested."""
+    max_page: int
+    """The largest `limit` of a list."""
+    max_readers: int
+    """The most event streams open at once, over all clients."""
+
+
+class Initialized(Shape):
+    """The daemon's half of the introduction."""
+
+    client_id: ClientId
+    """Send it as `Ostler-Client` with later calls and the event stream."""
+    protocol_version: str
+    """A date. Fields and events are only added within one version."""
+    server: ServerIdentity
+    """Which program this is."""
+    database_id: str
+    """Cursors belong to this database; another id means that they mean nothing any more."""
+    capabilities: ServerCapabilities
+    """What the daemon can do."""
+    limits: Limits
+    """The bounds that hold here."""
+
+
+class Client(Shape):
+    """A client that has introduced itself."""
+
+    id: ClientId
+    """Its `client_id`."""
+    name: str
+    """What it called itself."""
+    version: str
+    """Its own version."""
+    kind: ClientKind
+    """What sort of program it is."""
+    capabilities: dict[str, Any] = {}
+    """What it said that it can do."""
+    attached: bool = False
+    """An event stream of its is open."""
+    session_ids: list[SessionId] = []
+    """The sessions that it watches; empty while attached means all of them."""
+    since: Time
+    """When it introduced itself."""
+
+
+class ClientList(Params):
+    """Which clients to list."""
+
+    session_id: SessionId | None = None
+    """Only who watches this session."""
+
+
+class ClientPage(Shape):
+    """Clients."""
+
+    clients: list[Client]
+    """The clients that are attached now."""
+    next: str | None = None
+    """Always null: they fit on one page."""

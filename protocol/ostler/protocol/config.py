@@ -1,0 +1,139 @@
+"""`config.toml`: how the daemon runs. The person writes it; nothing in a project can change it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ostler.protocol.limits import DEFAULT_PORT
+from ostler.protocol.wire import Name, Params, PathText, Shape
+
+
+class Section(BaseModel):
+    # Validated at once, and strict about names: a misspelt setting must not be a setting that does nothing.
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9.:\[\]_-]+$")]
+
+
+class Listen(Section):
+    """Where the daemon can be reached."""
+
+    host: HostName = "127.0.0.1"
+    """The address to listen on. Anything but loopback also needs `behind_proxy`."""
+    port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
+    """0 is any free port. A taken one falls back to a free one, and `daemon.json` says which."""
+    socket: PathText | None = None
+    """The Unix socket. Null: `ostler.sock` in the runtime folder."""
+    allow_hosts: list[HostName] = []
+    """Further values of `Host` that are accepted, as `name` or `name:port`."""
+    allow_origins: list[str] = []
+    """Values of `Origin` that are accepted, as `https://name:port`."""
+    behind_proxy: bool = False
+    """A reverse proxy with TLS stands in front: allows an address that is not loopback."""
+
+
+class Limits(Section):
+    """Bounds that keep one client from being everybody's problem."""
+
+    readers: Annotated[int, Field(ge=1, le=10_000)] = 256
+    """Event streams open at once."""
+    connections: Annotated[int, Field(ge=8, le=50_000)] = 1024
+    """Connections open at once, event streams included."""
+    queue_events: Annotated[int, Field(ge=16, le=1_000_000)] = 8192
+    """Events that wait for one slow reader before it is cut."""
+    queue_bytes: Annotated[int, Field(ge=65_536, le=1_073_741_824)] = 2 * 1024 * 1024
+    """Bytes of events that wait for one slow reader before it is cut."""
+    pending_writes: Annotated[int, Field(ge=16, le=1_000_000)] = 10_000
+    """Writes that wait for the disk before new ones are refused as `overloaded`."""
+    header_bytes: Annotated[int, Field(ge=4096, le=1_048_576)] = 64 * 1024
+    """The longest headers of a request."""
+    header_seconds: Annotated[float, Field(gt=0, le=600)] = 10
+    """From the first byte of a request to the end of its headers, and from connecting to the first byte."""
+    body_seconds: Annotated[float, Field(gt=0, le=3600)] = 30
+    """The longest silence while a body is being sent."""
+    idle_seconds: Annotated[float, Field(gt=0, le=3600)] = 75
+    """How long a connection without a request is kept."""
+    wrong_tokens_per_minute: Annotated[int, Field(ge=0, le=10_000)] = 10
+    """Wrong tokens before the next wrong one is answered late."""
+
+
+class Permissions(Section):
+    """What sessions may switch on."""
+
+    allow_bypass: bool = False
+    """Allows the mode `bypassPermissions`."""
+
+
+class Retention(Section):
+    """How long things are kept that are not part of a session's history."""
+
+    events_days: Annotated[int, Field(ge=1, le=3650)] = 30
+    """Lines of the log. A reader that comes back later gets `stream.reset`."""
+    clients_days: Annotated[int, Field(ge=1, le=3650)] = 30
+    """Clients that introduced themselves and were not seen since."""
+
+
+class Logging(Section):
+    """The daemon's own log."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important lines that are written."""
+    format: Literal["json", "text"] = "text"
+    """Lines for people (`text`), or one JSON object a line (`json`)."""
+    max_bytes: Annotated[int, Field(ge=65_536, le=1_073_741_824)] = 10 * 1024 * 1024
+    """A log file that grows past this is moved to `.1`, and that one to `.2`."""
+
+
+class Config(Section):
+    """All of `config.toml`."""
+
+    model: Name | None = None
+    """The model of new sessions. Null: `claude-sonnet-5` where a key or base URL is set, else `rehearsal`."""
+    listen: Listen = Listen()
+    limits: Limits = Limits()
+    permissions: Permissions = Permissions()
+    retention: Retention = Retention()
+    log: Logging = Logging()
+
+
+class ConfigGet(Params):
+    """Which setting."""
+
+    key: Name | None = None
+    """A dotted name like `listen.port`. Null: everything."""
+
+
+class ConfigValue(Shape):
+    """A setting as it holds now."""
+
+    key: str | None
+    """The name asked for; null for everything."""
+    value: Any
+    """What holds now: a value, or an object for a section."""
+    source: str
+    """Where it comes from: `default`, `file`, `environment` or `flag`; `mixed` for a section."""
+    path: str
+    """The file that `config/set` writes."""
+
+
+class ConfigSet(Params):
+    """A setting, and what it shall be."""
+
+    key: Name
+    """A dotted name like `listen.port`."""
+    value: Any = None
+    """Null takes the setting out of the file."""
+
+
+class ConfigChange(Shape):
+    """A setting as it was and as it is."""
+
+    key: str
+    """The dotted name."""
+    value: Any
+    """What it is now."""
+    previous: Any
+    """What it was before."""
+    applies: Literal["now", "restart"]
+    """`now`, or only after a `restart`."""

@@ -1,0 +1,83 @@
+"""Names of things: a prefix that tells the kind, then base-36 that sorts by time."""
+
+import secrets
+import threading
+import time
+from typing import Final, NewType
+
+SessionId = NewType("SessionId", str)
+TurnId = NewType("TurnId", str)
+MessageId = NewType("MessageId", str)
+CallId = NewType("CallId", str)
+"""`MESSAGE_ID#INDEX`: models repeat their own tool_use ids."""
+AskId = NewType("AskId", str)
+ResultId = NewType("ResultId", str)
+TaskId = NewType("TaskId", str)
+ClientId = NewType("ClientId", str)
+Cursor = NewType("Cursor", int)
+"""A place in the daemon's one log."""
+
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_TIME_DIGITS: Final = 9  # milliseconds since 1970 fit until the year 5188
+_RANDOM_DIGITS: Final = 11  # 56 bits: two daemons never make the same one
+_RANDOM_RANGE: Final = 36**_RANDOM_DIGITS
+
+
+def _base36(number: int, width: int) -> str:
+    digits: list[str] = []
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits)).rjust(width, "0")
+
+
+class _Clock:
+    """Milliseconds and a random tail that only grow: ids made in the same millisecond sort as they were made."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = (0, 0)
+
+    def tick(self) -> tuple[int, int]:
+        now = time.time_ns() // 1_000_000
+        with self._lock:
+            last, tail = self._last
+            # Also when the clock was put back: later ids stay later.
+            self._last = (now, secrets.randbelow(_RANDOM_RANGE // 2)) if now > last else (last, tail + 1)
+            return self._last
+
+
+_clock = _Clock()
+
+
+def _new(prefix: str) -> str:
+    now, tail = _clock.tick()
+    return prefix + _base36(now, _TIME_DIGITS) + _base36(tail, _RANDOM_DIGITS)
+
+
+def new_session_id() -> SessionId:
+    return SessionId(_new("s_"))
+
+
+def new_turn_id() -> TurnId:
+    return TurnId(_new("t_"))
+
+
+def new_message_id() -> MessageId:
+    return MessageId(_new("m_"))
+
+
+def new_ask_id() -> AskId:
+    return AskId(_new("k_"))
+
+
+def new_result_id() -> ResultId:
+    return ResultId(_new("r_"))
+
+
+def new_client_id() -> ClientId:
+    return ClientId(_new("c_"))
+
+
+def call_id(message_id: MessageId, index: int) -> CallId:
+    return CallId(f"{message_id}#{index}")

@@ -1,0 +1,29 @@
+"""The numbers that both sides rely on."""
+
+from typing import Final
+
+PROTOCOL_VERSION: Final = "2026-11-16"
+"""A date; within one version fields and events are only added."""
+
+DEFAULT_PORT: Final = 7717
+
+MAX_BODY_BYTES: Final = 32 * 1024 * 1024
+MAX_BATCH: Final = 50
+MAX_DEPTH: Final = 100
+"""How deep the JSON of a body may be nested."""
+
+DEFAULT_PAGE: Final = 50
+MAX_PAGE: Final = 500
+
+MAX_LINE_CHARS: Final = 500
+MAX_TEXT_CHARS: Final = 10_000_000
+MAX_METADATA_BYTES: Final = 64 * 1024
+MAX_RULES: Final = 1000
+MAX_DIRECTORIES: Final = 100
+"""Bounds on what a session carries, since every `session.updated` repeats its small parts."""
+
+IDEMPOTENCY_SECONDS: Final = 24 * 60 * 60
+"""How long a repeated call with the same key gets the same answer."""
+
+SSE_COMMENT_SECONDS: Final = 15
+"""How often a quiet event stream says something, so that proxies keep it open."""

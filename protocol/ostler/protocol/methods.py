@@ -1,0 +1,130 @@
+"""The one table of methods. The dispatcher, OpenRPC, the reference page and the SDK all read it."""
+
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from pydantic import ConfigDict
+
+from ostler.protocol.client import ClientList, ClientPage, Initialize, Initialized
+from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
+from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
+from ostler.protocol.session import (
+    Deleted,
+    Export,
+    MessagePage,
+    Session,
+    SessionArchive,
+    SessionCreate,
+    SessionExport,
+    SessionFork,
+    SessionList,
+    SessionMessages,
+    SessionPage,
+    SessionRef,
+    SessionUpdate,
+)
+from ostler.protocol.wire import Nothing, Params, Shape
+
+P = TypeVar("P", bound=Params)
+R = TypeVar("R", bound=Shape)
+
+Locks = Literal["nothing", "session", "daemon"]
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[P, R]):
+    """A method of the wire; its types make both ends of a call checkable."""
+
+    name: str
+    params: type[P]
+    result: type[R]
+    locks: Locks
+    """What no other call may change meanwhile: nothing, the session in `session_id`, or the daemon."""
+    summary: str
+    waits: bool = False
+    """It only waits for something, so closing the connection cancels it."""
+
+
+class OpenRpcDocument(Shape):
+    """An OpenRPC document."""
+
+    model_config = ConfigDict(extra="allow")
+
+    openrpc: str
+    """The version of OpenRPC that the document follows."""
+
+
+INITIALIZE: Final = Method(
+    "initialize",
+    Initialize,
+    Initialized,
+    "nothing",
+    "Introduce a client. Optional: a plain `curl` works without it.",
+)
+DISCOVER: Final = Method("rpc.discover", Nothing, OpenRpcDocument, "nothing", "This protocol as an OpenRPC document.")
+SERVER_INFO: Final = Method("server/info", Nothing, ServerInfo, "nothing", "Which daemon this is.")
+SERVER_STATS: Final = Method("server/stats", Nothing, ServerStats, "nothing", "How the daemon fares.")
+SERVER_SHUTDOWN: Final = Method(
+    "server/shutdown", Nothing, ShutdownStarted, "daemon", "Finish what runs, end the streams, and stop."
+)
+SESSION_CREATE: Final = Method("session/create", SessionCreate, Session, "nothing", "Create a session.")
+SESSION_LIST: Final = Method("session/list", SessionList, SessionPage, "nothing", "Sessions, newest activity first.")
+SESSION_GET: Final = Method(
+    "session/get",
+    SessionRef,
+    Session,
+    "nothing",
+    "One session with its open asks, running turn and message in progress, consistent with its `cursor`.",
+)
+SESSION_UPDATE: Final = Method(
+    "session/update", SessionUpdate, Session, "session", "Change the fields given; the others stay."
+)
+SESSION_ARCHIVE: Final = Method(
+    "session/archive", SessionArchive, Session, "session", "Put a session out of the way, or bring it back."
+)
+SESSION_DELETE: Final = Method(
+    "session/delete",
+    SessionRef,
+    Deleted,
+    "session",
+    "Remove a session and everything of it, its agents included.",
+)
+SESSION_MESSAGES: Final = Method(
+    "session/messages", SessionMessages, MessagePage, "nothing", "The history, oldest first."
+)
+SESSION_FORK: Final = Method(
+    "session/fork", SessionFork, Session, "session", "A new session with the same history up to a message."
+)
+SESSION_EXPORT: Final = Method(
+    "session/export",
+    SessionExport,
+    Export,
+    "nothing",
+    "A session as one file; `GET /sessions/ID/export` streams it.",
+)
+CLIENT_LIST: Final = Method("client/list", ClientList, ClientPage, "nothing", "Who is attached.")
+CONFIG_GET: Final = Method("config/get", ConfigGet, ConfigValue, "nothing", "A setting of the daemon, or all.")
+CONFIG_SET: Final = Method("config/set", ConfigSet, ConfigChange, "daemon", "Change a setting in `config.toml`.")
+
+METHODS: Final[dict[str, Method[Any, Any]]] = {
+    method.name: method
+    for method in (
+        INITIALIZE,
+        DISCOVER,
+        SERVER_INFO,
+        SERVER_STATS,
+        SERVER_SHUTDOWN,
+        SESSION_CREATE,
+        SESSION_LIST,
+        SESSION_GET,
+        SESSION_UPDATE,
+        SESSION_ARCHIVE,
+        SESSION_DELETE,
+        SESSION_MESSAGES,
+        SESSION_FORK,
+        SESSION_EXPORT,
+        CLIENT_LIST,
+        CONFIG_GET,
+        CONFIG_SET,
+    )
+}

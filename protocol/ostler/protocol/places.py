@@ -1,0 +1,74 @@
+"""Where a daemon keeps its things, and so where a client finds it."""
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_MAX_SOCKET_PATH: Final = 100  # the kernel takes 108 bytes, and a bind mount may add a few
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """With a home, one folder holds everything; without one, each kind has its XDG folder."""
+
+    config: Path
+    data: Path
+    state: Path
+    runtime: Path
+
+    @property
+    def config_file(self) -> Path:
+        return self.config / "config.toml"
+
+    @property
+    def database(self) -> Path:
+        return self.data / "ostler.db"
+
+    @property
+    def token_file(self) -> Path:
+        return self.data / "token"
+
+    @property
+    def daemon_file(self) -> Path:
+        return self.data / "daemon.json"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.data / "daemon.lock"
+
+    @property
+    def logs(self) -> Path:
+        return self.state / "logs"
+
+    @property
+    def log_file(self) -> Path:
+        return self.logs / "ostler.log"
+
+    @property
+    def socket(self) -> Path:
+        path = self.runtime / "ostler.sock"
+        if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
+            return path
+        short = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"ostler-{os.getuid()}" / f"{short}.sock"
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders that must be ours alone."""
+        return tuple(dict.fromkeys((self.config, self.data, self.state, self.logs, self.socket.parent)))
+
+
+def find_places(home: str | None = None) -> Places:
+    """The places for `home`, else for `OSTLER_HOME`, else the XDG ones."""
+    chosen = home or os.environ.get("OSTLER_HOME")
+    if chosen:
+        folder = Path(os.path.abspath(os.path.expanduser(chosen)))
+        return Places(folder, folder, folder, folder)
+    # Imported here: whoever has a home folder does not pay for it.
+    import platformdirs  # noqa: PLC0415
+
+    dirs = platformdirs.PlatformDirs("ostler", appauthor=False)
+    return Places(dirs.user_config_path, dirs.user_data_path, dirs.user_state_path, dirs.user_runtime_path)

@@ -1,0 +1,249 @@
+"""The session, and what can be asked of one."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from ostler.protocol.ids import Cursor, MessageId, SessionId
+from ostler.protocol.limits import DEFAULT_PAGE, MAX_DIRECTORIES, MAX_PAGE, MAX_RULES
+from ostler.protocol.shapes import Ask, Message, Turn, Usage
+from ostler.protocol.wire import JsonObject, Line, Name, Params, PathText, Shape, Text, Time, Usd
+
+Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
+OnAsk = Literal["ask", "deny"]
+SessionStatus = Literal["idle", "running", "waiting", "archived"]
+ToolPreset = Literal["full", "minimal", "read-only"]
+
+RuleText = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
+IdempotencyKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
+Directories = Annotated[list[PathText], Field(max_length=MAX_DIRECTORIES)]
+
+
+class Rules(Params):
+    """Permission rules by what they do."""
+
+    allow: Annotated[list[RuleText], Field(max_length=MAX_RULES)] = []
+    """Calls that pass without an ask."""
+    ask: Annotated[list[RuleText], Field(max_length=MAX_RULES)] = []
+    """Calls that are always asked about."""
+    deny: Annotated[list[RuleText], Field(max_length=MAX_RULES)] = []
+    """Calls that are refused, whatever else says yes."""
+
+
+class Session(Shape):
+    """A conversation with its folder, mode, rules and history."""
+
+    id: SessionId
+    """Its name: `s_` and letters that sort by time."""
+    cwd: str
+    """The folder that it works in."""
+    title: str | None = None
+    """What people call it."""
+    model: str
+    """The model that answers."""
+    provider: str
+    """Where the model's answers come from."""
+    mode: Mode
+    """How permission is decided."""
+    status: SessionStatus
+    """`waiting`: an ask is open."""
+    additional_directories: list[str] = []
+    """Further folders that it may work in."""
+    parent_id: SessionId | None = None
+    """Of an agent: the session that it works for."""
+    root_id: SessionId
+    """The session at the top; its own id unless it is an agent."""
+    on_ask: OnAsk
+    """`deny`: whatever would be asked is refused."""
+    trusted: bool = False
+    """What the folder brings (settings, hooks, servers) counts."""
+    created_at: Time
+    """When it was created."""
+    updated_at: Time
+    """When anything of it last changed."""
+    cursor: Cursor
+    """The place in the log that this state belongs to: follow the session from here."""
+    turn: Turn | None = None
+    """The turn that runs or waits, if any."""
+    message: Message | None = None
+    """The message in progress, as far as it has come."""
+    asks: list[Ask] = []
+    """The open asks, its agents' included."""
+    usage: Usage = Usage()
+    """Tokens and money so far."""
+    metadata: dict[str, Any] = {}
+    """Free JSON of the client's own."""
+
+
+class SessionCreate(Params):
+    """What a new session starts with."""
+
+    cwd: PathText
+    """An absolute path to the folder that the session works in."""
+    title: Line | None = None
+    """What people call it."""
+    model: Name | None = None
+    """Null: the daemon's default model."""
+    mode: Mode = "default"
+    """How permission is decided. `bypassPermissions` only where `permissions.allow_bypass` is on."""
+    on_ask: OnAsk = "ask"
+    """`deny`: whatever would be asked is refused, for sessions that nobody watches."""
+    rules: Rules = Rules()
+    """Permission rules for this session."""
+    trust: bool = False
+    """Trust what the folder brings: its settings, hooks and servers."""
+    thinking: JsonObject | None = None
+    """How the model may think, as the Messages API has it. Null: the model's default."""
+    tools: ToolPreset | Annotated[list[Name], Field(max_length=500)] = "full"
+    """A preset, or names of tools. `minimal`: Bash, Read and Edit. `read-only`: what only looks."""
+    additional_directories: Directories = []
+    """Further folders that it may work in, as absolute paths."""
+    instructions: Text | None = None
+    """Words for the model, in addition to its own."""
+    env: dict[EnvName, Text] = {}
+    """Environment variables for its commands."""
+    mcp_servers: JsonObject = {}
+    """MCP servers by name, as in `.mcp.json`."""
+    max_budget_usd: Usd | None = None
+    """What all its turns together may cost."""
+    on_restart: Literal["interrupt", "resume"] = "interrupt"
+    """What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself."""
+    wake_on_task_end: bool = False
+    """The end of a background task starts a turn when none runs."""
+    metadata: JsonObject = {}
+    """Free JSON of the client's own."""
+    idempotency_key: IdempotencyKey | None = None
+    """The same key with the same params within a day gives the same answer, also after a crash."""
+
+
+class SessionList(Params):
+    """Which sessions to list."""
+
+    cwd: PathText | None = None
+    """Only sessions of this folder."""
+    status: SessionStatus | None = None
+    """Only sessions of this status."""
+    text: Line | None = None
+    """Only sessions with these letters in their title or folder, whatever the case."""
+    archived: bool | None = False
+    """True: only archived ones. Null: both."""
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = DEFAULT_PAGE
+    """How many on a page."""
+    page: str | None = None
+    """The `next` of the page before."""
+
+
+class SessionPage(Shape):
+    """Sessions, newest activity first."""
+
+    sessions: list[Session]
+    """The sessions of this page."""
+    next: str | None
+    """The `page` to ask for next; null at the end."""
+
+
+class SessionRef(Params):
+    """One session."""
+
+    session_id: SessionId
+    """Which session."""
+
+
+class SessionUpdate(Params):
+    """The fields to change. What is left out stays as it is; a null goes back to the default."""
+
+    session_id: SessionId
+    """Which session."""
+    title: Line | None = None
+    """What people call it."""
+    model: Name | None = None
+    """The model of the turns to come."""
+    mode: Mode | None = None
+    """How permission is decided from now on."""
+    rules: Rules | None = None
+    """Replaces all rules of the session."""
+    additional_directories: Directories | None = None
+    """Replaces the list."""
+    on_ask: OnAsk | None = None
+    """`deny`: whatever would be asked is refused."""
+    metadata: JsonObject | None = None
+    """Replaces the whole object."""
+
+
+class SessionArchive(Params):
+    """A session, and which way it goes."""
+
+    session_id: SessionId
+    """Which session."""
+    archived: bool = True
+    """False: takes it out of the archive."""
+
+
+class SessionMessages(Params):
+    """Which messages to list."""
+
+    session_id: SessionId
+    """Which session."""
+    include_results: bool = True
+    """False: tool results keep their place but lose their content."""
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = DEFAULT_PAGE
+    """How many on a page."""
+    page: str | None = None
+    """The `next` of the page before."""
+
+
+class MessagePage(Shape):
+    """Messages, oldest first."""
+
+    messages: list[Message]
+    """The messages of this page."""
+    next: str | None
+    """The `page` to ask for next; null at the end."""
+
+
+class SessionFork(Params):
+    """Where to fork."""
+
+    session_id: SessionId
+    """Which session."""
+    message_id: MessageId | None = None
+    """The last message of the fork. Null: the last one there is."""
+    title: Line | None = None
+    """What people call the fork. Null: what they call the session that it came from."""
+    idempotency_key: IdempotencyKey | None = None
+    """The same key with the same params within a day gives the same answer, also after a crash."""
+
+
+ExportFormat = Literal["jsonl", "markdown", "json"]
+
+
+class SessionExport(Params):
+    """What to export, and how."""
+
+    session_id: SessionId
+    """Which session."""
+    format: ExportFormat = "markdown"
+    """One JSON object a line, a page to read, or one JSON object."""
+
+
+class Export(Shape):
+    """A session as one file."""
+
+    session_id: SessionId
+    """Which session."""
+    format: ExportFormat
+    """The format of the content."""
+    filename: str
+    """A name to save it under."""
+    media_type: str
+    """Its media type."""
+    content: str
+    """The whole file."""
+
+
+class Deleted(Shape):
+    """What went: the session and the agents that worked for it."""
+
+    session_ids: list[SessionId]
+    """The ids that name nothing any more."""

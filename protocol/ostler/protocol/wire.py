@@ -1,0 +1,84 @@
+"""The two kinds of model on the wire: what comes in, and what goes out."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+
+from ostler.protocol.limits import MAX_LINE_CHARS, MAX_METADATA_BYTES, MAX_TEXT_CHARS
+
+
+class Wire(BaseModel):
+    """A model of the wire. Its validator is built when it is first used, so that start-up stays short.
+
+    For the same reason the docstrings under its fields are read by docstrings.py, for the documentation only.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    def encoded(self) -> bytes:
+        """This model as JSON."""
+        return self.__pydantic_serializer__.to_json(self)
+
+
+class Params(Wire):
+    """What a client sends: unknown fields are errors, and `"5"` is no number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Shape(Wire):
+    """What the daemon tells: a client ignores the fields that it does not know."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Nothing(Params):
+    """No params at all."""
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("contains a NUL character")
+    return text
+
+
+def _printable(line: str) -> str:
+    for char in line:
+        if char < " " or char == "\x7f":
+            raise ValueError(f"contains the control character {char!r}")
+    return line
+
+
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(_without_nul)]
+"""Words of any length and any number of lines."""
+
+Line = Annotated[str, StringConstraints(max_length=MAX_LINE_CHARS), AfterValidator(_printable)]
+"""One line: a title, a name, a key."""
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LINE_CHARS), AfterValidator(_printable)]
+"""A line that says something."""
+
+PathText = Annotated[str, StringConstraints(max_length=4096)]
+"""A path as a person wrote it; whether it names a folder is for the daemon to find out."""
+
+Usd = Annotated[str, StringConstraints(pattern=r"^\d{1,9}(\.\d{1,9})?$")]
+"""Money as a decimal string: binary floats cannot hold a cent."""
+
+Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+"""RFC 3339 in UTC with milliseconds."""
+
+
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    # Imported here: most models never hold free JSON, and the check needs no encoder of its own.
+    from pydantic_core import to_json  # noqa: PLC0415
+
+    encoded = to_json(value)
+    if len(encoded) > MAX_METADATA_BYTES:
+        raise ValueError(f"is {len(encoded)} bytes as JSON, and at most {MAX_METADATA_BYTES} are kept")
+    if b"\\u0000" in encoded:
+        raise ValueError("contains a NUL character")
+    return value
+
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(_storable)]
+"""Free JSON that the daemon keeps for a client without reading it."""
