@@ -1,0 +1,7 @@
+"""What must survive: the SQLite database, its one writer, its readers, and one repository per noun."""
+
+from ostler.storage.failures import DamagedDatabase, NewerDatabase, StorageTrouble
+from ostler.storage.store import Store, open_store
+from ostler.storage.transaction import Scope, Tx
+
+__all__ = ["DamagedDatabase", "NewerDatabase", "Scope", "StorageTrouble", "Store", "Tx", "open_store"]

@@ -1,0 +1,43 @@
+"""Calls: each tool_use and its result."""
+
+import sqlite3
+from typing import Any
+
+import orjson
+
+from ostler.protocol.ids import CallId, SessionId
+from ostler.protocol.shapes import Call
+from ostler.storage.packing import pack, unpack
+
+
+def put(connection: sqlite3.Connection, call: Call) -> None:
+    """Insert a call, or replace the state it has."""
+    connection.execute(
+        "INSERT INTO calls (id, session_id, turn_id, status, call_json) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET status = excluded.status, call_json = excluded.call_json",
+        (call.call_id, call.session_id, call.turn_id, call.status, pack(call.encoded())),
+    )
+
+
+def encoded(connection: sqlite3.Connection, call_id: str) -> bytes | None:
+    row = connection.execute("SELECT call_json FROM calls WHERE id = ?", (call_id,)).fetchone()
+    return unpack(row[0]) if row else None
+
+
+def find(connection: sqlite3.Connection, call_id: CallId) -> Call | None:
+    call = encoded(connection, call_id)
+    return Call.model_validate_json(call) if call else None
+
+
+def unfinished(connection: sqlite3.Connection, session_id: SessionId) -> list[Call]:
+    rows = connection.execute(
+        "SELECT call_json FROM calls WHERE session_id = ? AND status != 'completed' ORDER BY id",
+        (session_id,),
+    )
+    return [Call.model_validate_json(unpack(row[0])) for row in rows]
+
+
+def content_of(connection: sqlite3.Connection, call_id: str) -> Any:
+    """What the model was given as the result of a call."""
+    call = encoded(connection, call_id)
+    return orjson.loads(call)["content"] if call else None

@@ -1,0 +1,52 @@
+"""Looking for damage after an unclean stop, and tidying up, both without holding anybody up."""
+
+import sqlite3
+from pathlib import Path
+
+from ostler.storage import clients, events, idempotency
+from ostler.storage.database import damage_marker
+from ostler.storage.transaction import Tx
+
+
+def find_damage(path: Path) -> str | None:
+    """Check every table and its indexes; a word on the first damage found, or None.
+
+    Table by table, each a short read of its own: one long read would keep the write-ahead log from shrinking.
+    """
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        try:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            for (table,) in tables:
+                (verdict,) = connection.execute(f'PRAGMA integrity_check("{table}")').fetchone()
+                if verdict != "ok":
+                    return f"table {table}: {verdict}"
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return str(error)
+    return None
+
+
+def mark_damaged(path: Path, damage: str) -> None:
+    """Have the next start move the database aside; until then it can still be read and exported."""
+    damage_marker(path).write_text(damage + "\n", "utf-8")
+
+
+PRUNE_ROWS = 2000
+"""Lines dropped in one unit of work: the writer is busy for a few milliseconds, not for seconds."""
+
+
+def tidy(tx: Tx, *, events_before: str, keys_before: str, clients_before: str) -> bool:
+    """Drop what is past its time, a bounded piece; true where more is left."""
+    dropped = events.prune(tx.connection, events_before, PRUNE_ROWS)
+    idempotency.forget(tx.connection, keys_before)
+    clients.forget(tx.connection, clients_before)
+    return dropped == PRUNE_ROWS
+
+
+def give_back_pages(tx: Tx) -> bool:
+    """Return freed pages to the file system, a bounded number; true where more are left."""
+    tx.connection.execute("PRAGMA incremental_vacuum(1000)").fetchall()
+    (left,) = tx.connection.execute("PRAGMA freelist_count").fetchone()
+    return bool(left)

@@ -1,0 +1,190 @@
+"""The log: one line an event, in the order of their commit.
+
+A line names its message, call, ask or turn instead of copying it and is filled in when it is read. The writer
+fills it in by the same functions before it is published, so that what was sent live and what is replayed are
+the same bytes.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from ostler.protocol.ids import Cursor, SessionId, TurnId
+from ostler.storage import asks, calls, messages, turns
+from ostler.storage.packing import pack, unpack
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of the log as it is stored."""
+
+    cursor: Cursor
+    session_id: SessionId | None
+    root_id: SessionId | None
+    turn_id: TurnId | None
+    time: str
+    type: str
+    reference: str | None
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event with its data, ready to be sent."""
+
+    cursor: Cursor
+    session_id: SessionId | None
+    root_id: SessionId | None
+    turn_id: TurnId | None
+    time: str
+    type: str
+    data: bytes
+
+
+def insert(connection: sqlite3.Connection, line: Line) -> LoggedEvent:
+    connection.execute(
+        "INSERT INTO events (cursor, session_id, root_id, turn_id, time, type, reference, data_json)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            line.cursor,
+            line.session_id,
+            line.root_id,
+            line.turn_id,
+            line.time,
+            line.type,
+            line.reference,
+            pack(line.data) if line.data is not None else None,
+        ),
+    )
+    event = _filled(connection, line)
+    assert event is not None, f"{line.type} refers to {line.reference}, which is not stored"
+    return event
+
+
+_COLUMNS: Final = "cursor, session_id, root_id, turn_id, time, type, reference, data_json"
+
+
+def page(
+    connection: sqlite3.Connection, after: Cursor, roots: Sequence[SessionId] | None, limit: int
+) -> tuple[list[LoggedEvent], Cursor | None]:
+    """Up to `limit` lines after a cursor, of these session trees or of all, and where to go on, if there are more."""
+    rows = _all(connection, after, limit) if roots is None else _of_roots(connection, after, roots, limit)
+    lines = [_line(*row) for row in rows]
+    found = (_filled(connection, line) for line in lines)
+    return [event for event in found if event is not None], lines[-1].cursor if len(lines) == limit else None
+
+
+def _line(*row: Any) -> Line:
+    cursor, session_id, root_id, turn_id, time, kind, reference, data = row
+    return Line(cursor, session_id, root_id, turn_id, time, kind, reference, unpack(data) if data is not None else None)
+
+
+def _all(connection: sqlite3.Connection, after: Cursor, limit: int) -> list[Any]:
+    return connection.execute(
+        f"SELECT {_COLUMNS} FROM events WHERE cursor > ? ORDER BY cursor LIMIT ?",  # noqa: S608 - constant text
+        (after, limit),
+    ).fetchall()
+
+
+def _of_roots(connection: sqlite3.Connection, after: Cursor, roots: Sequence[SessionId], limit: int) -> list[Any]:
+    # A query a root, each walking its own index range, merged here: one query with IN would sort all that follows.
+    one = f"SELECT {_COLUMNS} FROM events WHERE root_id = ? AND cursor > ? ORDER BY cursor LIMIT ?"  # noqa: S608
+    rows: list[Any] = []
+    for root in roots:
+        rows += connection.execute(one, (root, after, limit)).fetchall()
+    rows.sort(key=lambda row: row[0])
+    return rows[:limit]
+
+
+def count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+
+
+def pruned_through(connection: sqlite3.Connection) -> Cursor:
+    """The last cursor that was dropped for its age; what a reader missed up to here is gone."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'pruned_through'").fetchone()
+    return Cursor(int(row[0]) if row else 0)
+
+
+def prune(connection: sqlite3.Connection, before: str, limit: int) -> int:
+    """Drop up to `limit` of the oldest lines that are older than a time; returns how many went."""
+    row = connection.execute(
+        "SELECT count(*), max(cursor) FROM (SELECT cursor, time FROM events ORDER BY cursor LIMIT ?) WHERE time < ?",
+        (limit, before),
+    ).fetchone()
+    if not row[0]:
+        return 0
+    connection.execute("DELETE FROM events WHERE cursor <= ?", (row[1],))
+    connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('pruned_through', ?)", (str(row[1]),))
+    return int(row[0])
+
+
+# Filling in.
+
+_Fill = Callable[[sqlite3.Connection, str], bytes | None]
+
+
+def _message(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"message", messages.encoded(connection, reference))
+
+
+def _turn(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"turn", turns.encoded(connection, reference))
+
+
+def _call(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"call", calls.encoded(connection, reference))
+
+
+def _ask(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"ask", asks.encoded(connection, reference))
+
+
+def _earlier(fill: _Fill, noun: str, then: dict[str, Any]) -> _Fill:
+    """The thing as it was at an earlier event: later fields are put back to what they were."""
+
+    def filled(connection: sqlite3.Connection, reference: str) -> bytes | None:
+        data = fill(connection, reference)
+        if data is None:
+            return None
+        whole = orjson.loads(data)
+        whole[noun].update(then)
+        return orjson.dumps(whole)
+
+    return filled
+
+
+_UNFINISHED: Final = {
+    "is_error": False,
+    "output": None,
+    "content": None,
+    "result_id": None,
+    "duration_ms": None,
+}
+_FILLS: Final[dict[str, _Fill]] = {
+    "message.completed": _message,
+    "turn.ended": _turn,
+    "tool.queued": _earlier(_call, "call", {**_UNFINISHED, "status": "queued", "started_at": None, "decision": None}),
+    "tool.started": _earlier(_call, "call", {**_UNFINISHED, "status": "running"}),
+    "tool.completed": _call,
+    "ask.opened": _earlier(_ask, "ask", {"status": "open", "answer": None, "answered_by": None}),
+    "ask.resolved": _ask,
+}
+
+
+def _wrap(noun: bytes, encoded: bytes | None) -> bytes | None:
+    return b'{"' + noun + b'":' + encoded + b"}" if encoded is not None else None
+
+
+def _filled(connection: sqlite3.Connection, line: Line) -> LoggedEvent | None:
+    data = line.data
+    if data is None:
+        assert line.reference is not None, f"line {line.cursor} has neither data nor a reference"
+        # None where the thing was rewound away since: there is nothing left to tell.
+        data = _FILLS[line.type](connection, line.reference)
+        if data is None:
+            return None
+    return LoggedEvent(line.cursor, line.session_id, line.root_id, line.turn_id, line.time, line.type, data)

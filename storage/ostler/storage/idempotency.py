@@ -1,0 +1,61 @@
+"""Idempotency keys: the answer of a call that created something, to be given again when the call is repeated.
+
+The key is looked up and stored in the unit of work that creates, and units run one after the other: a duplicate
+that arrives while the first is still being written finds the first one's answer.
+"""
+
+import hashlib
+import sqlite3
+from dataclasses import dataclass
+
+import orjson
+
+from ostler.protocol import times
+from ostler.protocol.errors import Conflict
+from ostler.protocol.ids import SessionId
+from ostler.protocol.wire import Params
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    method: str
+    key: str
+    params_digest: str
+
+
+def key_of(method: str, params: Params) -> Key | None:
+    """The key that the params carry, bound to the rest of them."""
+    given = params.model_dump(mode="json")
+    key = given.pop("idempotency_key", None)
+    if key is None:
+        return None
+    digest = hashlib.sha256(orjson.dumps(given, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return Key(method, key, digest)
+
+
+def answer_to(connection: sqlite3.Connection, key: Key) -> bytes | None:
+    """The stored answer; a conflict where the key was used with other params."""
+    row = connection.execute(
+        "SELECT params_digest, answer_json FROM idempotency_keys WHERE method = ? AND key = ?",
+        (key.method, key.key),
+    ).fetchone()
+    if row is None:
+        return None
+    if row[0] != key.params_digest:
+        raise Conflict(
+            f"The idempotency key {key.key!r} was used for {key.method} with other params. Use a new key.",
+            idempotency_key=key.key,
+        )
+    return str(row[1]).encode()
+
+
+def remember(connection: sqlite3.Connection, key: Key, session_id: SessionId, answer: bytes) -> None:
+    connection.execute(
+        "INSERT INTO idempotency_keys (method, key, params_digest, answer_json, session_id, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (key.method, key.key, key.params_digest, answer.decode(), session_id, times.now()),
+    )
+
+
+def forget(connection: sqlite3.Connection, before: str) -> int:
+    return connection.execute("DELETE FROM idempotency_keys WHERE created_at < ?", (before,)).rowcount

@@ -1,0 +1,143 @@
+"""Messages: the history of a session, in order."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from ostler.protocol.ids import CallId, MessageId, SessionId, new_message_id
+from ostler.protocol.shapes import Message
+from ostler.storage import calls
+from ostler.storage.packing import pack, unpack
+
+_COLUMNS: Final = "id, session_id, turn_id, role, content_json, model, stop_reason, source_call_id, created_at"
+
+
+_SHARED: Final = "$content_of"
+"""Stands in a stored tool_result in the place of its content, with the call that has the same."""
+
+
+def _encode(connection: sqlite3.Connection, row: Sequence[Any]) -> bytes:
+    """A row as the wire has it; the content is passed through as it was stored."""
+    return orjson.dumps(
+        {
+            "id": row[0],
+            "session_id": row[1],
+            "turn_id": row[2],
+            "role": row[3],
+            "content": orjson.Fragment(_whole_content(connection, row[4])),
+            "model": row[5],
+            "stop_reason": row[6],
+            "source_call_id": row[7],
+            "created_at": row[8],
+        }
+    )
+
+
+def _whole_content(connection: sqlite3.Connection, stored: str | bytes) -> bytes:
+    """The content with what it shares with its calls put back in."""
+    content = unpack(stored)
+    if _SHARED.encode() not in content:
+        return content
+    return orjson.dumps([_with_content(connection, block) for block in orjson.loads(content)])
+
+
+def _with_content(connection: sqlite3.Connection, block: dict[str, Any]) -> dict[str, Any]:
+    source = block.pop(_SHARED, None)
+    return block if source is None else {**block, "content": calls.content_of(connection, source)}
+
+
+def _lean_content(connection: sqlite3.Connection, message: Message, results: Mapping[str, CallId]) -> str | bytes:
+    """The content without what the message's calls hold already: what a tool printed is stored once."""
+    blocks = [block.model_dump(mode="json") for block in message.content]
+    for block in blocks:
+        source = results.get(block.get("tool_use_id", "")) if block["type"] == "tool_result" else None
+        if source is not None and block.get("content") == calls.content_of(connection, source):
+            del block["content"]
+            block[_SHARED] = source
+    return pack(orjson.dumps(blocks))
+
+
+def add(connection: sqlite3.Connection, message: Message, results: Mapping[str, CallId] | None = None) -> int:
+    """Append to the history; returns the position. `results` names the call of each tool_use whose result it brings."""
+    (position,) = connection.execute(
+        "SELECT coalesce(max(position), 0) + 1 FROM messages WHERE session_id = ?", (message.session_id,)
+    ).fetchone()
+    connection.execute(
+        f"INSERT INTO messages ({_COLUMNS}, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        (
+            message.id,
+            message.session_id,
+            message.turn_id,
+            message.role,
+            _lean_content(connection, message, results or {}),
+            message.model,
+            message.stop_reason,
+            message.source_call_id,
+            message.created_at,
+            position,
+        ),
+    )
+    return int(position)
+
+
+def encoded(connection: sqlite3.Connection, message_id: str) -> bytes | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - constant text
+        (message_id,),
+    ).fetchone()
+    return _encode(connection, row) if row else None
+
+
+def position_of(connection: sqlite3.Connection, session_id: SessionId, message_id: MessageId) -> int | None:
+    row = connection.execute(
+        "SELECT position FROM messages WHERE id = ? AND session_id = ?", (message_id, session_id)
+    ).fetchone()
+    return int(row[0]) if row else None
+
+
+def page(connection: sqlite3.Connection, session_id: SessionId, after: int, limit: int) -> list[tuple[int, Message]]:
+    """Messages after a position, oldest first, each with its own."""
+    rows = connection.execute(
+        f"SELECT position, {_COLUMNS} FROM messages"  # noqa: S608 - constant text
+        " WHERE session_id = ? AND position > ? ORDER BY position LIMIT ?",
+        (session_id, after, limit),
+    )
+    return [(row[0], Message.model_validate_json(_encode(connection, row[1:]))) for row in rows]
+
+
+def copy(connection: sqlite3.Connection, source: SessionId, target: SessionId, through: int | None) -> int:
+    """Give `target` the history of `source` up to a position, under new ids; returns how many."""
+    copied = 0
+    for position, row in _rows(connection, source, through):
+        connection.execute(
+            f"INSERT INTO messages ({_COLUMNS}, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+            # The turn and the calls stay with the session they happened in, so their content is copied.
+            (
+                new_message_id(),
+                target,
+                None,
+                row[3],
+                pack(_whole_content(connection, row[4])),
+                row[5],
+                row[6],
+                None,
+                row[8],
+                position,
+            ),
+        )
+        copied += 1
+    return copied
+
+
+def _rows(
+    connection: sqlite3.Connection, session_id: SessionId, through: int | None
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    rows = connection.execute(
+        f"SELECT position, {_COLUMNS} FROM messages"  # noqa: S608 - constant text
+        " WHERE session_id = ? AND (? IS NULL OR position <= ?) ORDER BY position",
+        (session_id, through, through),
+    )
+    for row in rows:
+        yield row[0], row[1:]

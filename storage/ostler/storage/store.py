@@ -1,0 +1,42 @@
+"""The front of the room: open the store, hand out its writer, read snapshots."""
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ostler.protocol.ids import Cursor
+from ostler.storage.database import open_database
+from ostler.storage.readers import Readers
+from ostler.storage.writer import Writer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    path: Path
+    database_id: str
+    head: Cursor
+    """The end of the log when it was opened."""
+    unclean: bool
+    moved_aside: Path | None
+    writer: Writer
+    readers: Readers
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read one consistent snapshot."""
+        return await self.readers.run(work)
+
+    async def close(self) -> None:
+        # Readers first: the last connection to close folds the write-ahead log in, and only the writer may.
+        await self.readers.close()
+        await self.writer.close()
+
+
+def open_store(path: Path, *, pending_limit: int) -> Store:
+    """Open the database at `path`."""
+    opened = open_database(path)
+    writer = Writer(opened, path, pending_limit=pending_limit)
+    return Store(path, opened.database_id, opened.head, opened.unclean, opened.moved_aside, writer, Readers(path))

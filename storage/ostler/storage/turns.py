@@ -1,0 +1,59 @@
+"""Turns: one row each, the whole shape as JSON beside what is searched for."""
+
+import sqlite3
+from typing import Any
+
+import orjson
+
+from ostler.protocol.ids import SessionId, TurnId
+from ostler.protocol.shapes import Turn
+from ostler.storage.packing import pack, unpack
+
+
+def put(connection: sqlite3.Connection, turn: Turn, turn_input: Any) -> None:
+    connection.execute(
+        "INSERT INTO turns (id, session_id, status, turn_json, input_json) VALUES (?, ?, ?, ?, ?)",
+        (turn.id, turn.session_id, turn.status, pack(turn.encoded()), pack(orjson.dumps(turn_input))),
+    )
+
+
+def update(connection: sqlite3.Connection, turn: Turn) -> None:
+    connection.execute(
+        "UPDATE turns SET status = ?, turn_json = ? WHERE id = ?",
+        (turn.status, pack(turn.encoded()), turn.id),
+    )
+
+
+def encoded(connection: sqlite3.Connection, turn_id: str) -> bytes | None:
+    row = connection.execute("SELECT turn_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
+    return unpack(row[0]) if row else None
+
+
+def find(connection: sqlite3.Connection, turn_id: TurnId) -> Turn | None:
+    turn = encoded(connection, turn_id)
+    return Turn.model_validate_json(turn) if turn else None
+
+
+def input_of(connection: sqlite3.Connection, turn_id: TurnId) -> Any:
+    row = connection.execute("SELECT input_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
+    return orjson.loads(unpack(row[0])) if row else None
+
+
+def current(connection: sqlite3.Connection, session_id: SessionId) -> Turn | None:
+    """The turn that runs or waits; a queued one is not current yet."""
+    row = connection.execute(
+        "SELECT turn_json FROM turns WHERE session_id = ? AND status != 'ended' AND status != 'queued'",
+        (session_id,),
+    ).fetchone()
+    return Turn.model_validate_json(unpack(row[0])) if row else None
+
+
+def of_session(connection: sqlite3.Connection, session_id: SessionId) -> list[Turn]:
+    rows = connection.execute("SELECT turn_json FROM turns WHERE session_id = ? ORDER BY id", (session_id,))
+    return [Turn.model_validate_json(unpack(row[0])) for row in rows]
+
+
+def unfinished_sessions(connection: sqlite3.Connection) -> list[SessionId]:
+    """The sessions that recovery has to look at."""
+    rows = connection.execute("SELECT DISTINCT session_id FROM turns WHERE status != 'ended'")
+    return [row[0] for row in rows]

@@ -1,0 +1,55 @@
+"""Usage: one row a model request, summed when asked."""
+
+import sqlite3
+from collections.abc import Sequence
+from decimal import Decimal
+
+from ostler.protocol import times
+from ostler.protocol.ids import SessionId, TurnId
+from ostler.protocol.shapes import Usage
+
+
+def add(connection: sqlite3.Connection, session_id: SessionId, turn_id: TurnId | None, model: str, used: Usage) -> None:
+    connection.execute(
+        "INSERT INTO usage (session_id, turn_id, model, input_tokens, output_tokens, cache_read_tokens,"
+        " cache_write_tokens, cost_usd, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            session_id,
+            turn_id,
+            model,
+            used.input_tokens,
+            used.output_tokens,
+            used.cache_read_tokens,
+            used.cache_write_tokens,
+            used.cost_usd,
+            times.now(),
+        ),
+    )
+
+
+def total(connection: sqlite3.Connection, session_id: SessionId) -> Usage:
+    return totals(connection, [session_id])[session_id]
+
+
+def totals(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> dict[SessionId, Usage]:
+    """The sum of each session; zeros where nothing was used, no cost where one price is unknown."""
+    return {session_id: _total(connection, session_id) for session_id in session_ids}
+
+
+def _total(connection: sqlite3.Connection, session_id: SessionId) -> Usage:
+    rows = connection.execute(
+        "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd FROM usage"
+        " WHERE session_id = ?",
+        (session_id,),
+    ).fetchall()
+    if not rows:
+        return Usage()
+    # Added here and not by SQLite: a sum of text would go through binary floats.
+    costs = [row[4] for row in rows]
+    return Usage(
+        input_tokens=sum(row[0] for row in rows),
+        output_tokens=sum(row[1] for row in rows),
+        cache_read_tokens=sum(row[2] for row in rows),
+        cache_write_tokens=sum(row[3] for row in rows),
+        cost_usd=None if None in costs else f"{sum(map(Decimal, costs)):f}",
+    )

@@ -1,0 +1,217 @@
+"""The one writer: a thread that commits whatever has come in since the last commit, all at once.
+
+A commit costs an fsync, whatever it contains. While one is under way new units of work queue up, and the next
+commit takes them together; so a hundred callers cost as many fsyncs as one, and nobody is told "done" before
+the disk has said so.
+"""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from ostler.protocol.errors import Overloaded, ReadOnly, ShuttingDown, StorageFailed
+from ostler.storage.database import WAL_BYTES, Opened
+from ostler.storage.events import LoggedEvent
+from ostler.storage.failures import describe, is_damage, is_disk_trouble
+from ostler.storage.transaction import Tx
+
+T = TypeVar("T")
+Work = Callable[[Tx], T]
+OnCommit = Callable[[list[LoggedEvent]], None]
+"""Called on the event loop with what a unit appended, or with nothing when it failed."""
+
+_BATCH: Final = 512
+_PROBE_SECONDS: Final = 2.0
+_STOP: Final = None
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Work[Any]
+    on_commit: OnCommit
+    future: asyncio.Future[Any]
+    appended: list[LoggedEvent] = field(default_factory=list)
+    result: Any = None
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class WriterCounts:
+    commits: int = 0
+    units: int = 0
+    failures: int = 0
+
+
+class Writer:
+    """Runs units of work on its own thread, in the order given, and tells when each is on the disk."""
+
+    def __init__(self, opened: Opened, path: Path, *, pending_limit: int) -> None:
+        self.counts = WriterCounts()
+        self.read_only: str | None = None
+        """Why nothing is written any more, or None."""
+        self._connection = opened.connection
+        self._head = opened.head
+        self._wal = path.with_name(path.name + "-wal")
+        self._pending_limit = pending_limit
+        self._pending = 0
+        self._damaged = False
+        self._closing = False
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="ostler-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def pending(self) -> int:
+        return self._pending
+
+    def submit(self, work: Work[T], on_commit: OnCommit) -> asyncio.Future[T]:
+        """Queue a unit of work; its future is done when the disk has it, or cannot have it."""
+        if self._closing:
+            raise ShuttingDown("The daemon is stopping.")
+        if self.read_only is not None:
+            raise ReadOnly(f"The daemon is read-only: {self.read_only}", reason=self.read_only)
+        if self._pending >= self._pending_limit:
+            raise Overloaded(f"{self._pending} writes wait for the disk already.", retry_after_ms=250)
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._pending += 1
+        self._jobs.put(_Job(work, on_commit, future))
+        return future
+
+    def give_up(self, reason: str) -> None:
+        """Turn read-only for good: the database is damaged."""
+        self._damaged = True
+        self.read_only = reason
+
+    async def close(self) -> None:
+        """Write what is queued, fold the log into the database, and let go of the file."""
+        if not self._closing:
+            self._closing = True
+            self._jobs.put(_STOP)
+        await asyncio.to_thread(self._thread.join)
+
+    # On the writer's thread from here on.
+
+    def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            batch = self._next_batch()
+            stopping = _STOP in batch
+            jobs = [job for job in batch if job is not None]
+            if jobs:
+                self._commit(jobs)
+            elif not stopping:
+                self._probe()
+            self._checkpoint_if_due()
+        self._let_go()
+
+    def _next_batch(self) -> list[_Job | None]:
+        """Everything that waits, at most _BATCH; nothing after a while, when the disk is in trouble."""
+        try:
+            batch = [self._jobs.get(timeout=_PROBE_SECONDS if self.read_only else None)]
+        except queue.Empty:
+            return []
+        while len(batch) < _BATCH and batch[-1] is not _STOP:
+            try:
+                batch.append(self._jobs.get_nowait())
+            except queue.Empty:
+                break
+        return batch
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        tx = Tx(self._connection, self._head)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                self._run_job(tx, job)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._fail(jobs, error)
+        else:
+            self._head = tx.head
+            self.counts.commits += 1
+            self.counts.units += len(jobs)
+        self._loop.call_soon_threadsafe(self._deliver, jobs)
+
+    def _run_job(self, tx: Tx, job: _Job) -> None:
+        head, tx.appended = tx.head, job.appended
+        self._connection.execute("SAVEPOINT unit")
+        try:
+            job.result = job.work(tx)
+        except Exception as error:
+            if is_disk_trouble(error):
+                raise
+            self._connection.execute("ROLLBACK TO unit")
+            tx.head = head
+            job.appended.clear()
+            job.error = error
+        self._connection.execute("RELEASE unit")
+
+    def _fail(self, jobs: list[_Job], error: sqlite3.Error) -> None:
+        """Nothing of the batch was written, whatever each unit thought."""
+        reason = describe(error)
+        self.counts.failures += 1
+        self.read_only = reason
+        self._damaged = self._damaged or is_damage(error)
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error as second:  # the disk may refuse even that; the next probe finds out
+                self.read_only = f"{reason}; {describe(second)}"
+        for job in jobs:
+            job.appended.clear()
+            job.error = StorageFailed(f"The database could not be written: {reason}", reason=reason)
+
+    def _probe(self) -> None:
+        """Find out whether the disk takes writes again."""
+        if self._damaged:
+            return
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            # A whole page and more, so that a disk with a few bytes left does not look healed.
+            self._connection.execute(
+                "INSERT OR REPLACE INTO meta (key, value) VALUES ('probe', hex(randomblob(32768)))"
+            )
+            self._connection.execute("COMMIT")
+            self._connection.execute("DELETE FROM meta WHERE key = 'probe'")
+        except sqlite3.Error as error:
+            self.read_only = describe(error)
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        else:
+            self.read_only = None
+
+    def _checkpoint_if_due(self) -> None:
+        try:
+            if self._wal.stat().st_size > WAL_BYTES:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except (OSError, sqlite3.Error):
+            # The next commit meets the same trouble and reports it to somebody who can act on it.
+            return
+
+    def _let_go(self) -> None:
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error:
+            pass  # the write-ahead log stays, and is replayed at the next start
+        finally:
+            self._connection.close()
+
+    # On the event loop again.
+
+    def _deliver(self, jobs: list[_Job]) -> None:
+        self._pending -= len(jobs)
+        for job in jobs:
+            # Before the caller goes on: whoever has the answer finds the event in the log and on the wire.
+            job.on_commit(job.appended)
+            if job.future.done():  # the caller was cancelled meanwhile
+                continue
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
