@@ -1,0 +1,77 @@
+"""`python -P -m ostler.server`: the daemon in the foreground."""
+
+import argparse
+import gc
+import os
+import sys
+
+# The imports that follow make many objects that all stay; looking through them for garbage only costs time.
+gc.disable()
+
+import asyncio  # noqa: E402
+
+from ostler.protocol.places import Places, find_places  # noqa: E402
+from ostler.server.configuration import BadConfig, Configuration, load_configuration  # noqa: E402
+from ostler.server.daemon import close_to_others, run_daemon  # noqa: E402
+from ostler.server.files import UnsafeFile, own_folder  # noqa: E402
+from ostler.server.instance import AlreadyRunning, take_home  # noqa: E402
+from ostler.server.logs import LogFile, set_up_logs  # noqa: E402
+from ostler.storage import StorageTrouble  # noqa: E402
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="ostler serve", description="Run the daemon in the foreground.")
+    parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on, 0 for any (default: 7717)")
+    parser.add_argument("--socket", help="path of the Unix socket (default: in the runtime folder)")
+    parser.add_argument("--home", help="one folder for everything (default: OSTLER_HOME, or the XDG folders)")
+    parser.add_argument("--model", help="model of new sessions")
+    parser.add_argument("--allow-host", action="append", metavar="HOST", help="a further name of this daemon")
+    parser.add_argument("--log-file", help="write the log here instead of to stderr, and rotate it")
+    return parser.parse_args()
+
+
+def _flags(arguments: argparse.Namespace) -> dict[str, object]:
+    given = {
+        "listen.host": arguments.host,
+        "listen.port": arguments.port,
+        "listen.socket": os.path.abspath(arguments.socket) if arguments.socket else None,
+        "listen.allow_hosts": arguments.allow_host,
+        "model": arguments.model,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _set_up_logs(configuration: Configuration, log_file: str | None, places: Places) -> None:
+    log = configuration.current.log
+    file = LogFile(places.log_file.__class__(log_file), log.max_bytes) if log_file else None
+    set_up_logs(level=log.level, as_json=log.format == "json", file=file)
+
+
+def main() -> int:
+    arguments = _arguments()
+    close_to_others()
+    places = find_places(arguments.home)
+    try:
+        for folder in places.folders:
+            own_folder(folder)
+        instance = take_home(places)
+        try:
+            configuration = load_configuration(places.config_file, _flags(arguments), os.environ)
+            _set_up_logs(configuration, arguments.log_file, places)
+            gc.enable()
+            gc.freeze()
+            asyncio.run(run_daemon(places, configuration, instance))
+        finally:
+            instance.release()
+    except (AlreadyRunning, BadConfig, UnsafeFile, StorageTrouble) as error:
+        print(f"ostler: {error}", file=sys.stderr)  # noqa: T201 - for a person at a terminal
+        return 1
+    except OSError as error:
+        print(f"ostler: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,271 @@
+"""The life of the daemon: open, serve, stop."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import psutil
+import structlog
+import uvicorn
+
+from ostler.protocol import times
+from ostler.protocol.places import Places
+from ostler.server.configuration import Configuration
+from ostler.server.dispatcher import Dispatcher
+from ostler.server.door import Door, names_for
+from ostler.server.front import Front, Probes
+from ostler.server.house import Address, House
+from ostler.server.http_protocol import HttpLimits, with_limits
+from ostler.server.instance import Instance
+from ostler.server.listening import Listening, open_sockets
+from ostler.server.log import EventLog
+from ostler.server.methods import bind_methods
+from ostler.server.metrics import CallCounts, Gauge, Metrics
+from ostler.server.presence import Presence
+from ostler.server.sessions import Sessions
+from ostler.server.streams import Streams
+from ostler.server.token_file import load_token
+from ostler.server.transport import RpcTransport
+from ostler.server.upkeep import check_after_unclean_stop, report_moved_database, tidy_regularly
+from ostler.server.version import version
+from ostler.storage import Store, open_store
+
+_log = structlog.get_logger()
+
+_GRACE_SECONDS: Final = 1
+"""How long calls that run may take to finish when the daemon stops."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handling: it would raise the signal again and exit with -15."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@dataclass(slots=True)
+class Daemon:
+    """A running daemon."""
+
+    house: House
+    dispatcher: Dispatcher
+    door: Door
+    front: Front
+    probes: Probes
+    listening: Listening
+    stopping: anyio.Event
+
+    @property
+    def url(self) -> str:
+        return self.listening.url
+
+    async def serve(self, ready: Callable[[], None]) -> None:
+        """Serve until somebody says stop, then finish what runs and end every stream."""
+        server = _Server(self._uvicorn_config())
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._look_after, group)
+            group.start_soon(self._stop_when_told, server)
+            self.probes.ready = True
+            ready()
+            await server.serve(sockets=self.listening.sockets)
+            group.cancel_scope.cancel()
+
+    def _uvicorn_config(self) -> uvicorn.Config:
+        limits = self.house.configuration.current.limits
+        return uvicorn.Config(
+            self.door,
+            http=with_limits(
+                HttpLimits(limits.connections, limits.header_bytes, limits.header_seconds, limits.body_seconds)
+            ),
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=int(limits.idle_seconds),
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+
+    async def _look_after(self, group: anyio.abc.TaskGroup) -> None:
+        """What can wait until the daemon answers."""
+        house = self.house
+        await report_moved_database(house.store, house.log)
+        group.start_soon(check_after_unclean_stop, house.store)
+        group.start_soon(tidy_regularly, house.log, house.configuration)
+        await self.front.pages()
+
+    async def _stop_when_told(self, server: uvicorn.Server) -> None:
+        await self.stopping.wait()
+        _log.info("stopping", calls=self.dispatcher.running, readers=self.house.streams.count)
+        self.dispatcher.stopping = True
+        self.house.streams.close()
+        server.should_exit = True
+
+
+@contextlib.asynccontextmanager
+async def open_daemon(places: Places, configuration: Configuration) -> AsyncIterator[Daemon]:
+    """Everything that has to be there before the first request; closed again in the opposite order."""
+    token = load_token(places.token_file)
+    listen = configuration.current.listen
+    listening = open_sockets(listen, Path(listen.socket) if listen.socket else places.socket)
+    try:
+        store = open_store(places.database, pending_limit=configuration.current.limits.pending_writes)
+        try:
+            yield _assembled(places, configuration, store, listening, token)
+        finally:
+            await store.close()
+    finally:
+        for one in listening.sockets:
+            one.close()
+        listening.path.unlink(missing_ok=True)
+
+
+def _assembled(
+    places: Places, configuration: Configuration, store: Store, listening: Listening, token: bytes
+) -> Daemon:
+    stopping = anyio.Event()
+    log = EventLog(store)
+    presence = Presence(log)
+    streams = Streams(log, presence, configuration.current.limits)
+    names = frozenset[str]()
+    calls = CallCounts(lambda: names)
+    address = Address(listening.url, listening.path, places.data, times.now(), time.monotonic())
+    listen = configuration.current.listen
+    front: Front
+    door: Door
+
+    def apply(key: str) -> None:
+        streams.limits = configuration.current.limits
+        door.wrong_per_minute = configuration.current.limits.wrong_tokens_per_minute
+
+    house = House(
+        store=store,
+        log=log,
+        configuration=configuration,
+        presence=presence,
+        streams=streams,
+        sessions=Sessions(log, configuration),
+        calls=calls,
+        address=address,
+        clock=time.monotonic,
+        stop=lambda: _stop_soon(stopping),
+        apply=apply,
+    )
+    handlers = bind_methods(house)
+    names = frozenset(handlers)
+    dispatcher = Dispatcher(handlers, calls)
+    probes = Probes(lambda: store.writer.read_only, {"pid": os.getpid(), "version": version()})
+    metrics = Metrics(calls, _gauges(house))
+    front = Front(
+        {
+            "/rpc": RpcTransport(dispatcher),
+            "/events": streams,
+            "/healthz": probes.alive,
+            "/readyz": probes.readiness,
+        },
+        lambda: _load_pages(log, metrics),
+    )
+    door = Door(
+        front,
+        token=token,
+        names=names_for(listening.port, listen.allow_hosts, listen.allow_origins),
+        wrong_per_minute=configuration.current.limits.wrong_tokens_per_minute,
+    )
+    return Daemon(house, dispatcher, door, front, probes, listening, stopping)
+
+
+def _stop_soon(stopping: anyio.Event) -> None:
+    # A moment later, so that the answer to server/shutdown is on its way before the connections close.
+    asyncio.get_running_loop().call_later(0.05, stopping.set)
+
+
+def _load_pages(log: EventLog, metrics: Metrics) -> Any:
+    # Imported here: FastAPI takes longer to load than all the rest (see front.py).
+    from ostler.server.pages import build_pages  # noqa: PLC0415
+
+    return build_pages(log, metrics)
+
+
+def _gauges(house: House) -> list[Gauge]:
+    writer = house.store.writer
+    return [
+        Gauge("ostler_cursor", "The end of the log.", lambda: house.log.head),
+        Gauge("ostler_readers", "Open event streams.", lambda: house.streams.count),
+        Gauge("ostler_readers_cut", "Readers cut for being slow.", lambda: house.log.readers_cut, counter=True),
+        Gauge("ostler_clients_attached", "Clients that are attached.", lambda: house.presence.count),
+        Gauge("ostler_writes", "Units of work written.", lambda: writer.counts.units, counter=True),
+        Gauge("ostler_commits", "Commits to the disk.", lambda: writer.counts.commits, counter=True),
+        Gauge("ostler_write_failures", "Commits that failed.", lambda: writer.counts.failures, counter=True),
+        Gauge("ostler_writes_pending", "Units of work that wait.", lambda: writer.pending),
+        Gauge("ostler_read_only", "1 while nothing can be written.", lambda: writer.read_only is not None),
+    ]
+
+
+async def run_daemon(places: Places, configuration: Configuration, instance: Instance) -> None:
+    """The daemon as a process: signals, the line that says it is ready, and the file that says where."""
+    async with open_daemon(places, configuration) as daemon:
+        _handle_signals(daemon.stopping)
+
+        def ready() -> None:
+            instance.announce(
+                version=version(),
+                url=daemon.url,
+                socket=str(daemon.listening.path),
+                started=daemon.house.address.started_at,
+            )
+            _say_ready(daemon)
+
+        await daemon.serve(ready)
+    _log.info("stopped")
+
+
+def _say_ready(daemon: Daemon) -> None:
+    if daemon.listening.moved:
+        _log.warning("port_taken", wanted=daemon.house.configuration.current.listen.port, url=daemon.url)
+    _log.info(
+        "ready",
+        url=daemon.url,
+        socket=str(daemon.listening.path),
+        version=version(),
+        model=daemon.house.configuration.default_model,
+        start_ms=round((time.time() - _process_start()) * 1000),
+    )
+    # A reader that closed our stdout must not keep the daemon from starting.
+    with contextlib.suppress(OSError):
+        print(f"ostler ready {daemon.url}", flush=True)  # noqa: T201 - the line that scripts wait for
+
+
+def _process_start() -> float:
+    return float(psutil.Process().create_time())
+
+
+def _handle_signals(stopping: anyio.Event) -> None:
+    def told(number: signal.Signals) -> None:
+        if stopping.is_set():
+            _log.warning("forced", signal=number.name)
+            os._exit(1)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told, number)
+
+
+def close_to_others() -> None:
+    """Files are ours alone, and so is our memory: a child process must not read the key out of it."""
+    os.umask(0o077)
+    if sys.platform == "linux":
+        pr_set_dumpable = 4
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_dumpable, 0, 0, 0, 0)

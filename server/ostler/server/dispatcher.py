@@ -1,0 +1,218 @@
+"""From a JSON-RPC body to its answer. It knows nothing of HTTP."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import anyio
+import orjson
+import structlog
+from pydantic import ValidationError
+
+from ostler.protocol.envelope import Request, failure, is_notification, read_request, request_id, success
+from ostler.protocol.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    ParseError,
+    ProtocolError,
+    ShuttingDown,
+)
+from ostler.protocol.limits import MAX_BATCH, MAX_DEPTH
+from ostler.protocol.methods import Method
+from ostler.protocol.wire import Params, Shape
+from ostler.server.locks import Locks
+from ostler.server.metrics import CallCounts
+
+P = TypeVar("P", bound=Params)
+R = TypeVar("R", bound=Shape)
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a call."""
+
+    client_id: str | None = None
+    """As the caller says; looked up where it matters."""
+    gone: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the connection closes."""
+
+
+Handler = Callable[[Any, Caller], Awaitable[Shape]]
+
+
+class Handlers:
+    """The table of methods with a handler bound to each."""
+
+    def __init__(self) -> None:
+        self._bound: dict[str, tuple[Method[Any, Any], Handler]] = {}
+
+    def bind(self, method: Method[P, R], handler: Callable[[P, Caller], Awaitable[R]]) -> None:
+        self._bound[method.name] = (method, handler)
+
+    def __iter__(self) -> Any:
+        return iter(self._bound)
+
+    def find(self, name: str) -> tuple[Method[Any, Any], Handler]:
+        try:
+            return self._bound[name]
+        except KeyError:
+            raise MethodNotFound(f"There is no method {name[:100]!r}; rpc.discover lists them.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body that could be read: one call, or a batch."""
+
+    calls: list[Any]
+    is_batch: bool
+
+
+class Dispatcher:
+    def __init__(self, handlers: Handlers, counts: CallCounts) -> None:
+        self._handlers = handlers
+        self._counts = counts
+        self._locks = Locks()
+        self.stopping = False
+        self.running = 0
+
+    def read(self, raw: bytes) -> Body:
+        """The calls in a body; raises what a body as a whole can be guilty of."""
+        if _deeper_than(raw, MAX_DEPTH):
+            raise ParseError(f"The JSON is nested deeper than {MAX_DEPTH}.")
+        try:
+            value = orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            raise ParseError(f"The body is not JSON: {error}") from None
+        if not isinstance(value, list):
+            return Body([value], is_batch=False)
+        if not 0 < len(value) <= MAX_BATCH:
+            raise InvalidRequest(f"A batch has 1 to {MAX_BATCH} calls; this one has {len(value)}.")
+        return Body(value, is_batch=True)
+
+    def waits(self, body: Body) -> bool:
+        """Whether a call in it only waits, so that somebody has to watch the connection."""
+        return any(isinstance(call, dict) and self._only_waits(call.get("method")) for call in body.calls)
+
+    async def answer(self, body: Body, caller: Caller) -> bytes | None:
+        """The answer, or None where there is none to give: notifications are never answered."""
+        if not body.is_batch:
+            return await self._answer(body.calls[0], caller)
+        answers: list[bytes | None] = [None] * len(body.calls)
+
+        async def fill(index: int, call: Any) -> None:
+            answers[index] = await self._answer(call, caller)
+
+        async with anyio.create_task_group() as group:
+            for index, call in enumerate(body.calls):
+                group.start_soon(fill, index, call)
+        given = [answer for answer in answers if answer is not None]
+        return b"[" + b",".join(given) + b"]" if given else None
+
+    async def _answer(self, call: Any, caller: Caller) -> bytes | None:
+        answer_to = request_id(call)
+        silent = is_notification(call)
+        began = time.perf_counter()
+        method = "invalid"
+        self.running += 1
+        try:
+            request = read_request(call)
+            method = request.method
+            result = await self._call(request, caller)
+            answer = success(answer_to, result.encoded())
+            outcome = "ok"
+        except Exception as error:  # noqa: BLE001 - the one place where exceptions become wire errors
+            wire = wire_error(error, method)
+            answer = failure(answer_to, wire)
+            outcome = str(wire.data.get("code", wire.code))
+        finally:
+            self.running -= 1
+        self._counts.note(method, outcome, time.perf_counter() - began)
+        return None if silent else answer
+
+    async def _call(self, request: Request, caller: Caller) -> Shape:
+        method, handler = self._handlers.find(request.method)
+        if self.stopping:
+            raise ShuttingDown("The daemon is stopping.")
+        params = method.params.model_validate(request.params)
+        async with self._locks.hold(method.locks, getattr(params, "session_id", None)):
+            if method.waits:
+                return await _unless_gone(handler(params, caller), caller.gone)
+            return await handler(params, caller)
+
+    def _only_waits(self, name: Any) -> bool:
+        try:
+            return self._handlers.find(str(name))[0].waits
+        except MethodNotFound:
+            return False
+
+
+async def _unless_gone(waiting: Awaitable[Shape], gone: anyio.Event) -> Shape:
+    """The result, or cancellation when the one who waits for it has left."""
+    result: list[Shape] = []
+
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            await gone.wait()
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        result.append(await waiting)
+        group.cancel_scope.cancel()
+    if not result:
+        raise ShuttingDown("The caller has left.")
+    return result[0]
+
+
+def wire_error(error: Exception, method: str) -> ProtocolError:
+    """What a client is told about an exception. No stack trace ever leaves the daemon."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    match error:
+        case ProtocolError():
+            return error
+        case ValidationError():
+            return InvalidParams(
+                [
+                    {"path": ".".join(str(part) for part in one["loc"]), "reason": one["msg"]}
+                    for one in error.errors(include_url=False, include_input=False, include_context=False)
+                ]
+            )
+        case _:
+            error_id = f"{time.time_ns():x}"
+            _log.error("call_failed", method=method, error_id=error_id, exc_info=error)
+            return InternalError("The daemon made a mistake; its log says which.", error_id=error_id)
+
+
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]"))
+
+
+def _deeper_than(raw: bytes, limit: int) -> bool:
+    """Whether brackets are nested too deep, told without recursion and at the speed of C.
+
+    Each pass takes out the innermost pairs; what is left after `limit` passes is deeper. Strings are taken out
+    first, since brackets in them are data.
+    """
+    if raw.count(b"[") + raw.count(b"{") <= limit:
+        return False
+    brackets = _without_strings(raw).translate(_BRACKETS, b"").translate(None, _NOT_BRACKETS)
+    for _ in range(limit):
+        if not brackets:
+            return False
+        shorter = brackets.replace(b"[]", b"")
+        if len(shorter) == len(brackets):
+            return brackets.count(b"[") > limit  # unbalanced: not JSON anyway, unless it is too deep to tell
+        brackets = shorter
+    return bool(brackets)
+
+
+def _without_strings(raw: bytes) -> bytes:
+    # Escaped quotes first, so that every quote left is the beginning or the end of a string.
+    parts = raw.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+    return b"".join(parts[::2])

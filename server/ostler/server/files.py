@@ -1,0 +1,48 @@
+"""Files and folders that must be ours alone, and whole."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+class UnsafeFile(Exception):
+    """A file or folder of ours is open to others; the message says which and how to mend it."""
+
+
+def own_folder(path: Path) -> None:
+    """Make the folder, or see that nobody else can look into the one there is."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise UnsafeFile(f"{path} is not a folder.")
+    _only_ours(path, found, "700")
+
+
+def check_private_file(path: Path) -> None:
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafeFile(f"{path} is not a plain file.")
+    _only_ours(path, found, "600")
+
+
+def _only_ours(path: Path, found: os.stat_result, mode: str) -> None:
+    if found.st_uid != os.getuid():
+        raise UnsafeFile(f"{path} belongs to another user (uid {found.st_uid}).")
+    if found.st_mode & 0o077:
+        raise UnsafeFile(f"{path} is open to others ({stat.filemode(found.st_mode)}). Run: chmod {mode} {path}")
+
+
+def write_atomically(path: Path, content: bytes, *, mode: int) -> None:
+    """Replace the file as a whole: a reader sees the old one or the new one, also after a crash."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

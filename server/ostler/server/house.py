@@ -1,0 +1,156 @@
+"""The daemon's parts, put together: what the methods work with."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from ostler.protocol.client import (
+    ClientList,
+    ClientPage,
+    Initialize,
+    Initialized,
+    Limits,
+    ServerCapabilities,
+    ServerIdentity,
+)
+from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
+from ostler.protocol.events import EVENT_TYPES, ConfigData
+from ostler.protocol.limits import MAX_BATCH, MAX_BODY_BYTES, MAX_DEPTH, MAX_PAGE, PROTOCOL_VERSION
+from ostler.protocol.methods import METHODS
+from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
+from ostler.protocol.wire import Nothing
+from ostler.server.configuration import Configuration
+from ostler.server.log import EventLog
+from ostler.server.metrics import CallCounts
+from ostler.server.presence import Presence
+from ostler.server.sessions import Sessions, provider_of
+from ostler.server.streams import Streams
+from ostler.server.version import version
+from ostler.storage import Scope, Store, Tx
+from ostler.storage import events as event_rows
+from ostler.storage import sessions as session_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where and since when this daemon is."""
+
+    url: str
+    socket: Path
+    home: Path
+    started_at: str
+    started_monotonic: float
+
+
+@dataclass(slots=True)
+class House:
+    store: Store
+    log: EventLog
+    configuration: Configuration
+    presence: Presence
+    streams: Streams
+    sessions: Sessions
+    calls: CallCounts
+    address: Address
+    clock: Callable[[], float]
+    stop: Callable[[], None]
+    """Begin to stop the daemon; returns at once."""
+    apply: Callable[[str], None]
+    """Bring a changed setting into force."""
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(
+            max_body_bytes=MAX_BODY_BYTES,
+            max_batch=MAX_BATCH,
+            max_depth=MAX_DEPTH,
+            max_page=MAX_PAGE,
+            max_readers=self.configuration.current.limits.readers,
+        )
+
+    async def initialize(self, params: Initialize) -> Initialized:
+        return Initialized(
+            client_id=await self.presence.introduce(params),
+            protocol_version=PROTOCOL_VERSION,
+            server=ServerIdentity(version=version()),
+            database_id=self.store.database_id,
+            capabilities=ServerCapabilities(
+                methods=sorted(METHODS),
+                events=sorted(EVENT_TYPES),
+                provider=provider_of(self.configuration.default_model),
+                socket=str(self.address.socket),
+            ),
+            limits=self._limits,
+        )
+
+    async def info(self, params: Nothing) -> ServerInfo:
+        model = self.configuration.default_model
+        return ServerInfo(
+            server=ServerIdentity(version=version()),
+            protocol_version=PROTOCOL_VERSION,
+            pid=os.getpid(),
+            started_at=self.address.started_at,
+            url=self.address.url,
+            socket=str(self.address.socket),
+            home=str(self.address.home),
+            database_id=self.store.database_id,
+            model=model,
+            provider=provider_of(model),
+            ready=self.store.writer.read_only is None,
+            read_only=self.store.writer.read_only,
+            limits=self._limits,
+        )
+
+    async def stats(self, params: Nothing) -> ServerStats:
+        sessions, events = await self.log.read(lambda db: (session_rows.count(db), event_rows.count(db)))
+        writer = self.store.writer
+        return ServerStats(
+            uptime_ms=int((self.clock() - self.address.started_monotonic) * 1000),
+            rss_bytes=psutil.Process().memory_info().rss,
+            cursor=self.log.head,
+            sessions=sessions,
+            events=events,
+            readers=self.streams.count,
+            readers_cut=self.log.readers_cut,
+            clients_attached=self.presence.count,
+            calls=self.calls.total,
+            commits=writer.counts.commits,
+            writes=writer.counts.units,
+            writes_pending=writer.pending,
+            database_bytes=_size(self.store.path),
+            wal_bytes=_size(self.store.path.with_name(self.store.path.name + "-wal")),
+        )
+
+    async def shutdown(self, params: Nothing) -> ShutdownStarted:
+        self.stop()
+        return ShutdownStarted(pid=os.getpid())
+
+    async def clients(self, params: ClientList) -> ClientPage:
+        if params.session_id is not None:
+            wanted = params.session_id
+            await self.log.read(lambda db: session_rows.get(db, wanted))
+        return self.presence.listed(params)
+
+    async def config_get(self, params: ConfigGet) -> ConfigValue:
+        return self.configuration.get(params)
+
+    async def config_set(self, params: ConfigSet) -> ConfigChange:
+        change = self.configuration.set(params)
+        self.apply(change.key)
+        data = ConfigData(key=change.key, value=change.value, applies=change.applies)
+
+        def tell(tx: Tx) -> None:
+            tx.append("config.changed", Scope(), data=data)
+
+        await self.log.write(tell)
+        return change
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,60 @@
+"""Every method with its handler: the server's half of the method table."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ostler.protocol import methods as table
+from ostler.protocol.methods import METHODS, OpenRpcDocument
+from ostler.protocol.session import Export, SessionExport
+from ostler.protocol.wire import Nothing, Params, Shape
+from ostler.server.discovery import discovery
+from ostler.server.dispatcher import Caller, Handlers
+from ostler.server.export import export_whole
+from ostler.server.house import House
+
+P = TypeVar("P", bound=Params)
+R = TypeVar("R", bound=Shape)
+
+
+def _from_anybody(handler: Callable[[P], Awaitable[R]]) -> Callable[[P, Caller], Awaitable[R]]:
+    """A handler to which it does not matter who calls."""
+
+    async def called(params: P, caller: Caller) -> R:
+        return await handler(params)
+
+    return called
+
+
+def bind_methods(house: House) -> Handlers:
+    handlers = Handlers()
+
+    def bind(method: table.Method[P, R], handler: Callable[[P], Awaitable[R]]) -> None:
+        handlers.bind(method, _from_anybody(handler))
+
+    async def export(params: SessionExport) -> Export:
+        return await export_whole(house.log, params)
+
+    bind(table.INITIALIZE, house.initialize)
+    bind(table.DISCOVER, _discover)
+    bind(table.SERVER_INFO, house.info)
+    bind(table.SERVER_STATS, house.stats)
+    bind(table.SERVER_SHUTDOWN, house.shutdown)
+    bind(table.SESSION_CREATE, house.sessions.create)
+    bind(table.SESSION_LIST, house.sessions.list)
+    bind(table.SESSION_GET, house.sessions.get)
+    bind(table.SESSION_UPDATE, house.sessions.update)
+    bind(table.SESSION_ARCHIVE, house.sessions.archive)
+    bind(table.SESSION_DELETE, house.sessions.delete)
+    bind(table.SESSION_MESSAGES, house.sessions.messages)
+    bind(table.SESSION_FORK, house.sessions.fork)
+    bind(table.SESSION_EXPORT, export)
+    bind(table.CLIENT_LIST, house.clients)
+    bind(table.CONFIG_GET, house.config_get)
+    bind(table.CONFIG_SET, house.config_set)
+    unbound = set(METHODS) - set(handlers)
+    assert not unbound, f"methods without a handler: {unbound}"
+    return handlers
+
+
+async def _discover(params: Nothing) -> OpenRpcDocument:
+    return OpenRpcDocument.model_validate(await discovery())

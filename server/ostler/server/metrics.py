@@ -1,0 +1,96 @@
+"""What the daemon counts about itself: plain numbers while it works, Prometheus only when somebody asks."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+@dataclass(slots=True)
+class _Durations:
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    total: float = 0.0
+
+    def note(self, seconds: float) -> None:
+        self.total += seconds
+        for index, bound in enumerate(BUCKETS):
+            if seconds <= bound:
+                self.buckets[index] += 1
+                return
+        self.buckets[-1] += 1
+
+
+class CallCounts:
+    """Calls by method and outcome; names that are not methods are counted as one."""
+
+    def __init__(self, known: Callable[[], frozenset[str]]) -> None:
+        self._known = known
+        self.outcomes: dict[tuple[str, str], int] = {}
+        self.durations: dict[str, _Durations] = {}
+        self.total = 0
+
+    def note(self, method: str, outcome: str, seconds: float) -> None:
+        name = method if method in self._known() else "unknown"
+        self.total += 1
+        self.outcomes[name, outcome] = self.outcomes.get((name, outcome), 0) + 1
+        self.durations.setdefault(name, _Durations()).note(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A number that is read when somebody asks."""
+
+    name: str
+    help: str
+    read: Callable[[], float]
+    counter: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metrics:
+    """All that `/metrics` shows."""
+
+    calls: CallCounts
+    gauges: list[Gauge]
+
+    def exposition(self) -> tuple[bytes, str]:
+        # Imported here: most daemons are never scraped, and the library takes its time to load.
+        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest  # noqa: PLC0415
+        from prometheus_client.process_collector import ProcessCollector  # noqa: PLC0415
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        ProcessCollector(registry=registry)
+        return generate_latest(registry), CONTENT_TYPE_LATEST
+
+    def collect(self) -> "Iterator[Metric]":
+        from prometheus_client.core import (  # noqa: PLC0415 - as above
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
+
+        for gauge in self.gauges:
+            family = CounterMetricFamily if gauge.counter else GaugeMetricFamily
+            yield family(gauge.name, gauge.help, value=gauge.read())
+        calls = CounterMetricFamily("ostler_calls", "Calls answered.", labels=["method", "outcome"])
+        for (method, outcome), count in sorted(self.calls.outcomes.items()):
+            calls.add_metric([method, outcome], count)
+        yield calls
+        seconds = HistogramMetricFamily("ostler_call_seconds", "How long calls took.", labels=["method"])
+        for method, durations in sorted(self.calls.durations.items()):
+            seconds.add_metric([method], _cumulative(durations), durations.total)
+        yield seconds
+
+
+def _cumulative(durations: _Durations) -> list[tuple[str, float]]:
+    rows: list[tuple[str, float]] = []
+    running = 0
+    for bound, count in zip([*map(str, BUCKETS), "+Inf"], durations.buckets, strict=True):
+        running += count
+        rows.append((bound, float(running)))
+    return rows

@@ -1,0 +1,34 @@
+"""Page tokens: opaque for clients, bound to the list they came from."""
+
+import base64
+import binascii
+from typing import Any
+
+import orjson
+
+from ostler.protocol.errors import InvalidParams
+from ostler.protocol.wire import Params
+
+
+def _question(method: str, params: Params) -> str:
+    """What was asked, without how much of it: a token fits only the same question."""
+    asked = params.model_dump(mode="json", exclude={"limit", "page"})
+    return orjson.dumps([method, asked], option=orjson.OPT_SORT_KEYS).hex()
+
+
+def page_token(method: str, params: Params, position: list[Any]) -> str:
+    digest = binascii.crc32(_question(method, params).encode())
+    return base64.urlsafe_b64encode(orjson.dumps([digest, *position])).decode().rstrip("=")
+
+
+def page_position(method: str, params: Params, token: str | None, kinds: tuple[type, ...]) -> list[Any] | None:
+    """The place that a token stands for; an error for one from elsewhere."""
+    if token is None:
+        return None
+    try:
+        digest, *position = orjson.loads(base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True))
+    except (ValueError, TypeError):
+        raise InvalidParams.of("page", "is no page token; use the `next` of the page before") from None
+    if digest != binascii.crc32(_question(method, params).encode()) or tuple(map(type, position)) != kinds:
+        raise InvalidParams.of("page", "belongs to another list; use the `next` of the page before")
+    return list(position)

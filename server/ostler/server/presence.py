@@ -1,0 +1,123 @@
+"""Who is there: clients that introduced themselves, and which sessions each of them watches."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ostler.protocol import times
+from ostler.protocol.client import Client, ClientList, ClientPage, Initialize
+from ostler.protocol.events import ClientData
+from ostler.protocol.ids import ClientId, SessionId, new_client_id
+from ostler.server.log import EventLog
+from ostler.server.reader import Watch
+from ostler.storage import Scope, Tx, clients
+from ostler.storage.clients import ClientRecord
+
+
+@dataclass(slots=True)
+class _Present:
+    record: ClientRecord
+    since: str
+    watches: list[Watch] = field(default_factory=list)
+
+    def shown(self) -> Client:
+        return Client(
+            id=self.record.id,
+            name=self.record.name,
+            version=self.record.version,
+            kind=self.record.kind,
+            capabilities=self.record.capabilities,
+            attached=True,
+            session_ids=sorted({one for watch in self.watches for one in _watched(watch)}),
+            since=self.since,
+        )
+
+
+def _watched(watch: Watch) -> list[SessionId]:
+    return [*(watch.roots or ()), *watch.members]
+
+
+class Presence:
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._present: dict[ClientId, _Present] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._present)
+
+    async def introduce(self, params: Initialize) -> ClientId:
+        record = ClientRecord(
+            new_client_id(),
+            params.client.name,
+            params.client.version,
+            params.client.kind,
+            params.capabilities.model_dump(mode="json"),
+            times.now(),
+        )
+        await self._log.write(lambda tx: clients.put(tx.connection, record))
+        return record.id
+
+    async def known(self, client_id: str | None) -> ClientRecord | None:
+        """The client that a header names; None for one that nobody introduced, who is served all the same."""
+        if not client_id:
+            return None
+        wanted = ClientId(client_id)
+
+        def look(connection: sqlite3.Connection) -> ClientRecord | None:
+            return clients.find(connection, wanted)
+
+        return await self._log.read(look)
+
+    @contextmanager
+    def attached(self, client: ClientRecord | None, watch: Watch) -> Iterator[None]:
+        """A stream of this client is open; the others are told, and told again when it ends."""
+        if client is None:
+            yield
+            return
+        present = self._arrive(client, watch)
+        try:
+            yield
+        finally:
+            self._leave(present, watch)
+
+    def listed(self, params: ClientList) -> ClientPage:
+        wanted = params.session_id
+        shown = [
+            present.shown()
+            for present in self._present.values()
+            if wanted is None or any(watch.roots is None or wanted in _watched(watch) for watch in present.watches)
+        ]
+        return ClientPage(clients=shown)
+
+    def _arrive(self, client: ClientRecord, watch: Watch) -> _Present:
+        present = self._present.setdefault(client.id, _Present(client, times.now()))
+        present.watches.append(watch)
+        self._tell("client.attached", watch, present.shown())
+        return present
+
+    def _leave(self, present: _Present, watch: Watch) -> None:
+        present.watches = [one for one in present.watches if one is not watch]
+        shown = present.shown()
+        if not present.watches:
+            del self._present[present.record.id]
+            shown = shown.model_copy(update={"attached": False})
+            self._note_last_seen(present.record)
+        self._tell("client.detached", watch, shown)
+
+    def _tell(self, kind: str, watch: Watch, client: Client) -> None:
+        """Once for each session that is watched, so that it reaches who watches the same; once for all of them."""
+        data = ClientData(client=client)
+        if watch.roots is None:
+            self._log.say(kind, Scope(), data)
+        for session_id in _watched(watch):
+            self._log.say(kind, Scope(session_id, session_id), data)
+
+    def _note_last_seen(self, record: ClientRecord) -> None:
+        """Nobody waits for it, and a daemon that cannot write goes on without."""
+
+        def note(tx: Tx) -> None:
+            clients.seen(tx.connection, record.id, times.now())
+
+        self._log.submit_quietly(note)

@@ -1,0 +1,108 @@
+"""One reader of the log: what it watches, and the bounded queue in front of it."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from ostler.protocol.events import StreamEnd
+from ostler.protocol.ids import Cursor, SessionId
+from ostler.server.frames import Frame, passing_frame
+from ostler.storage import Scope
+
+CHUNK_BYTES: Final = 256 * 1024
+"""The most that is handed to the connection at once: it stays in memory until the client has taken it."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """Which sessions a reader wants to hear about, each with all that work for it."""
+
+    roots: frozenset[SessionId] | None = None
+    """Sessions at the top; None is everything there is."""
+    members: set[SessionId] = field(default_factory=set)
+    """Agents and theirs, where not the whole tree was asked for."""
+
+    def wants(self, frame: Frame) -> bool:
+        return self.roots is None or frame.root_id in self.roots or frame.session_id in self.members
+
+
+class Reader:
+    """Takes frames without ever making the log wait; a client that cannot keep up is cut off."""
+
+    def __init__(self, watch: Watch, *, position: Cursor, deltas: bool, max_events: int, max_bytes: int) -> None:
+        self.watch = watch
+        self.position = position
+        """The last stored event that was taken or passed over."""
+        self.lagged = False
+        self._deltas = deltas
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._frames: deque[Frame] = deque()
+        self._bytes = 0
+        self._strained = False
+        self._closed = False
+        self._wake = anyio.Event()
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._bytes
+
+    def offer(self, frame: Frame) -> None:
+        """Queue a frame if this reader wants it; called for every event there is."""
+        if self.lagged or self._closed or not self.watch.wants(frame):
+            return
+        if frame.cursor is None:
+            if self._strained or (frame.kind == "message.delta" and not self._deltas):
+                return
+        elif frame.cursor <= self.position:
+            return  # it was replayed from the database before it was published
+        self._frames.append(frame)
+        self._bytes += len(frame.sse)
+        if len(self._frames) > self._max_events or self._bytes > self._max_bytes:
+            self._relieve()
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the stream after what is queued."""
+        self._closed = True
+        self._wake.set()
+
+    async def take(self) -> bytes | None:
+        """Everything that is queued, joined, up to a chunk; None at the end of the stream."""
+        while not self._frames:
+            if self.lagged or self._closed:
+                return None
+            self._wake = anyio.Event()
+            await self._wake.wait()
+        return self._chunk()
+
+    def _chunk(self) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while self._frames and size < CHUNK_BYTES:
+            frame = self._frames.popleft()
+            parts.append(frame.sse)
+            size += len(frame.sse)
+            if frame.cursor is not None:
+                self.position = frame.cursor
+        self._bytes -= size
+        self._strained = self._strained and bool(self._frames)
+        return b"".join(parts)
+
+    def _relieve(self) -> None:
+        """Over the limit: first what is not stored goes, then the reader itself."""
+        self._frames = deque(frame for frame in self._frames if frame.cursor is not None)
+        self._bytes = sum(len(frame.sse) for frame in self._frames)
+        # Until the queue is empty again; else each further delta would cost another walk through it.
+        self._strained = True
+        if len(self._frames) > self._max_events or self._bytes > self._max_bytes:
+            self._cut()
+
+    def _cut(self) -> None:
+        self.lagged = True
+        end = StreamEnd(cursor=self.position, reason="This reader was too slow; reconnect from the cursor.")
+        farewell = passing_frame("stream.lagged", Scope(), end, self.position)
+        self._frames = deque([farewell])
+        self._bytes = len(farewell.sse)

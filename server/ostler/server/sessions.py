@@ -1,0 +1,309 @@
+"""The session methods: create, list, get, update, archive, delete, messages, fork."""
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio.to_thread
+
+from ostler.protocol import times
+from ostler.protocol.errors import MessageNotFound, ModeForbidden
+from ostler.protocol.events import SessionData
+from ostler.protocol.ids import Cursor, SessionId, new_session_id
+from ostler.protocol.methods import SESSION_CREATE, SESSION_FORK, SESSION_LIST, SESSION_MESSAGES
+from ostler.protocol.session import (
+    Deleted,
+    MessagePage,
+    Mode,
+    Session,
+    SessionArchive,
+    SessionCreate,
+    SessionFork,
+    SessionList,
+    SessionMessages,
+    SessionPage,
+    SessionRef,
+    SessionUpdate,
+)
+from ostler.protocol.shapes import Message, Usage
+from ostler.server.configuration import Configuration
+from ostler.server.folders import checked_folder
+from ostler.server.log import EventLog
+from ostler.server.paging import page_position, page_token
+from ostler.storage import Scope, Tx, asks, idempotency, messages, results, sessions, turns, usage
+from ostler.storage.database import head_of
+from ostler.storage.idempotency import Key
+from ostler.storage.sessions import Filter, SessionRecord
+
+_OPTIONS = {
+    "rules",
+    "thinking",
+    "tools",
+    "instructions",
+    "env",
+    "mcp_servers",
+    "max_budget_usd",
+    "on_restart",
+    "wake_on_task_end",
+}
+
+
+def provider_of(model: str) -> str:
+    return "rehearsal" if model == "rehearsal" else "anthropic"
+
+
+def session_shape(record: SessionRecord, cursor: Cursor, used: Usage | None = None) -> Session:
+    """A stored session as the wire has it, at rest."""
+    return Session(
+        id=record.id,
+        cwd=record.cwd,
+        title=record.title,
+        model=record.model,
+        provider=record.provider,
+        mode=record.mode,
+        status=record.status,
+        additional_directories=list(record.directories),
+        parent_id=record.parent_id,
+        root_id=record.root_id,
+        on_ask=record.on_ask,
+        trusted=record.trusted,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        cursor=cursor,
+        usage=used or Usage(),
+        metadata=record.metadata,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    log: EventLog
+    configuration: Configuration
+
+    async def create(self, params: SessionCreate) -> Session:
+        self._check_mode(params.mode)
+        cwd, *directories = await _checked_folders([params.cwd, *params.additional_directories])
+        model = params.model or self.configuration.default_model
+        moment = times.now()
+        session_id = new_session_id()
+        record = SessionRecord(
+            id=session_id,
+            root_id=session_id,
+            cwd=cwd,
+            model=model,
+            provider=provider_of(model),
+            mode=params.mode,
+            on_ask=params.on_ask,
+            created_at=moment,
+            updated_at=moment,
+            title=params.title,
+            trusted=params.trust,
+            directories=tuple(directories),
+            metadata=params.metadata,
+            options=params.model_dump(mode="json", include=_OPTIONS),
+        )
+        key = idempotency.key_of(SESSION_CREATE.name, params)
+        return await self.log.write(lambda tx: _created_once(tx, key, record, _nothing_more), record.root_id)
+
+    async def list(self, params: SessionList) -> SessionPage:
+        after = page_position(SESSION_LIST.name, params, params.page, (str, str))
+        wanted = Filter(params.cwd, params.status, params.text, params.archived)
+
+        def look(connection: sqlite3.Connection) -> list[Session]:
+            position = (after[0], after[1]) if after else None
+            found = sessions.page(connection, wanted, position, params.limit + 1)
+            cursor = head_of(connection)
+            used = usage.totals(connection, [record.id for record in found])
+            return [session_shape(record, cursor, used[record.id]) for record in found]
+
+        found = await self.log.read(look)
+        page = found[: params.limit]
+        more = len(found) > params.limit
+        token = page_token(SESSION_LIST.name, params, [page[-1].updated_at, page[-1].id]) if more else None
+        return SessionPage(sessions=page, next=token)
+
+    async def get(self, params: SessionRef) -> Session:
+        def look(connection: sqlite3.Connection) -> Session:
+            record = sessions.get(connection, params.session_id)
+            session = session_shape(record, head_of(connection), usage.total(connection, record.id))
+            return session.model_copy(
+                update={
+                    "turn": turns.current(connection, record.id),
+                    "asks": _asks_of(connection, record),
+                }
+            )
+
+        session = await self.log.read(look)
+        message = self.log.in_progress.message(session.id, session.cursor)
+        return session.model_copy(update={"message": message}) if message else session
+
+    async def update(self, params: SessionUpdate) -> Session:
+        given = params.model_fields_set - {"session_id"}
+        if "mode" in given and params.mode is not None:
+            self._check_mode(params.mode)
+        directories = await _checked_folders(params.additional_directories) if params.additional_directories else []
+
+        def change(record: SessionRecord) -> SessionRecord:
+            return replace(record, **_changes(params, given, directories, self.configuration.default_model, record))
+
+        return await self._change(params.session_id, change)
+
+    async def archive(self, params: SessionArchive) -> Session:
+        def change(record: SessionRecord) -> SessionRecord:
+            if params.archived == (record.status == "archived"):
+                return record
+            return replace(record, status="archived" if params.archived else "idle")
+
+        return await self._change(params.session_id, change)
+
+    async def delete(self, params: SessionRef) -> Deleted:
+        def remove(tx: Tx) -> Deleted:
+            sessions.get(tx.connection, params.session_id)
+            family = sessions.family(tx.connection, params.session_id)
+            for record in reversed(family):
+                sessions.delete(tx.connection, record)
+            for record in reversed(family):
+                _append(tx, "session.deleted", _tombstone(record))
+            return Deleted(session_ids=[record.id for record in family])
+
+        return await self.log.write(remove, params.session_id)
+
+    async def messages(self, params: SessionMessages) -> MessagePage:
+        after = page_position(SESSION_MESSAGES.name, params, params.page, (int,))
+
+        def look(connection: sqlite3.Connection) -> list[tuple[int, Message]]:
+            sessions.get(connection, params.session_id)
+            return messages.page(connection, params.session_id, after[0] if after else 0, params.limit + 1)
+
+        found = await self.log.read(look)
+        page = found[: params.limit]
+        token = page_token(SESSION_MESSAGES.name, params, [page[-1][0]]) if len(found) > params.limit else None
+        shown = [message if params.include_results else _without_results(message) for _, message in page]
+        return MessagePage(messages=shown, next=token)
+
+    async def fork(self, params: SessionFork) -> Session:
+        key = idempotency.key_of(SESSION_FORK.name, params)
+        session_id = new_session_id()
+        moment = times.now()
+
+        def copy(tx: Tx) -> Session:
+            source = sessions.get(tx.connection, params.session_id)
+            through = None
+            if params.message_id is not None:
+                through = messages.position_of(tx.connection, source.id, params.message_id)
+                if through is None:
+                    raise MessageNotFound(params.message_id)
+            fork = replace(
+                source,
+                id=session_id,
+                root_id=session_id,
+                parent_id=None,
+                title=params.title or source.title,
+                status="idle",
+                created_at=moment,
+                updated_at=moment,
+            )
+
+            def bring_history() -> None:
+                messages.copy(tx.connection, source.id, fork.id, through)
+                results.share(tx.connection, source.id, fork.id)
+
+            return _created_once(tx, key, fork, bring_history)
+
+        return await self.log.write(copy, session_id)
+
+    async def _change(self, session_id: SessionId, change: Callable[[SessionRecord], SessionRecord]) -> Session:
+        """Read, change, write and tell, as one unit; nothing happens where nothing changes."""
+
+        def work(tx: Tx) -> Session:
+            before = sessions.get(tx.connection, session_id)
+            after = change(before)
+            used = usage.total(tx.connection, session_id)
+            if after == before:
+                return session_shape(before, tx.head, used)
+            after = replace(after, updated_at=times.now())
+            sessions.put(tx.connection, after)
+            return _append(tx, "session.updated", after, used)
+
+        return await self.log.write(work, session_id)
+
+    def _check_mode(self, mode: Mode) -> None:
+        if mode == "bypassPermissions" and not self.configuration.current.permissions.allow_bypass:
+            raise ModeForbidden(
+                "The mode bypassPermissions is off. Set `[permissions] allow_bypass = true` in "
+                f"{self.configuration.path} to allow it.",
+                mode=mode,
+            )
+
+
+def _nothing_more() -> None:
+    """A new session starts without a history."""
+
+
+def _created_once(tx: Tx, key: Key | None, record: SessionRecord, bring: Callable[[], None]) -> Session:
+    """Create the session, or give the answer that the same key got before."""
+    if key is not None and (answer := idempotency.answer_to(tx.connection, key)) is not None:
+        return Session.model_validate_json(answer)
+    sessions.put(tx.connection, record)
+    bring()
+    session = _append(tx, "session.created", record)
+    if key is not None:
+        idempotency.remember(tx.connection, key, record.id, session.encoded())
+    return session
+
+
+def _append(tx: Tx, kind: str, record: SessionRecord, used: Usage | None = None) -> Session:
+    session = session_shape(record, tx.next_cursor, used)
+    tx.append(kind, Scope(record.id, record.root_id), data=SessionData(session=session))
+    return session
+
+
+def _tombstone(record: SessionRecord) -> SessionRecord:
+    """What the log keeps of a deleted session: that there was one, and nothing that it said."""
+    return replace(record, title=None, metadata={}, directories=(), options={})
+
+
+def _changes(
+    params: SessionUpdate, given: set[str], directories: list[str], default_model: str, record: SessionRecord
+) -> dict[str, Any]:
+    """The fields of the record that the params change; a null goes back to the default."""
+    changes: dict[str, Any] = {}
+    if "title" in given:
+        changes["title"] = params.title
+    if "model" in given:
+        changes["model"] = params.model or default_model
+        changes["provider"] = provider_of(changes["model"])
+    if "mode" in given:
+        changes["mode"] = params.mode or "default"
+    if "on_ask" in given:
+        changes["on_ask"] = params.on_ask or "ask"
+    if "additional_directories" in given:
+        changes["directories"] = tuple(directories)
+    if "metadata" in given:
+        changes["metadata"] = params.metadata or {}
+    if "rules" in given:
+        rules = params.rules.model_dump(mode="json") if params.rules else {}
+        changes["options"] = {**record.options, "rules": rules}
+    return changes
+
+
+def _asks_of(connection: sqlite3.Connection, record: SessionRecord) -> list[Any]:
+    """Open asks of this session and of all that work for it."""
+    in_tree = asks.open_in(connection, record.root_id)
+    if record.id == record.root_id or not in_tree:
+        return in_tree
+    family = {member.id for member in sessions.family(connection, record.id)}
+    return [ask for ask in in_tree if ask.session_id in family]
+
+
+def _without_results(message: Message) -> Message:
+    content = [
+        block.model_copy(update={"content": []}) if block.type == "tool_result" else block for block in message.content
+    ]
+    return message.model_copy(update={"content": content})
+
+
+async def _checked_folders(paths: list[str]) -> list[str]:
+    # On a thread: a folder on a network mount that is gone can take its time.
+    return await anyio.to_thread.run_sync(lambda: [checked_folder(path) for path in paths])

@@ -1,0 +1,199 @@
+"""`GET /events`: replay from a cursor, then live, with no gap between the two."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from ostler.protocol.config import Limits
+from ostler.protocol.errors import InvalidParams, Overloaded, ProtocolError, SessionNotFound, ShuttingDown
+from ostler.protocol.events import StreamEnd
+from ostler.protocol.ids import Cursor, SessionId
+from ostler.protocol.limits import SSE_COMMENT_SECONDS
+from ostler.server.frames import Frame, passing_frame, stored_frame
+from ostler.server.log import EventLog
+from ostler.server.presence import Presence
+from ostler.server.reader import CHUNK_BYTES, Reader, Watch
+from ostler.storage import Scope as EventScope
+from ostler.storage import events, sessions
+from ostler.storage.clients import ClientRecord
+from ostler.storage.database import head_of
+from ostler.storage.events import LoggedEvent
+
+_PAGE: Final = 500
+_STATUS: Final = {"session_not_found": 404, "overloaded": 503, "shutting_down": 503}
+
+
+class Streams:
+    """Opens event streams, within the limit, and ends them all when the daemon stops."""
+
+    def __init__(self, log: EventLog, presence: Presence, limits: Limits) -> None:
+        self._log = log
+        self._presence = presence
+        self.limits = limits
+        self._open: set[Reader] = set()
+        self._closing = False
+
+    @property
+    def count(self) -> int:
+        return len(self._open)
+
+    def close(self) -> None:
+        self._closing = True
+        for reader in self._open:
+            reader.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._respond(Request(scope))
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
+        if request.method not in {"GET", "HEAD"}:
+            return Response(status_code=405, headers={"allow": "GET"})
+        try:
+            after = _asked_cursor(request)
+            watch = await self._watch([SessionId(one) for one in request.query_params.getlist("session")])
+            client = await self._presence.known(request.headers.get("ostler-client"))
+            if request.method == "HEAD":
+                return Response(media_type="text/event-stream")
+            reader = self._reader(watch, after, client)
+        except ProtocolError as error:
+            return _refusal(error)
+        return EventSourceResponse(
+            self._follow(reader, after, client),
+            ping=SSE_COMMENT_SECONDS,
+            ping_message_factory=_comment,
+            sep="\n",
+        )
+
+    async def _watch(self, asked: list[SessionId]) -> Watch:
+        if not asked:
+            return Watch()
+
+        def look(connection: sqlite3.Connection) -> Watch:
+            roots = sessions.roots_of(connection, asked)
+            for session_id in asked:
+                if session_id not in roots:
+                    raise SessionNotFound(session_id)
+            agents = [session_id for session_id in asked if roots[session_id] != session_id]
+            members = {one.id for agent in agents for one in sessions.family(connection, agent)}
+            return Watch(frozenset(one for one in asked if roots[one] == one), members)
+
+        return await self._log.read(look)
+
+    def _reader(self, watch: Watch, after: Cursor | None, client: ClientRecord | None) -> Reader:
+        """Subscribed before the response begins: nothing that happens after the headers is missed."""
+        if self._closing:
+            raise ShuttingDown("The daemon is stopping.")
+        if len(self._open) >= self.limits.readers:
+            raise Overloaded(f"{len(self._open)} event streams are open already.", retry_after_ms=1000)
+        reader = Reader(
+            watch,
+            position=self._log.head if after is None else after,
+            deltas=client is None or bool(client.capabilities.get("deltas", True)),
+            max_events=self.limits.queue_events,
+            max_bytes=self.limits.queue_bytes,
+        )
+        self._open.add(reader)
+        if after is None:
+            self._log.attach(reader)
+        return reader
+
+    async def _follow(self, reader: Reader, after: Cursor | None, client: ClientRecord | None) -> AsyncIterator[bytes]:
+        try:
+            with self._presence.attached(client, reader.watch):
+                # A first word, so that a client behind a buffering proxy sees that the stream stands.
+                yield b": ostler\n\n"
+                if after is not None:
+                    async for replayed in self._replay(reader):
+                        yield replayed
+                while (chunk := await reader.take()) is not None:
+                    yield chunk
+        finally:
+            self._open.discard(reader)
+            self._log.detach(reader)
+
+    async def _replay(self, reader: Reader) -> AsyncIterator[bytes]:
+        """Page after page from the database, until there is nothing that was published and not yet read."""
+        if (reset := await self._unknown(reader.position)) is not None:
+            yield reset.sse
+            reader.close()
+            return
+        while not self._closing:
+            page, position = await self._log.read(lambda connection: _page(connection, reader))
+            for chunk in _chunks(reader.watch, page):
+                yield chunk
+            reader.position = position
+            # No await between the question and the answer: what is published next finds the reader attached.
+            if self._log.head <= position:
+                self._log.attach(reader)
+                return
+
+    async def _unknown(self, after: Cursor) -> Frame | None:
+        """The farewell for a cursor that is not of this log, or not any more."""
+        pruned = await self._log.read(events.pruned_through)
+        if after > self._log.head:
+            reason = f"Cursor {after} is past the end of the log; it may be of another database."
+        elif 0 < after < pruned:
+            reason = f"Events up to {pruned} are not kept any more."
+        else:
+            return None
+        end = StreamEnd(cursor=self._log.head, reason=reason)
+        return passing_frame("stream.reset", EventScope(), end, self._log.head)
+
+
+def _comment() -> ServerSentEvent:
+    """What a quiet stream says now and then."""
+    return ServerSentEvent(comment="still here", sep="\n")
+
+
+def _page(connection: sqlite3.Connection, reader: Reader) -> tuple[list[LoggedEvent], Cursor]:
+    roots = _roots(connection, reader.watch)
+    page, more_after = events.page(connection, reader.position, roots, _PAGE)
+    return page, more_after if more_after is not None else max(reader.position, head_of(connection))
+
+
+def _roots(connection: sqlite3.Connection, watch: Watch) -> list[SessionId] | None:
+    if watch.roots is None:
+        return None
+    return sorted({*watch.roots, *sessions.roots_of(connection, watch.members).values()})
+
+
+def _chunks(watch: Watch, page: list[LoggedEvent]) -> list[bytes]:
+    chunks: list[bytes] = []
+    parts: list[bytes] = []
+    size = 0
+    for event in page:
+        frame = stored_frame(event)
+        if not watch.wants(frame):
+            continue
+        parts.append(frame.sse)
+        size += len(frame.sse)
+        if size >= CHUNK_BYTES:
+            chunks.append(b"".join(parts))
+            parts, size = [], 0
+    return [*chunks, b"".join(parts)] if parts else chunks
+
+
+def _asked_cursor(request: Request) -> Cursor | None:
+    """Where to begin; None is now. The header wins, because it is what a browser sends when it reconnects."""
+    known = {"session", "after"}
+    if unknown := set(request.query_params) - known:
+        raise InvalidParams.of(sorted(unknown)[0], "unknown parameter; there are `session` and `after`")
+    asked = request.headers.get("last-event-id") or request.query_params.get("after") or "now"
+    if asked == "now":
+        return None
+    if not (asked.isascii() and asked.isdigit() and len(asked) <= 18):
+        raise InvalidParams.of("after", f"{asked[:40]!r} is no cursor: a number, or `now`")
+    return Cursor(int(asked))
+
+
+def _refusal(error: ProtocolError) -> Response:
+    status = _STATUS.get(str(error.data.get("code")), 400)
+    headers: Mapping[str, str] = {"retry-after": "1"} if status == 503 else {}
+    body = {"error": {"code": error.code, "message": error.message, "data": error.data}}
+    return JSONResponse(body, status_code=status, headers=dict(headers))

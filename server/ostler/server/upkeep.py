@@ -1,0 +1,81 @@
+"""What the daemon does for itself in the background: look for damage, drop what is past its time."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from ostler.protocol import times
+from ostler.protocol.errors import ProtocolError
+from ostler.protocol.events import Notice
+from ostler.protocol.limits import IDEMPOTENCY_SECONDS
+from ostler.server.configuration import Configuration
+from ostler.server.log import EventLog
+from ostler.storage import Scope, Store, Tx
+from ostler.storage.check import find_damage, give_back_pages, mark_damaged, tidy
+
+_log = structlog.get_logger()
+_HOUR: Final = 3600
+
+
+def _ago(span: timedelta) -> str:
+    return times.at(datetime.now(UTC) - span)
+
+
+async def report_moved_database(store: Store, log: EventLog) -> None:
+    """Tell, in the log and to whoever comes, that the database could not be read and a new one was begun."""
+    if store.moved_aside is None:
+        return
+    text = (
+        f"The database could not be read. It was moved to {store.moved_aside} and a new one was begun. "
+        "Nothing was deleted: keep that file if you want the old sessions back."
+    )
+    _log.error("database_moved_aside", path=str(store.moved_aside))
+    notice = Notice(level="error", text=text)
+
+    def tell(tx: Tx) -> None:
+        tx.append("notice", Scope(), data=notice)
+
+    await log.write(tell)
+
+
+async def check_after_unclean_stop(store: Store) -> None:
+    """Look through the whole database, after a stop that was none; found damage ends all writing."""
+    if not store.unclean:
+        return
+    damage = await anyio.to_thread.run_sync(find_damage, store.path, abandon_on_cancel=True)
+    if damage is None:
+        _log.info("database_checked", verdict="ok")
+        return
+    _log.error("database_damaged", damage=damage)
+    await anyio.to_thread.run_sync(mark_damaged, store.path, damage)
+    store.writer.give_up(
+        f"the database is damaged ({damage}); export what you need, then restart: it will be moved aside"
+    )
+
+
+async def tidy_regularly(log: EventLog, configuration: Configuration) -> None:
+    while True:
+        try:
+            await tidy_once(log, configuration)
+        except ProtocolError as error:  # read-only or overloaded: there is another hour
+            _log.warning("tidy_failed", reason=error.message)
+        await anyio.sleep(_HOUR)
+
+
+async def tidy_once(log: EventLog, configuration: Configuration) -> None:
+    """Drop what is past its time, piece by piece, so that nobody's write waits long behind it."""
+    keep = configuration.current.retention
+    events_before = _ago(timedelta(days=keep.events_days))
+    keys_before = _ago(timedelta(seconds=IDEMPOTENCY_SECONDS))
+    clients_before = _ago(timedelta(days=keep.clients_days))
+
+    def piece(tx: Tx) -> bool:
+        return tidy(tx, events_before=events_before, keys_before=keys_before, clients_before=clients_before)
+
+    while await log.write(piece):
+        pass
+    while await log.write(give_back_pages):
+        pass

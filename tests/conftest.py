@@ -1,0 +1,34 @@
+"""Fixtures for all rooms."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon import Daemon
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder for a daemon that does not exist yet."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def daemon(home: Path) -> Iterator[Daemon]:
+    """A daemon of its own."""
+    with Daemon(home) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon for tests that leave no trace in it. It does not make them wait for their wrong tokens."""
+    environment = {"OSTLER_LIMITS__WRONG_TOKENS_PER_MINUTE": "10000"}
+    with Daemon(tmp_path_factory.mktemp("shared") / "home", environment=environment) as running:
+        yield running

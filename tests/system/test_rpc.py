@@ -1,0 +1,228 @@
+"""`POST /rpc`: every corner of JSON-RPC 2.0 over HTTP that the protocol names."""
+
+import json
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ostler.protocol.limits import MAX_BODY_BYTES
+from ostler.protocol.methods import Method
+from ostler.protocol.wire import Nothing, Shape
+from ostler.server.daemon import Daemon as RunningDaemon
+from ostler.server.dispatcher import Caller
+from tests.daemon import Daemon, wait_until
+from tests.inprocess import InProcessDaemon
+
+
+def info(call_id: Any = 1, **more: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": call_id, "method": "server/info", **more}
+
+
+def error_of(daemon: Daemon, body: Any) -> tuple[int, Any]:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = daemon.post(raw)
+    assert answer.status == 200
+    return answer.json["error"]["code"], answer.json["id"]
+
+
+@pytest.mark.parametrize("call_id", [1, "one", 0, -7, 1.5, None, "", 2**53])
+def test_an_answer_carries_the_id_of_its_request(shared_daemon: Daemon, call_id: Any) -> None:
+    answer = shared_daemon.post(json.dumps(info(call_id)).encode()).json
+    assert answer["id"] == call_id
+    assert answer["jsonrpc"] == "2.0"
+    assert answer["result"]["server"]["name"] == "ostler"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b'{"jsonrpc": "2.0", "id": 1, "method": "server/info"',
+        b'\xff\xfe{"a":1}',
+        b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"server/info"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"server/info","x":"\xc3\x28"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}',
+        b'{"jsonrpc":"2.0","id":NaN,"method":"server/info"}',
+        b"[" * 101 + b"]" * 101,
+        b'{"a":' * 5000 + b"1" + b"}" * 5000,
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_not_json_is_a_parse_error(shared_daemon: Daemon, body: bytes) -> None:
+    assert error_of(shared_daemon, body) == (-32700, None)
+
+
+def test_depth_counts_nesting_and_not_brackets(shared_daemon: Daemon) -> None:
+    deep = json.loads("[" * 97 + "]" * 97)
+    wide: list[Any] = [[] for _ in range(500)]
+    text = "[" * 500 + '\\"' + "{" * 500
+    metadata = {"deep": deep, "wide": wide, "text": text}
+    answer = shared_daemon.rpc("session/create", {"cwd": "/", "metadata": metadata})
+    assert answer["result"]["metadata"] == metadata
+    shared_daemon.call("session/delete", session_id=answer["result"]["id"])
+
+
+@pytest.mark.parametrize(
+    ("body", "call_id"),
+    [
+        ([], None),
+        ("text", None),
+        (7, None),
+        (None, None),
+        ({}, None),
+        ({"id": 4, "method": "server/info"}, 4),
+        ({"jsonrpc": "1.0", "id": 4, "method": "server/info"}, 4),
+        ({"jsonrpc": "2.0", "id": 4}, 4),
+        ({"jsonrpc": "2.0", "id": 4, "method": 5}, 4),
+        (info(True), None),
+        (info([1]), None),
+        (info({"a": 1}), None),
+        (info(4, params="x"), 4),
+        (info(4, params=5), 4),
+        (info(4, params=None), 4),
+        ([info(n) for n in range(51)], None),
+    ],
+)
+def test_json_that_is_no_request_is_an_invalid_request(shared_daemon: Daemon, body: Any, call_id: Any) -> None:
+    assert error_of(shared_daemon, body) == (-32600, call_id)
+
+
+def test_an_unknown_method_is_named(shared_daemon: Daemon) -> None:
+    error = shared_daemon.error("session/explode")
+    assert error["code"] == -32601
+    assert "session/explode" in error["message"]
+
+
+def test_params_by_position_are_refused_unless_there_are_none(shared_daemon: Daemon) -> None:
+    assert "result" in shared_daemon.rpc("server/info", [])
+    assert shared_daemon.rpc("server/info", [1])["error"]["code"] == -32602
+
+
+def test_each_bad_field_is_named_with_its_path(shared_daemon: Daemon) -> None:
+    error = shared_daemon.error("session/create", cwd=5, rules={"allow": ["ok", 7]}, colour="red", mode="wild")
+    assert error["code"] == -32602
+    assert {one["path"] for one in error["data"]["errors"]} == {"cwd", "rules.allow.1", "colour", "mode"}
+    assert all(one["reason"] for one in error["data"]["errors"])
+
+
+def test_a_notification_is_never_answered(shared_daemon: Daemon) -> None:
+    for call in (
+        {"jsonrpc": "2.0", "method": "server/info"},
+        {"jsonrpc": "2.0", "method": "no/such"},
+        {"jsonrpc": "2.0", "method": "session/get", "params": {"session_id": "s_none"}},
+        {"jsonrpc": "2.0", "method": "session/get", "params": 5},
+    ):
+        answer = shared_daemon.post(json.dumps(call).encode())
+        assert (answer.status, answer.body) == (202, b"")
+
+
+def test_a_batch_is_answered_in_order_without_its_notifications(shared_daemon: Daemon) -> None:
+    calls = [info(1), {"jsonrpc": "2.0", "method": "server/info"}, 5, info(2, params=7), info("three")]
+    answers = shared_daemon.post(json.dumps(calls).encode()).json
+    assert [(one["id"], one.get("error", {}).get("code")) for one in answers] == [
+        (1, None),
+        (None, -32600),
+        (2, -32600),
+        ("three", None),
+    ]
+
+
+def test_a_batch_of_fifty_is_answered(shared_daemon: Daemon) -> None:
+    answers = shared_daemon.post(json.dumps([info(n) for n in range(50)]).encode()).json
+    assert [one["id"] for one in answers] == list(range(50))
+
+
+def test_a_batch_of_notifications_has_no_answer(shared_daemon: Daemon) -> None:
+    calls = [{"jsonrpc": "2.0", "method": "server/info"}] * 3
+    answer = shared_daemon.post(json.dumps(calls).encode())
+    assert (answer.status, answer.body) == (202, b"")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_another_content_type_is_415(shared_daemon: Daemon, kind: str) -> None:
+    assert shared_daemon.post(json.dumps(info()).encode(), {"Content-Type": kind}).status == 415
+
+
+def test_a_content_type_with_a_charset_is_json_too(shared_daemon: Daemon) -> None:
+    answer = shared_daemon.post(json.dumps(info()).encode(), {"Content-Type": "Application/JSON; charset=utf-8"})
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_rpc_is_only_posted(shared_daemon: Daemon, method: str) -> None:
+    answer = shared_daemon.http(method, "/rpc")
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
+
+
+def test_a_body_over_the_limit_is_413_and_the_daemon_lives(shared_daemon: Daemon) -> None:
+    assert shared_daemon.post(b" " * (MAX_BODY_BYTES + 1)).status == 413
+    assert shared_daemon.call("server/info")
+
+
+def test_a_body_is_counted_while_it_comes_in(shared_daemon: Daemon) -> None:
+    with socket.create_connection(("127.0.0.1", shared_daemon.port)) as raw:
+        head = f"POST /rpc HTTP/1.1\r\nHost: localhost:{shared_daemon.port}\r\nContent-Type: application/json\r\n"
+        raw.sendall(f"{head}Authorization: Bearer {shared_daemon.token}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+        for _ in range(33):
+            raw.sendall(chunk)
+        raw.sendall(b"0\r\n\r\n")
+        raw.settimeout(20)
+        assert raw.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_just_under_the_limit_is_read(shared_daemon: Daemon) -> None:
+    padding = b" " * (MAX_BODY_BYTES - 100)
+    answer = shared_daemon.post(json.dumps(info()).encode() + padding)
+    assert answer.json["result"]["ready"]
+
+
+def test_the_calls_of_a_batch_run_concurrently_and_a_waiting_one_ends_with_its_connection(home: Path) -> None:
+    """No method of this version only waits, so one is added to the table."""
+    waiting, left = threading.Event(), threading.Event()
+
+    class Waited(Shape):
+        done: bool = True
+
+    async def wait(params: Nothing, caller: Caller) -> Waited:
+        import anyio
+
+        waiting.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            left.set()
+        return Waited()
+
+    def add(daemon: RunningDaemon) -> None:
+        daemon.dispatcher._handlers.bind(Method("test/wait", Nothing, Waited, "nothing", "", waits=True), wait)
+
+    with InProcessDaemon(home, prepare=add) as daemon:
+        calls = [{"jsonrpc": "2.0", "id": 1, "method": "test/wait"}, info(2)]
+        connection = daemon.connection()
+        headers = {"Authorization": f"Bearer {daemon.token}", "Content-Type": "application/json"}
+        connection.request("POST", "/rpc", json.dumps(calls), headers)
+        assert waiting.wait(10)
+        wait_until(lambda: daemon.running.house.calls.total >= 1)  # the other call of the batch went on
+        connection.close()
+        assert left.wait(10)
+        assert daemon.call("server/info")
+
+
+def test_no_error_carries_a_trace_of_the_inside(home: Path) -> None:
+    async def broken(params: Nothing, caller: Caller) -> Shape:
+        raise ZeroDivisionError("secret inside")
+
+    def add(daemon: RunningDaemon) -> None:
+        daemon.dispatcher._handlers.bind(Method("test/broken", Nothing, Shape, "nothing", ""), broken)
+
+    with InProcessDaemon(home, prepare=add) as daemon:
+        error = daemon.error("test/broken")
+        assert error["code"] == -32603
+        assert "secret" not in json.dumps(error)
+        assert error["data"]["error_id"]
