@@ -559,6 +559,8 @@ export interface ServerInfo {
   home: string;
   /** Cursors belong to this database. */
   database_id: string;
+  /** The end of the log. */
+  cursor: number;
   /** The default model of new sessions. */
   model: string;
   /** Where model answers come from by default. */

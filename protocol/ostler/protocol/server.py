@@ -24,6 +24,8 @@ class ServerInfo(Shape):
     """The folder that holds its database."""
     database_id: str
     """Cursors belong to this database."""
+    cursor: Cursor
+    """The end of the log."""
     model: str
     """The default model of new sessions."""
     provider: str

@@ -1,0 +1,119 @@
+"""The front of the SDK: `connect` finds the daemon, `Ostler` talks to it."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, overload
+
+from anyio import to_thread
+
+from ostler.clients import _launch
+from ostler.clients._address import Address, find_address
+from ostler.clients._events import After, EventStream
+from ostler.clients._http import open_http, refusal, unreachable
+from ostler.clients._link import CALL_SECONDS, Find, Link
+from ostler.protocol.client import ClientCapabilities, ClientInfo, ClientKind, Initialize, Initialized
+from ostler.protocol.errors import SessionNotFound
+from ostler.protocol.ids import SessionId
+from ostler.protocol.methods import Method
+from ostler.protocol.places import Places, find_places
+from ostler.protocol.session import ExportFormat
+from ostler.protocol.wire import Nothing, Params, Shape
+
+P = TypeVar("P", bound=Params)
+R = TypeVar("R", bound=Shape)
+
+
+class Ostler:
+    """A daemon that was found and greeted; `connect` makes one."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    @property
+    def daemon(self) -> Initialized:
+        """What the daemon said about itself, and the id that it gave us."""
+        return self._link.known
+
+    @overload
+    async def call(self, method: Method[Nothing, R], *, seconds: float = ...) -> R: ...
+    @overload
+    async def call(self, method: Method[P, R], params: P, *, seconds: float = ...) -> R: ...
+
+    async def call(self, method: Method[Any, R], params: Params | None = None, *, seconds: float = CALL_SECONDS) -> R:
+        """Call a method of `ostler.protocol.methods`; what the daemon refuses is raised as its error."""
+        return await self._link.call(method, params if params is not None else Nothing(), seconds)
+
+    async def request(self, method: str, params: dict[str, Any] | None = None, *, seconds: float = CALL_SECONDS) -> Any:
+        """Call a method by name, with JSON in and JSON out."""
+        return await self._link.request(method, params or {}, seconds)
+
+    def events(self, session_id: str | Iterable[str] | None = None, *, after: After = "now") -> EventStream:
+        """The events of a session, of several or of all: after a cursor, from the start (0), or from now."""
+        ids = (session_id,) if isinstance(session_id, str) else tuple(session_id or ())
+        return EventStream(self._link, tuple(SessionId(one) for one in ids), after)
+
+    @asynccontextmanager
+    async def export(self, session_id: str, format: ExportFormat = "markdown") -> AsyncIterator[AsyncIterator[bytes]]:
+        """A session as one file, in chunks."""
+        address = await self._link.find()
+        path = f"/sessions/{_segment(session_id)}/export"
+        with unreachable(address):
+            async with (
+                open_http(address, read_seconds=CALL_SECONDS) as http,
+                http.stream("GET", path, params={"format": format}, headers=self._link.headers) as response,
+            ):
+                if response.status_code == 404:
+                    raise SessionNotFound(session_id)
+                if response.status_code != 200:
+                    raise refusal(address, response.status_code, await response.aread())
+                yield response.aiter_bytes()
+
+
+def _segment(text: str) -> str:
+    from urllib.parse import quote  # noqa: PLC0415 - one use
+
+    return quote(text, safe="")
+
+
+@asynccontextmanager
+async def connect(
+    home: str | None = None,
+    *,
+    url: str | None = None,
+    token: str | None = None,
+    name: str = "ostler-sdk",
+    version: str = "0",
+    kind: ClientKind = "sdk",
+    capabilities: ClientCapabilities | None = None,
+    start: bool = False,
+) -> AsyncIterator[Ostler]:
+    """Find the daemon of `home`, or the one at `url`, and introduce this client to it."""
+    client = ClientInfo(name=name, version=version, kind=kind)
+    introduction = Initialize(client=client, capabilities=capabilities or ClientCapabilities())
+    if url is not None:
+        link = Link(_fixed(Address(url, None, token)), introduction)
+    else:
+        places = find_places(home)
+        if start:
+            await to_thread.run_sync(_launch.start, places)
+        link = Link(_by_daemon_file(places, token), introduction)
+    await link.open()
+    try:
+        yield Ostler(link)
+    finally:
+        await link.close()
+
+
+def _fixed(address: Address) -> Find:
+    async def find() -> Address:
+        return address
+
+    return find
+
+
+def _by_daemon_file(places: Places, token: str | None) -> Find:
+    async def find() -> Address:
+        found = await to_thread.run_sync(find_address, places)
+        return Address(found.url, found.socket, token or found.token)
+
+    return find

@@ -1,0 +1,101 @@
+"""The command line as a whole: its options, its commands, and how it ends."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from ostler.clients._errors import ClientError, StartFailed
+from ostler.clients.cli import config, daemon, doctor, logs, schema, sessions
+from ostler.clients.cli.output import complain, note, say
+from ostler.clients.cli.setting import Setting, own_version
+from ostler.protocol.errors import ProtocolError, SessionNotFound
+
+app = typer.Typer(
+    name="ostler",
+    help="A daemon that owns coding-agent sessions, and lets any number of clients drive and watch them.",
+    # Both would import rich, which costs more than the rest of a short command.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (daemon, logs, doctor, sessions, config, schema):
+    group.add_to(app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        say(f"ostler {own_version()}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def ostler(
+    context: typer.Context,
+    home: Annotated[
+        str | None,
+        typer.Option("--home", metavar="DIR", help="The folder that holds everything. [env: OSTLER_HOME]"),
+    ] = None,
+    no_start: Annotated[
+        bool,
+        typer.Option("--no-start", envvar="OSTLER_NO_START", help="Never start a daemon where none runs."),
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    context.obj = Setting(home, start=not no_start)
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+def main() -> None:
+    """Run the command; whatever goes wrong is one line that says what, and what to do."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        code = app(prog_name="ostler", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        return _reader_left()
+    except KeyboardInterrupt:
+        return 130
+    except typer.Abort:
+        return 1
+    except typer.TyperException as wrong:
+        complain(f"{_sentence(wrong.format_message())} {_help_for(wrong)}")
+        return wrong.exit_code
+    except SessionNotFound as error:
+        complain(f"{error.message} `ostler sessions --all` lists what there is.")
+    except ProtocolError as error:
+        complain(error.message)
+    except StartFailed as error:
+        for line in error.log:
+            note(f"  {line}")
+        complain(str(error))
+    except (ClientError, OSError) as error:
+        complain(str(error))
+    except Exception as bug:  # a person gets a line to report, not a traceback
+        if os.environ.get("OSTLER_DEBUG"):
+            raise
+        complain(f"This is a bug of ours: {bug!r}. OSTLER_DEBUG=1 shows where it happened.")
+    return 1
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def _help_for(wrong: typer.TyperException) -> str:
+    where = getattr(wrong, "ctx", None)
+    return f"See `{where.command_path if where else 'ostler'} --help`."
+
+
+def _reader_left() -> int:
+    """Whoever read our output has enough: the interpreter must not try to flush the rest of it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1

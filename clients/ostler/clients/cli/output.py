@@ -1,0 +1,78 @@
+"""What people and pipes get to see."""
+
+import json
+import os
+import sys
+import unicodedata
+from typing import Any, Final, Literal, TextIO
+
+Format = Literal["text", "json"]
+
+_CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+Colour = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    return (stream or sys.stdout).isatty()
+
+
+def coloured(text: str, colour: Colour, stream: TextIO | None = None) -> str:
+    """The text in colour on a terminal that has them, unless NO_COLOR says otherwise."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not is_terminal(stream)
+    return text if plain else f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+
+
+def say(text: str = "") -> None:
+    print(text)
+
+
+def note(text: str) -> None:
+    """Something for the person, not for the pipe."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def complain(text: str) -> None:
+    note(f"{coloured('ostler:', 'red', sys.stderr)} {printable(text)}")
+
+
+def say_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def printable(text: str) -> str:
+    """The text with control characters spelled out: what a tool printed must not steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(char if char in "\n\t" or not _is_control(char) else _spelled(char) for char in text)
+
+
+def _is_control(char: str) -> bool:
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs"}
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def fit(text: str, width: int) -> str:
+    """The text in one line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: max(0, width - 1)] + "…"
+
+
+def duration(seconds: float) -> str:
+    """A time span in the two units that matter."""
+    whole = int(seconds)
+    days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
+
+def facts(pairs: list[tuple[str, Any]]) -> str:
+    """Names and values under each other; what is not known is left out."""
+    known = [(name, value) for name, value in pairs if value is not None]
+    width = max((len(name) for name, _ in known), default=0)
+    return "\n".join(f"  {coloured(name.ljust(width), 'dim')}  {printable(str(value))}" for name, value in known)

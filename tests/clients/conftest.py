@@ -1,0 +1,110 @@
+"""The real `ostler` command, in its own process and its own home."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon import Daemon
+
+OSTLER = Path(sys.executable).with_name("ostler")
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("OSTLER_", "ANTHROPIC_", "_"))}
+    return {**kept, "OSTLER_HOME": str(home), "NO_COLOR": "1"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Cli:
+    """`ostler` as a person would type it."""
+
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return clean_environment(self.home)
+
+    def run(self, *arguments: str, **environment: str) -> Ran:
+        done = subprocess.run(
+            [OSTLER, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**self.environment, **environment},
+            timeout=60,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def spawn(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [OSTLER, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+        )
+
+    def in_terminal(self, *arguments: str, typed: str = "", **environment: str) -> Ran:
+        """With a terminal on all three streams; what is printed comes back as `out`."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [OSTLER, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**self.environment, "TERM": "xterm", "COLUMNS": "120", **environment},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        printed = b"".join(_until_closed(ours))
+        os.close(ours)
+        return Ran(process.wait(60), printed.decode().replace("\r\n", "\n"), "")
+
+
+def _until_closed(terminal: int) -> Iterator[bytes]:
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # how Linux says that the other side has closed
+            return
+        if not piece:
+            return
+        yield piece
+
+
+@pytest.fixture
+def cli(home: Path) -> Iterator[Cli]:
+    """The command on a home without a daemon; one that it starts is ended with the test."""
+    yield Cli(home)
+    daemon_file = home / "daemon.json"
+    if daemon_file.exists() and Cli(home).run("stop").code != 0:
+        os.kill(json.loads(daemon_file.read_text())["pid"], signal.SIGKILL)
+
+
+@pytest.fixture
+def served(daemon: Daemon) -> Cli:
+    """The command on a home whose daemon runs already."""
+    return Cli(daemon.home)

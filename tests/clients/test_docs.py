@@ -1,0 +1,91 @@
+"""The documentation of the clients, run as it stands."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.clients.conftest import Cli
+from tests.daemon import Daemon
+
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENTED_ID = "s_0mwir4vco49cz99ze66x"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_tour_of_the_sdk_prints_what_it_says(cli: Cli, tmp_path: Path) -> None:
+    (code,) = blocks("sdk.md", "python")
+    printed = blocks("sdk.md", "text")[0]
+    tour = tmp_path / "tour.py"
+    tour.write_text(code)
+    command = [sys.executable, "-W", "error", str(tour)]
+    done = subprocess.run(command, env=cli.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == (printed, "")
+
+
+def test_the_error_tree_in_the_documentation_is_the_real_one() -> None:
+    from ostler.clients import _errors
+
+    assert blocks("sdk.md", "text")[-1].strip() in (_errors.__doc__ or "")
+
+
+def test_every_command_is_documented(cli: Cli) -> None:
+    listed = cli.run("--help").out.split("Commands:\n")[1]
+    commands = {line.split()[0] for line in listed.splitlines() if line.strip()}
+    assert commands == set(re.findall(r"^### ostler (\S+)$", (DOCS / "cli.md").read_text(), re.MULTILINE))
+
+
+def test_every_option_is_documented(cli: Cli) -> None:
+    page = (DOCS / "cli.md").read_text()
+    commands = re.findall(r"^### ostler (\S+)$", page, re.MULTILINE)
+    ways = [[], *([command] for command in commands), *(["config", verb] for verb in ("get", "set", "unset"))]
+    options = {option for way in ways for option in re.findall(r"(--[a-z-]+)", cli.run(*way, "--help").out)}
+    taken_for_granted = {"--show-completion", "--output", "--lines", "--follow"}
+    assert [option for option in sorted(options - taken_for_granted) if option not in page] == []
+
+
+def test_the_examples_of_the_command_page_are_real(cli: Cli, tmp_path: Path) -> None:
+    """Run from the top of the page to its end, in one home."""
+    session_id = ""
+    for example in examples():
+        words = example.command.replace(DOCUMENTED_ID, session_id).split()
+        ran = cli.run(*words[1:])
+        shown = normal((ran.out + ran.err).replace(session_id or "\0", DOCUMENTED_ID), cli.home)
+        assert shown == normal(example.output, Path("/home/a/.ostler")), example.command
+        if not session_id:
+            session_id = create_session(cli.home, tmp_path / "proj")
+
+
+class Example:
+    def __init__(self, command: str, output: str) -> None:
+        self.command = command
+        self.output = output
+
+
+def examples() -> list[Example]:
+    found: list[Example] = []
+    for block in blocks("cli.md", "console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append(Example(command, output))
+    return found
+
+
+def create_session(home: Path, folder: Path) -> str:
+    folder.mkdir()
+    url = re.findall(r'"url": "(.*?)"', (home / "daemon.json").read_text())[0]
+    daemon = Daemon(home, url=url)
+    return str(daemon.call("session/create", cwd=str(folder), title="fix login")["id"])
+
+
+def normal(text: str, home: Path) -> str:
+    """The text without what is different each time."""
+    folder = "/home/a" if home == Path("/home/a/.ostler") else str(home.parent)
+    text = text.replace(str(home), "HOME").replace(f"{folder}/proj", "FOLDER")
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME", text)
+    text = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", text)
+    text = re.sub(r'(pid\W+|start_ms=|uptime_ms": |up      )\d+', r"\1N", text)
+    return re.sub(r"(ostler |version=|version\": \")\d+\.\d+\.\d+", r"\1VERSION", text)

@@ -1,0 +1,148 @@
+"""`ostler doctor` on homes in every state."""
+
+import json
+import os
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.conftest import Cli
+from tests.daemon import Daemon
+
+
+def findings(cli: Cli, what: str) -> list[dict[str, Any]]:
+    return [found for found in cli.run("doctor", "--format", "json").json["checks"] if found["what"] == what]
+
+
+def only(cli: Cli, what: str) -> dict[str, Any]:
+    (found,) = findings(cli, what)
+    return found
+
+
+@pytest.fixture
+def used(cli: Cli) -> Cli:
+    """A home that a daemon has been in, and left."""
+    with Daemon(cli.home) as daemon:
+        daemon.call("session/create", cwd=str(cli.home.parent))
+        daemon.stop()
+    return cli
+
+
+def test_a_running_daemon_is_in_order(served: Cli) -> None:
+    done = served.run("doctor")
+    assert done.code == 0
+    assert not [line for line in done.out.splitlines() if line.startswith("fail")]
+
+
+def test_a_home_that_does_not_exist_yet_is_in_order_and_stays_away(cli: Cli) -> None:
+    assert cli.run("doctor").code == 0
+    assert not cli.home.exists()
+
+
+def test_looking_changes_nothing(used: Cli) -> None:
+    before = {file.name: file.stat().st_mtime_ns for file in used.home.iterdir()}
+    assert used.run("doctor").code == 0
+    assert {file.name: file.stat().st_mtime_ns for file in used.home.iterdir()} == before
+
+
+@pytest.mark.parametrize(("name", "mode", "right"), [("", 0o755, "700"), ("token", 0o644, "600")])
+def test_what_others_can_read_is_mended_with_chmod(used: Cli, name: str, mode: int, right: str) -> None:
+    path = used.home / name if name else used.home
+    path.chmod(mode)
+    assert used.run("doctor").code == 1
+    (failed,) = [one for one in findings(used, name or "folder") if one["state"] == "fail"]
+    assert failed["mend"] == f"Run: chmod {right} {path}"
+    os.system(failed["mend"].removeprefix("Run: "))  # noqa: S605 - what the doctor says has to work
+    assert used.run("doctor").code == 0
+
+
+def test_an_empty_token_is_found(used: Cli) -> None:
+    (used.home / "token").write_text("")
+    assert only(used, "token")["state"] == "fail"
+
+
+def test_broken_toml_is_found_with_its_place(used: Cli) -> None:
+    (used.home / "config.toml").write_text('model = "x"\n[listen\nport = 1\n')
+    found = only(used, "config")
+    assert found["state"] == "fail"
+    assert "line 2" in found["found"]
+
+
+def test_a_misspelt_setting_is_found(used: Cli) -> None:
+    (used.home / "config.toml").write_text("[listen]\nprot = 1\n")
+    found = only(used, "config")
+    assert found["state"] == "fail"
+    assert "listen.prot" in found["found"]
+
+
+def test_a_damaged_database_is_found(used: Cli) -> None:
+    database = used.home / "ostler.db"
+    content = bytearray(database.read_bytes())
+    content[4096:20480] = os.urandom(16384)
+    database.write_bytes(content)
+    found = only(used, "database")
+    assert found["state"] == "fail"
+    assert "moves a damaged database aside" in found["mend"]
+
+
+def test_something_that_is_no_database_is_found(used: Cli) -> None:
+    (used.home / "ostler.db").write_text("not a database, but as long as one would be " * 50)
+    assert only(used, "database")["state"] == "fail"
+
+
+def test_a_database_that_was_moved_aside_is_told(used: Cli) -> None:
+    (used.home / "ostler.db.damaged-20260101T000000-abcd").write_bytes(b"")
+    (used.home / "ostler.db.damaged-20260101T000000-abcd-wal").write_bytes(b"")
+    good, aside = findings(used, "database")
+    assert (good["state"], aside["state"]) == ("ok", "warn")
+    assert used.run("doctor").code == 0
+
+
+def test_a_crash_is_told_and_the_log_left_behind_is_read(daemon: Daemon) -> None:
+    cli = Cli(daemon.home)
+    daemon.call("session/create", cwd=str(daemon.home.parent))
+    daemon.kill()
+    assert only(cli, "daemon")["state"] == "warn"
+    assert only(cli, "database")["state"] == "ok"
+    assert cli.run("doctor").code == 0
+    with sqlite3.connect(daemon.home / "ostler.db") as database:
+        assert database.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
+    database.close()
+
+
+def test_a_daemon_that_hangs_is_a_failure(served: Cli, daemon: Daemon) -> None:
+    daemon.signal(signal.SIGSTOP)
+    try:
+        assert only(served, "daemon")["state"] == "fail"
+    finally:
+        daemon.signal(signal.SIGCONT)
+
+
+def test_a_daemon_of_another_version_is_told(served: Cli, daemon: Daemon) -> None:
+    path = daemon.home / "daemon.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": "0.0.1"}))
+    found = only(served, "daemon")
+    assert found["state"] == "warn"
+    assert "0.0.1" in found["found"]
+
+
+def test_missing_programs_are_told_with_how_to_get_them(cli: Cli, tmp_path: Path) -> None:
+    done = cli.run("doctor", "--format", "json", PATH=str(tmp_path))
+    told = {found["what"]: found for found in done.json["checks"]}
+    for program in ("git", "ripgrep", "bubblewrap"):
+        assert told[program]["state"] == "warn"
+        assert told[program]["mend"].startswith("Install ")
+    assert done.code == 0
+
+
+def test_every_failure_says_how_to_mend_it(used: Cli) -> None:
+    (used.home / "config.toml").write_text("[")
+    (used.home / "token").write_text("")
+    used.home.chmod(0o755)
+    lines = used.run("doctor").out.splitlines()
+    failures = [number for number, line in enumerate(lines) if line.startswith("fail")]
+    assert len(failures) == 3
+    assert all(lines[number + 1].lstrip().startswith("→ ") for number in failures)
