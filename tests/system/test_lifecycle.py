@@ -184,6 +184,12 @@ def test_a_wrong_setting_is_refused_and_changes_nothing(shared_daemon: Daemon, k
     assert not (shared_daemon.home / "config.toml").exists()
 
 
+def test_a_wrong_setting_is_refused_also_where_a_flag_hides_it(daemon: Daemon) -> None:
+    assert daemon.call("config/get", key="listen.port")["source"] == "flag"
+    assert daemon.error("config/set", key="listen.port", value="many")["code"] == -32602
+    assert not (daemon.home / "config.toml").exists()
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [

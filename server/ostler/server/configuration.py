@@ -71,6 +71,8 @@ class Configuration:
         if params.value is None:
             del file[params.key]
         try:
+            # Also by itself: a flag or variable that is set now must not let a wrong value into the file.
+            _validated(file)
             changed = _validated(file, self.environment, self.flags)
         except ValidationError as error:
             raise InvalidParams.of("value", str(error.errors()[0]["msg"])) from None

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import anyio
 import psutil
-import structlog
 import uvicorn
 
 from ostler.protocol import times
 from ostler.protocol.places import Places
+from ostler.server import logs
 from ostler.server.configuration import Configuration
 from ostler.server.dispatcher import Dispatcher
 from ostler.server.door import Door, names_for
@@ -38,8 +38,6 @@ from ostler.server.transport import RpcTransport
 from ostler.server.upkeep import check_after_unclean_stop, report_moved_database, tidy_regularly
 from ostler.server.version import version
 from ostler.storage import Store, open_store
-
-_log = structlog.get_logger()
 
 _GRACE_SECONDS: Final = 1
 """How long calls that run may take to finish when the daemon stops."""
@@ -108,7 +106,7 @@ class Daemon:
 
     async def _stop_when_told(self, server: uvicorn.Server) -> None:
         await self.stopping.wait()
-        _log.info("stopping", calls=self.dispatcher.running, readers=self.house.streams.count)
+        logs.log.info("stopping", calls=self.dispatcher.running, readers=self.house.streams.count)
         self.dispatcher.stopping = True
         self.house.streams.close()
         server.should_exit = True
@@ -228,13 +226,13 @@ async def run_daemon(places: Places, configuration: Configuration, instance: Ins
             _say_ready(daemon)
 
         await daemon.serve(ready)
-    _log.info("stopped")
+    logs.log.info("stopped")
 
 
 def _say_ready(daemon: Daemon) -> None:
     if daemon.listening.moved:
-        _log.warning("port_taken", wanted=daemon.house.configuration.current.listen.port, url=daemon.url)
-    _log.info(
+        logs.log.warning("port_taken", wanted=daemon.house.configuration.current.listen.port, url=daemon.url)
+    logs.log.info(
         "ready",
         url=daemon.url,
         socket=str(daemon.listening.path),
@@ -254,7 +252,7 @@ def _process_start() -> float:
 def _handle_signals(stopping: anyio.Event) -> None:
     def told(number: signal.Signals) -> None:
         if stopping.is_set():
-            _log.warning("forced", signal=number.name)
+            logs.log.warning("forced", signal=number.name)
             os._exit(1)
         stopping.set()
 

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import anyio
 import orjson
-import structlog
 from pydantic import ValidationError
 
 from ostler.protocol.envelope import Request, failure, is_notification, read_request, request_id, success
@@ -23,13 +22,12 @@ from ostler.protocol.errors import (
 from ostler.protocol.limits import MAX_BATCH, MAX_DEPTH
 from ostler.protocol.methods import Method
 from ostler.protocol.wire import Params, Shape
+from ostler.server import logs
 from ostler.server.locks import Locks
 from ostler.server.metrics import CallCounts
 
 P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Shape)
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +183,7 @@ def wire_error(error: Exception, method: str) -> ProtocolError:
             )
         case _:
             error_id = f"{time.time_ns():x}"
-            _log.error("call_failed", method=method, error_id=error_id, exc_info=error)
+            logs.log.error("call_failed", method=method, error_id=error_id, exc_info=error)
             return InternalError("The daemon made a mistake; its log says which.", error_id=error_id)
 
 

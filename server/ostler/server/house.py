@@ -1,10 +1,12 @@
 """The daemon's parts, put together: what the methods work with."""
 
 import os
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio.to_thread
 import psutil
 
 from ostler.protocol.client import (
@@ -97,6 +99,7 @@ class House:
             socket=str(self.address.socket),
             home=str(self.address.home),
             database_id=self.store.database_id,
+            cursor=self.log.head,
             model=model,
             provider=provider_of(model),
             ready=self.store.writer.read_only is None,
@@ -105,14 +108,17 @@ class House:
         )
 
     async def stats(self, params: Nothing) -> ServerStats:
-        sessions, events = await self.log.read(lambda db: (session_rows.count(db), event_rows.count(db)))
+        return await self.log.read(self._stats)
+
+    def _stats(self, db: sqlite3.Connection) -> ServerStats:
+        """Counted on a reader's thread: most of it is asked of the file system."""
         writer = self.store.writer
         return ServerStats(
             uptime_ms=int((self.clock() - self.address.started_monotonic) * 1000),
             rss_bytes=psutil.Process().memory_info().rss,
             cursor=self.log.head,
-            sessions=sessions,
-            events=events,
+            sessions=session_rows.count(db),
+            events=event_rows.count(db),
             readers=self.streams.count,
             readers_cut=self.log.readers_cut,
             clients_attached=self.presence.count,
@@ -138,7 +144,7 @@ class House:
         return self.configuration.get(params)
 
     async def config_set(self, params: ConfigSet) -> ConfigChange:
-        change = self.configuration.set(params)
+        change = await anyio.to_thread.run_sync(self.configuration.set, params)
         self.apply(change.key)
         data = ConfigData(key=change.key, value=change.value, applies=change.applies)
 

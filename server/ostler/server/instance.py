@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-import structlog
 from filelock import FileLock, Timeout
 
 from ostler.protocol.places import Places
+from ostler.server import logs
 from ostler.server.files import write_atomically
-
-_log = structlog.get_logger()
 
 
 class AlreadyRunning(Exception):
@@ -34,7 +32,7 @@ class Instance:
         except OSError as error:
             # A full disk must not keep the daemon from answering reads. The file that a dead daemon left has room
             # for ours; where there is none, clients go by the socket.
-            _log.warning("daemon_file_not_replaced", path=str(self.places.daemon_file), reason=error.strerror)
+            logs.log.warning("daemon_file_not_replaced", path=str(self.places.daemon_file), reason=error.strerror)
             with contextlib.suppress(OSError):
                 _overwrite(self.places.daemon_file, content)
 

@@ -19,6 +19,9 @@ import structlog  # noqa: E402
 if _hidden:
     del sys.modules["rich"]
 
+log: Any = structlog.get_logger()
+"""The daemon's logger; from here, so that structlog is always imported as above."""
+
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _SECRET: Final = ("token", "authorization", "api_key", "apikey", "secret", "password", "cookie")
 
@@ -119,6 +122,5 @@ class _FromLogging(logging.Handler):
     """What libraries say through the standard logging, in our form."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        log = structlog.get_logger()
         level = "error" if record.levelno >= logging.ERROR else "warning"
         getattr(log, level)("library_said", library=record.name, said=record.getMessage(), exc_info=record.exc_info)

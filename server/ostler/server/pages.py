@@ -33,7 +33,7 @@ def build_pages(log: EventLog, metrics: Metrics) -> FastAPI:
         return Response(orjson.dumps(await discovery()), media_type="application/json")
 
     @app.get("/metrics")
-    async def prometheus() -> Response:
+    def prometheus() -> Response:  # on a thread: the library reads files when it is loaded and when it counts
         body, media_type = metrics.exposition()
         return Response(body, media_type=media_type)
 

@@ -5,18 +5,17 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
-import structlog
 
 from ostler.protocol import times
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import Notice
 from ostler.protocol.limits import IDEMPOTENCY_SECONDS
+from ostler.server import logs
 from ostler.server.configuration import Configuration
 from ostler.server.log import EventLog
 from ostler.storage import Scope, Store, Tx
 from ostler.storage.check import find_damage, give_back_pages, mark_damaged, tidy
 
-_log = structlog.get_logger()
 _HOUR: Final = 3600
 
 
@@ -32,7 +31,7 @@ async def report_moved_database(store: Store, log: EventLog) -> None:
         f"The database could not be read. It was moved to {store.moved_aside} and a new one was begun. "
         "Nothing was deleted: keep that file if you want the old sessions back."
     )
-    _log.error("database_moved_aside", path=str(store.moved_aside))
+    logs.log.error("database_moved_aside", path=str(store.moved_aside))
     notice = Notice(level="error", text=text)
 
     def tell(tx: Tx) -> None:
@@ -47,9 +46,9 @@ async def check_after_unclean_stop(store: Store) -> None:
         return
     damage = await anyio.to_thread.run_sync(find_damage, store.path, abandon_on_cancel=True)
     if damage is None:
-        _log.info("database_checked", verdict="ok")
+        logs.log.info("database_checked", verdict="ok")
         return
-    _log.error("database_damaged", damage=damage)
+    logs.log.error("database_damaged", damage=damage)
     await anyio.to_thread.run_sync(mark_damaged, store.path, damage)
     store.writer.give_up(
         f"the database is damaged ({damage}); export what you need, then restart: it will be moved aside"
@@ -61,7 +60,7 @@ async def tidy_regularly(log: EventLog, configuration: Configuration) -> None:
         try:
             await tidy_once(log, configuration)
         except ProtocolError as error:  # read-only or overloaded: there is another hour
-            _log.warning("tidy_failed", reason=error.message)
+            logs.log.warning("tidy_failed", reason=error.message)
         await anyio.sleep(_HOUR)
 
 
