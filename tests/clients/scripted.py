@@ -32,6 +32,8 @@ class Scripted:
     """The `Last-Event-ID` of each stream that was opened."""
     url: str = ""
     database_id: str = "one"
+    cursor: int = 0
+    """The end of its log, as it says."""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -65,6 +67,7 @@ class Scripted:
                 "url": self.url,
                 "socket": None,
                 "home": "/",
+                "cursor": self.cursor,
                 "model": "rehearsal",
                 "provider": "rehearsal",
                 "ready": True,
