@@ -140,5 +140,7 @@ def _peer_of(transport: asyncio.Transport) -> Peer | None:
     found: socket.socket | None = transport.get_extra_info("socket")
     if found is None or found.family != socket.AF_UNIX:
         return None
+    if not hasattr(socket, "SO_PEERCRED"):
+        return Peer(pid=0, uid=-1)  # on the socket, but nobody that we know: the token decides
     pid, uid, _ = struct.unpack("3i", found.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     return Peer(pid, uid)

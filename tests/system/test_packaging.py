@@ -1,0 +1,46 @@
+"""What is installed from a wheel is whole: the rooms, and the files that are no Python."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_a_wheel_holds_every_file_of_every_room(wheel: Path) -> None:
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    for room in ("protocol", "storage", "tools", "server", "clients"):
+        for path in (ROOT / room / "ostler").rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                assert str(path.relative_to(ROOT / room)) in packed
+    assert "ostler/__init__.py" not in packed  # the rooms are portions of one namespace
+
+
+def test_a_daemon_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
+    """Imported from the zip's content and not from this checkout."""
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(installed)
+    code = (
+        "import ostler.server, sys; from ostler.storage.database import open_database; from pathlib import Path\n"
+        "import ostler.protocol.reference as reference\n"
+        "opened = open_database(Path(sys.argv[1]))\n"
+        "opened.connection.close()\n"
+        "assert reference.reference_page()\n"
+        "print(ostler.server.__file__)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "ostler.db")]
+    # First on the path, so that it wins over the checkout that this environment has installed.
+    said = subprocess.run(command, env={"PYTHONPATH": str(installed)}, capture_output=True, text=True, check=True)
+    assert said.stdout.strip().startswith(str(installed))
