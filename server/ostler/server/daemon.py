@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import psutil
 import uvicorn
 
 from ostler.protocol import times
@@ -238,15 +237,10 @@ def _say_ready(daemon: Daemon) -> None:
         socket=str(daemon.listening.path),
         version=version(),
         model=daemon.house.configuration.default_model,
-        start_ms=round((time.time() - _process_start()) * 1000),
     )
     # A reader that closed our stdout must not keep the daemon from starting.
     with contextlib.suppress(OSError):
         print(f"ostler ready {daemon.url}", flush=True)  # noqa: T201 - the line that scripts wait for
-
-
-def _process_start() -> float:
-    return float(psutil.Process().create_time())
 
 
 def _handle_signals(stopping: anyio.Event) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
-import psutil
 
 from ostler.protocol.client import (
     ClientList,
@@ -112,6 +111,9 @@ class House:
 
     def _stats(self, db: sqlite3.Connection) -> ServerStats:
         """Counted on a reader's thread: most of it is asked of the file system."""
+        # Imported here: few ask, and it would be a fiftieth of the start.
+        import psutil  # noqa: PLC0415
+
         writer = self.store.writer
         return ServerStats(
             uptime_ms=int((self.clock() - self.address.started_monotonic) * 1000),

@@ -45,8 +45,18 @@ def tidy(tx: Tx, *, events_before: str, keys_before: str, clients_before: str) -
     return dropped == PRUNE_ROWS
 
 
+VACUUM_PAGES = 1000
+
+
 def give_back_pages(tx: Tx) -> bool:
-    """Return freed pages to the file system, a bounded number; true where more are left."""
-    tx.connection.execute("PRAGMA incremental_vacuum(1000)").fetchall()
-    (left,) = tx.connection.execute("PRAGMA freelist_count").fetchone()
-    return bool(left)
+    """Return freed pages to the file system, a bounded number; true where more can be given back."""
+    before = _free_pages(tx)
+    for _ in range(min(before, VACUUM_PAGES)):
+        # One at a time and closed at once: sqlite3 takes a single step, which is a single page, whatever is asked for.
+        tx.connection.execute("PRAGMA incremental_vacuum(1)").close()
+    return 0 < _free_pages(tx) < before
+
+
+def _free_pages(tx: Tx) -> int:
+    (pages,) = tx.connection.execute("PRAGMA freelist_count").fetchone()
+    return int(pages)

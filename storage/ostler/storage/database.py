@@ -6,7 +6,6 @@ import secrets
 import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -128,7 +127,7 @@ def _prepare(connection: sqlite3.Connection, version: int) -> None:
 def migrations() -> list[tuple[int, str]]:
     """The numbered SQL files, in order."""
     found: list[tuple[int, str]] = []
-    for file in (resources.files("ostler.storage") / "migrations").iterdir():
+    for file in (Path(__file__).parent / "migrations").iterdir():
         number = re.match(r"(\d{4})_\w+\.sql$", file.name)
         if number:
             found.append((int(number[1]), file.read_text("utf-8")))
