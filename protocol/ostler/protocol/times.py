@@ -5,9 +5,12 @@ from datetime import UTC, datetime
 
 def now() -> str:
     """This moment, RFC 3339 in UTC with milliseconds; such strings sort as the times do."""
-    return at(datetime.now(UTC))
+    return _written(datetime.now(UTC))
 
 
 def at(moment: datetime) -> str:
-    utc = moment.astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+    return _written(moment.astimezone(UTC))
+
+
+def _written(utc: datetime) -> str:
+    return utc.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

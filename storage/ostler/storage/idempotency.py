@@ -25,10 +25,10 @@ class Key:
 
 def key_of(method: str, params: Params) -> Key | None:
     """The key that the params carry, bound to the rest of them."""
-    given = params.model_dump(mode="json")
-    key = given.pop("idempotency_key", None)
+    key = getattr(params, "idempotency_key", None)
     if key is None:
         return None
+    given = params.model_dump(mode="json", exclude={"idempotency_key"})
     digest = hashlib.sha256(orjson.dumps(given, option=orjson.OPT_SORT_KEYS)).hexdigest()
     return Key(method, key, digest)
 
