@@ -70,7 +70,7 @@ class Session(Shape):
     """The message in progress, as far as it has come."""
     asks: list[Ask] = []
     """The open asks, its agents' included."""
-    usage: Usage = Usage()
+    usage: Usage = Field(default_factory=Usage)
     """Tokens and money so far."""
     metadata: dict[str, Any] = {}
     """Free JSON of the client's own."""
@@ -89,7 +89,7 @@ class SessionCreate(Params):
     """How permission is decided. `bypassPermissions` only where `permissions.allow_bypass` is on."""
     on_ask: OnAsk = "ask"
     """`deny`: whatever would be asked is refused, for sessions that nobody watches."""
-    rules: Rules = Rules()
+    rules: Rules = Field(default_factory=Rules, json_schema_extra={"default": {}})
     """Permission rules for this session."""
     trust: bool = False
     """Trust what the folder brings: its settings, hooks and servers."""

@@ -74,7 +74,7 @@ class Turn(Shape):
     """Requests made to the model."""
     tool_calls: int = 0
     """Calls made."""
-    usage: Usage = Usage()
+    usage: Usage = Field(default_factory=Usage)
     """Tokens and money of this turn."""
     denials: list[Denial] = []
     """The calls that were refused."""

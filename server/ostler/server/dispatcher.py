@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
@@ -36,8 +36,8 @@ class Caller:
 
     client_id: str | None = None
     """As the caller says; looked up where it matters."""
-    gone: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the connection closes."""
+    gone: anyio.Event | None = None
+    """Set when the connection closes; only where a call waits is somebody looking."""
 
 
 Handler = Callable[[Any, Caller], Awaitable[Shape]]
@@ -137,9 +137,14 @@ class Dispatcher:
         if self.stopping:
             raise ShuttingDown("The daemon is stopping.")
         params = method.params.model_validate(request.params)
+        if method.waits and caller.gone is not None:
+            return await _unless_gone(self._locked(method, handler, params, caller), caller.gone)
+        return await self._locked(method, handler, params, caller)
+
+    async def _locked(self, method: Method[Any, Any], handler: Handler, params: Any, caller: Caller) -> Shape:
+        if method.locks == "nothing":
+            return await handler(params, caller)
         async with self._locks.hold(method.locks, getattr(params, "session_id", None)):
-            if method.waits:
-                return await _unless_gone(handler(params, caller), caller.gone)
             return await handler(params, caller)
 
     def _only_waits(self, name: Any) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 
@@ -35,14 +34,16 @@ def _only_ours(path: Path, found: os.stat_result, mode: str) -> None:
 
 def write_atomically(path: Path, content: bytes, *, mode: int) -> None:
     """Replace the file as a whole: a reader sees the old one or the new one, also after a crash."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    # One name, always the same: what a crash leaves behind here is overwritten by the next one.
+    temporary = path.with_name(f".{path.name}.new")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

@@ -1,8 +1,6 @@
 """Events as bytes for the wire, made once for all readers."""
 
-from dataclasses import dataclass
-
-from pydantic_core import to_json
+from typing import NamedTuple
 
 from ostler.protocol import times
 from ostler.protocol.ids import Cursor, SessionId
@@ -11,8 +9,7 @@ from ostler.storage import Scope
 from ostler.storage.events import LoggedEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One server-sent event, with what a reader needs to know whether it wants it."""
 
     cursor: Cursor | None
@@ -24,45 +21,25 @@ class Frame:
 
 
 def stored_frame(event: LoggedEvent) -> Frame:
-    envelope = b"".join(
-        (
-            b'{"cursor":%d,"session_id":' % event.cursor,
-            to_json(event.session_id),
-            b',"root_id":',
-            to_json(event.root_id),
-            b',"turn_id":',
-            to_json(event.turn_id),
-            b',"time":"',
-            event.time.encode(),
-            b'","type":"',
-            event.type.encode(),
-            b'","data":',
-            event.data,
-            b"}",
-        )
-    )
-    sse = b"id: %d\nevent: %b\ndata: %b\n\n" % (event.cursor, event.type.encode(), envelope)
-    return Frame(event.cursor, event.type, event.session_id, event.root_id, sse)
+    cursor, session_id, root_id, turn_id, time, kind, data = event
+    scope = _scope(session_id, root_id, turn_id)
+    head = f'id: {cursor}\nevent: {kind}\ndata: {{"cursor":{cursor},{scope},"time":"{time}","type":"{kind}","data":'
+    return Frame(cursor, kind, session_id, root_id, b"%b%b}\n\n" % (head.encode(), data))
 
 
 def passing_frame(kind: str, scope: Scope, data: Shape, after: Cursor) -> Frame:
     """An event that is not stored: it has no id, and says which stored one came before it."""
-    envelope = b"".join(
-        (
-            b'{"cursor":null,"after":%d,"session_id":' % after,
-            to_json(scope.session_id),
-            b',"root_id":',
-            to_json(scope.root_id),
-            b',"turn_id":',
-            to_json(scope.turn_id),
-            b',"time":"',
-            times.now().encode(),
-            b'","type":"',
-            kind.encode(),
-            b'","data":',
-            data.encoded(),
-            b"}",
-        )
+    about = _scope(scope.session_id, scope.root_id, scope.turn_id)
+    head = (
+        f'event: {kind}\ndata: {{"cursor":null,"after":{after},{about},"time":"{times.now()}","type":"{kind}","data":'
     )
-    sse = b"event: %b\ndata: %b\n\n" % (kind.encode(), envelope)
-    return Frame(None, kind, scope.session_id, scope.root_id, sse)
+    return Frame(None, kind, scope.session_id, scope.root_id, b"%b%b}\n\n" % (head.encode(), data.encoded()))
+
+
+def _scope(session_id: str | None, root_id: str | None, turn_id: str | None) -> str:
+    return f'"session_id":{_quoted(session_id)},"root_id":{_quoted(root_id)},"turn_id":{_quoted(turn_id)}'
+
+
+def _quoted(name: str | None) -> str:
+    # Ids are ours: letters, digits and underscores, with nothing in them to escape.
+    return "null" if name is None else f'"{name}"'

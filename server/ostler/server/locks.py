@@ -3,10 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 import anyio
-
-from ostler.protocol.methods import Locks as Kind
 
 
 @dataclass(slots=True)
@@ -22,15 +21,8 @@ class Locks:
         self._held: dict[str, _Counted] = {}
 
     @asynccontextmanager
-    async def hold(self, kind: Kind, session_id: str | None) -> AsyncIterator[None]:
-        match kind:
-            case "nothing":
-                yield
-                return
-            case "session":
-                name = f"session {session_id}"
-            case "daemon":
-                name = "daemon"
+    async def hold(self, kind: Literal["session", "daemon"], session_id: str | None) -> AsyncIterator[None]:
+        name = f"session {session_id}" if kind == "session" else "daemon"
         counted = self._held.setdefault(name, _Counted())
         counted.users += 1
         try:

@@ -1,11 +1,10 @@
 """The session methods: create, list, get, update, archive, delete, messages, fork."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-
-import anyio.to_thread
 
 from ostler.protocol import times
 from ostler.protocol.errors import MessageNotFound, ModeForbidden
@@ -306,4 +305,4 @@ def _without_results(message: Message) -> Message:
 
 async def _checked_folders(paths: list[str]) -> list[str]:
     # On a thread: a folder on a network mount that is gone can take its time.
-    return await anyio.to_thread.run_sync(lambda: [checked_folder(path) for path in paths])
+    return await asyncio.get_running_loop().run_in_executor(None, lambda: [checked_folder(path) for path in paths])

@@ -52,13 +52,13 @@ class RpcTransport:
         return Response(status_code=202) if answer is None else _json(answer)
 
     async def _answer(self, body: Body, client_id: str | None, receive: Receive) -> bytes | None:
-        caller = Caller(client_id)
         answer: bytes | None = None
         if not self._dispatcher.waits(body):
-            return await self._dispatcher.answer(body, caller)
+            return await self._dispatcher.answer(body, Caller(client_id))
+        gone = anyio.Event()
         async with anyio.create_task_group() as group:
-            group.start_soon(_watch, receive, caller.gone)
-            answer = await self._dispatcher.answer(body, caller)
+            group.start_soon(_watch, receive, gone)
+            answer = await self._dispatcher.answer(body, Caller(client_id, gone))
             group.cancel_scope.cancel()
         return answer
 

@@ -50,9 +50,7 @@ async def check_after_unclean_stop(store: Store) -> None:
         return
     logs.log.error("database_damaged", damage=damage)
     await anyio.to_thread.run_sync(mark_damaged, store.path, damage)
-    store.writer.give_up(
-        f"the database is damaged ({damage}); export what you need, then restart: it will be moved aside"
-    )
+    store.writer.give_up(damage)
 
 
 async def tidy_regularly(log: EventLog, configuration: Configuration) -> None:

@@ -6,6 +6,7 @@ the disk has said so.
 """
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ostler.protocol.errors import Overloaded, ReadOnly, ShuttingDown, StorageFailed
+from ostler.storage.check import mark_damaged
 from ostler.storage.database import WAL_BYTES, Opened
 from ostler.storage.events import LoggedEvent
 from ostler.storage.failures import describe, is_damage, is_disk_trouble
@@ -56,6 +58,7 @@ class Writer:
         """Why nothing is written any more, or None."""
         self._connection = opened.connection
         self._head = opened.head
+        self._path = path
         self._wal = path.with_name(path.name + "-wal")
         self._pending_limit = pending_limit
         self._pending = 0
@@ -83,10 +86,12 @@ class Writer:
         self._jobs.put(_Job(work, on_commit, future))
         return future
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, damage: str) -> None:
         """Turn read-only for good: the database is damaged."""
         self._damaged = True
-        self.read_only = reason
+        self.read_only = (
+            f"the database is damaged ({damage}); export what you need, then restart: it will be moved aside"
+        )
 
     async def close(self) -> None:
         """Write what is queued, fold the log into the database, and let go of the file."""
@@ -157,15 +162,23 @@ class Writer:
         reason = describe(error)
         self.counts.failures += 1
         self.read_only = reason
-        self._damaged = self._damaged or is_damage(error)
-        if self._connection.in_transaction:
-            try:
-                self._connection.execute("ROLLBACK")
-            except sqlite3.Error as second:  # the disk may refuse even that; the next probe finds out
-                self.read_only = f"{reason}; {describe(second)}"
+        if is_damage(error):
+            self._keep_out(reason)
+        self._roll_back()
         for job in jobs:
             job.appended.clear()
             job.error = StorageFailed(f"The database could not be written: {reason}", reason=reason)
+
+    def _keep_out(self, damage: str) -> None:
+        """Found by a write what the check after an unclean stop looks for: the same follows from it."""
+        self.give_up(damage)
+        with contextlib.suppress(OSError):  # a disk this bad may not even take the marker
+            mark_damaged(self._path, damage)
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):  # the disk may refuse even that; the next probe finds out
+                self._connection.execute("ROLLBACK")
 
     def _probe(self) -> None:
         """Find out whether the disk takes writes again."""
@@ -181,8 +194,7 @@ class Writer:
             self._connection.execute("DELETE FROM meta WHERE key = 'probe'")
         except sqlite3.Error as error:
             self.read_only = describe(error)
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._roll_back()
         else:
             self.read_only = None
 
