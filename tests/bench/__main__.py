@@ -1,0 +1,66 @@
+"""`python -m tests.bench`: how fast the daemon is, each number beside a floor from the same run.
+
+The numbers never fail it: it ends with 1 only when something broke.
+"""
+
+import argparse
+import json
+import platform
+import signal
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from tests.bench.homes import Homes
+from tests.bench.measures import MEASURES
+from tests.bench.processes import Bench
+from tests.bench.sizes import FULL
+from tests.bench.table import Row, rendered
+
+_MEASURE_SECONDS: Final = 90
+"""A measure that takes longer hangs."""
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure the daemon.")
+    parser.add_argument("--only", choices=list(MEASURES), help="run this measure alone")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw numbers here")
+    return parser.parse_args()
+
+
+def _overdue(number: int, frame: FrameType | None) -> None:
+    raise TimeoutError(f"the measure took more than {_MEASURE_SECONDS} s")
+
+
+def _run(name: str, bench: Bench) -> list[Row] | None:
+    """The rows of one measure, or None where it broke."""
+    signal.alarm(_MEASURE_SECONDS)
+    try:
+        return MEASURES[name](bench)
+    except Exception:  # whatever it is: the other measures are still worth having
+        sys.stderr.write(f"bench: {name} broke\n{traceback.format_exc()}")
+        return None
+    finally:
+        signal.alarm(0)
+
+
+def main() -> int:
+    arguments = _arguments()
+    signal.signal(signal.SIGALRM, _overdue)
+    with tempfile.TemporaryDirectory(prefix="ostler-bench-") as folder:
+        bench = Bench(Path(folder), FULL, Homes(Path(folder)))
+        results = {name: _run(name, bench) for name in ([arguments.only] if arguments.only else MEASURES)}
+    rows = [row for found in results.values() for row in found or []]
+    sys.stdout.write(rendered(rows))
+    if arguments.json:
+        machine = {"python": platform.python_version(), "system": platform.platform()}
+        numbers = {name: [row.as_json() for row in found or []] for name, found in results.items()}
+        arguments.json.write_text(json.dumps({"machine": machine, "measures": numbers}, indent=2) + "\n")
+    return 1 if None in results.values() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

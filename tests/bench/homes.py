@@ -1,0 +1,101 @@
+"""Homes for daemons: empty, or with a database that was filled once and is copied."""
+
+import contextlib
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from ostler.protocol import times
+from ostler.protocol.events import SessionData
+from ostler.protocol.ids import new_session_id
+from ostler.server.sessions import session_shape
+from ostler.storage import Scope, Tx, sessions
+from ostler.storage.database import open_database
+from ostler.storage.sessions import SessionRecord
+
+RARE: Final = "harness"
+"""A word in the title of one session in a hundred."""
+
+
+class Homes:
+    """Gives out a new home each time; a daemon that was killed in one does not slow the start of the next."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = itertools.count(1)
+        self._filled: dict[str, Path] = {}
+
+    def empty(self) -> Path:
+        home = self._folder / f"home{next(self._numbers)}"
+        home.mkdir(mode=0o700)
+        return home
+
+    def with_sessions(self, count: int) -> Path:
+        return self._copy(f"sessions{count}", lambda tx: _fill_sessions(tx, count, str(self._folder)))
+
+    def with_events(self, count: int) -> Path:
+        return self._copy(f"events{count}", lambda tx: _fill_events(tx, count, str(self._folder)))
+
+    def _copy(self, name: str, fill: Callable[[Tx], None]) -> Path:
+        if name not in self._filled:
+            self._filled[name] = self._folder / f"{name}.db"
+            with _one_transaction(self._filled[name]) as tx:
+                fill(tx)
+        home = self.empty()
+        shutil.copy(self._filled[name], home / "ostler.db")
+        return home
+
+
+@contextlib.contextmanager
+def _one_transaction(path: Path) -> Iterator[Tx]:
+    opened = open_database(path)
+    try:
+        opened.connection.execute("BEGIN IMMEDIATE")
+        yield Tx(opened.connection, opened.head)
+        opened.connection.execute("COMMIT")
+        opened.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    finally:
+        opened.connection.close()
+
+
+def _record(number: int, folder: str) -> SessionRecord:
+    session_id = new_session_id()
+    # A second apart and not in the future, so that the list has an order and nothing is past its time.
+    moment = times.at(datetime.now(UTC) - timedelta(seconds=100_000 - number))
+    word = RARE if number % 100 == 0 else "bridle"
+    return SessionRecord(
+        id=session_id,
+        root_id=session_id,
+        cwd=folder,
+        model="rehearsal",
+        provider="rehearsal",
+        mode="default",
+        on_ask="ask",
+        created_at=moment,
+        updated_at=moment,
+        title=f"Mend the {word} of horse {number}",
+    )
+
+
+def _tell(tx: Tx, kind: str, record: SessionRecord) -> None:
+    session = session_shape(record, tx.next_cursor)
+    tx.append(kind, Scope(record.id, record.root_id), data=SessionData(session=session))
+
+
+def _fill_sessions(tx: Tx, count: int, folder: str) -> None:
+    for number in range(count):
+        record = _record(number, folder)
+        sessions.put(tx.connection, record)
+        _tell(tx, "session.created", record)
+
+
+def _fill_events(tx: Tx, count: int, folder: str) -> None:
+    """A hundred sessions, each with its share of the events."""
+    records = [_record(number, folder) for number in range(min(100, count))]
+    for record in records:
+        sessions.put(tx.connection, record)
+    for record in itertools.islice(itertools.cycle(records), count):
+        _tell(tx, "session.updated", record)

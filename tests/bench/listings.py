@@ -1,0 +1,100 @@
+"""`session/list` where there are many."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ostler.protocol.limits import MAX_PAGE
+from tests.bench.homes import RARE
+from tests.bench.processes import Bench
+from tests.bench.table import Row
+from tests.bench.wire import Caller, post
+from tests.daemon import Daemon
+
+_QUERY = "SELECT * FROM sessions{where} ORDER BY updated_at DESC, id DESC LIMIT {limit}"
+
+
+def list_sessions(bench: Bench) -> list[Row]:
+    home = bench.homes.with_sessions(bench.sizes.sessions)
+    rare = f" WHERE instr(search_text, '{RARE}') > 0"
+    with bench.settled_daemon(home) as daemon:
+        kinds = {
+            "first page": (_first_page(bench, daemon), _QUERY.format(where="", limit=51)),
+            "text filter": (_first_page(bench, daemon, text=RARE), _QUERY.format(where=rare, limit=51)),
+            f"all, by {MAX_PAGE}": (_walk(bench, daemon), _QUERY.format(where="", limit=MAX_PAGE + 1)),
+        }
+    sessions = f"session/list of {bench.sizes.sessions:,}"
+    return [
+        Row(f"{sessions}, {name}", "ms", ours.ms, ours.floor(bench, home / "ostler.db", query), samples=ours.samples)
+        for name, (ours, query) in kinds.items()
+    ]
+
+
+class _Listing:
+    """How long a listing took, and what it takes to know its floor."""
+
+    def __init__(self, samples: list[float], request: bytes, answer_bytes: int, calls: int) -> None:
+        self.samples = samples
+        self._request = request
+        self._answer_bytes = answer_bytes
+        self._calls = calls
+
+    @property
+    def ms(self) -> float:
+        return median(self.samples)
+
+    def floor(self, bench: Bench, database: Path, query: str) -> float:
+        """The bare query, and as many bytes moved."""
+        order = {
+            "request_bytes": len(self._request),
+            "answer_bytes": self._answer_bytes,
+            "database": str(database),
+            "query": query,
+        }
+        with bench.child("floors", order) as floor, Caller(floor.first["port"]) as caller:
+            one = median(_times(lambda: caller.call(self._request), bench.sizes.pages))
+        return one * self._calls
+
+
+def _first_page(bench: Bench, daemon: Daemon, **params: str) -> _Listing:
+    request = post(daemon.port, daemon.token, "session/list", **params)
+    with Caller(daemon.port) as caller:
+        answer = caller.call(request)
+        samples = _times(lambda: caller.call(request), bench.sizes.pages)
+    return _Listing(samples, request, len(answer), 1)
+
+
+def _walk(bench: Bench, daemon: Daemon) -> _Listing:
+    pages: list[bytes] = []
+
+    def walk(caller: Caller) -> None:
+        pages.clear()
+        page: str | None = None
+        while page is not None or not pages:
+            request = post(daemon.port, daemon.token, "session/list", limit=MAX_PAGE, page=page)
+            pages.append(caller.call(request))
+            page = _next(pages[-1])
+
+    with Caller(daemon.port) as caller:
+        samples = _times(lambda: walk(caller), max(1, bench.sizes.pages // 8))
+    request = post(daemon.port, daemon.token, "session/list", limit=MAX_PAGE)
+    return _Listing(samples, request, len(pages[0]), len(pages))
+
+
+def _next(answer: bytes) -> str | None:
+    """The token at the end of a page; the page itself is not looked into, so as not to time our own JSON."""
+    found: dict[str, Any] = json.loads(b"{" + answer[answer.rindex(b'"next":') :].rstrip(b"}") + b"}")
+    token: str | None = found["next"]
+    return token
+
+
+def _times(work: Callable[[], object], count: int) -> list[float]:
+    milliseconds: list[float] = []
+    for _ in range(count):
+        began = time.perf_counter()
+        work()
+        milliseconds.append((time.perf_counter() - began) * 1000)
+    return milliseconds

@@ -1,0 +1,24 @@
+"""Everything that is measured, by name."""
+
+from collections.abc import Callable
+from typing import Final
+
+from tests.bench.creates import create
+from tests.bench.deliveries import deliver, stop_reading
+from tests.bench.fan_out import fan_out
+from tests.bench.listings import list_sessions
+from tests.bench.processes import Bench
+from tests.bench.replays import replay
+from tests.bench.starts import memory, start
+from tests.bench.table import Row
+
+MEASURES: Final[dict[str, Callable[[Bench], list[Row]]]] = {
+    "start": start,
+    "memory": memory,
+    "create": create,
+    "delivery": deliver,
+    "fan-out": fan_out,
+    "replay": replay,
+    "list": list_sessions,
+    "stopped-reader": stop_reading,
+}
