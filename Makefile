@@ -8,12 +8,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help demo test lint check bench faults format generate install clean
+.PHONY: help demo test lint check bench faults format generate install upgrade clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 18
 
-$(STAMP): pyproject.toml scripts/install
+$(STAMP): pyproject.toml constraints.txt scripts/install
 	@PYTHON="$(PYTHON)" scripts/install
 	@touch $(STAMP)
 
@@ -48,6 +48,14 @@ faults: $(STAMP) ## 200 kills, full disks, broken files: a table
 
 bench: $(STAMP) ## how fast, each against a floor in the same run: a table
 	@$(BIN)/python -m tests.bench
+
+upgrade: ## the newest packages that pyproject.toml allows, noted in constraints.txt
+	@rm -rf .venv
+	@CONSTRAINTS=/dev/null PYTHON="$(PYTHON)" scripts/install
+	@head -n 1 constraints.txt > .venv/constraints.txt
+	@$(BIN)/pip freeze --exclude-editable --exclude pip >> .venv/constraints.txt
+	@mv .venv/constraints.txt constraints.txt
+	@touch $(STAMP)
 
 clean: ## what was installed and cached here
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
