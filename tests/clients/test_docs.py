@@ -87,5 +87,5 @@ def normal(text: str, home: Path) -> str:
     text = text.replace(str(home), "HOME").replace(f"{folder}/proj", "FOLDER")
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME", text)
     text = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", text)
-    text = re.sub(r'(pid\W+|start_ms=|uptime_ms": |up      )\d+', r"\1N", text)
+    text = re.sub(r'(pid\W+|uptime_ms": |up      )\d+', r"\1N", text)
     return re.sub(r"(ostler |version=|version\": \")\d+\.\d+\.\d+", r"\1VERSION", text)

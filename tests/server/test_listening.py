@@ -15,16 +15,19 @@ from ostler.server.listening import open_sockets
 async def test_answers_on_a_kept_connection_do_not_wait_for_acknowledgements(tmp_path: Path) -> None:
     """asyncio switches Nagle's algorithm off for accepted connections only where the listening socket says TCP."""
     listening = open_sockets(Listen(port=0), tmp_path / "ostler.sock")
-    accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+    no_delay: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        accepted.set_result(writer.get_extra_info("socket"))
+        found: socket.socket = writer.get_extra_info("socket")
+        no_delay.set_result(found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+        await writer.wait_closed()
 
     async with await asyncio.start_server(accept, sock=listening.tcp):
         _, writer = await asyncio.open_connection("127.0.0.1", listening.port)
-        found = await asyncio.wait_for(accepted, 10)
-        assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert await asyncio.wait_for(no_delay, 10)
         writer.close()
+        await writer.wait_closed()
     listening.unix.close()
 
 
