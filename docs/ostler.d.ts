@@ -430,6 +430,8 @@ export interface Limits {
   max_batch: number;
   /** How deep JSON may be nested. */
   max_depth: number;
+  /** How many values the JSON of a body may hold. */
+  max_values: number;
   /** The largest `limit` of a list. */
   max_page: number;
   /** The most event streams open at once, over all clients. */

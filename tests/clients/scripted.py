@@ -54,7 +54,7 @@ class Scripted:
         await _send(writer, 200, json.dumps({"jsonrpc": "2.0", "id": call["id"], kind: result}).encode())
 
     def _result(self, method: str) -> dict[str, Any]:
-        limits = {"max_body_bytes": 1, "max_batch": 1, "max_depth": 1, "max_page": 1, "max_readers": 1}
+        limits = {"max_body_bytes": 1, "max_batch": 1, "max_depth": 1, "max_values": 1, "max_page": 1, "max_readers": 1}
         about = {"server": {"version": "0"}, "protocol_version": "x", "database_id": self.database_id}
         known: dict[str, Any] = {
             "initialize": {

@@ -67,6 +67,14 @@ def test_depth_counts_nesting_and_not_brackets(shared_daemon: Daemon) -> None:
     shared_daemon.call("session/delete", session_id=answer["result"]["id"])
 
 
+def test_too_many_values_are_refused_before_they_are_parsed(shared_daemon: Daemon) -> None:
+    assert error_of(shared_daemon, b"[" + b"[]," * 5_000_000 + b"[]]") == (-32600, None)
+    assert error_of(shared_daemon, b'{"a":[' + b"1," * 600_000 + b"1]}") == (-32600, None)
+    words = "one, two, [three], " * 100_000  # as many commas, but in one string
+    answer = shared_daemon.rpc("session/create", {"cwd": "/", "instructions": words})
+    shared_daemon.call("session/delete", session_id=answer["result"]["id"])
+
+
 @pytest.mark.parametrize(
     ("body", "call_id"),
     [

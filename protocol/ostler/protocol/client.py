@@ -73,6 +73,8 @@ class Limits(Shape):
     """The most calls in one batch."""
     max_depth: int
     """How deep JSON may be nested."""
+    max_values: int
+    """How many values the JSON of a body may hold."""
     max_page: int
     """The largest `limit` of a list."""
     max_readers: int

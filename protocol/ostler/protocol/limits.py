@@ -12,6 +12,9 @@ MAX_BATCH: Final = 50
 MAX_DEPTH: Final = 100
 """How deep the JSON of a body may be nested."""
 
+MAX_VALUES: Final = 500_000
+"""How many values the JSON of a body may hold: parsing ten million empty lists would hold everybody up for seconds."""
+
 DEFAULT_PAGE: Final = 50
 MAX_PAGE: Final = 500
 

@@ -70,6 +70,7 @@ def _transport() -> str:
         max_batch=limits.MAX_BATCH,
         max_body=limits.MAX_BODY_BYTES // 2**20,
         max_depth=limits.MAX_DEPTH,
+        max_values=f"{limits.MAX_VALUES:,}",
         max_page=limits.MAX_PAGE,
         default_page=limits.DEFAULT_PAGE,
         comment_seconds=limits.SSE_COMMENT_SECONDS,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
-import orjson
 from pydantic import ValidationError
 
 from ostler.protocol.envelope import Request, failure, is_notification, read_request, request_id, success
@@ -15,14 +14,14 @@ from ostler.protocol.errors import (
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
-    ParseError,
     ProtocolError,
     ShuttingDown,
 )
-from ostler.protocol.limits import MAX_BATCH, MAX_DEPTH
+from ostler.protocol.limits import MAX_BATCH
 from ostler.protocol.methods import Method
 from ostler.protocol.wire import Params, Shape
 from ostler.server import logs
+from ostler.server.json_body import read_json
 from ostler.server.locks import Locks
 from ostler.server.metrics import CallCounts
 
@@ -80,12 +79,7 @@ class Dispatcher:
 
     def read(self, raw: bytes) -> Body:
         """The calls in a body; raises what a body as a whole can be guilty of."""
-        if _deeper_than(raw, MAX_DEPTH):
-            raise ParseError(f"The JSON is nested deeper than {MAX_DEPTH}.")
-        try:
-            value = orjson.loads(raw)
-        except orjson.JSONDecodeError as error:
-            raise ParseError(f"The body is not JSON: {error}") from None
+        value = read_json(raw)
         if not isinstance(value, list):
             return Body([value], is_batch=False)
         if not 0 < len(value) <= MAX_BATCH:
@@ -190,32 +184,3 @@ def wire_error(error: Exception, method: str) -> ProtocolError:
             error_id = f"{time.time_ns():x}"
             logs.log.error("call_failed", method=method, error_id=error_id, exc_info=error)
             return InternalError("The daemon made a mistake; its log says which.", error_id=error_id)
-
-
-_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]"))
-
-
-def _deeper_than(raw: bytes, limit: int) -> bool:
-    """Whether brackets are nested too deep, told without recursion and at the speed of C.
-
-    Each pass takes out the innermost pairs; what is left after `limit` passes is deeper. Strings are taken out
-    first, since brackets in them are data.
-    """
-    if raw.count(b"[") + raw.count(b"{") <= limit:
-        return False
-    brackets = _without_strings(raw).translate(_BRACKETS, b"").translate(None, _NOT_BRACKETS)
-    for _ in range(limit):
-        if not brackets:
-            return False
-        shorter = brackets.replace(b"[]", b"")
-        if len(shorter) == len(brackets):
-            return brackets.count(b"[") > limit  # unbalanced: not JSON anyway, unless it is too deep to tell
-        brackets = shorter
-    return bool(brackets)
-
-
-def _without_strings(raw: bytes) -> bytes:
-    # Escaped quotes first, so that every quote left is the beginning or the end of a string.
-    parts = raw.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-    return b"".join(parts[::2])

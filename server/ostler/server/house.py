@@ -19,7 +19,7 @@ from ostler.protocol.client import (
 )
 from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
 from ostler.protocol.events import EVENT_TYPES, ConfigData
-from ostler.protocol.limits import MAX_BATCH, MAX_BODY_BYTES, MAX_DEPTH, MAX_PAGE, PROTOCOL_VERSION
+from ostler.protocol.limits import MAX_BATCH, MAX_BODY_BYTES, MAX_DEPTH, MAX_PAGE, MAX_VALUES, PROTOCOL_VERSION
 from ostler.protocol.methods import METHODS
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
 from ostler.protocol.wire import Nothing
@@ -68,6 +68,7 @@ class House:
             max_body_bytes=MAX_BODY_BYTES,
             max_batch=MAX_BATCH,
             max_depth=MAX_DEPTH,
+            max_values=MAX_VALUES,
             max_page=MAX_PAGE,
             max_readers=self.configuration.current.limits.readers,
         )
