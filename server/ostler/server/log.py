@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-import orjson
-
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import EVENT_TYPES, MessageDelta
 from ostler.protocol.ids import Cursor, SessionId
@@ -96,8 +94,9 @@ class EventLog:
     def _publish_stored(self, event: LoggedEvent) -> None:
         self.head = event.cursor
         self.in_progress.see(event)
-        if event.type == "session.created" and event.root_id != event.session_id:
-            self._adopt(event)
+        if event.type == "session.created":
+            for reader in self.readers:
+                reader.watch.adopt(event)
         self._spread(stored_frame(event))
 
     def _publish_passing(self, kind: str, scope: Scope, data: Shape) -> None:
@@ -108,11 +107,3 @@ class EventLog:
     def _spread(self, frame: Frame) -> None:
         for reader in self.readers:
             reader.offer(frame)
-
-    def _adopt(self, event: LoggedEvent) -> None:
-        """A new agent is watched by whoever watches its parent."""
-        assert event.session_id is not None
-        parent = orjson.loads(event.data)["session"]["parent_id"]
-        for reader in self.readers:
-            if parent in reader.watch.members:
-                reader.watch.members.add(event.session_id)

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
+import orjson
 
 from ostler.protocol.events import StreamEnd
 from ostler.protocol.ids import Cursor, SessionId
 from ostler.server.frames import Frame, passing_frame
 from ostler.storage import Scope
+from ostler.storage.events import LoggedEvent
 
 CHUNK_BYTES: Final = 256 * 1024
 """The most that is handed to the connection at once: it stays in memory until the client has taken it."""
@@ -26,6 +28,12 @@ class Watch:
 
     def wants(self, frame: Frame) -> bool:
         return self.roots is None or frame.root_id in self.roots or frame.session_id in self.members
+
+    def adopt(self, event: LoggedEvent) -> None:
+        """A session that was created is watched by whoever watches its parent."""
+        if self.members and event.session_id is not None:
+            parent = orjson.loads(event.data)["session"]["parent_id"]
+            self.members.update({event.session_id} if parent in self.members else ())
 
 
 class Reader:

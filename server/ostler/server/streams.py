@@ -168,6 +168,9 @@ def _chunks(watch: Watch, page: list[LoggedEvent]) -> list[bytes]:
     parts: list[bytes] = []
     size = 0
     for event in page:
+        if event.type == "session.created":
+            # Here too: it may have been created after the sessions to watch were looked up, and before we are live.
+            watch.adopt(event)
         frame = stored_frame(event)
         if not watch.wants(frame):
             continue

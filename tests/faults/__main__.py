@@ -1,0 +1,57 @@
+"""`python -m tests.faults`: every scenario, 200 kills, and a table."""
+
+import argparse
+import functools
+import secrets
+import signal
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from tests.faults.kills import kills
+from tests.faults.rows import Row, table
+from tests.faults.scenarios import SCENARIOS, Scenario
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Kill, fill and damage a daemon.")
+    parser.add_argument("--kills", type=int, default=200, help="how often to kill the daemon under load")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="for the same kills again")
+    return parser.parse_args()
+
+
+def _say(text: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def _attempt(scenario: Scenario, name: str) -> Row:
+    """A scenario that breaks is a failed row, and the others still run."""
+    _say(name)
+    with tempfile.TemporaryDirectory(prefix="ostler-faults-") as folder:
+        try:
+            return scenario(Path(folder))
+        except Exception as error:  # whatever it is, the table has to say so
+            traceback.print_exc()
+            return Row(name, "broke off", problems=(f"{type(error).__name__}: {error}",))
+
+
+def main() -> int:
+    arguments = _arguments()
+    # What a scenario has started and mounted goes with it, also when somebody ends us politely.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.stdout.write(f"seed {arguments.seed}\n")
+    sys.stdout.flush()
+    killing = functools.partial(kills, count=arguments.kills, seed=arguments.seed, say=_say)
+    named: list[tuple[Scenario, str]] = [(killing, "SIGKILL under load")]
+    named += [(scenario, scenario.__name__.replace("_", " ")) for scenario in SCENARIOS]
+    rows = [_attempt(scenario, name) for scenario, name in named]
+    _say("")
+    sys.stdout.write(table(rows) + "\n")
+    return 0 if all(row.ok for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

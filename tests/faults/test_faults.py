@@ -1,0 +1,80 @@
+"""The scenarios of `make faults` as tests, with fewer kills."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.faults import damage, full_disk, signals, slow_readers, unusable
+from tests.faults.kills import kills
+from tests.faults.rows import Row
+
+pytestmark = pytest.mark.faults
+
+
+def _passes(row: Row) -> None:
+    assert row.ok, "\n".join([row.done, str(row.numbers), *row.problems])
+
+
+def test_nothing_acknowledged_is_lost_and_nothing_is_told_twice_when_the_daemon_is_killed(tmp_path: Path) -> None:
+    _passes(kills(tmp_path, count=10, seed=random.SystemRandom().randrange(1_000_000), say=lambda _: None))
+
+
+def test_a_full_disk_makes_the_daemon_read_only_until_there_is_room(tmp_path: Path) -> None:
+    _passes(full_disk.full_disk(tmp_path))
+
+
+def test_an_io_error_makes_the_daemon_read_only_until_it_is_over(tmp_path: Path) -> None:
+    _passes(full_disk.failing_disk(tmp_path))
+
+
+def test_garbage_for_a_database_is_moved_aside_with_its_wal_and_reported(tmp_path: Path) -> None:
+    _passes(damage.garbage(tmp_path))
+
+
+def test_a_flipped_page_is_found_and_the_other_sessions_can_be_exported(tmp_path: Path) -> None:
+    _passes(damage.flipped_page(tmp_path))
+
+
+def test_damage_that_a_write_runs_into_ends_all_writing_and_is_moved_aside_at_the_next_start(tmp_path: Path) -> None:
+    _passes(damage.damage_met_by_a_write(tmp_path))
+
+
+def test_a_newer_database_is_refused_and_not_touched(tmp_path: Path) -> None:
+    _passes(damage.newer_version(tmp_path))
+
+
+def test_a_folder_in_place_of_the_database_is_refused_in_one_line(tmp_path: Path) -> None:
+    _passes(unusable.a_folder(tmp_path))
+
+
+def test_a_database_that_may_not_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
+    _passes(unusable.unreadable(tmp_path))
+
+
+def test_no_room_for_a_new_database_is_refused_in_one_line(tmp_path: Path) -> None:
+    _passes(unusable.no_room(tmp_path))
+
+
+def test_a_reader_that_stops_slows_nobody_and_resumes_without_a_gap(tmp_path: Path) -> None:
+    _passes(slow_readers.stalled_reader(tmp_path))
+
+
+def test_readers_that_never_read_again_are_dropped_and_cost_little(tmp_path: Path) -> None:
+    _passes(slow_readers.dead_readers(tmp_path))
+
+
+def test_sigterm_with_readers_attached_stops_soon_and_clean(tmp_path: Path) -> None:
+    _passes(signals.terminated_with_readers(tmp_path))
+
+
+def test_shutdown_with_readers_attached_stops_soon_and_clean(tmp_path: Path) -> None:
+    _passes(signals.shut_down_with_readers(tmp_path))
+
+
+def test_a_second_sigterm_forces_a_stop_that_hangs(tmp_path: Path) -> None:
+    _passes(signals.second_signal(tmp_path))
+
+
+def test_sigterm_in_the_middle_of_writes_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    _passes(signals.terminated_under_load(tmp_path))
