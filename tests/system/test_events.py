@@ -3,6 +3,7 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from ostler.protocol import times
 from ostler.protocol.events import MessageData, MessageDelta, SessionData, ToolProgress
 from ostler.protocol.ids import MessageId, SessionId
-from ostler.protocol.session import Session
+from ostler.protocol.session import Session, SessionRef
 from ostler.protocol.shapes import Ask, Call, Message
 from ostler.storage import Scope, Tx, asks, calls, messages, sessions
 from tests.daemon import Daemon, EventStream, wait_until
@@ -361,8 +362,8 @@ def test_a_message_in_progress_is_given_again_from_its_start(home: Path) -> None
             assert [event["type"] for event in stream.take(1)] == ["session.updated"]
 
 
-def finish_message(daemon: InProcessDaemon, session_id: str, message_id: str, text: str) -> None:
-    message = Message.model_validate(
+def message_shape(session_id: str, message_id: str, text: str) -> Message:
+    return Message.model_validate(
         {
             "id": message_id,
             "session_id": session_id,
@@ -372,11 +373,11 @@ def finish_message(daemon: InProcessDaemon, session_id: str, message_id: str, te
         }
     )
 
-    def work(tx: Tx) -> None:
-        messages.add(tx.connection, message)
-        tx.append("message.completed", Scope(SessionId(session_id), SessionId(session_id)), reference=message_id)
 
-    daemon.write(work, session_id)
+def finish_message(daemon: InProcessDaemon, session_id: str, message_id: str, text: str) -> None:
+    scope = Scope(SessionId(session_id), SessionId(session_id))
+    message = message_shape(session_id, message_id, text)
+    daemon.write(lambda tx: complete(tx, scope, message), session_id)
 
 
 def test_a_client_can_do_without_deltas(home: Path) -> None:
@@ -580,3 +581,102 @@ def test_old_events_are_dropped_in_time_and_a_late_reader_is_told(home: Path) ->
             with daemon.follow(query) as stream:
                 assert titles(stream.take(1)) == ["oldest"]
         assert daemon.call("session/get", session_id=session_id)["title"] == "oldest"
+
+
+def test_a_message_is_never_in_progress_in_a_state_that_knows_its_end(home: Path) -> None:
+    """A snapshot of the database may be ahead of what has been published; the two must not be mixed."""
+    ended: dict[str, int] = {}
+    seen: list[tuple[int, str]] = []
+
+    with InProcessDaemon(home) as daemon:
+        session_id = SessionId(create(daemon))
+        scope = Scope(session_id, session_id)
+        house = daemon.running.house
+
+        async def speak() -> None:
+            for number in range(400):
+                message = message_shape(session_id, f"m_{number}", "done")
+                await house.log.write(partial(begin, scope=scope, message=message), session_id)
+                ended[message.id] = await house.log.write(partial(complete, scope=scope, message=message), session_id)
+
+        async def look() -> None:
+            while len(ended) < 400:
+                session = await house.sessions.get(SessionRef(session_id=session_id))
+                if session.message is not None:
+                    seen.append((session.cursor, session.message.id))
+
+        async def both() -> None:
+            import anyio
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(speak)
+                for _ in range(3):
+                    group.start_soon(look)
+
+        daemon.do(both)
+    assert len(seen) > 20
+    assert [one for one in seen if ended[one[1]] <= one[0]] == []
+
+
+def begin(tx: Tx, scope: Scope, message: Message) -> int:
+    data = MessageData(message=message.model_copy(update={"content": []}))
+    return tx.append("message.started", scope, data=data)
+
+
+def complete(tx: Tx, scope: Scope, message: Message) -> int:
+    messages.add(tx.connection, message)
+    return tx.append("message.completed", scope, reference=message.id)
+
+
+def test_an_event_larger_than_the_queue_reaches_a_reader_that_keeps_up(home: Path) -> None:
+    with InProcessDaemon(home, settings={"limits.queue_bytes": 65_536}) as daemon:
+        session_id = create(daemon)
+        with daemon.follow() as stream:
+            finish_message(daemon, session_id, "m_1", "x" * 3_000_000)
+            rename(daemon, session_id, "next")
+            first, second = stream.take(2)
+        assert len(first["data"]["message"]["content"][0]["text"]) == 3_000_000
+        assert second["type"] == "session.updated"
+
+
+def test_events_that_are_dropped_during_a_replay_end_it_with_a_reset(home: Path) -> None:
+    from ostler.server.upkeep import tidy_once
+
+    with InProcessDaemon(home) as daemon:
+        session_id = create(daemon)
+        pad = "".join(str(n) for n in range(10_000))
+        for number in range(300):
+            daemon.call("session/update", session_id=session_id, metadata={"n": number, "pad": pad})
+
+        def age(tx: Tx) -> None:
+            tx.connection.execute("UPDATE events SET time = '2001-01-01T00:00:00.000Z' WHERE cursor < 300")
+
+        async def tidy() -> None:
+            await tidy_once(daemon.running.house.log, daemon.running.house.configuration)
+
+        with daemon.follow("?after=1", timeout=60) as stream:
+            events = stream.events()
+            first = next(events)["cursor"]
+            daemon.write(age)
+            daemon.do(tidy)
+            rest = list(events)  # more than the connection holds: it is read on only now
+        cursors = [first, *(event["cursor"] for event in rest if event["cursor"] is not None)]
+        assert cursors == list(range(2, cursors[-1] + 1))
+        assert cursors[-1] < 299
+        assert rest[-1]["type"] == "stream.reset"
+
+
+def test_an_agents_events_keep_their_order_and_its_end_is_told(home: Path) -> None:
+    with InProcessDaemon(home) as daemon:
+        root = create(daemon)
+        agent = make_agent(daemon, root, "s_agent")
+        below = make_agent(daemon, agent, "s_below")
+        introduced = daemon.call("initialize", client={"name": "t", "version": "1"})["client_id"]
+        watching = f"?session={agent}"
+        with daemon.follow(f"?session={root}") as whole, daemon.follow(watching, {"Ostler-Client": introduced}):
+            attached = whole.take(1)[0]
+            assert (attached["type"], attached["root_id"]) == ("client.attached", root)
+        cursor = daemon.call("server/info")["cursor"]
+        daemon.call("session/delete", session_id=below)
+        with daemon.follow(f"?session={agent}&after={cursor}") as resumed:
+            assert [(event["type"], event["session_id"]) for event in resumed.take(1)] == [("session.deleted", below)]

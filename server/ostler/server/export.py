@@ -17,7 +17,7 @@ from ostler.server.sessions import session_shape
 from ostler.storage import messages, sessions, usage
 from ostler.storage.database import head_of
 
-_PAGE: Final = 100
+_PAGE: Final = 20  # messages in memory at a time: each can hold pictures
 MEDIA_TYPES: Final[dict[ExportFormat, str]] = {
     "jsonl": "application/jsonl",
     "json": "application/json",

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+import anyio
+
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import EVENT_TYPES, MessageDelta
 from ostler.protocol.ids import Cursor, SessionId
@@ -37,6 +39,7 @@ class EventLog:
         self.readers: set[Reader] = set()
         self.readers_cut = 0
         self._store = store
+        self._advanced = anyio.Event()
         # By session tree, in the order made: _UNIT for a unit that is being written, else what waits behind it.
         self._waiting: dict[SessionId | None, deque[_Held | None]] = {}
 
@@ -60,6 +63,11 @@ class EventLog:
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self._store.read(work)
+
+    async def reached(self, cursor: Cursor) -> None:
+        """Wait until this place has been published: a snapshot may be a moment ahead of what readers were told."""
+        while self.head < cursor:
+            await self._advanced.wait()
 
     def say(self, kind: str, scope: Scope, data: Shape) -> None:
         """Publish something that is not stored, after everything that was written before it."""
@@ -93,6 +101,8 @@ class EventLog:
 
     def _publish_stored(self, event: LoggedEvent) -> None:
         self.head = event.cursor
+        advanced, self._advanced = self._advanced, anyio.Event()
+        advanced.set()
         self.in_progress.see(event)
         if event.type == "session.created":
             for reader in self.readers:

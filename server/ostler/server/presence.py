@@ -111,8 +111,10 @@ class Presence:
         data = ClientData(client=client)
         if watch.roots is None:
             self._log.say(kind, Scope(), data)
-        for session_id in _watched(watch):
+        for session_id in watch.roots or ():
             self._log.say(kind, Scope(session_id, session_id), data)
+        for session_id, root_id in watch.members.items():
+            self._log.say(kind, Scope(session_id, root_id), data)
 
     def _note_last_seen(self, record: ClientRecord) -> None:
         """Nobody waits for it, and a daemon that cannot write goes on without."""

@@ -23,17 +23,23 @@ class Watch:
 
     roots: frozenset[SessionId] | None = None
     """Sessions at the top; None is everything there is."""
-    members: set[SessionId] = field(default_factory=set)
-    """Agents and theirs, where not the whole tree was asked for."""
+    members: dict[SessionId, SessionId] = field(default_factory=dict)
+    """Agents and theirs, where not the whole tree was asked for, each with the session at its top."""
 
     def wants(self, frame: Frame) -> bool:
         return self.roots is None or frame.root_id in self.roots or frame.session_id in self.members
 
+    @property
+    def trees(self) -> list[SessionId] | None:
+        """The sessions at the top of all that is watched; None is everything."""
+        return None if self.roots is None else sorted({*self.roots, *self.members.values()})
+
     def adopt(self, event: LoggedEvent) -> None:
-        """A session that was created is watched by whoever watches its parent."""
-        if self.members and event.session_id is not None:
-            parent = orjson.loads(event.data)["session"]["parent_id"]
-            self.members.update({event.session_id} if parent in self.members else ())
+        """An agent that was created, or is gone since, is watched by whoever watches its parent."""
+        if not self.members or event.session_id is None or event.root_id is None:
+            return
+        if orjson.loads(event.data)["session"]["parent_id"] in self.members:
+            self.members[event.session_id] = event.root_id
 
 
 class Reader:
@@ -68,7 +74,7 @@ class Reader:
             return  # it was replayed from the database before it was published
         self._frames.append(frame)
         self._bytes += len(frame.sse)
-        if len(self._frames) > self._max_events or self._bytes > self._max_bytes:
+        if self._is_full():
             self._relieve()
         self._wake.set()
 
@@ -104,9 +110,13 @@ class Reader:
         self._frames = deque(frame for frame in self._frames if frame.cursor is not None)
         self._bytes = sum(len(frame.sse) for frame in self._frames)
         # Until the queue is empty again; else each further delta would cost another walk through it.
-        self._strained = True
-        if len(self._frames) > self._max_events or self._bytes > self._max_bytes:
+        self._strained = bool(self._frames)
+        if self._is_full():
             self._cut()
+
+    def _is_full(self) -> bool:
+        # One event alone is never too much, whatever its size: its reader has not been slow yet.
+        return len(self._frames) > 1 and (len(self._frames) > self._max_events or self._bytes > self._max_bytes)
 
     def _cut(self) -> None:
         self.lagged = True

@@ -117,6 +117,8 @@ class Sessions:
             return [session_shape(record, cursor, used[record.id]) for record in found]
 
         found = await self.log.read(look)
+        if found:
+            await self.log.reached(found[0].cursor)
         page = found[: params.limit]
         more = len(found) > params.limit
         token = page_token(SESSION_LIST.name, params, [page[-1].updated_at, page[-1].id]) if more else None
@@ -134,6 +136,7 @@ class Sessions:
             )
 
         session = await self.log.read(look)
+        await self.log.reached(session.cursor)
         message = self.log.in_progress.message(session.id, session.cursor)
         return session.model_copy(update={"message": message}) if message else session
 
@@ -160,13 +163,14 @@ class Sessions:
         def remove(tx: Tx) -> Deleted:
             sessions.get(tx.connection, params.session_id)
             family = sessions.family(tx.connection, params.session_id)
-            for record in reversed(family):
+            for record in family:
                 sessions.delete(tx.connection, record)
-            for record in reversed(family):
+            # Parents first: whoever watches one learns that its agents are watched too.
+            for record in family:
                 _append(tx, "session.deleted", _tombstone(record))
             return Deleted(session_ids=[record.id for record in family])
 
-        return await self.log.write(remove, params.session_id)
+        return await self.log.write(remove, await self._root_of(params.session_id))
 
     async def messages(self, params: SessionMessages) -> MessagePage:
         after = page_position(SESSION_MESSAGES.name, params, params.page, (int,))
@@ -225,7 +229,11 @@ class Sessions:
             sessions.put(tx.connection, after)
             return _append(tx, "session.updated", after, used)
 
-        return await self.log.write(work, session_id)
+        return await self.log.write(work, await self._root_of(session_id))
+
+    async def _root_of(self, session_id: SessionId) -> SessionId:
+        """The tree that a write is about, for the order of what is told."""
+        return (await self.log.read(lambda connection: sessions.get(connection, session_id))).root_id
 
     def _check_mode(self, mode: Mode) -> None:
         if mode == "bypassPermissions" and not self.configuration.current.permissions.allow_bypass:

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
@@ -80,7 +80,7 @@ class Streams:
                 if session_id not in roots:
                     raise SessionNotFound(session_id)
             agents = [session_id for session_id in asked if roots[session_id] != session_id]
-            members = {one.id for agent in agents for one in sessions.family(connection, agent)}
+            members = {one.id: one.root_id for agent in agents for one in sessions.family(connection, agent)}
             return Watch(frozenset(one for one in asked if roots[one] == one), members)
 
         return await self._log.read(look)
@@ -119,31 +119,21 @@ class Streams:
 
     async def _replay(self, reader: Reader) -> AsyncIterator[bytes]:
         """Page after page from the database, until there is nothing that was published and not yet read."""
-        if (reset := await self._unknown(reader.position)) is not None:
-            yield reset.sse
-            reader.close()
-            return
         while not self._closing:
-            page, position = await self._log.read(lambda connection: _page(connection, reader))
-            for chunk in _chunks(reader.watch, page):
+            page = await self._log.read(lambda connection: _read_page(connection, reader))
+            if page.unknown is not None:
+                yield _reset(page.unknown, page.head).sse
+                reader.close()
+                return
+            for chunk in _chunks(reader.watch, page.events):
                 yield chunk
-            reader.position = position
+            reader.position = page.position
+            # What was read may not have been told to the others yet; only then is it known what is in progress.
+            await self._log.reached(page.position)
             # No await between the question and the answer: what is published next finds the reader attached.
-            if self._log.head <= position:
+            if self._log.head <= page.position:
                 self._log.attach(reader)
                 return
-
-    async def _unknown(self, after: Cursor) -> Frame | None:
-        """The farewell for a cursor that is not of this log, or not any more."""
-        pruned = await self._log.read(events.pruned_through)
-        if after > self._log.head:
-            reason = f"Cursor {after} is past the end of the log; it may be of another database."
-        elif 0 < after < pruned:
-            reason = f"Events up to {pruned} are not kept any more."
-        else:
-            return None
-        end = StreamEnd(cursor=self._log.head, reason=reason)
-        return passing_frame("stream.reset", EventScope(), end, self._log.head)
 
 
 def _comment() -> ServerSentEvent:
@@ -151,16 +141,37 @@ def _comment() -> ServerSentEvent:
     return ServerSentEvent(comment="still here", sep="\n")
 
 
-def _page(connection: sqlite3.Connection, reader: Reader) -> tuple[list[LoggedEvent], Cursor]:
-    roots = _roots(connection, reader.watch)
-    page, more_after = events.page(connection, reader.position, roots, _PAGE)
-    return page, more_after if more_after is not None else max(reader.position, head_of(connection))
+class _Page(NamedTuple):
+    """A piece of the log, all of one moment."""
+
+    events: list[LoggedEvent]
+    position: Cursor
+    """Where the next page begins."""
+    head: Cursor
+    unknown: str | None
+    """Why there is no page: the place asked for is not of this log, or not any more."""
 
 
-def _roots(connection: sqlite3.Connection, watch: Watch) -> list[SessionId] | None:
-    if watch.roots is None:
-        return None
-    return sorted({*watch.roots, *sessions.roots_of(connection, watch.members).values()})
+def _read_page(connection: sqlite3.Connection, reader: Reader) -> _Page:
+    head = head_of(connection)
+    # Asked for each page, since old events may be dropped while a slow reader works through them.
+    unknown = _unknown(reader.position, head, events.pruned_through(connection))
+    if unknown is not None:
+        return _Page([], reader.position, head, unknown)
+    found, more_after = events.page(connection, reader.position, reader.watch.trees, _PAGE, CHUNK_BYTES)
+    return _Page(found, more_after if more_after is not None else head, head, None)
+
+
+def _unknown(after: Cursor, head: Cursor, pruned: Cursor) -> str | None:
+    if after > head:
+        return f"Cursor {after} is past the end of the log; it may be of another database."
+    if 0 < after < pruned:
+        return f"Events up to {pruned} are not kept any more."
+    return None
+
+
+def _reset(reason: str, head: Cursor) -> Frame:
+    return passing_frame("stream.reset", EventScope(), StreamEnd(cursor=head, reason=reason), head)
 
 
 def _chunks(watch: Watch, page: list[LoggedEvent]) -> list[bytes]:
@@ -168,8 +179,8 @@ def _chunks(watch: Watch, page: list[LoggedEvent]) -> list[bytes]:
     parts: list[bytes] = []
     size = 0
     for event in page:
-        if event.type == "session.created":
-            # Here too: it may have been created after the sessions to watch were looked up, and before we are live.
+        if event.type in {"session.created", "session.deleted"}:
+            # Here too: who was created after the sessions to watch were looked up, and who is gone since.
             watch.adopt(event)
         frame = stored_frame(event)
         if not watch.wants(frame):

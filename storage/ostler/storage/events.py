@@ -67,13 +67,28 @@ _COLUMNS: Final = "cursor, session_id, root_id, turn_id, time, type, reference, 
 
 
 def page(
-    connection: sqlite3.Connection, after: Cursor, roots: Sequence[SessionId] | None, limit: int
+    connection: sqlite3.Connection,
+    after: Cursor,
+    roots: Sequence[SessionId] | None,
+    limit: int,
+    max_bytes: int = 1 << 60,
 ) -> tuple[list[LoggedEvent], Cursor | None]:
-    """Up to `limit` lines after a cursor, of these session trees or of all, and where to go on, if there are more."""
+    """Lines after a cursor, of these session trees or of all, and where to go on, if there are more.
+
+    At most `limit`, and no further one after `max_bytes` of data: what a line refers to can be of any size.
+    """
     rows = _all(connection, after, limit) if roots is None else _of_roots(connection, after, roots, limit)
-    lines = [_line(*row) for row in rows]
-    found = (_filled(connection, line) for line in lines)
-    return [event for event in found if event is not None], lines[-1].cursor if len(lines) == limit else None
+    found: list[LoggedEvent] = []
+    size = 0
+    for row in rows:
+        line = _line(*row)
+        event = _filled(connection, line)
+        if event is not None:
+            found.append(event)
+            size += len(event.data)
+        if size >= max_bytes:
+            return found, line.cursor
+    return found, Cursor(rows[-1][0]) if len(rows) == limit else None
 
 
 def _line(*row: Any) -> Line:
