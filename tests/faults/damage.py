@@ -102,8 +102,8 @@ def flipped_page(folder: Path) -> Row:
     )
 
 
-def damage_met_by_a_write(folder: Path) -> Row:
-    """The same page, but after a clean stop: nobody looks for damage, until a write runs into it."""
+def met_damage(folder: Path) -> Row:
+    """The same page, but after a clean stop: nobody looks for damage, until a call runs into it."""
     findings = Findings()
     daemon = Daemon(folder / "home")
     try:
@@ -113,7 +113,7 @@ def damage_met_by_a_write(folder: Path) -> Row:
         lost = _spoil_page(daemon.home / "ostler.db", ids)
         daemon.start()
         error = daemon.error("session/update", session_id=lost[0], title="never")
-        findings.expect(error["data"].get("code") == "storage_error", f"a write to the page was refused with {error}")
+        findings.expect(error["data"].get("code") == "storage_error", f"a call about the page was refused with {error}")
         _expect_read_only(daemon, findings)
         daemon.stop()
         before = _digests(daemon.home, "ostler.db")
@@ -121,7 +121,7 @@ def damage_met_by_a_write(folder: Path) -> Row:
         _expect_moved(daemon, before, findings)
     finally:
         daemon.kill()
-    return findings.row("damage met by a write", "one page overwritten after a clean stop, written to, moved aside")
+    return findings.row("damage that is met", "one page overwritten after a clean stop, met by a call, moved aside")
 
 
 def _spoil_page(path: Path, ids: list[str]) -> list[str]:
@@ -145,7 +145,7 @@ def _spoil_page(path: Path, ids: list[str]) -> list[str]:
 def _expect_read_only(daemon: Daemon, findings: Findings) -> None:
     reason = str(daemon.http("GET", "/readyz").json["read_only"])
     findings.expect("damaged" in reason, f"/readyz says {reason!r}")
-    findings.expect((daemon.home / "ostler.db.damaged").exists(), "there is no marker for the next start")
+    wait_until((daemon.home / "ostler.db.damaged").exists)  # the marker for the next start
     error: dict[str, Any] = daemon.error("session/create", cwd="/")
     findings.expect(error["data"].get("code") == "read_only", f"a write was refused with {error}")
 

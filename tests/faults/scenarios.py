@@ -14,7 +14,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     full_disk.failing_disk,
     damage.garbage,
     damage.flipped_page,
-    damage.damage_met_by_a_write,
+    damage.met_damage,
     damage.newer_version,
     unusable.a_folder,
     unusable.unreadable,

@@ -36,8 +36,8 @@ def test_a_flipped_page_is_found_and_the_other_sessions_can_be_exported(tmp_path
     _passes(damage.flipped_page(tmp_path))
 
 
-def test_damage_that_a_write_runs_into_ends_all_writing_and_is_moved_aside_at_the_next_start(tmp_path: Path) -> None:
-    _passes(damage.damage_met_by_a_write(tmp_path))
+def test_damage_that_a_call_runs_into_ends_all_writing_and_is_moved_aside_at_the_next_start(tmp_path: Path) -> None:
+    _passes(damage.met_damage(tmp_path))
 
 
 def test_a_newer_database_is_refused_and_not_touched(tmp_path: Path) -> None:

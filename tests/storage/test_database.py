@@ -1,6 +1,7 @@
 """Opening the database: versions, migrations, and files that cannot be read."""
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,20 @@ def test_damage_is_found_and_marked_for_the_next_start(tmp_path: Path) -> None:
     assert again.moved_aside.read_bytes() == bytes_then
     again.connection.close()
     assert not path.with_name("ostler.db.damaged").exists()
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_called_damaged(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        find_damage(tmp_path / "missing.db")
+
+
+def test_the_check_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    path = tmp_path / "ostler.db"
+    opened = open_database(path)
+    rows = [(f"key {n}", "value " * 20) for n in range(20_000)]
+    opened.connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", rows)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        find_damage(path, stop)
+    opened.connection.close()

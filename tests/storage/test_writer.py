@@ -192,3 +192,27 @@ async def test_pages_of_the_log_meet_without_gap_or_double(store: Store) -> None
         found, after = await store.read(lambda db: page(db, start, None, 10))  # type: ignore[arg-type]  # noqa: B023
         seen += [event.cursor for event in found]
     assert seen == list(range(1, 26))
+
+
+async def test_whatever_a_unit_raises_the_writer_goes_on(store: Store) -> None:
+    def leave(tx: Tx) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(RuntimeError, match="SystemExit"):
+        await store.writer.submit(leave, quiet)
+    await store.writer.submit(put("k1"), quiet)
+    assert await keys(store) == {"k1"}
+
+
+async def test_a_caller_that_cannot_be_told_does_not_keep_the_others_waiting(store: Store) -> None:
+    def broken(appended: list[LoggedEvent]) -> None:
+        raise ZeroDivisionError
+
+    gate = threading.Event()
+    store.writer.submit(lambda tx: gate.wait(10), quiet)
+    first = store.writer.submit(put("k1"), broken)
+    second = store.writer.submit(put("k2"), quiet)
+    gate.set()
+    with pytest.raises(ZeroDivisionError):
+        await first
+    assert await asyncio.wait_for(second, 10) == "k2"

@@ -211,6 +211,32 @@ def test_a_child_of_the_daemon_needs_the_token(home: Path) -> None:
     assert (child.stdout, grandchild.stdout, trusted.stdout) == ("401", "401", "200")
 
 
+ORPHAN = """
+import subprocess, sys
+from pathlib import Path
+from ostler.server.daemon import close_to_others
+from tests.daemon import wait_until
+from tests.inprocess import InProcessDaemon
+
+close_to_others()
+with InProcessDaemon(Path(sys.argv[1])) as daemon:
+    out = Path(sys.argv[1]) / "out"
+    curl = f"curl -s -o /dev/null -w %{{http_code}} --unix-socket {daemon.socket_path} http://localhost/metrics"
+    # The shell in the middle is gone before the one that asks is even awake.
+    subprocess.run(["sh", "-c", f"(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; {curl} > {out}) &"], check=True)
+    wait_until(lambda: out.exists() and out.read_text())
+    print(out.read_text())
+"""
+
+
+def test_a_child_of_the_daemon_needs_the_token_also_when_its_parent_has_ended(home: Path) -> None:
+    root = Path(__file__).parents[2]
+    said = subprocess.run(
+        [sys.executable, "-c", ORPHAN, str(home)], capture_output=True, text=True, check=True, cwd=root, timeout=60
+    )
+    assert said.stdout.startswith("401\n")
+
+
 def test_what_it_keeps_is_its_own(shared_daemon: Daemon) -> None:
     assert stat.S_IMODE(shared_daemon.home.stat().st_mode) == 0o700
     for path in shared_daemon.home.iterdir():

@@ -128,3 +128,24 @@ def said_at_once(daemon: Daemon) -> bytes:
         except ConnectionError:
             return b""
         return said(raw)
+
+
+def test_trailers_are_counted_as_headers_are(quick: Daemon) -> None:
+    """They come after the body, when the answer may have gone out already, and nobody ever reads them."""
+    with connected(quick) as raw:
+        chunked = f"POST /healthz HTTP/1.1\r\nHost: localhost:{quick.port}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        raw.sendall(chunked.encode() + b"1\r\nx\r\n0\r\n")
+        with suppress(ConnectionError):
+            for number in range(2000):
+                raw.sendall(b"X-Trailer-%d: %s\r\n" % (number, b"x" * 1000))
+            raise AssertionError("two megabytes of trailers were taken")
+    assert quick.call("server/info")
+
+
+def test_a_blank_line_after_an_answer_does_not_keep_the_connection(quick: Daemon) -> None:
+    with connected(quick) as raw:
+        raw.sendall(f"GET /healthz HTTP/1.1\r\nHost: localhost:{quick.port}\r\n\r\n".encode())
+        raw.settimeout(15)
+        assert raw.recv(65536).startswith(b"HTTP/1.1 200")
+        raw.sendall(b"\r\n")
+        assert said(raw).startswith(b"HTTP/1.1 408")

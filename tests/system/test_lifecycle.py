@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon import Daemon, wait_until
+from tests.inprocess import InProcessDaemon
 
 MODULE = [sys.executable, "-P", "-m", "ostler.server"]
 
@@ -242,3 +243,42 @@ def test_a_log_file_is_rotated(home: Path, tmp_path: Path) -> None:
         wait_until((tmp_path / "ostler.log.1").exists)
         assert daemon.stderr == ""
     assert log.stat().st_size < 65_536
+
+
+def test_a_file_in_the_place_of_the_socket_is_left_alone(home: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious.txt"
+    precious.write_text("keep me")
+    assert str(precious) in start_that_fails(home, "--socket", str(precious))
+    assert precious.read_text() == "keep me"
+
+
+def test_a_socket_that_another_daemon_has_is_left_to_it(daemon: Daemon, tmp_path: Path) -> None:
+    assert "already" in start_that_fails(tmp_path / "other", "--socket", daemon.socket_path)
+    assert daemon.http("GET", "/readyz", unix=True).status == 200
+
+
+def test_another_loopback_address_is_its_own_name(home: Path) -> None:
+    import http.client
+
+    with Daemon(home, ["--host", "127.0.0.2"]) as daemon:
+        connection = http.client.HTTPConnection("127.0.0.2", daemon.port)
+        connection.request("GET", "/readyz")
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
+def test_a_configuration_that_was_broken_since_the_start_is_named(daemon: Daemon) -> None:
+    for broken in ("limits = 5\n", "model = \n"):
+        (daemon.home / "config.toml").write_text(broken)
+        error = daemon.error("config/set", key="limits.readers", value=5)
+        assert error["data"]["code"] == "conflict"
+        assert "config.toml" in error["message"]
+        assert (daemon.home / "config.toml").read_text() == broken
+
+
+def test_a_daemon_that_cannot_write_changes_no_setting(home: Path) -> None:
+    with InProcessDaemon(home) as daemon:
+        daemon.running.house.store.writer.give_up("for this test")
+        assert daemon.error("config/set", key="limits.readers", value=7)["data"]["code"] == "read_only"
+        assert daemon.call("config/get", key="limits.readers")["value"] == 256
+        assert not (home / "config.toml").exists()

@@ -234,3 +234,19 @@ def test_no_error_carries_a_trace_of_the_inside(home: Path) -> None:
         assert error["code"] == -32603
         assert "secret" not in json.dumps(error)
         assert error["data"]["error_id"]
+
+
+def test_an_answer_about_many_wrong_fields_stays_short(shared_daemon: Daemon) -> None:
+    for params in (
+        {f"field {n}": n for n in range(100_000)},
+        {"cwd": "/", "env": {f"bad name {n}": n for n in range(100_000)}},
+        {"cwd": "/", "rules": {"allow": list(range(900))}},
+    ):
+        call = {"jsonrpc": "2.0", "id": 1, "method": "session/create", "params": params}
+        answer = shared_daemon.post(json.dumps(call).encode())
+        assert answer.json["error"]["code"] == -32602
+        assert len(answer.body) < 20_000
+
+
+def test_json_that_is_absurdly_deep_is_a_parse_error_at_once(shared_daemon: Daemon) -> None:
+    assert error_of(shared_daemon, b"[" * 10_000_000 + b"]" * 10_000_000) == (-32700, None)

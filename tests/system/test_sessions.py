@@ -356,3 +356,24 @@ def test_a_deleted_session_is_gone_and_stays_gone(daemon: Daemon) -> None:
     assert "secret" not in json.dumps(event)
     daemon.stop()
     assert b"secret data" not in (daemon.home / "ostler.db").read_bytes()
+
+
+def test_a_retry_gets_the_same_answer_also_when_the_world_has_changed(daemon: Daemon, tmp_path: Path) -> None:
+    folder = tmp_path / "soon gone"
+    folder.mkdir()
+    created = daemon.call("session/create", cwd=str(folder), idempotency_key="create")
+    forked = daemon.call("session/fork", session_id=created["id"], idempotency_key="fork")
+    folder.rmdir()
+    assert daemon.call("session/create", cwd=str(folder), idempotency_key="create") == created
+    daemon.call("session/delete", session_id=created["id"])
+    assert daemon.call("session/fork", session_id=created["id"], idempotency_key="fork") == forked
+
+
+def test_a_page_token_that_somebody_made_up_is_refused(shared_daemon: Daemon) -> None:
+    from ostler.protocol.session import SessionMessages
+    from ostler.server.paging import page_token
+
+    session_id = shared_daemon.call("session/create", cwd="/")["id"]
+    for position in (2**63, -1):
+        token = page_token("session/messages", SessionMessages(session_id=session_id), [position])
+        assert shared_daemon.error("session/messages", session_id=session_id, page=token)["code"] == -32602

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ostler.protocol.ids import ClientId, SessionId
 from ostler.protocol.shapes import AskKind
-from ostler.protocol.wire import JsonObject, Name, Params, Shape, Time
+from ostler.protocol.wire import AtMost50, JsonObject, Name, Params, Shape, Time
 
 ClientKind = Literal["ide", "terminal", "web", "ci", "sdk", "other"]
 
@@ -25,7 +25,7 @@ class ClientInfo(Params):
 class ClientCapabilities(Params):
     """What a client can do for the daemon."""
 
-    answers: list[AskKind] = []
+    answers: Annotated[list[AskKind], AtMost50] = []
     """Kinds of ask that it can show."""
     tools: Annotated[list[JsonObject], Field(max_length=200)] = []
     """Client-side tools that it provides, with their schemas."""

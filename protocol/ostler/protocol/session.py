@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from ostler.protocol.ids import Cursor, MessageId, SessionId
 from ostler.protocol.limits import DEFAULT_PAGE, MAX_DIRECTORIES, MAX_PAGE, MAX_RULES
 from ostler.protocol.shapes import Ask, Message, Turn, Usage
-from ostler.protocol.wire import JsonObject, Line, Name, Params, PathText, Shape, Text, Time, Usd
+from ostler.protocol.wire import AtMost1000, JsonObject, Line, Name, Params, PathText, Shape, Text, Time, Usd
 
 Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
 OnAsk = Literal["ask", "deny"]
@@ -101,7 +101,7 @@ class SessionCreate(Params):
     """Further folders that it may work in, as absolute paths."""
     instructions: Text | None = None
     """Words for the model, in addition to its own."""
-    env: dict[EnvName, Text] = {}
+    env: Annotated[dict[EnvName, Text], AtMost1000] = {}
     """Environment variables for its commands."""
     mcp_servers: JsonObject = {}
     """MCP servers by name, as in `.mcp.json`."""

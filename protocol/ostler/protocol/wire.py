@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
 
 from ostler.protocol.limits import MAX_LINE_CHARS, MAX_METADATA_BYTES, MAX_TEXT_CHARS
 
@@ -66,6 +66,21 @@ Usd = Annotated[str, StringConstraints(pattern=r"^\d{1,9}(\.\d{1,9})?$")]
 
 Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 """RFC 3339 in UTC with milliseconds."""
+
+
+def _at_most(limit: int) -> BeforeValidator:
+    """Bounds a collection before its members are looked at, each of which could be an error of its own."""
+
+    def check(given: Any) -> Any:
+        if isinstance(given, dict | list) and len(given) > limit:
+            raise ValueError(f"has {len(given)} entries, and at most {limit} are taken")
+        return given
+
+    return BeforeValidator(check)
+
+
+AtMost50 = _at_most(50)
+AtMost1000 = _at_most(1000)
 
 
 def _storable(value: dict[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,11 @@ import orjson
 from pydantic import ValidationError
 
 from ostler.protocol.config import Config, ConfigChange, ConfigGet, ConfigSet, ConfigValue, Section
-from ostler.protocol.errors import InvalidParams, StorageFailed
+from ostler.protocol.errors import Conflict, InvalidParams, StorageFailed
 from ostler.server.files import write_atomically
 
 _RESTART: Final = (
+    "log.",
     "listen.",
     "limits.pending_writes",
     "limits.connections",
@@ -117,6 +118,8 @@ class Configuration:
             write_atomically(self.path, tomlkit.dumps(document).encode(), mode=0o600)
         except OSError as error:
             raise StorageFailed(f"{self.path} could not be written: {error.strerror}.") from error
+        except (ValueError, TypeError, AttributeError) as error:  # broken by hand since the start
+            raise Conflict(f"{self.path} cannot be changed, because it is broken: {error}. Mend it first.") from None
 
 
 def load_configuration(path: Path, flags: Values, environ: Mapping[str, str]) -> Configuration:

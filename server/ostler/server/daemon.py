@@ -34,7 +34,7 @@ from ostler.server.sessions import Sessions
 from ostler.server.streams import Streams
 from ostler.server.token_file import load_token
 from ostler.server.transport import RpcTransport
-from ostler.server.upkeep import check_after_unclean_stop, report_moved_database, tidy_regularly
+from ostler.server.upkeep import look_after
 from ostler.server.version import version
 from ostler.storage import Store, open_store
 
@@ -97,10 +97,7 @@ class Daemon:
 
     async def _look_after(self, group: anyio.abc.TaskGroup) -> None:
         """What can wait until the daemon answers."""
-        house = self.house
-        await report_moved_database(house.store, house.log)
-        group.start_soon(check_after_unclean_stop, house.store)
-        group.start_soon(tidy_regularly, house.log, house.configuration)
+        group.start_soon(look_after, self.house.store, self.house.log, self.house.configuration)
         await self.front.pages()
 
     async def _stop_when_told(self, server: uvicorn.Server) -> None:
@@ -124,9 +121,7 @@ async def open_daemon(places: Places, configuration: Configuration) -> AsyncIter
         finally:
             await store.close()
     finally:
-        for one in listening.sockets:
-            one.close()
-        listening.path.unlink(missing_ok=True)
+        listening.close()
 
 
 def _assembled(
@@ -177,7 +172,7 @@ def _assembled(
     door = Door(
         front,
         token=token,
-        names=names_for(listening.port, listen.allow_hosts, listen.allow_origins),
+        names=names_for(listening.url, listen.allow_hosts, listen.allow_origins),
         wrong_per_minute=configuration.current.limits.wrong_tokens_per_minute,
     )
     return Daemon(house, dispatcher, door, front, probes, listening, stopping)
@@ -259,5 +254,9 @@ def close_to_others() -> None:
     """Files are ours alone, and so is our memory: a child process must not read the key out of it."""
     os.umask(0o077)
     if sys.platform == "linux":
-        pr_set_dumpable = 4
-        ctypes.CDLL(None, use_errno=True).prctl(pr_set_dumpable, 0, 0, 0, 0)
+        pr_set_dumpable, pr_set_child_subreaper = 4, 36
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        prctl(pr_set_dumpable, 0, 0, 0, 0)
+        # A child whose parent has ended becomes ours again and not init's: on the socket it would pass for a stranger
+        # of the same user, who needs no token.
+        prctl(pr_set_child_subreaper, 1, 0, 0, 0)

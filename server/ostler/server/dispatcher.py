@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 from pydantic import ValidationError
@@ -24,6 +24,8 @@ from ostler.server import logs
 from ostler.server.json_body import read_json
 from ostler.server.locks import Locks
 from ostler.server.metrics import CallCounts
+
+_SHOWN_ERRORS: Final = 50
 
 P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Shape)
@@ -49,6 +51,9 @@ class Handlers:
         self._bound: dict[str, tuple[Method[Any, Any], Handler]] = {}
 
     def bind(self, method: Method[P, R], handler: Callable[[P, Caller], Awaitable[R]]) -> None:
+        assert method.locks != "session" or "session_id" in method.params.model_fields, (
+            f"{method.name} locks no session"
+        )
         self._bound[method.name] = (method, handler)
 
     def __iter__(self) -> Any:
@@ -130,6 +135,7 @@ class Dispatcher:
         method, handler = self._handlers.find(request.method)
         if self.stopping:
             raise ShuttingDown("The daemon is stopping.")
+        _refuse_strangers(method.params, request.params)
         params = method.params.model_validate(request.params)
         if method.waits and caller.gone is not None:
             return await _unless_gone(self._locked(method, handler, params, caller), caller.gone)
@@ -166,6 +172,13 @@ async def _unless_gone(waiting: Awaitable[Shape], gone: anyio.Event) -> Shape:
     return result[0]
 
 
+def _refuse_strangers(model: type[Params], given: dict[str, Any]) -> None:
+    """Many unknown fields are refused here: pydantic would make an error of each, and the answer would be as long."""
+    if len(given) > len(model.model_fields) + _SHOWN_ERRORS:
+        unknown = [name for name in given if name not in model.model_fields]
+        raise InvalidParams([{"path": name[:100], "reason": "unknown field"} for name in unknown[:_SHOWN_ERRORS]])
+
+
 def wire_error(error: Exception, method: str) -> ProtocolError:
     """What a client is told about an exception. No stack trace ever leaves the daemon."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
@@ -174,12 +187,9 @@ def wire_error(error: Exception, method: str) -> ProtocolError:
         case ProtocolError():
             return error
         case ValidationError():
-            return InvalidParams(
-                [
-                    {"path": ".".join(str(part) for part in one["loc"]), "reason": one["msg"]}
-                    for one in error.errors(include_url=False, include_input=False, include_context=False)
-                ]
-            )
+            found = error.errors(include_url=False, include_input=False, include_context=False)
+            errors = [{"path": ".".join(str(part) for part in one["loc"]), "reason": one["msg"]} for one in found]
+            return InvalidParams(errors[:_SHOWN_ERRORS])
         case _:
             error_id = f"{time.time_ns():x}"
             logs.log.error("call_failed", method=method, error_id=error_id, exc_info=error)

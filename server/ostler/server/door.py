@@ -16,7 +16,7 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """The probes; everything else needs the token."""
 
 _DELAY_SECONDS: Final = 1.0
-_MAX_DELAYED: Final = 64
+_MAX_DELAYED: Final = 1024
 _MAX_GENERATIONS: Final = 256
 
 
@@ -37,8 +37,11 @@ class Names:
     origins: frozenset[bytes]
 
 
-def names_for(port: int, allow_hosts: Iterable[str], allow_origins: Iterable[str], scheme: str = "http") -> Names:
-    local = [f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"]
+def names_for(url: str, allow_hosts: Iterable[str], allow_origins: Iterable[str]) -> Names:
+    scheme, _, own = url.partition("://")
+    port = own.rpartition(":")[2]
+    everywhere = own.startswith(("0.0.0.0:", "[::]:"))
+    local = [*([] if everywhere else [own]), f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"]
     extra = [host.lower() for host in allow_hosts]
     origins = [
         *(f"{scheme}://{host}" for host in local),

@@ -147,6 +147,8 @@ class House:
         return self.configuration.get(params)
 
     async def config_set(self, params: ConfigSet) -> ConfigChange:
+        # Asked first: a change that cannot be told must not be made.
+        self.store.writer.refuse_if_unable()
         change = await anyio.to_thread.run_sync(self.configuration.set, params)
         self.apply(change.key)
         data = ConfigData(key=change.key, value=change.value, applies=change.applies)

@@ -34,7 +34,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
         self._header_bytes = 0
+        self._field_bytes = 0
         self._in_headers = True
+        self._in_message = False
         self._last_data = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -57,26 +59,43 @@ class LimitedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._in_headers and self._header_bytes > self.limits.header_bytes:
             self._refuse(b"431 Request Header Fields Too Large")
+        elif self._timer is None and self._is_between_requests():
+            # Bytes that begin no request, like a blank line: uvicorn has put its own clock away for them.
+            self._wait_for_headers()
+
+    def _is_between_requests(self) -> bool:
+        return not self._in_message and (self.cycle is None or self.cycle.response_complete)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope.setdefault("state", {})["peer"] = self._peer
-        self._in_headers = True
+        self._in_headers = self._in_message = True
+        self._field_bytes = 0
         self._wait_for_headers()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Trailers come this way too, after the headers and for as long as a client likes to send them.
+        self._field_bytes += len(name) + len(value)
+        if self._field_bytes > self.limits.header_bytes:
+            self._refuse(b"431 Request Header Fields Too Large")
+        else:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
         self._header_bytes = 0
         self._stop_timer()
-        if sum(len(name) + len(value) for name, value in self.headers) > self.limits.header_bytes:
-            self._refuse(b"431 Request Header Fields Too Large")
-            return
+        if self._field_bytes > self.limits.header_bytes:
+            return  # refused by now
         super().on_headers_complete()
         self._timer = self.loop.call_later(self.limits.body_seconds, self._body_overdue)
 
     def on_message_complete(self) -> None:
         self._stop_timer()
-        super().on_message_complete()
+        self._in_message = False
+        # Without a cycle the request was refused before it began.
+        if self.cycle is not None:
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         self._header_bytes = 0

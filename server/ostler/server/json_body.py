@@ -20,6 +20,9 @@ def read_json(raw: bytes) -> Any:
 
 
 def _check(structure: bytes) -> None:
+    # Plainly too deep is told first: taking so many brackets out pair by pair would take its time.
+    if b"[" * (MAX_DEPTH + 1) in structure:
+        raise ParseError(f"The JSON is nested deeper than {MAX_DEPTH}.")
     if structure.count(b",") + structure.count(b"[") > MAX_VALUES:
         raise InvalidRequest(f"The JSON holds more than {MAX_VALUES} values.")
     if _deeper_than(structure.translate(None, b","), MAX_DEPTH):

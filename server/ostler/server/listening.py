@@ -1,9 +1,11 @@
 """The sockets that the daemon listens on."""
 
+import contextlib
 import errno
 import ipaddress
 import os
 import socket
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +23,20 @@ class Listening:
     moved: bool
     """The port that was asked for is taken, and this is another one."""
 
+    inode: int
+    """Of the Unix socket, to know it again."""
+
     @property
     def sockets(self) -> list[socket.socket]:
         return [self.tcp, self.unix]
+
+    def close(self) -> None:
+        """Let go of both; the path goes too, unless it is another's by now."""
+        for one in self.sockets:
+            one.close()
+        with contextlib.suppress(FileNotFoundError):
+            if self.path.lstat().st_ino == self.inode:
+                self.path.unlink()
 
 
 def open_sockets(listen: Listen, socket_path: Path) -> Listening:
@@ -32,11 +45,15 @@ def open_sockets(listen: Listen, socket_path: Path) -> Listening:
     port = int(tcp.getsockname()[1])
     try:
         unix = _bind_unix(socket_path)
+    except BadConfig:
+        tcp.close()
+        raise
     except OSError as error:
         tcp.close()
-        raise BadConfig(f"{socket_path} cannot be used as a socket: {error.strerror}.") from None
+        raise BadConfig(f"{socket_path} cannot be used as a socket: {error.strerror or error}.") from None
     shown = f"[{address}]" if address.version == 6 else str(address)
-    return Listening(tcp, unix, socket_path, f"http://{shown}:{port}", port, moved)
+    inode = socket_path.lstat().st_ino
+    return Listening(tcp, unix, socket_path, f"http://{shown}:{port}", port, moved, inode)
 
 
 def _address(listen: Listen) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
@@ -78,8 +95,7 @@ def _listening(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int
 
 
 def _bind_unix(path: Path) -> socket.socket:
-    # The home is ours alone by now, so whatever lies there was left behind by a daemon that died.
-    path.unlink(missing_ok=True)
+    _remove_dead_socket(path)
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         found.bind(str(path))
@@ -89,3 +105,20 @@ def _bind_unix(path: Path) -> socket.socket:
         found.close()
         raise
     return found
+
+
+def _remove_dead_socket(path: Path) -> None:
+    """Only what a daemon left that died: never a file of somebody else's, or a socket that somebody listens on."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise BadConfig(f"{path} is there already, and is no socket. Choose another path with --socket.")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise BadConfig(f"Somebody listens on {path} already. Choose another path with --socket.")

@@ -81,6 +81,9 @@ class Sessions:
     configuration: Configuration
 
     async def create(self, params: SessionCreate) -> Session:
+        key = idempotency.key_of(SESSION_CREATE.name, params)
+        if (answer := await self._answered_before(key)) is not None:
+            return answer
         self._check_mode(params.mode)
         cwd, *directories = await _checked_folders([params.cwd, *params.additional_directories])
         model = params.model or self.configuration.default_model
@@ -102,7 +105,6 @@ class Sessions:
             metadata=params.metadata,
             options=params.model_dump(mode="json", include=_OPTIONS),
         )
-        key = idempotency.key_of(SESSION_CREATE.name, params)
         return await self.log.write(lambda tx: _created_once(tx, key, record, _nothing_more), record.root_id)
 
     async def list(self, params: SessionList) -> SessionPage:
@@ -187,6 +189,8 @@ class Sessions:
 
     async def fork(self, params: SessionFork) -> Session:
         key = idempotency.key_of(SESSION_FORK.name, params)
+        if (answer := await self._answered_before(key)) is not None:
+            return answer
         session_id = new_session_id()
         moment = times.now()
 
@@ -230,6 +234,13 @@ class Sessions:
             return _append(tx, "session.updated", after, used)
 
         return await self.log.write(work, await self._root_of(session_id))
+
+    async def _answered_before(self, key: Key | None) -> Session | None:
+        """Asked before anything is checked: what was right the first time may not be there any more."""
+        if key is None:
+            return None
+        answer = await self.log.read(lambda connection: idempotency.answer_to(connection, key))
+        return None if answer is None else Session.model_validate_json(answer)
 
     async def _root_of(self, session_id: SessionId) -> SessionId:
         """The tree that a write is about, for the order of what is told."""

@@ -1,5 +1,7 @@
 """What the daemon does for itself in the background: look for damage, drop what is past its time."""
 
+import threading
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -23,6 +25,24 @@ def _ago(span: timedelta) -> str:
     return times.at(datetime.now(UTC) - span)
 
 
+async def look_after(store: Store, log: EventLog, configuration: Configuration) -> None:
+    """All of it, for as long as the daemon runs; none of it may end the daemon."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(_guarded, "report_moved_database", lambda: report_moved_database(store, log))
+        group.start_soon(_guarded, "check_after_unclean_stop", lambda: check_after_unclean_stop(store))
+        while True:
+            await _guarded("tidy", lambda: tidy_once(log, configuration))
+            await anyio.sleep(_HOUR)
+
+
+async def _guarded(job: str, work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    except Exception as error:  # noqa: BLE001
+        # A boundary: a full disk, too few file descriptors or a bug here is a line in the log, and the daemon goes on.
+        logs.log.warning("upkeep_failed", job=job, reason=str(error), exc_info=not isinstance(error, ProtocolError))
+
+
 async def report_moved_database(store: Store, log: EventLog) -> None:
     """Tell, in the log and to whoever comes, that the database could not be read and a new one was begun."""
     if store.moved_aside is None:
@@ -44,22 +64,17 @@ async def check_after_unclean_stop(store: Store) -> None:
     """Look through the whole database, after a stop that was none; found damage ends all writing."""
     if not store.unclean:
         return
-    damage = await anyio.to_thread.run_sync(find_damage, store.path, abandon_on_cancel=True)
+    stop = threading.Event()
+    try:
+        damage = await anyio.to_thread.run_sync(find_damage, store.path, stop, abandon_on_cancel=True)
+    finally:
+        stop.set()
     if damage is None:
         logs.log.info("database_checked", verdict="ok")
         return
     logs.log.error("database_damaged", damage=damage)
-    await anyio.to_thread.run_sync(mark_damaged, store.path, damage)
     store.writer.give_up(damage)
-
-
-async def tidy_regularly(log: EventLog, configuration: Configuration) -> None:
-    while True:
-        try:
-            await tidy_once(log, configuration)
-        except ProtocolError as error:  # read-only or overloaded: there is another hour
-            logs.log.warning("tidy_failed", reason=error.message)
-        await anyio.sleep(_HOUR)
+    await anyio.to_thread.run_sync(mark_damaged, store.path, damage)
 
 
 async def tidy_once(log: EventLog, configuration: Configuration) -> None:

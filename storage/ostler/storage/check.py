@@ -1,30 +1,45 @@
 """Looking for damage after an unclean stop, and tidying up, both without holding anybody up."""
 
 import sqlite3
+import threading
 from pathlib import Path
+from typing import Final
 
 from ostler.storage import clients, events, idempotency
 from ostler.storage.database import damage_marker
+from ostler.storage.failures import is_damage
 from ostler.storage.transaction import Tx
 
+_STEPS: Final = 10_000  # of SQLite's machine between two looks at whether to stop: a few milliseconds
 
-def find_damage(path: Path) -> str | None:
+
+def find_damage(path: Path, stop: threading.Event | None = None) -> str | None:
     """Check every table and its indexes; a word on the first damage found, or None.
 
-    Table by table, each a short read of its own: one long read would keep the write-ahead log from shrinking.
+    Raises sqlite3.Error where it cannot be told: a file that cannot be opened now is not damaged. Ends so too, soon
+    after `stop` was set, since a daemon that stops must not wait for a large file.
     """
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        if stop is not None:
+            connection.set_progress_handler(stop.is_set, _STEPS)
         try:
-            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-            for (table,) in tables:
-                (verdict,) = connection.execute(f'PRAGMA integrity_check("{table}")').fetchone()
-                if verdict != "ok":
-                    return f"table {table}: {verdict}"
+            return _first_damage(connection)
         finally:
             connection.close()
     except sqlite3.Error as error:
-        return str(error)
+        if is_damage(error):
+            return str(error)
+        raise
+
+
+def _first_damage(connection: sqlite3.Connection) -> str | None:
+    """Table by table, each a short read of its own: one long read would keep the write-ahead log from shrinking."""
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (table,) in tables:
+        (verdict,) = connection.execute(f'PRAGMA integrity_check("{table}")').fetchone()
+        if verdict != "ok":
+            return f"table {table}: {verdict}"
     return None
 
 

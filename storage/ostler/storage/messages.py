@@ -119,7 +119,7 @@ def copy(connection: sqlite3.Connection, source: SessionId, target: SessionId, t
                 target,
                 None,
                 row[3],
-                pack(_whole_content(connection, row[4])),
+                row[4] if _SHARED.encode() not in unpack(row[4]) else pack(_whole_content(connection, row[4])),
                 row[5],
                 row[6],
                 None,

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ostler.protocol.errors import StorageFailed
-from ostler.storage.failures import describe
+from ostler.storage.failures import describe, is_damage
 
 T = TypeVar("T")
 _THREADS: Final = 3
 
 
 class Readers:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_damage: Callable[[str], None]) -> None:
+        self._on_damage = on_damage
         self._uri = f"{path.absolute().as_uri()}?mode=ro"
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -45,6 +46,10 @@ class Readers:
         connection.execute("BEGIN")
         try:
             return work(connection)
+        except sqlite3.Error as error:
+            if is_damage(error):
+                self._on_damage(describe(error))
+            raise
         finally:
             connection.execute("COMMIT")
 

@@ -46,6 +46,8 @@ _COLUMNS: Final = (
     "id, root_id, cwd, model, provider, mode, on_ask, created_at, updated_at, parent_id, title, status, trusted,"
     " directories_json, metadata_json, options_json"
 )
+_LISTED: Final = _COLUMNS.replace("options_json", "'{}'")
+"""For lists: options hold instructions of any length, which no list shows."""
 
 
 def _record(row: Sequence[Any]) -> SessionRecord:
@@ -108,7 +110,7 @@ Position = tuple[str, str]
 
 
 def page(connection: sqlite3.Connection, wanted: Filter, after: Position | None, limit: int) -> list[SessionRecord]:
-    """Sessions by newest activity."""
+    """Sessions by newest activity, without their options."""
     conditions: list[str] = []
     values: list[Any] = []
     if after is not None:
@@ -127,7 +129,7 @@ def page(connection: sqlite3.Connection, wanted: Filter, after: Position | None,
         values.append(wanted.text.casefold())
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM sessions{where} ORDER BY updated_at DESC, id DESC LIMIT ?",  # noqa: S608
+        f"SELECT {_LISTED} FROM sessions{where} ORDER BY updated_at DESC, id DESC LIMIT ?",  # noqa: S608
         (*values, limit),
     )
     return [_record(row) for row in rows]

@@ -39,4 +39,5 @@ def open_store(path: Path, *, pending_limit: int) -> Store:
     """Open the database at `path`."""
     opened = open_database(path)
     writer = Writer(opened, path, pending_limit=pending_limit)
-    return Store(path, opened.database_id, opened.head, opened.unclean, opened.moved_aside, writer, Readers(path))
+    readers = Readers(path, writer.found_damage)
+    return Store(path, opened.database_id, opened.head, opened.unclean, opened.moved_aside, writer, readers)

@@ -75,16 +75,20 @@ class Writer:
 
     def submit(self, work: Work[T], on_commit: OnCommit) -> asyncio.Future[T]:
         """Queue a unit of work; its future is done when the disk has it, or cannot have it."""
+        self.refuse_if_unable()
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._pending += 1
+        self._jobs.put(_Job(work, on_commit, future))
+        return future
+
+    def refuse_if_unable(self) -> None:
+        """Raise what a unit of work would be refused with now."""
         if self._closing:
             raise ShuttingDown("The daemon is stopping.")
         if self.read_only is not None:
             raise ReadOnly(f"The daemon is read-only: {self.read_only}", reason=self.read_only)
         if self._pending >= self._pending_limit:
             raise Overloaded(f"{self._pending} writes wait for the disk already.", retry_after_ms=250)
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._pending += 1
-        self._jobs.put(_Job(work, on_commit, future))
-        return future
 
     def give_up(self, damage: str) -> None:
         """Turn read-only for good: the database is damaged."""
@@ -92,6 +96,13 @@ class Writer:
         self.read_only = (
             f"the database is damaged ({damage}); export what you need, then restart: it will be moved aside"
         )
+
+    def found_damage(self, damage: str) -> None:
+        """A read or a write met what the check after an unclean stop looks for: the same follows from it."""
+        if not self._damaged:
+            self.give_up(damage)
+            with contextlib.suppress(OSError):  # a disk this bad may not even take the marker
+                mark_damaged(self._path, damage)
 
     async def close(self) -> None:
         """Write what is queued, fold the log into the database, and let go of the file."""
@@ -148,13 +159,13 @@ class Writer:
         self._connection.execute("SAVEPOINT unit")
         try:
             job.result = job.work(tx)
-        except Exception as error:
+        except BaseException as error:  # whatever a unit raises is its caller's, and this thread goes on
             if is_disk_trouble(error):
                 raise
             self._connection.execute("ROLLBACK TO unit")
             tx.head = head
             job.appended.clear()
-            job.error = error
+            job.error = error if isinstance(error, Exception) else RuntimeError(f"a unit of work raised {error!r}")
         self._connection.execute("RELEASE unit")
 
     def _fail(self, jobs: list[_Job], error: sqlite3.Error) -> None:
@@ -163,17 +174,11 @@ class Writer:
         self.counts.failures += 1
         self.read_only = reason
         if is_damage(error):
-            self._keep_out(reason)
+            self.found_damage(reason)
         self._roll_back()
         for job in jobs:
             job.appended.clear()
             job.error = StorageFailed(f"The database could not be written: {reason}", reason=reason)
-
-    def _keep_out(self, damage: str) -> None:
-        """Found by a write what the check after an unclean stop looks for: the same follows from it."""
-        self.give_up(damage)
-        with contextlib.suppress(OSError):  # a disk this bad may not even take the marker
-            mark_damaged(self._path, damage)
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
@@ -219,8 +224,11 @@ class Writer:
     def _deliver(self, jobs: list[_Job]) -> None:
         self._pending -= len(jobs)
         for job in jobs:
-            # Before the caller goes on: whoever has the answer finds the event in the log and on the wire.
-            job.on_commit(job.appended)
+            try:
+                # Before the caller goes on: whoever has the answer finds the event in the log and on the wire.
+                job.on_commit(job.appended)
+            except Exception as error:  # noqa: BLE001 - a bug in telling it is this caller's alone, not its neighbours'
+                job.error = error
             if job.future.done():  # the caller was cancelled meanwhile
                 continue
             if job.error is not None:
