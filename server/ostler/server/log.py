@@ -39,7 +39,8 @@ class EventLog:
         self.readers: set[Reader] = set()
         self.readers_cut = 0
         self._store = store
-        self._advanced = anyio.Event()
+        self._advanced: anyio.Event | None = None
+        """Set at the next event; there only while somebody waits for one."""
         # By session tree, in the order made: _UNIT for a unit that is being written, else what waits behind it.
         self._waiting: dict[SessionId | None, deque[_Held | None]] = {}
 
@@ -67,6 +68,7 @@ class EventLog:
     async def reached(self, cursor: Cursor) -> None:
         """Wait until this place has been published: a snapshot may be a moment ahead of what readers were told."""
         while self.head < cursor:
+            self._advanced = self._advanced or anyio.Event()
             await self._advanced.wait()
 
     def say(self, kind: str, scope: Scope, data: Shape) -> None:
@@ -101,8 +103,9 @@ class EventLog:
 
     def _publish_stored(self, event: LoggedEvent) -> None:
         self.head = event.cursor
-        advanced, self._advanced = self._advanced, anyio.Event()
-        advanced.set()
+        if self._advanced is not None:
+            self._advanced.set()
+            self._advanced = None
         self.in_progress.see(event)
         if event.type == "session.created":
             for reader in self.readers:

@@ -1,5 +1,6 @@
 """The daemon's own log: constant words, facts as fields, and never a secret."""
 
+import asyncio
 import logging
 import os
 import sys
@@ -122,5 +123,7 @@ class _FromLogging(logging.Handler):
     """What libraries say through the standard logging, in our form."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+            return  # uvicorn reports each connection that it cuts off when the daemon stops as if it had failed
         level = "error" if record.levelno >= logging.ERROR else "warning"
         getattr(log, level)("library_said", library=record.name, said=record.getMessage(), exc_info=record.exc_info)

@@ -1,10 +1,10 @@
 """One reader of the log: what it watches, and the bounded queue in front of it."""
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-import anyio
 import orjson
 
 from ostler.protocol.events import StreamEnd
@@ -57,7 +57,8 @@ class Reader:
         self._bytes = 0
         self._strained = False
         self._closed = False
-        self._wake = anyio.Event()
+        # asyncio's, which can be used again: a new one for every wake-up of fifty readers costs more than their bytes.
+        self._wake = asyncio.Event()
 
     @property
     def queued_bytes(self) -> int:
@@ -88,7 +89,7 @@ class Reader:
         while not self._frames:
             if self.lagged or self._closed:
                 return None
-            self._wake = anyio.Event()
+            self._wake.clear()
             await self._wake.wait()
         return self._chunk()
 

@@ -56,7 +56,10 @@ class Streams:
             return Response(status_code=405, headers={"allow": "GET"})
         try:
             after = _asked_cursor(request)
-            watch = await self._watch([SessionId(one) for one in request.query_params.getlist("session")])
+            watch, head = await self._watch([SessionId(one) for one in request.query_params.getlist("session")])
+            if after is None and watch.members:
+                # From where they were looked up: an agent that is made before we are attached must be seen being made.
+                after = head
             client = await self._presence.known(request.headers.get("ostler-client"))
             if request.method == "HEAD":
                 return Response(media_type="text/event-stream")
@@ -70,18 +73,19 @@ class Streams:
             sep="\n",
         )
 
-    async def _watch(self, asked: list[SessionId]) -> Watch:
+    async def _watch(self, asked: list[SessionId]) -> tuple[Watch, Cursor]:
+        """Whom to watch, and the place in the log at which that was known."""
         if not asked:
-            return Watch()
+            return Watch(), self._log.head
 
-        def look(connection: sqlite3.Connection) -> Watch:
+        def look(connection: sqlite3.Connection) -> tuple[Watch, Cursor]:
             roots = sessions.roots_of(connection, asked)
             for session_id in asked:
                 if session_id not in roots:
                     raise SessionNotFound(session_id)
             agents = [session_id for session_id in asked if roots[session_id] != session_id]
             members = {one.id: one.root_id for agent in agents for one in sessions.family(connection, agent)}
-            return Watch(frozenset(one for one in asked if roots[one] == one), members)
+            return Watch(frozenset(one for one in asked if roots[one] == one), members), head_of(connection)
 
         return await self._log.read(look)
 
