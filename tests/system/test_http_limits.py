@@ -148,4 +148,4 @@ def test_a_blank_line_after_an_answer_does_not_keep_the_connection(quick: Daemon
         raw.settimeout(15)
         assert raw.recv(65536).startswith(b"HTTP/1.1 200")
         raw.sendall(b"\r\n")
-        assert said(raw).startswith(b"HTTP/1.1 408")
+        assert b"HTTP/1.1 408" in said(raw)  # behind the rest of the answer, where that came in two pieces
