@@ -747,7 +747,7 @@ export interface SessionMessages {
   session_id: string;
   /** False: tool results keep their place but lose their content. */
   include_results?: boolean;
-  /** How many on a page. */
+  /** How many on a page, at the most: a page also ends after about 4 MB. */
   limit?: number;
   /** The `next` of the page before. */
   page?: string | null;

@@ -333,11 +333,36 @@ async def test_a_message_shares_what_its_calls_printed_and_a_fork_keeps_it(store
     await write(store, work)
     lean = "SELECT length(content_json) FROM messages WHERE session_id = ?"
     assert await store.read(lambda db: db.execute(lean, (source,)).fetchone()[0]) < 300
-    ((_, found),) = await store.read(lambda db: messages.page(db, source, 0, 10))
+    (found,) = (await store.read(lambda db: messages.page(db, source, 0, 10))).messages
     assert found == brought
     await write(store, lambda tx: sessions.delete(tx.connection, record(source)))
-    ((_, forked),) = await store.read(lambda db: messages.page(db, fork, 0, 10))
+    (forked,) = (await store.read(lambda db: messages.page(db, fork, 0, 10))).messages
     assert forked.content == brought.content
+
+
+async def test_a_page_of_messages_is_bounded_in_number_and_in_bytes(store: Store) -> None:
+    session_id = new_session_id()
+    said = [message(session_id, "x" * size) for size in (10, 5000, 5000, 10, 10)]
+
+    def work(tx: Tx) -> None:
+        for one in said:
+            messages.add(tx.connection, one)
+
+    await write(store, work)
+
+    async def pages(limit: int, max_bytes: int) -> list[int]:
+        sizes, after, more = [], 0, True
+        while more:
+            start = after
+            page = await store.read(lambda db: messages.page(db, session_id, start, limit, max_bytes))  # noqa: B023
+            sizes.append(len(page.messages))
+            after, more = page.last, page.more
+        return sizes
+
+    assert await pages(2, 10**9) == [2, 2, 1]
+    assert await pages(5, 10**9) == [5]
+    assert await pages(500, 4000) == [2, 1, 2]  # never empty: one that is too large comes alone
+    assert (await store.read(lambda db: messages.page(db, SessionId("s_none"), 0, 10))).messages == []
 
 
 async def test_freed_pages_go_back_to_the_file_system(store: Store) -> None:

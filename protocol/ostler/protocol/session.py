@@ -188,7 +188,7 @@ class SessionMessages(Params):
     include_results: bool = True
     """False: tool results keep their place but lose their content."""
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = DEFAULT_PAGE
-    """How many on a page."""
+    """How many on a page, at the most: a page also ends after about 4 MB."""
     page: str | None = None
     """The `next` of the page before."""
 

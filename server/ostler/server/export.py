@@ -17,7 +17,7 @@ from ostler.server.sessions import session_shape
 from ostler.storage import messages, sessions, usage
 from ostler.storage.database import head_of
 
-_PAGE: Final = 20  # messages in memory at a time: each can hold pictures
+_PAGE: Final = 100
 MEDIA_TYPES: Final[dict[ExportFormat, str]] = {
     "jsonl": "application/jsonl",
     "json": "application/json",
@@ -77,11 +77,11 @@ async def _history(log: EventLog, session_id: SessionId) -> AsyncIterator[Messag
     while True:
         start = after
         page = await log.read(lambda connection: messages.page(connection, session_id, start, _PAGE))  # noqa: B023
-        for position, message in page:
-            after = position
+        for message in page.messages:
             yield message
-        if len(page) < _PAGE:
+        if not page.more:
             return
+        after = page.last
 
 
 class _Writer(Protocol):

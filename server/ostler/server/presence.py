@@ -94,6 +94,7 @@ class Presence:
     def _arrive(self, client: ClientRecord, watch: Watch) -> _Present:
         present = self._present.setdefault(client.id, _Present(client, times.now()))
         present.watches.append(watch)
+        self._note_last_seen(client)
         self._tell("client.attached", watch, present.shown())
         return present
 

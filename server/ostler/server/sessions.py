@@ -177,14 +177,13 @@ class Sessions:
     async def messages(self, params: SessionMessages) -> MessagePage:
         after = page_position(SESSION_MESSAGES.name, params, params.page, (int,))
 
-        def look(connection: sqlite3.Connection) -> list[tuple[int, Message]]:
+        def look(connection: sqlite3.Connection) -> messages.Page:
             sessions.get(connection, params.session_id)
-            return messages.page(connection, params.session_id, after[0] if after else 0, params.limit + 1)
+            return messages.page(connection, params.session_id, after[0] if after else 0, params.limit)
 
-        found = await self.log.read(look)
-        page = found[: params.limit]
-        token = page_token(SESSION_MESSAGES.name, params, [page[-1][0]]) if len(found) > params.limit else None
-        shown = [message if params.include_results else _without_results(message) for _, message in page]
+        page = await self.log.read(look)
+        token = page_token(SESSION_MESSAGES.name, params, [page.last]) if page.more else None
+        shown = [message if params.include_results else _without_results(message) for message in page.messages]
         return MessagePage(messages=shown, next=token)
 
     async def fork(self, params: SessionFork) -> Session:

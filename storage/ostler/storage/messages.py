@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -13,6 +13,9 @@ from ostler.storage.packing import pack, unpack
 
 _COLUMNS: Final = "id, session_id, turn_id, role, content_json, model, stop_reason, source_call_id, created_at"
 
+
+PAGE_BYTES: Final = 4 * 1024 * 1024
+"""Messages hold pictures: a page of 500 could be hundreds of megabytes, and everybody waits while it is encoded."""
 
 _SHARED: Final = "$content_of"
 """Stands in a stored tool_result in the place of its content, with the call that has the same."""
@@ -97,14 +100,31 @@ def position_of(connection: sqlite3.Connection, session_id: SessionId, message_i
     return int(row[0]) if row else None
 
 
-def page(connection: sqlite3.Connection, session_id: SessionId, after: int, limit: int) -> list[tuple[int, Message]]:
-    """Messages after a position, oldest first, each with its own."""
+class Page(NamedTuple):
+    messages: list[Message]
+    last: int
+    """The position of the last one: the next page comes after it."""
+    more: bool
+
+
+def page(
+    connection: sqlite3.Connection, session_id: SessionId, after: int, limit: int, max_bytes: int = PAGE_BYTES
+) -> Page:
+    """Messages after a position, oldest first: at most `limit`, and no further one after `max_bytes` of them."""
     rows = connection.execute(
         f"SELECT position, {_COLUMNS} FROM messages"  # noqa: S608 - constant text
         " WHERE session_id = ? AND position > ? ORDER BY position LIMIT ?",
-        (session_id, after, limit),
+        (session_id, after, limit + 1),
     )
-    return [(row[0], Message.model_validate_json(_encode(connection, row[1:]))) for row in rows]
+    found: list[Message] = []
+    size, last = 0, after
+    for position, *row in rows:
+        if len(found) == limit or size >= max_bytes:
+            return Page(found, last, more=True)
+        encoded_row = _encode(connection, row)
+        found.append(Message.model_validate_json(encoded_row))
+        size, last = size + len(encoded_row), position
+    return Page(found, last, more=False)
 
 
 def copy(connection: sqlite3.Connection, source: SessionId, target: SessionId, through: int | None) -> int:
