@@ -1,11 +1,16 @@
 """Fixtures for all rooms."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.daemon import Daemon
+
+# A shell without job control starts what it puts in the background with Ctrl-C ignored, and children inherit that. The
+# tests press Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
