@@ -4,13 +4,14 @@ import argparse
 import gc
 import os
 import sys
+from pathlib import Path
 
 # The imports that follow make many objects that all stay; looking through them for garbage only costs time.
 gc.disable()
 
 import asyncio  # noqa: E402
 
-from ostler.protocol.places import Places, find_places  # noqa: E402
+from ostler.protocol.places import find_places  # noqa: E402
 from ostler.server.configuration import BadConfig, Configuration, load_configuration  # noqa: E402
 from ostler.server.daemon import close_to_others, run_daemon  # noqa: E402
 from ostler.server.files import UnsafeFile, own_folder  # noqa: E402
@@ -42,9 +43,9 @@ def _flags(arguments: argparse.Namespace) -> dict[str, object]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _set_up_logs(configuration: Configuration, log_file: str | None, places: Places) -> None:
+def _set_up_logs(configuration: Configuration, log_file: str | None) -> None:
     log = configuration.current.log
-    file = LogFile(places.log_file.__class__(log_file), log.max_bytes) if log_file else None
+    file = LogFile(Path(log_file), log.max_bytes) if log_file else None
     set_up_logs(level=log.level, as_json=log.format == "json", file=file)
 
 
@@ -58,17 +59,14 @@ def main() -> int:
         instance = take_home(places)
         try:
             configuration = load_configuration(places.config_file, _flags(arguments), os.environ)
-            _set_up_logs(configuration, arguments.log_file, places)
+            _set_up_logs(configuration, arguments.log_file)
             gc.enable()
             gc.freeze()
             asyncio.run(run_daemon(places, configuration, instance))
         finally:
             instance.release()
-    except (AlreadyRunning, BadConfig, UnsafeFile, StorageTrouble) as error:
+    except (AlreadyRunning, BadConfig, UnsafeFile, StorageTrouble, OSError) as error:
         print(f"ostler: {error}", file=sys.stderr)  # noqa: T201 - for a person at a terminal
-        return 1
-    except OSError as error:
-        print(f"ostler: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

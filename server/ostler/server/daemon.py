@@ -16,6 +16,7 @@ import anyio
 import uvicorn
 
 from ostler.protocol import times
+from ostler.protocol.methods import METHODS
 from ostler.protocol.places import Places
 from ostler.server import logs
 from ostler.server.configuration import Configuration
@@ -70,7 +71,9 @@ class Daemon:
         """Serve until somebody says stop, then finish what runs and end every stream."""
         server = _Server(self._uvicorn_config())
         async with anyio.create_task_group() as group:
-            group.start_soon(self._look_after, group)
+            # What can wait until the daemon answers.
+            group.start_soon(look_after, self.house.store, self.house.log, self.house.configuration)
+            group.start_soon(self.front.pages)
             group.start_soon(self._stop_when_told, server)
             self.probes.ready = True
             ready()
@@ -94,11 +97,6 @@ class Daemon:
             timeout_keep_alive=int(limits.idle_seconds),
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
-
-    async def _look_after(self, group: anyio.abc.TaskGroup) -> None:
-        """What can wait until the daemon answers."""
-        group.start_soon(look_after, self.house.store, self.house.log, self.house.configuration)
-        await self.front.pages()
 
     async def _stop_when_told(self, server: uvicorn.Server) -> None:
         await self.stopping.wait()
@@ -131,14 +129,11 @@ def _assembled(
     log = EventLog(store)
     presence = Presence(log)
     streams = Streams(log, presence, configuration.current.limits)
-    names = frozenset[str]()
-    calls = CallCounts(lambda: names)
+    calls = CallCounts(METHODS)
     address = Address(listening.url, listening.path, places.data, times.now(), time.monotonic())
     listen = configuration.current.listen
-    front: Front
-    door: Door
 
-    def apply(key: str) -> None:
+    def apply() -> None:
         streams.limits = configuration.current.limits
         door.wrong_per_minute = configuration.current.limits.wrong_tokens_per_minute
 
@@ -151,13 +146,10 @@ def _assembled(
         sessions=Sessions(log, configuration),
         calls=calls,
         address=address,
-        clock=time.monotonic,
         stop=lambda: _stop_soon(stopping),
         apply=apply,
     )
-    handlers = bind_methods(house)
-    names = frozenset(handlers)
-    dispatcher = Dispatcher(handlers, calls)
+    dispatcher = Dispatcher(bind_methods(house), calls)
     probes = Probes(lambda: store.writer.read_only, {"pid": os.getpid(), "version": version()})
     metrics = Metrics(calls, _gauges(house))
     front = Front(

@@ -1,7 +1,7 @@
 """From a JSON-RPC body to its answer. It knows nothing of HTTP."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -56,7 +56,7 @@ class Handlers:
         )
         self._bound[method.name] = (method, handler)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._bound)
 
     def find(self, name: str) -> tuple[Method[Any, Any], Handler]:

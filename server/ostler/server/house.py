@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,11 +57,10 @@ class House:
     sessions: Sessions
     calls: CallCounts
     address: Address
-    clock: Callable[[], float]
     stop: Callable[[], None]
     """Begin to stop the daemon; returns at once."""
-    apply: Callable[[str], None]
-    """Bring a changed setting into force."""
+    apply: Callable[[], None]
+    """Bring changed settings into force."""
 
     @property
     def _limits(self) -> Limits:
@@ -117,7 +117,7 @@ class House:
 
         writer = self.store.writer
         return ServerStats(
-            uptime_ms=int((self.clock() - self.address.started_monotonic) * 1000),
+            uptime_ms=int((time.monotonic() - self.address.started_monotonic) * 1000),
             rss_bytes=psutil.Process().memory_info().rss,
             cursor=self.log.head,
             sessions=session_rows.count(db),
@@ -150,7 +150,7 @@ class House:
         # Asked first: a change that cannot be told must not be made.
         self.store.writer.refuse_if_unable()
         change = await anyio.to_thread.run_sync(self.configuration.set, params)
-        self.apply(change.key)
+        self.apply()
         data = ConfigData(key=change.key, value=change.value, applies=change.applies)
 
         def tell(tx: Tx) -> None:

@@ -1,6 +1,6 @@
 """What the daemon counts about itself: plain numbers while it works, Prometheus only when somebody asks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -27,14 +27,14 @@ class _Durations:
 class CallCounts:
     """Calls by method and outcome; names that are not methods are counted as one."""
 
-    def __init__(self, known: Callable[[], frozenset[str]]) -> None:
+    def __init__(self, known: Collection[str]) -> None:
         self._known = known
         self.outcomes: dict[tuple[str, str], int] = {}
         self.durations: dict[str, _Durations] = {}
         self.total = 0
 
     def note(self, method: str, outcome: str, seconds: float) -> None:
-        name = method if method in self._known() else "unknown"
+        name = method if method in self._known else "unknown"
         self.total += 1
         self.outcomes[name, outcome] = self.outcomes.get((name, outcome), 0) + 1
         self.durations.setdefault(name, _Durations()).note(seconds)

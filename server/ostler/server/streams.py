@@ -48,12 +48,18 @@ class Streams:
             reader.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._respond(Request(scope))
-        await response(scope, receive, send)
+        response, reader = await self._respond(Request(scope))
+        try:
+            await response(scope, receive, send)
+        finally:
+            # Here and not in the stream itself, which may be cancelled before it has begun.
+            if reader is not None:
+                self._open.discard(reader)
+                self._log.detach(reader)
 
-    async def _respond(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> tuple[Response, Reader | None]:
         if request.method not in {"GET", "HEAD"}:
-            return Response(status_code=405, headers={"allow": "GET"})
+            return Response(status_code=405, headers={"allow": "GET"}), None
         try:
             after = _asked_cursor(request)
             watch, head = await self._watch([SessionId(one) for one in request.query_params.getlist("session")])
@@ -62,16 +68,17 @@ class Streams:
                 after = head
             client = await self._presence.known(request.headers.get("ostler-client"))
             if request.method == "HEAD":
-                return Response(media_type="text/event-stream")
+                return Response(media_type="text/event-stream"), None
             reader = self._reader(watch, after, client)
         except ProtocolError as error:
-            return _refusal(error)
-        return EventSourceResponse(
+            return _refusal(error), None
+        stream = EventSourceResponse(
             self._follow(reader, after, client),
             ping=SSE_COMMENT_SECONDS,
             ping_message_factory=_comment,
             sep="\n",
         )
+        return stream, reader
 
     async def _watch(self, asked: list[SessionId]) -> tuple[Watch, Cursor]:
         """Whom to watch, and the place in the log at which that was known."""
@@ -108,18 +115,14 @@ class Streams:
         return reader
 
     async def _follow(self, reader: Reader, after: Cursor | None, client: ClientRecord | None) -> AsyncIterator[bytes]:
-        try:
-            with self._presence.attached(client, reader.watch):
-                # A first word, so that a client behind a buffering proxy sees that the stream stands.
-                yield b": ostler\n\n"
-                if after is not None:
-                    async for replayed in self._replay(reader):
-                        yield replayed
-                while (chunk := await reader.take()) is not None:
-                    yield chunk
-        finally:
-            self._open.discard(reader)
-            self._log.detach(reader)
+        with self._presence.attached(client, reader.watch):
+            # A first word, so that a client behind a buffering proxy sees that the stream stands.
+            yield b": ostler\n\n"
+            if after is not None:
+                async for replayed in self._replay(reader):
+                    yield replayed
+            while (chunk := await reader.take()) is not None:
+                yield chunk
 
     async def _replay(self, reader: Reader) -> AsyncIterator[bytes]:
         """Page after page from the database, until there is nothing that was published and not yet read."""

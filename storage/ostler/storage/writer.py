@@ -172,9 +172,10 @@ class Writer:
         """Nothing of the batch was written, whatever each unit thought."""
         reason = describe(error)
         self.counts.failures += 1
-        self.read_only = reason
         if is_damage(error):
             self.found_damage(reason)
+        elif not self._damaged:
+            self.read_only = reason
         self._roll_back()
         for job in jobs:
             job.appended.clear()
@@ -198,10 +199,12 @@ class Writer:
             self._connection.execute("COMMIT")
             self._connection.execute("DELETE FROM meta WHERE key = 'probe'")
         except sqlite3.Error as error:
-            self.read_only = describe(error)
             self._roll_back()
+            reason: str | None = describe(error)
         else:
-            self.read_only = None
+            reason = None
+        if not self._damaged:  # as may have been found meanwhile, on another thread
+            self.read_only = reason
 
     def _checkpoint_if_due(self) -> None:
         try:
