@@ -11,7 +11,7 @@ from ostler.protocol.ids import CallId, MessageId, SessionId, call_id, new_messa
 from ostler.protocol.session import Session
 from ostler.protocol.shapes import Call, Message, Turn
 from ostler.storage import Scope, Tx, calls, messages, open_store, sessions, turns
-from tests.storage.test_repositories import NOW, record
+from tests.storage.shapes import NOW, record
 
 pytestmark = pytest.mark.anyio
 
