@@ -1,0 +1,143 @@
+"""Files written whole or not at all, through no link that was planted in between."""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Replaced(Exception):
+    """A folder of the path became a link, or went away, while the call was under way."""
+
+
+def save(path: str, data: bytes, umask: int) -> os.stat_result:
+    """Writes the file at a real path, its folders too; mode, owner and attributes of an older one are kept."""
+    with _open_folder(os.path.dirname(path), umask) as folder:
+        name = os.path.basename(path)
+        older = _status(name, folder)
+        if older is not None and not stat.S_ISREG(older.st_mode):
+            raise Replaced(f"{path} is no regular file any more.")
+        if older is not None and not _can_keep_owner(older):
+            return _save_in_place(name, folder, data)
+        return _save_beside(name, folder, data, older, umask)
+
+
+@contextlib.contextmanager
+def _open_folder(path: str, umask: int) -> Iterator[int]:
+    """A descriptor reached step by step, so that no component can be a link; what is missing is made."""
+    here = os.open("/", _FOLDER)
+    try:
+        for component in path.strip("/").split("/") if path != "/" else []:
+            below = _step(here, component, umask, path)
+            os.close(here)
+            here = below
+        yield here
+    finally:
+        os.close(here)
+
+
+def _step(here: int, component: str, umask: int, path: str) -> int:
+    try:
+        return os.open(component, _FOLDER, dir_fd=here)
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(component, 0o700, dir_fd=here)
+    except NotADirectoryError:
+        raise Replaced(f"{component!r} in {path} is no folder.") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Replaced(f"{component!r} in {path} has become a link.") from None
+        raise
+    below = os.open(component, _FOLDER, dir_fd=here)
+    # The daemon's own mask is stricter than what the person wants for their projects.
+    os.chmod(component, 0o777 & ~umask, dir_fd=here)
+    return below
+
+
+def _status(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _can_keep_owner(older: os.stat_result) -> bool:
+    """Whether a new file can belong to whom the old one belongs."""
+    if os.geteuid() == 0:
+        return True
+    return older.st_uid == os.geteuid() and older.st_gid in {os.getegid(), *os.getgroups()}
+
+
+def _save_beside(name: str, folder: int, data: bytes, older: os.stat_result | None, umask: int) -> os.stat_result:
+    temporary = f".{name[:100]}.{secrets.token_hex(6)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if older is None:
+                os.fchmod(descriptor, 0o666 & ~umask)
+            else:
+                _keep(name, folder, descriptor, older)
+            os.fsync(descriptor)
+            status = os.fstat(descriptor)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    _sync_folder(folder)
+    return status
+
+
+def _keep(name: str, folder: int, descriptor: int, older: os.stat_result) -> None:
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (older.st_uid, older.st_gid):
+        os.fchown(descriptor, older.st_uid, older.st_gid)
+    # After the owner, whose change takes the set-id bits away.
+    os.fchmod(descriptor, stat.S_IMODE(older.st_mode))
+    _keep_attributes(name, folder, descriptor)
+
+
+def _keep_attributes(name: str, folder: int, descriptor: int) -> None:
+    """Access lists and labels, as far as the file system has them and lets us."""
+    if not hasattr(os, "listxattr"):
+        return
+    try:
+        older = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return
+    try:
+        with contextlib.suppress(OSError):
+            for attribute in os.listxattr(older):
+                with contextlib.suppress(OSError):
+                    os.setxattr(descriptor, attribute, os.getxattr(older, attribute))
+    finally:
+        os.close(older)
+
+
+def _save_in_place(name: str, folder: int, data: bytes) -> os.stat_result:
+    """A file that belongs to somebody else keeps its owner only this way."""
+    descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.truncate()
+        file.flush()
+        os.fsync(descriptor)
+        return os.fstat(descriptor)
+
+
+def _sync_folder(folder: int) -> None:
+    # Some file systems cannot; the file itself is safe by then.
+    with contextlib.suppress(OSError):
+        readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(readable)
+        finally:
+            os.close(readable)

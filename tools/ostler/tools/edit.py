@@ -1,0 +1,155 @@
+"""Edit: one passage of a file for another."""
+
+from pydantic import Field
+
+from ostler.tools import file_change, freshness, matching, paths
+from ostler.tools.closest import closest_passage
+from ostler.tools.context import FileRead, ToolContext
+from ostler.tools.file_change import ChangeOutput, Plan
+from ostler.tools.matching import Place
+from ostler.tools.patches import snippet
+from ostler.tools.suggestions import missing_file
+from ostler.tools.text_files import TextFile
+from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, text_block
+
+
+class EditInput(ToolInput):
+    """Which passage of which file, and what comes in its place."""
+
+    file_path: str = Field(description="Absolute path of the file.")
+    old_string: str = Field(description="The text to replace, exactly as it stands in the file.")
+    new_string: str = Field(description="The text that comes in its place.")
+    replace_all: bool = Field(False, description="Replace every occurrence instead of the only one.")
+
+
+class EditOutput(ChangeOutput):
+    """What was changed."""
+
+    old_string: str
+    """As it stood in the file."""
+    new_string: str
+    """As it was written."""
+    replace_all: bool
+    user_modified: bool = False
+    """A person changed the proposed text."""
+
+
+class Edit(Tool[EditInput, EditOutput]):
+    """Replaces a passage of a file that was read before."""
+
+    name = "Edit"
+    Input = EditInput
+    Output = EditOutput
+    title = "Replaces a passage of a file"
+    search_hint = "replace change modify text passage file"
+    strict = True
+    max_result_chars = 100_000
+    interrupt = "block"
+
+    def __init__(self) -> None:
+        self._approved = paths.Approved()
+
+    def activity(self, given: EditInput) -> Activity:
+        return "edit"
+
+    def path(self, given: EditInput) -> str:
+        return given.file_path
+
+    def summary(self, given: EditInput) -> str:
+        return f"Edit {given.file_path}"
+
+    def classifier_text(self, given: EditInput) -> str:
+        return f"{given.file_path}\n- {given.old_string}\n+ {given.new_string}"
+
+    async def validate(self, given: EditInput, context: ToolContext) -> Failure | None:
+        flaw = file_change.flawed(given.file_path)
+        if flaw is not None:
+            return flaw
+        if given.old_string == given.new_string:
+            return Failure("old_string and new_string are the same: there is nothing to change.", freshness.SAME)
+        planned = await file_change.plan(given.file_path, _planner(given), context)
+        return planned if isinstance(planned, Failure) else None
+
+    async def check_permission(self, given: EditInput, context: ToolContext) -> Check:
+        return await file_change.permission(given.file_path, _planner(given), context, self._approved)
+
+    async def run(self, given: EditInput, context: ToolContext) -> Ran[EditOutput] | Failure:
+        written = await file_change.write(given.file_path, _planner(given), context, self._approved)
+        if isinstance(written, Failure):
+            return written
+        output = EditOutput(
+            file_path=given.file_path,
+            old_string=written.plan.old_string,
+            new_string=written.plan.new_string,
+            replace_all=given.replace_all,
+            structured_patch=written.hunks,
+            original=file_change.original(written.plan),
+        )
+        return Ran(output, changes=[file_change.change(given.file_path, written)])
+
+    def render(self, output: EditOutput) -> list[Block]:
+        changed = snippet(output.structured_patch)
+        told = f"File updated: {output.file_path}" + (f"\n{changed}" if changed else "")
+        if output.user_modified:
+            told += "\n(The person changed the text before it was written.)"
+        return [text_block(told)]
+
+
+def _planner(given: EditInput) -> file_change.Planner:
+    def plan(place: str, read: FileRead | None) -> Plan | Failure:
+        before = file_change.load_if_there(place)
+        if given.old_string == "":
+            return _filled(given, place, before)
+        if before is None:
+            return Failure(missing_file(given.file_path), freshness.MISSING)
+        if read is None:
+            return freshness.not_read(given.file_path)
+        stale = freshness.still_as_read(given.file_path, read, before)
+        return stale or _replaced(given, place, before)
+
+    return plan
+
+
+def _filled(given: EditInput, place: str, before: TextFile | None) -> Plan | Failure:
+    if before is not None and before.text:
+        return Failure(
+            f"old_string is empty, but {given.file_path} is not: give the text that is to be replaced.",
+            freshness.NOT_FOUND,
+        )
+    return Plan(place, before, given.new_string, None, "", given.new_string)
+
+
+def _replaced(given: EditInput, place: str, before: TextFile) -> Plan | Failure:
+    try:
+        places = matching.find_places(before.text, given.old_string, given.new_string)
+    except matching.TooMany:
+        return Failure(f"old_string occurs more than {matching.MAX_PLACES} times.", freshness.AMBIGUOUS)
+    if not places:
+        return _not_found(given, before)
+    if len(places) > 1 and not given.replace_all:
+        return _ambiguous(given, before, places)
+    first = places[0]
+    return Plan(
+        place,
+        before,
+        matching.apply(before.text, places),
+        matching.line_of(before.text, first.start),
+        before.text[first.start : first.end],
+        first.new,
+    )
+
+
+def _not_found(given: EditInput, before: TextFile) -> Failure:
+    passage = closest_passage(before.text, given.old_string)
+    hint = f" The closest passage is:\n{passage}" if passage else " Nothing in it comes close."
+    return Failure(f"old_string does not occur in {given.file_path}.{hint}", freshness.NOT_FOUND)
+
+
+def _ambiguous(given: EditInput, before: TextFile, places: list[Place]) -> Failure:
+    lines = ", ".join(str(matching.line_of(before.text, place.start)) for place in places[:10])
+    more = ", …" if len(places) > 10 else ""
+    return Failure(
+        f"old_string occurs {len(places)} times in {given.file_path} (lines {lines}{more}). "
+        "Give more of the text around the one that you mean, or set replace_all.",
+        freshness.AMBIGUOUS,
+    )

@@ -1,0 +1,130 @@
+"""Glob: files by name, the newest first."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from heapq import nlargest
+from typing import Final
+
+from pydantic import Field
+
+from ostler.tools import ripgrep, search_place
+from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.globs import BadPattern, matcher, names_something
+from ostler.tools.ripgrep import Search
+from ostler.tools.search_place import Start
+from ostler.tools.threads import read_in_thread
+from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+
+MAX_FILES: Final = 100
+
+
+class GlobInput(ToolInput):
+    """What to look for, and where."""
+
+    pattern: str = Field(description="The pattern, such as `**/*.py` or `src/*.{ts,tsx}`.")
+    path: str | None = Field(None, description="The folder to look in; the session's own if not given.")
+
+
+class GlobOutput(ToolOutput):
+    """The files, the newest first."""
+
+    filenames: list[str]
+    num_files: int
+    truncated: bool
+    duration_ms: int
+
+
+class Glob(Tool[GlobInput, GlobOutput]):
+    """Finds files by the pattern of their names."""
+
+    name = "Glob"
+    Input = GlobInput
+    Output = GlobOutput
+    title = "Finds files by name"
+    search_hint = "find list files names pattern wildcard"
+    max_result_chars = 30_000
+    only_reads = True
+
+    def activity(self, given: GlobInput) -> Activity:
+        return "list"
+
+    def is_concurrency_safe(self, given: GlobInput) -> bool:
+        return True
+
+    def path(self, given: GlobInput) -> str | None:
+        return given.path
+
+    def summary(self, given: GlobInput) -> str:
+        return f"Glob {given.pattern}" + (f" in {given.path}" if given.path else "")
+
+    async def validate(self, given: GlobInput, context: ToolContext) -> Failure | None:
+        flaw = search_place.unusable(given.pattern, given.path)
+        if flaw is not None:
+            return flaw
+        if ".." in given.pattern.split("/"):
+            return Failure("The pattern cannot lead upwards with `..`: give the folder as path.")
+        try:
+            matcher(given.pattern)
+        except BadPattern as error:
+            return Failure(str(error))
+        return await read_in_thread(_no_folder, given, context.surroundings)
+
+    async def check_permission(self, given: GlobInput, context: ToolContext) -> Check:
+        return await read_in_thread(search_place.may_search, self.name, given.path, context.surroundings, given.pattern)
+
+    async def run(self, given: GlobInput, context: ToolContext) -> Ran[GlobOutput] | Failure:
+        started = time.monotonic()
+        begin = await read_in_thread(search_place.start, given.path, context.surroundings, given.pattern)
+        try:
+            found, truncated = await self._find(given, begin)
+        except (ripgrep.Complaint, ripgrep.Missing, BadPattern) as error:
+            return Failure(str(error))
+        took = round((time.monotonic() - started) * 1000)
+        return Ran(GlobOutput(filenames=found, num_files=len(found), truncated=truncated, duration_ms=took))
+
+    async def _find(self, given: GlobInput, begin: Start) -> tuple[list[str], bool]:
+        options = ["--files", *ripgrep.exclusions(begin.place, begin.home, given.pattern), "--", begin.place]
+        matches = matcher(begin.pattern)
+
+        def work(search: Search) -> tuple[list[str], bool]:
+            newest, truncated = _newest(search, begin, matches)
+            return [begin.found(name) for name in newest], truncated
+
+        found, truncated = await ripgrep.search(options, work)
+        if not found and names_something(given.pattern):
+            # What .gitignore leaves out is looked for only by somebody who names it.
+            found, truncated = await ripgrep.search(["--no-ignore", *options], work)
+        return found, truncated
+
+    def render(self, output: GlobOutput) -> list[Block]:
+        if not output.filenames:
+            return [text_block("No files found")]
+        lines = list(output.filenames)
+        if output.truncated:
+            lines.append(f"(only the {output.num_files} newest are shown; a narrower pattern or path finds the others)")
+        return [text_block("\n".join(lines))]
+
+
+def _no_folder(given: GlobInput, surroundings: Surroundings) -> Failure | None:
+    flaw = search_place.missing(given.path, surroundings)
+    begin = search_place.start(given.path, surroundings)
+    if flaw is None and begin.base != begin.place:
+        return Failure(f"{begin.written} is a file, not a folder to look in.")
+    return flaw
+
+
+def _newest(search: Search, begin: Start, matches: Callable[[str], bool]) -> tuple[list[str], bool]:
+    """The newest files that match, and whether there are more."""
+    best = nlargest(MAX_FILES + 1, _dated(search, begin, matches))
+    return [name for _, name in best[:MAX_FILES]], len(best) > MAX_FILES or search.out_of_time
+
+
+def _dated(search: Search, begin: Start, matches: Callable[[str], bool]) -> Iterator[tuple[int, str]]:
+    for record in search.records(b"\0"):
+        name = os.fsdecode(record)
+        if matches(begin.relative(name)):
+            try:
+                yield os.lstat(name).st_mtime_ns, name
+            except OSError:
+                continue  # It went away meanwhile.

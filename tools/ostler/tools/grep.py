@@ -1,0 +1,175 @@
+"""Grep: text in files, with the real ripgrep."""
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from ostler.tools import ripgrep, search_place
+from ostler.tools.context import ToolContext
+from ostler.tools.globs import BadPattern, matcher
+from ostler.tools.grep_lines import Collected, NameFilter, Wanted, collect
+from ostler.tools.search_place import Start
+from ostler.tools.threads import read_in_thread
+from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+
+Mode = Literal["content", "files_with_matches", "count"]
+DEFAULT_LIMIT: Final = 250
+_MAX_COLUMNS: Final = 500
+
+
+class GrepInput(ToolInput):
+    """What to look for, where, and what to show."""
+
+    pattern: str = Field(description="A regular expression, as ripgrep takes it.")
+    path: str | None = Field(None, description="A file or folder; the session's own folder if not given.")
+    glob: str | None = Field(None, description="Only files whose names match, such as `*.py` or `src/**/*.{ts,tsx}`.")
+    type: str | None = Field(None, description="Only files of a kind that ripgrep knows, such as `py` or `rust`.")
+    output_mode: Mode = Field("files_with_matches", description="What to show of the matches.")
+    after: int | None = Field(None, alias="-A", description="Lines to show after each match (content only).")
+    before: int | None = Field(None, alias="-B", description="Lines to show before each match (content only).")
+    around: int | None = Field(None, alias="-C", description="Lines to show around each match (content only).")
+    context: int | None = Field(None, description="The same as -C.")
+    line_numbers: bool = Field(True, alias="-n", description="Show line numbers (content only).")
+    ignore_case: bool = Field(False, alias="-i", description="Take large and small letters as equal.")
+    head_limit: int = Field(DEFAULT_LIMIT, description="At most so many lines or files; 0 for all.")
+    offset: int = Field(0, description="Leave out so many lines or files first.")
+    multiline: bool = Field(False, description="Let a match reach across lines; `.` matches line ends too.")
+
+
+class GrepOutput(ToolOutput):
+    """What was found."""
+
+    mode: Mode
+    num_files: int
+    filenames: list[str]
+    content: str = ""
+    num_lines: int = 0
+    num_matches: int = 0
+    applied_limit: int | None = None
+    """Set where something was cut."""
+    applied_offset: int | None = None
+
+
+class Grep(Tool[GrepInput, GrepOutput]):
+    """Searches the contents of files."""
+
+    name = "Grep"
+    Input = GrepInput
+    Output = GrepOutput
+    title = "Searches the contents of files"
+    search_hint = "search find text regex content matches ripgrep"
+    strict = True
+    max_result_chars = 20_000
+    only_reads = True
+
+    def activity(self, given: GrepInput) -> Activity:
+        return "search"
+
+    def is_concurrency_safe(self, given: GrepInput) -> bool:
+        return True
+
+    def path(self, given: GrepInput) -> str | None:
+        return given.path
+
+    def summary(self, given: GrepInput) -> str:
+        return f"Grep {given.pattern[:200]}" + (f" in {given.path}" if given.path else "")
+
+    async def validate(self, given: GrepInput, context: ToolContext) -> Failure | None:
+        flaw = search_place.unusable(given.pattern, given.path, given.glob, given.type)
+        if flaw is not None:
+            return flaw
+        numbers = {"-A": given.after, "-B": given.before, "-C": given.around, "context": given.context}
+        for name, number in {**numbers, "head_limit": given.head_limit, "offset": given.offset}.items():
+            if number is not None and not 0 <= number < 2**31:
+                return Failure(f"{name} is {number}, but must be 0 or more.")
+        try:
+            matcher((given.glob or "").removeprefix("!"))
+        except BadPattern as error:
+            return Failure(str(error))
+        return await read_in_thread(search_place.missing, given.path, context.surroundings)
+
+    async def check_permission(self, given: GrepInput, context: ToolContext) -> Check:
+        return await read_in_thread(search_place.may_search, self.name, given.path, context.surroundings)
+
+    async def run(self, given: GrepInput, context: ToolContext) -> Ran[GrepOutput] | Failure:
+        begin = await read_in_thread(search_place.start, given.path, context.surroundings)
+        wanted = _wanted(given, begin)
+        try:
+            found = await ripgrep.search(_options(given, begin), lambda search: collect(search, wanted))
+        except (ripgrep.Complaint, ripgrep.Missing) as error:
+            return Failure(str(error))
+        return Ran(_output(given, found))
+
+    def render(self, output: GrepOutput) -> list[Block]:
+        if not output.filenames and not output.content:
+            return [text_block("No matches found" if not output.applied_offset else "No more matches")]
+        lines = [output.content] if output.mode != "files_with_matches" else list(output.filenames)
+        if output.applied_limit is not None:
+            onward = (output.applied_offset or 0) + output.applied_limit
+            lines.append(f"(cut after {output.applied_limit}; go on with offset {onward}, or search for less)")
+        return [text_block("\n".join(lines))]
+
+
+def _wanted(given: GrepInput, begin: Start) -> Wanted:
+    return Wanted(
+        mode=given.output_mode,
+        begin=begin,
+        line_numbers=given.line_numbers,
+        limit=given.head_limit,
+        offset=given.offset,
+        matches=_name_filter(given.glob),
+    )
+
+
+def _name_filter(glob: str | None) -> NameFilter | None:
+    if not glob:
+        return None
+    matches = matcher(glob.removeprefix("!"))
+    return (lambda name: not matches(name)) if glob.startswith("!") else matches
+
+
+def _options(given: GrepInput, begin: Start) -> list[str]:
+    options = [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview"]
+    options += ripgrep.exclusions(begin.place, begin.home, begin.written)
+    options += ["--ignore-case"] if given.ignore_case else []
+    options += ["--multiline", "--multiline-dotall"] if given.multiline else []
+    options += _type_options(given)
+    match given.output_mode:
+        case "content":
+            # In the order of paths, so that an offset means the same the next time.
+            options += ["--with-filename", "--line-number", "--no-heading", "--sort=path", *_context_options(given)]
+        case "count":
+            options += ["--with-filename", "--count", "--sort=path"]
+        case "files_with_matches":
+            options.append("--files-with-matches")
+    return [*options, f"--regexp={given.pattern}", "--", begin.place]
+
+
+def _type_options(given: GrepInput) -> list[str]:
+    """A kind of files. A pattern of names becomes one too: unlike --glob, it leaves .gitignore in force."""
+    if given.type:
+        return [f"--type={given.type}"]
+    name = (given.glob or "").rsplit("/", 1)[-1]
+    if not name or name.startswith("!") or name in {"*", "**"} or (given.glob or "").startswith("!"):
+        return []
+    return [f"--type-add=wanted:{name}", "--type=wanted"] if "{" not in (given.glob or "").rpartition("/")[0] else []
+
+
+def _context_options(given: GrepInput) -> list[str]:
+    around = given.around if given.around is not None else given.context
+    before = given.before if given.before is not None else around
+    after = given.after if given.after is not None else around
+    return [f"--before-context={before or 0}", f"--after-context={after or 0}"]
+
+
+def _output(given: GrepInput, found: Collected) -> GrepOutput:
+    return GrepOutput(
+        mode=given.output_mode,
+        num_files=len(found.filenames),
+        filenames=found.filenames,
+        content="\n".join(found.lines),
+        num_lines=len(found.lines),
+        num_matches=found.matches,
+        applied_limit=(given.head_limit or found.taken) if found.cut else None,
+        applied_offset=given.offset or None,
+    )

@@ -1,0 +1,128 @@
+"""What ripgrep prints, read while it runs, and turned into what is shown."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, TypeAlias
+
+from ostler.tools.ripgrep import Search
+from ostler.tools.search_place import Start
+
+_MAX_LINES: Final = 50_000
+"""Where no limit was asked for."""
+_MAX_FILES: Final = 200_000
+_LINE: Final = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
+
+NameFilter: TypeAlias = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be kept of the output."""
+
+    mode: str
+    begin: Start
+    line_numbers: bool
+    limit: int
+    offset: int
+    matches: NameFilter | None
+
+    def accepts(self, name: str) -> bool:
+        return self.matches is None or self.matches(self.begin.relative(name))
+
+
+@dataclass(slots=True)
+class Collected:
+    """What was kept."""
+
+    lines: list[str] = field(default_factory=list)
+    filenames: list[str] = field(default_factory=list)
+    matches: int = 0
+    taken: int = 0
+    cut: bool = False
+
+
+def collect(search: Search, wanted: Wanted) -> Collected:
+    """Blocks until there is enough."""
+    found = _files(search, wanted) if wanted.mode == "files_with_matches" else _Lines(wanted).collect(search)
+    found.cut = found.cut or search.out_of_time
+    return found
+
+
+def _files(search: Search, wanted: Wanted) -> Collected:
+    """The newest first, for which all must be known; ripgrep leaves each file at its first match."""
+    names = (os.fsdecode(record) for record in search.records(b"\0"))
+    accepted = list(islice((name for name in names if wanted.accepts(name)), _MAX_FILES))
+    accepted.sort(key=lambda name: (-_changed(name), name))
+    end = wanted.offset + (wanted.limit or _MAX_LINES)
+    shown = [wanted.begin.found(name) for name in accepted[wanted.offset : end]]
+    return Collected(filenames=shown, matches=len(shown), taken=len(shown), cut=len(accepted) > end)
+
+
+def _changed(name: str) -> int:
+    try:
+        return os.lstat(name).st_mtime_ns
+    except OSError:
+        return 0
+
+
+class _Lines:
+    """Lines of content, or counts: `NAME NUL NUMBER : TEXT`, or `-` for `:` where the line stands beside a match."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._found = Collected()
+        self._names: dict[bytes, str | None] = {}
+        """As they are shown; null for those that are not wanted."""
+        self._shown_names: dict[str, None] = {}
+        self._seen = 0
+
+    def collect(self, search: Search) -> Collected:
+        for record in search.records(b"\n"):
+            line = self._line(record)
+            if line is not None and not self._take(line):
+                self._found.cut = True
+                break
+        self._found.filenames = list(self._shown_names)
+        return self._found
+
+    def _take(self, line: tuple[str, str | None, int]) -> bool:
+        """False where it is one too many."""
+        text, name, matches = line
+        self._seen += 1
+        if self._seen <= self._wanted.offset:
+            return True
+        if self._found.taken >= (self._wanted.limit or _MAX_LINES):
+            return False
+        self._found.taken += 1
+        self._found.lines.append(text)
+        self._found.matches += matches
+        if name is not None:
+            self._shown_names[name] = None
+        return True
+
+    def _line(self, record: bytes) -> tuple[str, str | None, int] | None:
+        """The line as it is shown, its file, and how many matches it stands for."""
+        raw, zero, rest = record.partition(b"\0")
+        if not zero:
+            return ("--", None, 0) if record == b"--" and self._found.lines else None
+        name = self._name(raw)
+        if name is None:
+            return None
+        if self._wanted.mode == "count":
+            return f"{name}:{rest.decode()}", name, int(rest)
+        match = _LINE.fullmatch(rest)
+        if match is None:
+            return None
+        mark = match[2].decode()
+        text = match[3].removesuffix(b"\r").decode("utf-8", "replace")
+        number = f"{match[1].decode()}{mark}" if self._wanted.line_numbers else ""
+        return f"{name}{mark}{number}{text}", name, int(mark == ":")
+
+    def _name(self, raw: bytes) -> str | None:
+        if raw not in self._names:
+            full = os.fsdecode(raw)
+            self._names[raw] = self._wanted.begin.found(full) if self._wanted.accepts(full) else None
+        return self._names[raw]

@@ -1,0 +1,78 @@
+"""Files that decide what runs: nobody writes them without a person's yes, in any mode.
+
+Names are compared by component and without regard to case, whether they exist or not. A `*` stands for anything within
+one component; a pattern of several components matches them in a row, anywhere in the path.
+"""
+
+import re
+import unicodedata
+from functools import cache
+from typing import Final
+
+_GIT: Final = (".git", ".gitmodules", ".gitattributes", ".gitconfig", ".config/git")
+_SHELLS: Final = (
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
+    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login",
+    ".config/fish", ".config/nushell", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment",
+    "etc/profile", "etc/profile.d", "etc/bash.bashrc", "etc/bashrc", "etc/zsh", "etc/environment", "etc/ld.so.preload",
+)  # fmt: skip
+_PROGRAMS: Final = (
+    ".envrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".pip", ".config/pip", ".ripgreprc",
+    ".mcp.json", ".vscode", ".idea", ".cargo/config", ".cargo/config.toml", ".cargo/credentials*", ".gemrc", ".bundle",
+    ".m2/settings.xml", ".gradle/init.gradle", ".condarc", ".pre-commit-config.yaml", ".husky", ".devcontainer",
+)  # fmt: skip
+_CREDENTIALS: Final = (
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/glab-cli",
+    ".config/hub", ".netrc", ".git-credentials", ".pgpass", ".my.cnf", ".terraform.d", ".terraformrc", ".vault-token",
+    ".boto", ".s3cfg", ".password-store", "etc/ssh", "etc/sudoers", "etc/sudoers.d", "etc/pam.d", "etc/shadow",
+    "etc/passwd",
+)  # fmt: skip
+_TIMERS: Final = (
+    "etc/crontab", "etc/cron*", "etc/anacrontab", "var/spool/cron", "etc/systemd", "lib/systemd", ".config/systemd",
+    ".local/share/systemd", "etc/init.d", "etc/rc.local", ".config/autostart", "etc/xdg/autostart",
+    "library/launchagents", "library/launchdaemons",
+)  # fmt: skip
+_AGENTS: Final = (
+    ".ostler/settings*.json", ".ostler/agents", ".ostler/skills", ".ostler/rules", ".ostler/hooks",
+    ".config/ostler",
+    ".claude/settings*.json", ".claude/agents", ".claude/skills", ".claude/commands", ".claude/rules", ".claude/hooks",
+    ".claude/plugins", ".claude.json", ".codex", ".cursor", ".cursorrules", ".windsurf", ".windsurfrules", ".gemini",
+    ".opencode", "opencode.json", ".continue", ".aider.conf.yml", ".clinerules", ".roo", ".crush.json",
+    ".github/copilot-instructions.md",
+)  # fmt: skip
+
+_REASONS: Final = (
+    ("it belongs to git, which runs what stands there", _GIT),
+    ("shells and desktops run it when they start", _SHELLS),
+    ("programs take settings from it, and run what it names", _PROGRAMS),
+    ("it holds or guards credentials", _CREDENTIALS),
+    ("it says what the machine runs by itself", _TIMERS),
+    ("it says what agents may do", _AGENTS),
+)
+
+
+def why_guarded(*paths: str) -> str | None:
+    """Why a person must say yes before one of these paths is written; null where none is guarded."""
+    for path in paths:
+        for reason, pattern in _patterns():
+            if pattern.search(_folded(path)):
+                return reason
+    return None
+
+
+def _folded(path: str) -> str:
+    """Some file systems take names as equal that differ in case, in width, or in characters that nobody sees."""
+    if path.isascii():
+        return path.lower()
+    seen = "".join(character for character in path if unicodedata.category(character) != "Cf")
+    return unicodedata.normalize("NFKC", seen).casefold()
+
+
+@cache
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((reason, _one_of(names)) for reason, names in _REASONS)
+
+
+def _one_of(names: tuple[str, ...]) -> re.Pattern[str]:
+    alternatives = "|".join(re.escape(name).replace(r"\*", "[^/]*") for name in names)
+    return re.compile(rf"/(?:{alternatives})(?:/|\Z)")

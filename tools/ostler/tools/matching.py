@@ -1,0 +1,116 @@
+"""Where an edit's old text stands in a file: exactly, but for the style of quotes and of line ends."""
+
+# ruff: noqa: RUF001 - the curly quotes are meant
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Final
+
+_DOUBLE: Final = "“”„‟"
+_SINGLE: Final = "‘’‚‛"
+MAX_PLACES: Final = 100_000
+
+
+class TooMany(Exception):
+    """The text stands in more places than one call should touch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """From where to where in the file's text, and what comes there."""
+
+    start: int
+    end: int
+    new: str
+
+
+def find_places(text: str, old: str, new: str) -> list[Place]:
+    """All places, by the strictest comparison that finds any."""
+    new = _with_line_ends_of(text, new)
+    exact = _starts(text, old)
+    if exact:
+        return [Place(start, start + len(old), new) for start in exact]
+    straight_text, straight_old = _straight(text), _straight(old)
+    spans = [(start, start + len(old)) for start in _starts(straight_text, straight_old)]
+    if not spans:
+        spans = _across_line_ends(straight_text, straight_old)
+    return [Place(start, end, _with_quotes_of(text[start:end], old, new)) for start, end in spans]
+
+
+def apply(text: str, places: list[Place]) -> str:
+    parts: list[str] = []
+    here = 0
+    for place in places:
+        parts += [text[here : place.start], place.new]
+        here = place.end
+    return "".join([*parts, text[here:]])
+
+
+def line_of(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
+
+
+def _straight(text: str) -> str:
+    """One character for one, so that places stay what they are."""
+    # Not with str.translate, which would hold everybody up for half a second on a long text.
+    if text.isascii():
+        return text
+    for curly in _DOUBLE:
+        text = text.replace(curly, '"')
+    for curly in _SINGLE:
+        text = text.replace(curly, "'")
+    return text
+
+
+def _starts(text: str, old: str) -> list[int]:
+    found: list[int] = []
+    start = text.find(old)
+    while start >= 0:
+        found.append(start)
+        if len(found) > MAX_PLACES:
+            raise TooMany
+        start = text.find(old, start + len(old))
+    return found
+
+
+def _across_line_ends(text: str, old: str) -> list[tuple[int, int]]:
+    """Compares with every line end as LF, and tells where that is in the text as it stands."""
+    if "\r\n" not in text and "\r\n" not in old:
+        return []
+    ends = [match.start() for match in re.finditer("\r\n", text)]
+    # In the text without CR, each CRLF stands as many places further left as there are before it.
+    feeds = [place - index for index, place in enumerate(ends)]
+    plain_old = old.replace("\r\n", "\n")
+    spans: list[tuple[int, int]] = []
+    for start in _starts(text.replace("\r\n", "\n"), plain_old):
+        end = start + len(plain_old)
+        spans.append((start + bisect_left(feeds, start), end + bisect_left(feeds, end)))
+    return spans
+
+
+def _with_line_ends_of(text: str, new: str) -> str:
+    returns = text.count("\r\n")
+    plain = new.replace("\r\n", "\n")
+    if returns * 2 > text.count("\n"):
+        return plain.replace("\n", "\r\n")
+    return plain if returns == 0 and "\n" in text else new
+
+
+def _with_quotes_of(found: str, old: str, new: str) -> str:
+    """What is written has the quotes of the file, where the given text had others."""
+    if found.replace("\r\n", "\n") == old.replace("\r\n", "\n"):
+        return new
+    if not set(found) & set(_DOUBLE + _SINGLE):
+        return _straight(new)
+    curly_double, curly_single = set(found) & set(_DOUBLE), set(found) & set(_SINGLE)
+    parts: list[str] = []
+    for index, character in enumerate(new):
+        opens = index == 0 or new[index - 1] in " \t\r\n([{<—–-=/“‘"
+        if character == '"' and curly_double:
+            parts.append("“" if opens else "”")
+        elif character == "'" and curly_single:
+            parts.append("‘" if opens else "’")
+        else:
+            parts.append(character)
+    return "".join(parts)

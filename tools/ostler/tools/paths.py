@@ -1,0 +1,79 @@
+"""Where a path really leads, and whether it stays inside the folders that the person chose."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+from ostler.protocol.ids import CallId
+from ostler.tools.context import Surroundings
+
+_REMEMBERED: Final = 1_000
+"""Calls that can wait for their permission at one time."""
+
+
+def flaw(path: str) -> str | None:
+    """Why this cannot be the path of a file, in words for the model."""
+    if "\0" in path:
+        return "The path holds a NUL byte."
+    if path.startswith("result://"):
+        return f"{path[:100]} is a persisted result, which this tool cannot open."
+    if not os.path.isabs(path):
+        return f"The path {path[:200]!r} is relative: give it absolute, from / on."
+    return None
+
+
+def real(path: str) -> str:
+    """The path after all links; what does not exist yet keeps its name."""
+    return os.path.realpath(path)
+
+
+def written(path: str) -> str:
+    """The path as it was given, without `.`, `..` and doubled slashes."""
+    return "/" + os.path.normpath(path).lstrip("/")
+
+
+def inside(path: str, folder: str) -> bool:
+    """By component: `/home/ab` is not inside `/home/a`. Both are real paths."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def inside_any(path: str, folders: Iterable[str]) -> bool:
+    return any(inside(path, real(folder)) for folder in folders)
+
+
+def inside_roots(path: str, surroundings: Surroundings) -> bool:
+    return inside_any(path, surroundings.roots)
+
+
+def of_the_daemon(path: str, surroundings: Surroundings) -> bool:
+    """The daemon's own folder holds its token and everybody's sessions."""
+    return bool(surroundings.home) and inside(path, real(surroundings.home))
+
+
+def shown(path: str, folder: str) -> str:
+    """The path as people and models read it: from the folder on where it is inside."""
+    relative = os.path.relpath(path, folder) if inside(path, folder) else path
+    return printable(relative)
+
+
+def printable(name: str) -> str:
+    """A name that is not UTF-8 on the disk can be shown, but not written to JSON."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+class Approved:
+    """Where a path led when its permission was checked, so that a link planted afterwards leads nowhere."""
+
+    def __init__(self) -> None:
+        self._places: OrderedDict[CallId, str] = OrderedDict()
+
+    def note(self, call_id: CallId, place: str) -> None:
+        self._places[call_id] = place
+        self._places.move_to_end(call_id)
+        if len(self._places) > _REMEMBERED:
+            self._places.popitem(last=False)
+
+    def moved(self, call_id: CallId, place: str) -> bool:
+        """Whether the path leads elsewhere now. A call that was checked by an earlier daemon has no note."""
+        return self._places.pop(call_id, place) != place

@@ -1,0 +1,88 @@
+"""Where a search starts, and whether it may."""
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from ostler.tools import paths
+from ostler.tools.context import Surroundings
+from ostler.tools.globs import literal_prefix
+from ostler.tools.suggestions import missing_file
+from ostler.tools.tool import Allow, AskFirst, Check, Failure, Refuse
+
+_MAX_BYTES: Final = 100_000
+"""Linux takes 128 KiB in one argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A folder or file to search in."""
+
+    written: str
+    """As it is shown."""
+    place: str
+    """Where it really is."""
+    base: str
+    """The folder that it is, or that it is in."""
+    pattern: str
+    """What of a pattern is left, seen from there."""
+    folder: str
+    """The session's own, from which on names are shown."""
+    home: str
+    """The daemon's own, which is left out."""
+
+    def relative(self, name: str) -> str:
+        """The name of something inside, as patterns see it."""
+        return name[len(self.base.rstrip("/")) + 1 :]
+
+    def found(self, name: str) -> str:
+        """The name of something inside, as it is shown."""
+        written = self.written if name == self.place else os.path.join(self.written, self.relative(name))
+        return paths.shown(written, self.folder)
+
+
+def start(path: str | None, surroundings: Surroundings, pattern: str = "") -> Start:
+    """A pattern that begins with names of folders starts there; one that begins at / does not need a path."""
+    folder = paths.real(surroundings.folder)
+    written = paths.written(os.path.join(folder, path or ""))
+    if pattern.startswith("/"):
+        written, pattern = "/", f"./{pattern.lstrip('/')}"
+    prefix = literal_prefix(pattern.removeprefix("./"))
+    if prefix and os.path.isdir(os.path.join(written, prefix)):
+        # With its dot it still is a pattern with a slash, which matches from here on and not in any folder.
+        written, pattern = os.path.join(written, prefix), f"./{pattern.removeprefix('./')[len(prefix) + 1 :]}"
+    place = paths.real(written)
+    return Start(
+        written=written,
+        place=place,
+        base=place if os.path.isdir(place) else os.path.dirname(place),
+        pattern=pattern,
+        folder=folder,
+        home=paths.real(surroundings.home) if surroundings.home else "",
+    )
+
+
+def missing(path: str | None, surroundings: Surroundings) -> Failure | None:
+    begin = start(path, surroundings)
+    if os.path.exists(begin.place):
+        return None
+    return Failure(missing_file(begin.written).replace("The file", "The path", 1))
+
+
+def may_search(name: str, path: str | None, surroundings: Surroundings, pattern: str = "") -> Check:
+    begin = start(path, surroundings, pattern)
+    if paths.of_the_daemon(begin.place, surroundings):
+        return Refuse(f"{begin.written} is in the daemon's own folder.")
+    if paths.inside_roots(begin.place, surroundings):
+        return Allow()
+    return AskFirst(f"{name} in {begin.written}?", reason="It is outside the session's folders.")
+
+
+def unusable(*texts: str | None) -> Failure | None:
+    """What cannot be handed to a program."""
+    for text in filter(None, texts):
+        if "\0" in text:
+            return Failure("NUL bytes cannot be searched for, nor stand in a path.")
+        if len(text.encode()) > _MAX_BYTES:
+            return Failure(f"More than {_MAX_BYTES} bytes are too long for a pattern or a path.")
+    return None

@@ -1,0 +1,97 @@
+"""Write: a whole file at once."""
+
+import os
+from typing import Literal
+
+from pydantic import Field
+
+from ostler.tools import file_change, freshness, paths
+from ostler.tools.context import FileRead, ToolContext
+from ostler.tools.file_change import ChangeOutput, Plan
+from ostler.tools.patches import snippet
+from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, text_block
+
+
+class WriteInput(ToolInput):
+    """Which file, and all that it shall hold."""
+
+    file_path: str = Field(description="Absolute path of the file.")
+    content: str = Field(description="The whole content.")
+
+
+class WriteOutput(ChangeOutput):
+    """What was written."""
+
+    kind: Literal["create", "update"]
+
+
+class Write(Tool[WriteInput, WriteOutput]):
+    """Creates a file, or replaces one that was read before."""
+
+    name = "Write"
+    Input = WriteInput
+    Output = WriteOutput
+    title = "Creates a file, or replaces all of it"
+    search_hint = "create save new file overwrite content"
+    strict = True
+    max_result_chars = 100_000
+    interrupt = "block"
+
+    def __init__(self) -> None:
+        self._approved = paths.Approved()
+
+    def activity(self, given: WriteInput) -> Activity:
+        return "edit"
+
+    def is_destructive(self, given: WriteInput) -> bool:
+        return os.path.lexists(given.file_path) if "\0" not in given.file_path else False
+
+    def path(self, given: WriteInput) -> str:
+        return given.file_path
+
+    def summary(self, given: WriteInput) -> str:
+        return f"Write {given.file_path}"
+
+    def classifier_text(self, given: WriteInput) -> str:
+        return f"{given.file_path}\n{given.content}"
+
+    async def validate(self, given: WriteInput, context: ToolContext) -> Failure | None:
+        flaw = file_change.flawed(given.file_path)
+        if flaw is not None:
+            return flaw
+        planned = await file_change.plan(given.file_path, _planner(given), context)
+        return planned if isinstance(planned, Failure) else None
+
+    async def check_permission(self, given: WriteInput, context: ToolContext) -> Check:
+        return await file_change.permission(given.file_path, _planner(given), context, self._approved)
+
+    async def run(self, given: WriteInput, context: ToolContext) -> Ran[WriteOutput] | Failure:
+        written = await file_change.write(given.file_path, _planner(given), context, self._approved)
+        if isinstance(written, Failure):
+            return written
+        output = WriteOutput(
+            kind="update" if written.plan.before else "create",
+            file_path=given.file_path,
+            structured_patch=written.hunks,
+            original=file_change.original(written.plan),
+        )
+        return Ran(output, changes=[file_change.change(given.file_path, written)])
+
+    def render(self, output: WriteOutput) -> list[Block]:
+        if output.kind == "create":
+            return [text_block(f"File created: {output.file_path}")]
+        changed = snippet(output.structured_patch)
+        return [text_block(f"File updated: {output.file_path}" + (f"\n{changed}" if changed else ""))]
+
+
+def _planner(given: WriteInput) -> file_change.Planner:
+    def plan(place: str, read: FileRead | None) -> Plan | Failure:
+        before = file_change.load_if_there(place)
+        if before is None:
+            return Plan(place, None, given.content)
+        if read is None:
+            return freshness.not_read(given.file_path)
+        flaw = freshness.still_as_read(given.file_path, read, before) or freshness.wholly_seen(given.file_path, read)
+        return flaw or Plan(place, before, given.content)
+
+    return plan
