@@ -203,7 +203,7 @@ def test_docstrings_of_fields_are_found_under_their_names_on_the_wire() -> None:
 def test_settings_have_their_environment_variables() -> None:
     names = {setting.key: setting.environment for setting in settings()}
     assert names["listen.port"] == "OSTLER_LISTEN__PORT"
-    assert names["model"] == "OSTLER_MODEL"
+    assert names["model.name"] == "OSTLER_MODEL__NAME"
 
 
 # TypeScript and the page.

@@ -2,7 +2,7 @@
 
 import random
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Literal
@@ -15,7 +15,6 @@ from ostler.clients._deltas import DeltaFilter
 from ostler.clients._errors import ClientError, DaemonUnreachable, UnexpectedAnswer
 from ostler.clients._http import open_http, refusal, unreachable
 from ostler.clients._link import Link
-from ostler.clients._sse import Frame, SseParser
 from ostler.protocol import times
 from ostler.protocol.errors import Overloaded, ProtocolError, ShuttingDown
 from ostler.protocol.events import Event, StreamEnd
@@ -23,9 +22,12 @@ from ostler.protocol.ids import Cursor, SessionId
 from ostler.protocol.limits import SSE_COMMENT_SECONDS
 from ostler.protocol.methods import SERVER_INFO, SESSION_GET
 from ostler.protocol.session import SessionRef
+from ostler.protocol.sse import Frame, SseParser
 from ostler.protocol.wire import Nothing
 
 After = Cursor | int | Literal["now"]
+OnConnection = Callable[[Literal["lost", "back"]], None]
+"""Called when the daemon cannot be reached any more, and when it is there again."""
 
 _SILENCE_SECONDS: Final = 3.0 * SSE_COMMENT_SECONDS
 """A stream that says nothing for so long is dead, since a living one sends a comment."""
@@ -37,7 +39,15 @@ _TRY_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 class EventStream:
     """Events as they happen. Iterate over it; as a context manager it is open from its first line on."""
 
-    def __init__(self, link: Link, session_ids: tuple[SessionId, ...], after: After) -> None:
+    def __init__(
+        self,
+        link: Link,
+        session_ids: tuple[SessionId, ...],
+        after: After,
+        *,
+        on_connection: OnConnection | None = None,
+        patience_seconds: float | None = None,
+    ) -> None:
         self.cursor: Cursor | None = None if after == "now" else Cursor(int(after))
         """The last stored event that was handed out: where another stream could go on."""
         self._link = link
@@ -53,6 +63,9 @@ class EventStream:
         self._reset: StreamEnd | None = None
         self._reset_before = False
         self._closed = False
+        self._on_connection = on_connection
+        self._patience_seconds = patience_seconds
+        self._lost_since: float | None = None
 
     async def __aenter__(self) -> "EventStream":
         while self._chunks is None:
@@ -109,8 +122,10 @@ class EventStream:
         try:
             await self._find_the_place()
             await self._open()
-        except (DaemonUnreachable, ShuttingDown, Overloaded):
+            self._is_back()
+        except (DaemonUnreachable, ShuttingDown, Overloaded) as gone:
             await self._disconnect()
+            await self._is_lost(gone)
             await self._back_off()
         except (ClientError, ProtocolError):
             await self.aclose()
@@ -119,6 +134,21 @@ class EventStream:
             # Cancelled by whoever waits for the next event: they may well come back for it.
             await self._disconnect()
             raise
+
+    async def _is_lost(self, why: ProtocolError | ClientError) -> None:
+        now = anyio.current_time()
+        if self._lost_since is None:
+            self._lost_since = now
+            if self._on_connection is not None:
+                self._on_connection("lost")
+        if self._patience_seconds is not None and now - self._lost_since >= self._patience_seconds:
+            await self.aclose()
+            raise why
+
+    def _is_back(self) -> None:
+        if self._lost_since is not None and self._on_connection is not None:
+            self._on_connection("back")
+        self._lost_since = None
 
     async def _find_the_place(self) -> None:
         """The cursor to go on from, which may not be the one that we were at."""

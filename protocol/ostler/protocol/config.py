@@ -1,5 +1,6 @@
 """`config.toml`: how the daemon runs. The person writes it; nothing in a project can change it."""
 
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -58,6 +59,62 @@ class Limits(Section):
     """Wrong tokens before the next wrong one is answered late."""
 
 
+class Price(Section):
+    """What a million tokens of a model cost, in dollars."""
+
+    input: Annotated[Decimal, Field(ge=0)]
+    """Tokens sent."""
+    output: Annotated[Decimal, Field(ge=0)]
+    """Tokens written."""
+    cache_read: Annotated[Decimal, Field(ge=0)] | None = None
+    """Tokens found in the cache. Null: a tenth of `input`."""
+    cache_write: Annotated[Decimal, Field(ge=0)] | None = None
+    """Tokens put into the cache. Null: five quarters of `input`."""
+
+
+class Model(Section):
+    """Which model answers, and how patient the daemon is with it. `model = "NAME"` is short for its `name`."""
+
+    name: Name | None = None
+    """The model of new sessions. Null: `claude-sonnet-5` where a key or base URL is set, else `rehearsal`."""
+    fallback: Name | None = None
+    """The model that takes over for the rest of a turn when the first one stays overloaded."""
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 5
+    """How often a request that failed for a passing reason is made again."""
+    first_wait_seconds: Annotated[float, Field(ge=0, le=60)] = 1
+    """How long the first retry waits; each one after it waits twice as long."""
+    max_wait_seconds: Annotated[float, Field(ge=0, le=3600)] = 60
+    """The longest wait between two tries, unless the provider asks for more."""
+    connect_seconds: Annotated[float, Field(gt=0, le=600)] = 20
+    """How long connecting to the provider may take."""
+    silence_seconds: Annotated[float, Field(gt=0, le=3600)] = 120
+    """How long the provider may say nothing before the request counts as dropped."""
+    message_seconds: Annotated[float, Field(gt=0, le=86_400)] = 3600
+    """How long one message may take in all, for a model that never stops."""
+    max_output_tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 32_000
+    """The most that the model may write in one message."""
+    prices: dict[Name, Price] = {}
+    """Prices of models by name, in addition to and above the ones that the daemon knows."""
+
+
+class Turns(Section):
+    """Bounds of every turn; a client may ask for less."""
+
+    max_requests: Annotated[int, Field(ge=1, le=10_000)] = 500
+    """Requests to the model before a turn ends as `max_requests`."""
+    tool_concurrency: Annotated[int, Field(ge=1, le=100)] = 10
+    """Calls of one message that run at once. `OSTLER_MAX_TOOL_CONCURRENCY` sets it, too."""
+    evict_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600
+    """How long a session that nothing happens in stays in memory."""
+
+
+class Asks(Section):
+    """Questions to the people."""
+
+    expire_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] | None = None
+    """How long an ask waits before it counts as denied. Null: for ever."""
+
+
 class Permissions(Section):
     """What sessions may switch on."""
 
@@ -88,10 +145,11 @@ class Logging(Section):
 class Config(Section):
     """All of `config.toml`."""
 
-    model: Name | None = None
-    """The model of new sessions. Null: `claude-sonnet-5` where a key or base URL is set, else `rehearsal`."""
+    model: Model = Model()
     listen: Listen = Listen()
     limits: Limits = Limits()
+    turns: Turns = Turns()
+    asks: Asks = Asks()
     permissions: Permissions = Permissions()
     retention: Retention = Retention()
     log: Logging = Logging()

@@ -10,13 +10,21 @@ ProtocolError
 └── OstlerError                 -32001  ours, each with a word in data.code
     ├── NotFound
     │   ├── SessionNotFound     session_not_found
+    │   ├── TurnNotFound        turn_not_found
     │   ├── MessageNotFound     message_not_found
+    │   ├── AskNotFound         ask_not_found
+    │   ├── CallNotFound        call_not_found
     │   └── ResultNotFound      result_not_found
+    ├── AskResolved             ask_resolved        with the ask
+    ├── TurnRunning             turn_running        with turn_id
+    ├── NoTurnRunning           no_turn_running
     ├── BadFolder               bad_folder
     ├── ModeForbidden           mode_forbidden
     ├── Conflict                conflict
     ├── TooLarge                too_large
     ├── Overloaded              overloaded          with retry_after_ms
+    ├── ModelFailed             model_error         with the provider's status and request id
+    ├── BudgetExceeded          budget_exceeded
     ├── StorageFailed           storage_error
     ├── ReadOnly                read_only
     └── ShuttingDown            shutting_down
@@ -103,16 +111,49 @@ class SessionNotFound(NotFound):
     meaning = "No session has this id, or it was deleted; `session/list` shows what there is."
 
 
+class TurnNotFound(NotFound):
+    word = "turn_not_found"
+    noun = "turn"
+    meaning = "No turn has this id, or it went with its session."
+
+
 class MessageNotFound(NotFound):
     word = "message_not_found"
     noun = "message"
     meaning = "The session has no message with this id."
 
 
+class AskNotFound(NotFound):
+    word = "ask_not_found"
+    noun = "ask"
+    meaning = "No ask has this id, or it went with its session; `ask/list` shows what is open."
+
+
+class CallNotFound(NotFound):
+    word = "call_not_found"
+    noun = "call"
+    meaning = "No call has this id, or it went with its session."
+
+
 class ResultNotFound(NotFound):
     word = "result_not_found"
     noun = "result"
     meaning = "No result has this id, or it went with its session."
+
+
+class AskResolved(OstlerError):
+    word = "ask_resolved"
+    meaning = "Somebody was faster: the ask has its answer already, and `data.ask` says which and whose."
+
+
+class TurnRunning(OstlerError):
+    word = "turn_running"
+    meaning = "The session has a turn already; wait for it, steer it, interrupt it, or start with `queue`."
+
+
+class NoTurnRunning(OstlerError):
+    word = "no_turn_running"
+    meaning = "The turn, or the call, is over already."
 
 
 class BadFolder(OstlerError):
@@ -141,6 +182,16 @@ class Overloaded(OstlerError):
 
     def __init__(self, message: str, *, retry_after_ms: int) -> None:
         super().__init__(message, retry_after_ms=retry_after_ms)
+
+
+class ModelFailed(OstlerError):
+    word = "model_error"
+    meaning = "The provider of the model refused or failed; `data` has its status and request id where it gave them."
+
+
+class BudgetExceeded(OstlerError):
+    word = "budget_exceeded"
+    meaning = "The budget is used up, or the model has no known price that could be held against one."
 
 
 class StorageFailed(OstlerError):

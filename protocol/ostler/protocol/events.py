@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 from ostler.protocol.client import Client
 from ostler.protocol.ids import CallId, Cursor, MessageId, SessionId, TaskId, TurnId
 from ostler.protocol.session import Session
-from ostler.protocol.shapes import Ask, Call, Message, Task, Turn
+from ostler.protocol.shapes import Ask, Call, Message, Task, Turn, Usage
 from ostler.protocol.wire import Shape, Time
 
 
@@ -123,6 +123,43 @@ class Notice(Shape):
     """What to show."""
 
 
+class FileChange(Shape):
+    """A call changed a file."""
+
+    path: str
+    """The file."""
+    patch: str | None
+    """What changed, as a patch; null where it is too long to show."""
+    call_id: CallId | None
+    """The call that did it."""
+
+
+class ModelRetry(Shape):
+    """A request to the model failed and is made again."""
+
+    attempt: int
+    """Which try failed: the first is 1."""
+    max_retries: int
+    """How many more tries there are at the most, after the first."""
+    wait_ms: int
+    """How long until the next."""
+    error: dict[str, Any]
+    """Why: a word in `code`, a `message`, and the provider's `status` and `request_id` where it gave them."""
+
+
+class UsageData(Shape):
+    """A request to the model has been paid for."""
+
+    model: str
+    """The model."""
+    request: Usage
+    """What the request took."""
+    turn: Usage
+    """What its turn has taken so far."""
+    session: Usage
+    """What its session has taken so far."""
+
+
 class ClientData(Shape):
     """A client came or went."""
 
@@ -184,6 +221,9 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         EventType("task.started", TaskData, "A background task runs."),
         EventType("task.output", TaskOutput, "A background task printed something.", stored=False),
         EventType("task.ended", TaskData, "A background task is over."),
+        EventType("file.changed", FileChange, "A call changed a file."),
+        EventType("model.retrying", ModelRetry, "A request to the model failed, and is made again after a while."),
+        EventType("usage.updated", UsageData, "A request to the model has ended, and this is what it took."),
         EventType("notice", Notice, "Words for the people."),
         EventType("client.attached", ClientData, "A client opened an event stream.", stored=False),
         EventType("client.detached", ClientData, "A client's event stream ended.", stored=False),

@@ -30,3 +30,9 @@ IDEMPOTENCY_SECONDS: Final = 24 * 60 * 60
 
 SSE_COMMENT_SECONDS: Final = 15
 """How often a quiet event stream says something, so that proxies keep it open."""
+
+MAX_INPUT_BLOCKS: Final = 1000
+"""Blocks in one input."""
+
+MAX_WAIT_MS: Final = 3_600_000
+"""The longest that one call waits for a turn; a client that wants to wait longer asks again."""

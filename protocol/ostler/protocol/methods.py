@@ -5,6 +5,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict
 
+from ostler.protocol.ask import AskList, AskPage, AskRef, AskResolve
 from ostler.protocol.client import ClientList, ClientPage, Initialize, Initialized
 from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
@@ -22,6 +23,19 @@ from ostler.protocol.session import (
     SessionPage,
     SessionRef,
     SessionUpdate,
+)
+from ostler.protocol.shapes import Ask, Call, Turn
+from ostler.protocol.tool import CallRef, ToolList, ToolPage
+from ostler.protocol.turn import (
+    Run,
+    RunResult,
+    TurnInterrupt,
+    TurnList,
+    TurnPage,
+    TurnRef,
+    TurnStart,
+    TurnSteer,
+    TurnWait,
 )
 from ostler.protocol.wire import Nothing, Params, Shape
 
@@ -102,6 +116,45 @@ SESSION_EXPORT: Final = Method(
     "nothing",
     "A session as one file; `GET /sessions/ID/export` streams it.",
 )
+TURN_START: Final = Method(
+    "turn/start", TurnStart, Turn, "session", "Give the agent something to do; `/events` shows what it does about it."
+)
+TURN_STEER: Final = Method(
+    "turn/steer", TurnSteer, Turn, "nothing", "Say something to a turn that runs; it joins at the next request."
+)
+TURN_INTERRUPT: Final = Method(
+    "turn/interrupt", TurnInterrupt, Turn, "nothing", "Stop a turn, at once; `turn.ended` is the proof."
+)
+TURN_GET: Final = Method("turn/get", TurnRef, Turn, "nothing", "One turn.")
+TURN_LIST: Final = Method("turn/list", TurnList, TurnPage, "nothing", "The turns of a session, oldest first.")
+TURN_WAIT: Final = Method(
+    "turn/wait",
+    TurnWait,
+    Turn,
+    "nothing",
+    "The turn when it ends or waits for an ask, or as it is when the time is over.",
+    waits=True,
+)
+RUN: Final = Method(
+    "run",
+    Run,
+    RunResult,
+    "nothing",
+    "Start a turn, in a new session or in one that exists, and wait until it ends or waits for an ask. "
+    "It goes on when the caller leaves.",
+    waits=True,
+)
+ASK_LIST: Final = Method("ask/list", AskList, AskPage, "nothing", "Asks, oldest first, agents' included.")
+ASK_GET: Final = Method("ask/get", AskRef, Ask, "nothing", "One ask.")
+ASK_RESOLVE: Final = Method(
+    "ask/resolve",
+    AskResolve,
+    Ask,
+    "nothing",
+    "Answer an ask. The first answer wins; the second gets `ask_resolved`, with the ask in `data.ask`.",
+)
+TOOL_LIST: Final = Method("tool/list", ToolList, ToolPage, "nothing", "The tools that there are.")
+TOOL_CANCEL: Final = Method("tool/cancel", CallRef, Call, "nothing", "Stop one call; its turn goes on.")
 CLIENT_LIST: Final = Method("client/list", ClientList, ClientPage, "nothing", "Who is attached.")
 CONFIG_GET: Final = Method("config/get", ConfigGet, ConfigValue, "nothing", "A setting of the daemon, or all.")
 CONFIG_SET: Final = Method("config/set", ConfigSet, ConfigChange, "daemon", "Change a setting in `config.toml`.")
@@ -123,6 +176,18 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         SESSION_MESSAGES,
         SESSION_FORK,
         SESSION_EXPORT,
+        TURN_START,
+        TURN_STEER,
+        TURN_INTERRUPT,
+        TURN_GET,
+        TURN_LIST,
+        TURN_WAIT,
+        RUN,
+        ASK_LIST,
+        ASK_GET,
+        ASK_RESOLVE,
+        TOOL_LIST,
+        TOOL_CANCEL,
         CLIENT_LIST,
         CONFIG_GET,
         CONFIG_SET,

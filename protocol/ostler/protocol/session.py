@@ -76,25 +76,15 @@ class Session(Shape):
     """Free JSON of the client's own."""
 
 
-class SessionCreate(Params):
-    """What a new session starts with."""
+class SessionOptions(Params):
+    """What only a new session is given."""
 
-    cwd: PathText
-    """An absolute path to the folder that the session works in."""
     title: Line | None = None
     """What people call it."""
-    model: Name | None = None
-    """Null: the daemon's default model."""
-    mode: Mode = "default"
-    """How permission is decided. `bypassPermissions` only where `permissions.allow_bypass` is on."""
-    on_ask: OnAsk = "ask"
-    """`deny`: whatever would be asked is refused, for sessions that nobody watches."""
     rules: Rules = Field(default_factory=Rules, json_schema_extra={"default": {}})
     """Permission rules for this session."""
     trust: bool = False
     """Trust what the folder brings: its settings, hooks and servers."""
-    thinking: JsonObject | None = None
-    """How the model may think, as the Messages API has it. Null: the model's default."""
     tools: ToolPreset | Annotated[list[Name], Field(max_length=500)] = "full"
     """A preset, or names of tools. `minimal`: Bash, Read and Edit. `read-only`: what only looks."""
     additional_directories: Directories = []
@@ -105,14 +95,29 @@ class SessionCreate(Params):
     """Environment variables for its commands."""
     mcp_servers: JsonObject = {}
     """MCP servers by name, as in `.mcp.json`."""
-    max_budget_usd: Usd | None = None
-    """What all its turns together may cost."""
     on_restart: Literal["interrupt", "resume"] = "interrupt"
     """What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself."""
     wake_on_task_end: bool = False
     """The end of a background task starts a turn when none runs."""
     metadata: JsonObject = {}
     """Free JSON of the client's own."""
+
+
+class SessionCreate(SessionOptions):
+    """What a new session starts with."""
+
+    cwd: PathText
+    """An absolute path to the folder that the session works in."""
+    model: Name | None = None
+    """Null: the daemon's default model."""
+    mode: Mode = "default"
+    """How permission is decided. `bypassPermissions` only where `permissions.allow_bypass` is on."""
+    on_ask: OnAsk = "ask"
+    """`deny`: whatever would be asked is refused, for sessions that nobody watches."""
+    thinking: JsonObject | None = None
+    """How the model may think, as the Messages API has it. Null: the model's default."""
+    max_budget_usd: Usd | None = None
+    """What all its turns together may cost."""
     idempotency_key: IdempotencyKey | None = None
     """The same key with the same params within a day gives the same answer, also after a crash."""
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.clients._sse import Frame, SseParser
+from ostler.protocol.sse import Frame, SseParser
 
 
 def parsed(*chunks: bytes) -> list[Frame]:

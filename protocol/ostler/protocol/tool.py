@@ -1,0 +1,52 @@
+"""What can be asked about the tools of a session."""
+
+from typing import Any, Literal
+
+from ostler.protocol.ids import CallId, SessionId
+from ostler.protocol.wire import Params, Shape
+
+
+class ToolList(Params):
+    """Whose tools to list."""
+
+    session_id: SessionId | None = None
+    """The tools as this session has them. Null: all that the daemon has."""
+
+
+class ToolInfo(Shape):
+    """A tool, as the model and the people see it."""
+
+    name: str
+    """Its name, as permission rules spell it."""
+    aliases: list[str] = []
+    """Other names that work."""
+    summary: str
+    """One line for people."""
+    input_schema: dict[str, Any]
+    """JSON Schema of what it takes."""
+    source: str
+    """Where it comes from: `built-in`, the name of a plug-in's package, or an MCP server."""
+    read_only: bool
+    """It never changes anything."""
+    deferred: bool = False
+    """The model loads its schema only when it needs it."""
+    enabled: bool = True
+    """It can be used in this session."""
+    disabled_reason: str | None = None
+    """Why it cannot."""
+
+
+class ToolPage(Shape):
+    """Tools, in the order in which the model is told of them."""
+
+    tools: list[ToolInfo]
+    """All of them."""
+    next: Literal[None] = None
+    """Always null: there is one page."""
+
+
+class CallRef(Params):
+    """One call."""
+
+    call_id: CallId
+    """Which call."""
