@@ -1,0 +1,243 @@
+"""HTTP/1.1 on loopback, as little of it as the clients of the Messages API need."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import orjson
+
+from tests.messages_api.acts import Act, Clock, Cut, Forever, Hang, Hold, Pause, Reply, Reset, Send, Start
+from tests.messages_api.record import End, Recorded
+
+_RST: Final = struct.pack("ii", 1, 0)
+_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A request as it came."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    began: float
+    received: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server does about a request."""
+
+    reply: Reply
+    record: Recorded | None
+    """None for questions about the server itself."""
+
+
+Handler = Callable[[Incoming], Answer]
+
+
+class _BrokenOff(Exception):
+    """The script ends the connection here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    end: int
+    length: int
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection; its requests are answered one after the other."""
+
+    def __init__(self, handler: Handler, connections: "set[Connection]") -> None:
+        self._handler = handler
+        self._connections = connections
+        self._buffer = bytearray()
+        self._head: _Head | None = None
+        self._began = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self)
+        if self._task is not None:
+            self._task.cancel()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._buffer:
+            self._began = time.monotonic()
+        self._buffer += data
+        self._next()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def _next(self) -> None:
+        if self._task is None and (incoming := self._take()) is not None:
+            self._task = asyncio.get_running_loop().create_task(self._answer(incoming))
+            self._task.add_done_callback(self._answered)
+
+    def _answered(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+        if not task.cancelled() and not self._transport.is_closing():
+            self._next()
+
+    def _take(self) -> Incoming | None:
+        if self._head is None:
+            self._head = _head(self._buffer)
+        head = self._head
+        if head is None or len(self._buffer) < head.end + head.length:
+            return None
+        body = bytes(self._buffer[head.end : head.end + head.length])
+        del self._buffer[: head.end + head.length]
+        self._head = None
+        return Incoming(head.method, head.path, head.headers, body, self._began, time.monotonic())
+
+    async def _answer(self, incoming: Incoming) -> None:
+        answer = self._handler(incoming)
+        stage = _Stage(self._transport, self._writable, answer)
+        try:
+            await stage.perform()
+        except _BrokenOff:
+            stage.finish("cut")
+        except asyncio.CancelledError:
+            stage.finish("left")
+            raise
+        else:
+            stage.finish("complete")
+
+
+class _Stage:
+    """Performs one reply."""
+
+    def __init__(self, transport: asyncio.Transport, writable: asyncio.Event, answer: Answer) -> None:
+        self._transport = transport
+        self._writable = writable
+        self._reply = answer.reply
+        self._record = answer.record
+
+    def finish(self, end: End) -> None:
+        if self._record is not None:
+            self._record.finish(end)
+
+    async def perform(self) -> None:
+        reply = self._reply
+        for act in reply.before:
+            await self._do(act)
+        if self._record is not None:
+            self._record.status = reply.status
+        if reply.body is not None:
+            self._note()
+            self._transport.write(_response(reply, f"content-length: {len(reply.body)}") + reply.body)
+            return
+        self._transport.write(_response(reply, "transfer-encoding: chunked"))
+        for act in reply.acts:
+            await self._do(act)
+        self._transport.write(b"0\r\n\r\n")
+
+    async def _do(self, act: Act) -> None:
+        match act:
+            case Send(data):
+                await self._send(data)
+            case Start():
+                await self._send(self._message_start(act))
+            case Clock(index):
+                await self._send(_clock(index))
+            case Pause(seconds):
+                await asyncio.sleep(seconds)
+            case Hold(gate):
+                await gate.pass_through()
+            case Hang():
+                await asyncio.Event().wait()
+            case Cut():
+                self._transport.close()
+                raise _BrokenOff
+            case Reset():
+                self._reset()
+                raise _BrokenOff
+            case Forever(data, seconds):
+                while True:
+                    await self._send(data)
+                    await asyncio.sleep(seconds)
+
+    async def _send(self, data: bytes) -> None:
+        if not self._writable.is_set():
+            await self._writable.wait()
+        self._note()
+        self._transport.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def _note(self) -> None:
+        if self._record is not None:
+            self._record.sent.append(time.monotonic())
+
+    def _reset(self) -> None:
+        sock: socket.socket = self._transport.get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST)
+        self._transport.abort()
+
+    def _message_start(self, start: Start) -> bytes:
+        usage = start.usage
+        message: dict[str, Any] = {
+            "id": f"msg_{uuid.uuid4().hex[:24]}",
+            "type": "message",
+            "role": "assistant",
+            "model": self._record.body.get("model") if self._record else None,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": usage.input_tokens,
+                "cache_creation_input_tokens": usage.cache_creation_input_tokens,
+                "cache_read_input_tokens": usage.cache_read_input_tokens,
+                "output_tokens": 1,
+                "service_tier": "standard",
+            },
+        }
+        return b"event: message_start\ndata: %s\n\n" % orjson.dumps({"type": "message_start", "message": message})
+
+
+def _clock(index: int) -> bytes:
+    return (
+        b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
+        b'"delta":{"type":"text_delta","text":"%d "}}\n\n' % (index, time.monotonic_ns())
+    )
+
+
+def _head(buffer: bytearray) -> _Head | None:
+    end = buffer.find(b"\r\n\r\n")
+    if end < 0:
+        return None
+    first, *lines = buffer[:end].decode("latin-1").split("\r\n")
+    method, path, _ = first.split(" ", 2)
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return _Head(method, path, headers, end + 4, int(headers.get("content-length", "0")))
+
+
+def _response(reply: Reply, framing: str) -> bytes:
+    lines = [f"HTTP/1.1 {reply.status} {_PHRASES.get(reply.status, 'Unknown')}", framing]
+    lines += [f"{name}: {value}" for name, value in reply.headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

@@ -1,0 +1,87 @@
+"""Whether a conversation only grows: what was sent once must be sent again, byte for byte."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixChange:
+    """A later request that says something else where an earlier one had spoken already."""
+
+    request: int
+    conversation: str
+    place: str
+    """`tools`, `system`, `model` or `messages.N`."""
+    before: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    head: dict[str, bytes]
+    messages: list[bytes]
+
+
+class PrefixWatch:
+    """Compares each request with the one before it in the same conversation."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, _Sent] = {}
+
+    def look(self, conversation: str, number: int, body: dict[str, Any]) -> list[PrefixChange]:
+        """What this request changed. The last message of the request before it may have become longer."""
+        now = _sent(body)
+        before = self._last.get(conversation)
+        self._last[conversation] = now
+        if before is None:
+            return []
+        return [
+            PrefixChange(number, conversation, place, old.decode(), new.decode())
+            for place, old, new in _differences(before, now)
+        ]
+
+
+def _differences(before: _Sent, now: _Sent) -> list[tuple[str, bytes, bytes]]:
+    found = [(place, old, now.head[place]) for place, old in before.head.items() if old != now.head[place]]
+    last = len(before.messages) - 1
+    for index, old in enumerate(before.messages):
+        new = now.messages[index] if index < len(now.messages) else b""
+        if old != new and not (index == last and _continues(old, new)):
+            found.append((f"messages.{index}", old, new))
+    return found
+
+
+def _continues(old: bytes, new: bytes) -> bool:
+    """The message without its last two brackets begins the new one."""
+    return old.endswith(b"]}") and new.startswith(old[:-2])
+
+
+def _sent(body: dict[str, Any]) -> _Sent:
+    head = {place: orjson.dumps([_bare(each) for each in _blocks(body.get(place))]) for place in ("tools", "system")}
+    head["model"] = orjson.dumps(body.get("model"))
+    return _Sent(head, [orjson.dumps(_bare_message(message)) for message in body["messages"]])
+
+
+def _blocks(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _bare_message(message: dict[str, Any]) -> dict[str, Any]:
+    content = message["content"]
+    if isinstance(content, str):
+        return message
+    # Content last, so that a message that grew begins with the bytes that it had.
+    rest = {key: value for key, value in message.items() if key != "content"}
+    return {**rest, "content": [_bare(block) for block in content]}
+
+
+def _bare(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    bare = {key: value for key, value in block.items() if key != "cache_control"}
+    inner = bare.get("content")
+    if bare.get("type") == "tool_result" and isinstance(inner, list):
+        bare["content"] = [_bare(each) for each in inner]
+    return bare
