@@ -1,32 +1,45 @@
-"""`make demo`: a daemon, two readers, a crash, and nothing lost. Everything happens in a temporary folder."""
+"""`make demo`: an agent at work, two terminals on it, a question, a crash, and nothing lost.
+
+Everything happens in a temporary folder, with the embedded `rehearsal` model: no key, no network.
+"""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 
 from ostler.clients import Ostler, connect
-from ostler.protocol.methods import SESSION_CREATE, SESSION_UPDATE
-from ostler.protocol.session import SessionCreate, SessionUpdate
+from ostler.protocol.ask import Allow, AskResolve
+from ostler.protocol.events import Event
+from ostler.protocol.methods import ASK_RESOLVE, SESSION_CREATE, TURN_START
+from ostler.protocol.session import SessionCreate
+from ostler.protocol.turn import TurnStart
 
-COLOURS = {"daemon": "33", "you": "1", "reader A": "36", "reader B": "35"}
+PROJECT = Path(__file__).parent / "demo_project"
+COLOURS = {"daemon": "33", "you": "1", "terminal A": "36", "terminal B": "35"}
 PLAIN = not sys.stdout.isatty() or "NO_COLOR" in os.environ
 BEGAN = time.monotonic()
 
+FIRST = "read stable.py and find hay in *.py then replace hay with oats in stable.py then run python3 -m unittest -q"
+SECOND = "read README.md then run git --version"
+
 
 def say(who: str, what: str) -> None:
-    name = f"{who:<9}" if PLAIN else f"\x1b[{COLOURS[who]}m{who:<9}\x1b[0m"
-    print(f"{time.monotonic() - BEGAN:6.2f}s  {name}  {what}", flush=True)
+    name = f"{who:<10}" if PLAIN else f"\x1b[{COLOURS[who]}m{who:<10}\x1b[0m"
+    for line in what.splitlines() or [""]:
+        print(f"{time.monotonic() - BEGAN:6.2f}s  {name}  {line}", flush=True)
 
 
 def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-P", "-m", "ostler.server", "--home", str(home), "--port", "0"]
+    command = [sys.executable, "-P", "-m", "ostler.server", "--home", str(home), "--port", "0", "--model", "rehearsal"]
     with (home / "daemon.log").open("ab") as log:
         daemon = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     assert daemon.stdout is not None
@@ -37,76 +50,153 @@ def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
     return daemon
 
 
-class Reader:
-    """Follows a session, and would go on for ever: it reconnects by itself."""
+class Terminal:
+    """Shows a session as it happens, and would do so for ever: it reconnects by itself."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, brief: bool = False) -> None:
         self.name = name
+        self._brief = brief
+        """Shows what is done and asked, and not what is said."""
         self.cursors: list[int] = []
+        self._seen: list[Event] = []
         self._news = anyio.Event()
+        self._words = ""
 
     async def follow(self, home: Path, session_id: str) -> None:
         async with connect(str(home), name=self.name) as ostler:
             async for event in ostler.events(session_id, after=0):
-                if event.cursor is None:
-                    continue  # who comes and goes is not the point here
-                self.cursors.append(event.cursor)
-                say(self.name, f"event {event.cursor}: {event.type} {event.data['session']['title']!r}")
-                self._news.set()
+                self._take(event)
 
-    async def has(self, count: int) -> None:
-        with anyio.fail_after(20):
-            while len(self.cursors) < count:
+    def _take(self, event: Event) -> None:
+        if event.type == "message.delta":
+            self._write(event.data)
+        elif event.cursor is not None:
+            self.cursors.append(event.cursor)
+            self._show(event)
+        self._seen.append(event)
+        self._news.set()
+
+    def _write(self, delta: dict[str, Any]) -> None:
+        """Text as it comes, a line at a time."""
+        if delta["kind"] != "text" or self._brief:
+            return
+        self._words += delta["text"]
+        *whole, self._words = self._words.split("\n")
+        for line in whole:
+            say(self.name, f"  {line}")
+
+    def _flush(self) -> None:
+        if self._words.strip():
+            say(self.name, f"  {self._words}")
+        self._words = ""
+
+    def _show(self, event: Event) -> None:
+        data = event.data
+        match event.type:
+            case "message.completed" | "message.aborted":
+                self._flush()
+            case "tool.started":
+                say(self.name, f"● {data['call']['tool']}: {data['call']['summary']}")
+            case "tool.completed":
+                say(self.name, f"{'✗' if data['call']['is_error'] else '✓'} {data['call']['tool']}")
+            case "file.changed" if not self._brief:
+                say(self.name, "\n".join(f"    {line}" for line in (data["patch"] or "").splitlines()[2:]))
+            case "ask.opened":
+                say(self.name, f"? {data['ask']['message']}")
+            case "ask.resolved":
+                say(self.name, f"! the ask was answered: {(data['ask']['answer'] or {}).get('choice')}")
+            case "turn.ended":
+                say(self.name, f"■ the turn ended: {data['turn']['reason']}")
+            case _:
+                pass
+
+    async def sees(self, wanted: Callable[[Event], bool]) -> Event:
+        """The first event of a kind, now or later; what came before it is forgotten."""
+        with anyio.fail_after(30):
+            while True:
+                for at, event in enumerate(self._seen):
+                    if wanted(event):
+                        del self._seen[: at + 1]
+                        return event
                 self._news = anyio.Event()
                 await self._news.wait()
 
 
-async def rename(ostler: Ostler, session_id: str, title: str) -> None:
-    await ostler.call(SESSION_UPDATE, SessionUpdate.model_validate({"session_id": session_id, "title": title}))
-    say("you", f"named the session {title!r}, and the daemon says that it is on the disk")
+def of(kind: str) -> Callable[[Event], bool]:
+    return lambda event: event.type == kind
 
 
-async def both_see(readers: list[Reader], count: int) -> None:
-    for reader in readers:
-        await reader.has(count)
-
-
-async def first_life(home: Path, readers: list[Reader], group: TaskGroup) -> str:
+async def begin(home: Path, session_id: str, words: str) -> None:
     async with connect(str(home), name="demo") as ostler:
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=str(home), title="the grey mare"))
-        say("you", f"created session {session.id}")
-        for reader in readers:
-            group.start_soon(reader.follow, home, session.id)
-        await both_see(readers, 1)
-        await rename(ostler, session.id, "the grey mare, fed")
-        await both_see(readers, 2)
-        # Not waited for: the crash comes before the readers can have seen it.
-        await rename(ostler, session.id, "the grey mare, fed and harnessed")
+        say("you", f"> {words}")
+        await ostler.call(TURN_START, TurnStart.model_validate({"session_id": session_id, "input": words}))
+
+
+async def create(ostler: Ostler, project: Path) -> str:
+    params = {"cwd": str(project), "title": "the grey mare", "mode": "acceptEdits", "on_restart": "resume"}
+    session = await ostler.call(SESSION_CREATE, SessionCreate.model_validate(params))
+    say("you", f"a session in {project}: {session.id}")
     return session.id
 
 
-async def second_life(home: Path, session_id: str) -> None:
-    async with connect(str(home), name="demo") as ostler:
-        await rename(ostler, session_id, "the grey mare, on the road again")
+async def answer(home: Path, terminal: Terminal) -> None:
+    """The second terminal says yes to the next ask that it sees."""
+    ask = (await terminal.sees(of("ask.opened"))).data["ask"]
+    async with connect(str(home), name=terminal.name) as ostler:
+        await ostler.call(ASK_RESOLVE, AskResolve(ask_id=ask["id"], answer=Allow()))
+    say(terminal.name, "< allow")
 
 
-async def show(home: Path) -> None:
-    readers = [Reader("reader A"), Reader("reader B")]
+async def both_see(terminals: list[Terminal], kind: str) -> None:
+    for terminal in terminals:
+        await terminal.sees(of(kind))
+
+
+async def show(home: Path, project: Path) -> None:
+    terminals = [Terminal("terminal A"), Terminal("terminal B", brief=True)]
     daemon = start_daemon(home)
     try:
         async with anyio.create_task_group() as group:
-            session_id = await first_life(home, readers, group)
+            async with connect(str(home), name="demo") as ostler:
+                session_id = await create(ostler, project)
+            for terminal in terminals:
+                group.start_soon(terminal.follow, home, session_id)
+            await both_see(terminals, "session.created")
+            await begin(home, session_id, FIRST)
+            await answer(home, terminals[1])
+            await both_see(terminals, "turn.ended")
+
+            await begin(home, session_id, SECOND)
+            await both_see(terminals, "ask.opened")
+            # The model's message is whole by now: a question of half a message would go with it.
+            await both_see(terminals, "usage.updated")
             daemon.kill()
             daemon.wait()
-            say("daemon", "killed with SIGKILL, in the middle of it")
+            say("daemon", "killed with SIGKILL, in the middle of the turn, with the question open")
             daemon = start_daemon(home)
-            await second_life(home, session_id)
-            await both_see(readers, 4)
+            await answer_after_restart(home, session_id, terminals[1])
+            await both_see(terminals, "turn.ended")
             group.cancel_scope.cancel()
+        transcript(home, session_id)
     finally:
         stop(daemon)
-    assert readers[0].cursors == readers[1].cursors == sorted(set(readers[0].cursors))
-    print(f"\nBoth readers saw events {readers[0].cursors}: the same, in order, none lost, none twice.")
+    assert terminals[0].cursors == terminals[1].cursors == sorted(set(terminals[0].cursors))
+    print(f"Both terminals saw {len(terminals[0].cursors)} stored events: the same, in order, none lost, none twice.")
+
+
+async def answer_after_restart(home: Path, session_id: str, terminal: Terminal) -> None:
+    async with connect(str(home), name=terminal.name) as ostler:
+        (ask,) = (await ostler.request("ask/list", {"session_id": session_id}))["asks"]
+        say(terminal.name, f"the daemon is back, and so is its question: {ask['message']}")
+        await ostler.call(ASK_RESOLVE, AskResolve(ask_id=ask["id"], answer=Allow()))
+    say(terminal.name, "< allow")
+
+
+def transcript(home: Path, session_id: str) -> None:
+    print("\nThe transcript, as `ostler show` prints it:\n", flush=True)
+    command = [str(Path(sys.executable).with_name("ostler")), "--home", str(home), "show", session_id]
+    subprocess.run(command, check=True)
+    print()
 
 
 def stop(daemon: "subprocess.Popen[bytes]") -> None:
@@ -120,23 +210,23 @@ def stop(daemon: "subprocess.Popen[bytes]") -> None:
 NEXT = """
 Go on with (add .venv/bin to your PATH first):
 
-  ostler start                        a daemon of your own, in the background
-  ostler status                       where it is
-  ostler sessions                     what it holds
-  ostler doctor                       whether it has all that it needs
-  ostler --help                       the rest
+  ostler                              a chat in this folder; it starts the daemon
+  ostler run 'read README.md'         one turn, for scripts: see its --format and exit codes
+  ostler attach                       a second terminal on the same session
+  ostler asks, ostler answer ID yes   questions, answered from anywhere
+  ostler sessions, ostler show ID     what the daemon holds
+  ostler doctor, ostler --help        whether it has all that it needs, and the rest
 
-and, with the socket that `ostler status` names, everything that happens, as it happens:
-
-  curl -N --unix-socket SOCKET 'http://localhost/events?after=0'
+With ANTHROPIC_API_KEY set when the daemon starts, a real model answers instead of the rehearsal.
 """
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ostler-demo-") as folder:
-        home = Path(folder) / "home"
+        home, project = Path(folder) / "home", Path(folder) / "inn"
         home.mkdir(mode=0o700)
-        anyio.run(show, home)
+        shutil.copytree(PROJECT, project)
+        anyio.run(show, home, project)
     print(NEXT)
 
 

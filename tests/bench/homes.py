@@ -3,7 +3,8 @@
 import contextlib
 import itertools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -11,10 +12,11 @@ from typing import Final
 from ostler.protocol import times
 from ostler.protocol.events import SessionData
 from ostler.protocol.ids import new_session_id
-from ostler.server.sessions import session_shape
+from ostler.server.shapes import session_shape
 from ostler.storage import Scope, Tx, sessions
 from ostler.storage.database import open_database
 from ostler.storage.sessions import SessionRecord
+from tests.bench.histories import write_history
 
 RARE: Final = "harness"
 """A word in the title of one session in a hundred."""
@@ -38,6 +40,11 @@ class Homes:
 
     def with_events(self, count: int) -> Path:
         return self._copy(f"events{count}", lambda tx: _fill_events(tx, count, str(self._folder)))
+
+    def with_histories(self, folder: Path, counts: Mapping[str, int]) -> Path:
+        """A session for each name, which is its title and the script of its conversation, with so many messages."""
+        name = "-".join(f"{title}{count}" for title, count in counts.items())
+        return self._copy(name, lambda tx: _fill_histories(tx, counts, str(folder)))
 
     def _copy(self, name: str, fill: Callable[[Tx], None]) -> Path:
         if name not in self._filled:
@@ -99,3 +106,8 @@ def _fill_events(tx: Tx, count: int, folder: str) -> None:
         sessions.put(tx.connection, record)
     for record in itertools.islice(itertools.cycle(records), count):
         _tell(tx, "session.updated", record)
+
+
+def _fill_histories(tx: Tx, counts: Mapping[str, int], folder: str) -> None:
+    for number, (title, count) in enumerate(counts.items()):
+        write_history(tx, replace(_record(number, folder), title=title), f"[{title}] go on", count)

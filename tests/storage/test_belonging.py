@@ -8,8 +8,10 @@ import pytest
 
 from ostler.protocol.errors import SessionNotFound
 from ostler.protocol.ids import (
+    CallId,
     Cursor,
     SessionId,
+    TurnId,
     new_result_id,
     new_session_id,
 )
@@ -20,12 +22,16 @@ from ostler.storage import (
     Tx,
     asks,
     calls,
+    drafts,
     events,
     idempotency,
     messages,
     open_store,
+    processes,
     results,
     sessions,
+    states,
+    steers,
     tasks,
     turns,
     usage,
@@ -54,6 +60,11 @@ def fill(tx: Tx, session: sessions.SessionRecord) -> None:
     tasks.put(db, task(session.id, f"b{session.id[2:]}"))
     usage.add(db, session.id, None, "m", Usage(input_tokens=1))
     results.put(db, new_result_id(), session.id, "secret", tool="Bash")
+    drafts.put(db, said)
+    steers.add(db, session.id, TurnId("t_1"), [{"type": "text", "text": "secret"}])
+    states.put(db, session.id, {"system": "secret"})
+    states.put_read(db, session.id, "/secret", {})
+    processes.add(db, processes.ProcessRecord(len(session.id), session.id, session.id, CallId(f"{said.id}#0")))
     idempotency.remember(db, idempotency.Key("session/create", session.id, "d"), session.id, b"{}")
     tx.append("message.completed", Scope(session.id, session.root_id), reference=said.id)
 

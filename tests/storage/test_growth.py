@@ -95,7 +95,7 @@ class Day:
         return message.id
 
     def session_updated(self, tx: Tx, session_id: SessionId) -> None:
-        from ostler.server.sessions import session_shape
+        from ostler.server.shapes import session_shape
 
         stored = sessions.get(tx.connection, session_id)
         for _ in range(2):

@@ -40,7 +40,7 @@ def replayed(daemon: Daemon, query: str = "?after=0") -> list[dict[str, Any]]:
 
 def daemon_shape(record: sessions.SessionRecord, cursor: int) -> dict[str, Any]:
     from ostler.protocol.ids import Cursor
-    from ostler.server.sessions import session_shape
+    from ostler.server.shapes import session_shape
 
     return session_shape(record, Cursor(cursor)).model_dump()
 

@@ -234,7 +234,7 @@ def test_a_child_of_the_daemon_needs_the_token_also_when_its_parent_has_ended(ho
     said = subprocess.run(
         [sys.executable, "-c", ORPHAN, str(home)], capture_output=True, text=True, check=True, cwd=root, timeout=60
     )
-    assert said.stdout.startswith("401\n")
+    assert "401" in said.stdout.splitlines()
 
 
 def test_what_it_keeps_is_its_own(shared_daemon: Daemon) -> None:

@@ -78,6 +78,7 @@ def test_a_signal_stops_it_with_readers_attached(home: Path, number: signal.Sign
             "logs",
             "ostler.db",
             "stderr",
+            "tasks",
             "token",
         }
 

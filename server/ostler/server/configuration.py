@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ostler.protocol.config import Config, ConfigChange, ConfigGet, ConfigSet, ConfigValue, Section
 from ostler.protocol.errors import Conflict, InvalidParams, StorageFailed
+from ostler.protocol.session import ToolPreset
 from ostler.server.files import write_atomically
 
 _RESTART: Final = (
@@ -32,6 +33,16 @@ class BadConfig(Exception):
 Values = dict[str, Any]
 """Settings by dotted name."""
 
+_SHORT: Final = {"model": "model.name"}
+"""What most people mean when they name only the section: `model = "NAME"`, `--model NAME`, `OSTLER_MODEL=NAME`."""
+
+
+_SHORT_VARIABLES: Final = {"OSTLER_MODEL": "model.name", "OSTLER_MAX_TOOL_CONCURRENCY": "turns.tool_concurrency"}
+
+
+def full_name(key: str) -> str:
+    return _SHORT.get(key, key)
+
 
 def leaves(section: type[Section] = Config, prefix: str = "") -> Iterator[str]:
     """Every setting there is, by dotted name."""
@@ -52,36 +63,39 @@ class Configuration:
     environment: Values
     has_key: bool
     """A key or base URL for a model is set; without one the model is `rehearsal`."""
+    default_tools: ToolPreset = "full"
+    """The tools of sessions that name none: `OSTLER_SIMPLE=1` makes it `minimal`."""
     file: Values = field(default_factory=dict)
     current: Config = field(default_factory=Config)
 
     @property
     def default_model(self) -> str:
-        return self.current.model or ("claude-sonnet-5" if self.has_key else "rehearsal")
+        return self.current.model.name or ("claude-sonnet-5" if self.has_key else "rehearsal")
 
     def get(self, params: ConfigGet) -> ConfigValue:
-        value = self._value(params.key)
-        return ConfigValue(key=params.key, value=value, source=self._source(params.key), path=str(self.path))
+        key = full_name(params.key) if params.key else None
+        return ConfigValue(key=params.key, value=self._value(key), source=self._source(key), path=str(self.path))
 
     def set(self, params: ConfigSet) -> ConfigChange:
         """Change one setting in the file, keeping the rest of it as the person wrote it."""
-        if params.key not in set(leaves()):
+        key = full_name(params.key)
+        if key not in set(leaves()):
             raise InvalidParams.of("key", f"there is no setting {params.key!r}")
-        previous = self._value(params.key)
-        file = {**self.file, params.key: params.value}
+        previous = self._value(key)
+        file = {**self.file, key: params.value}
         if params.value is None:
-            del file[params.key]
+            del file[key]
         try:
             # Also by itself: a flag or variable that is set now must not let a wrong value into the file.
             _validated(file)
             changed = _validated(file, self.environment, self.flags)
         except ValidationError as error:
             raise InvalidParams.of("value", str(error.errors()[0]["msg"])) from None
-        self._write(params.key, params.value)
+        self._write(key, params.value)
         self.file, self.current = file, changed
-        applies = "restart" if params.key.startswith(_RESTART) else "now"
+        applies = "restart" if key.startswith(_RESTART) else "now"
         return ConfigChange.model_validate(
-            {"key": params.key, "value": self._value(params.key), "previous": previous, "applies": applies}
+            {"key": params.key, "value": self._value(key), "previous": previous, "applies": applies}
         )
 
     def _value(self, key: str | None) -> Any:
@@ -110,6 +124,8 @@ class Configuration:
             table: Any = document
             *sections, name = key.split(".")
             for section in sections:
+                if isinstance(table.get(section), str):  # the short form of the same setting
+                    del table[section]
                 table = table.setdefault(section, tomlkit.table())
             if value is None:
                 table.pop(name, None)
@@ -124,14 +140,19 @@ class Configuration:
 
 def load_configuration(path: Path, flags: Values, environ: Mapping[str, str]) -> Configuration:
     """Read the file and the environment; whatever is wrong stops the start and says where."""
+    named = {full_name(key): value for key, value in flags.items()}
     environment = _from_environment(environ)
     file = _from_file(path)
     try:
-        current = _validated(file, environment, flags)
+        current = _validated(file, environment, named)
     except ValidationError as error:
         raise BadConfig(_explained(error, path, file, environment)) from None
-    has_key = bool(environ.get("ANTHROPIC_API_KEY") or environ.get("ANTHROPIC_BASE_URL"))
-    return Configuration(path, flags, environment, has_key, file, current)
+    keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+    has_key = any(environ.get(name) for name in keys)
+    settings = Configuration(path, named, environment, has_key, file=file, current=current)
+    if environ.get("OSTLER_SIMPLE") == "1":
+        settings.default_tools = "minimal"
+    return settings
 
 
 def environment_name(key: str) -> str:
@@ -139,8 +160,8 @@ def environment_name(key: str) -> str:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Values:
-    given = {key: environ[name] for key in leaves() if (name := environment_name(key)) in environ}
-    return {key: _parsed(text) for key, text in given.items()}
+    names = _SHORT_VARIABLES | {environment_name(key): key for key in leaves()}
+    return {key: _parsed(environ[name]) for name, key in names.items() if name in environ}
 
 
 def _parsed(text: str) -> Any:
@@ -152,7 +173,7 @@ def _parsed(text: str) -> Any:
 
 def _from_file(path: Path) -> Values:
     try:
-        return _flat(tomllib.loads(path.read_text("utf-8")))
+        return _flat(tomllib.loads(path.read_text("utf-8")), frozenset(leaves()))
     except FileNotFoundError:
         return {}
     except tomllib.TOMLDecodeError as error:
@@ -161,13 +182,14 @@ def _from_file(path: Path) -> Values:
         raise BadConfig(f"{path} cannot be read: {error}") from None
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> Values:
+def _flat(table: dict[str, Any], settings: frozenset[str], prefix: str = "") -> Values:
     values: Values = {}
     for name, value in table.items():
-        if isinstance(value, dict):
-            values.update(_flat(value, f"{prefix}{name}."))
+        key = prefix + name
+        if isinstance(value, dict) and key not in settings:
+            values.update(_flat(value, settings, f"{key}."))
         else:
-            values[prefix + name] = value
+            values[full_name(key)] = value
     return values
 
 

@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,18 +19,30 @@ import uvicorn
 from ostler.protocol import times
 from ostler.protocol.methods import METHODS
 from ostler.protocol.places import Places
+from ostler.protocol.shapes import Usage
 from ostler.server import logs
 from ostler.server.configuration import Configuration
 from ostler.server.dispatcher import Dispatcher
 from ostler.server.door import Door, names_for
+from ostler.server.engine.ask_methods import AskMethods
+from ostler.server.engine.engine import Engine
+from ostler.server.engine.live import Rooms
+from ostler.server.engine.tool_methods import ToolMethods
+from ostler.server.engine.turn import Services
+from ostler.server.engine.turn_methods import TurnMethods
+from ostler.server.engine.watch import TurnWatch
+from ostler.server.files import own_folder
 from ostler.server.front import Front, Probes
 from ostler.server.house import Address, House
 from ostler.server.http_protocol import HttpLimits, with_limits
 from ostler.server.instance import Instance
 from ostler.server.listening import Listening, open_sockets
+from ostler.server.locks import Locks
 from ostler.server.log import EventLog
 from ostler.server.methods import bind_methods
 from ostler.server.metrics import CallCounts, Gauge, Metrics
+from ostler.server.models import prices
+from ostler.server.models.providers import Providers, make_providers
 from ostler.server.presence import Presence
 from ostler.server.sessions import Sessions
 from ostler.server.streams import Streams
@@ -38,6 +51,7 @@ from ostler.server.transport import RpcTransport
 from ostler.server.upkeep import look_after
 from ostler.server.version import version
 from ostler.storage import Store, open_store
+from ostler.tools.built_in import load_registry
 
 _GRACE_SECONDS: Final = 1
 """How long calls that run may take to finish when the daemon stops."""
@@ -61,6 +75,7 @@ class Daemon:
     front: Front
     probes: Probes
     listening: Listening
+    providers: Providers
     stopping: anyio.Event
 
     @property
@@ -73,12 +88,16 @@ class Daemon:
         async with anyio.create_task_group() as group:
             # What can wait until the daemon answers.
             group.start_soon(look_after, self.house.store, self.house.log, self.house.configuration)
+            group.start_soon(self.house.engine.run)
             group.start_soon(self.front.pages)
+            group.start_soon(self.providers.warm_up)
             group.start_soon(self._stop_when_told, server)
             self.probes.ready = True
             ready()
             await server.serve(sockets=self.listening.sockets)
+            await self.house.engine.close()
             group.cancel_scope.cancel()
+        await self.providers.close()
 
     def _uvicorn_config(self) -> uvicorn.Config:
         limits = self.house.configuration.current.limits
@@ -107,7 +126,9 @@ class Daemon:
 
 
 @contextlib.asynccontextmanager
-async def open_daemon(places: Places, configuration: Configuration) -> AsyncIterator[Daemon]:
+async def open_daemon(
+    places: Places, configuration: Configuration, environ: Mapping[str, str] = os.environ
+) -> AsyncIterator[Daemon]:
     """Everything that has to be there before the first request; closed again in the opposite order."""
     token = load_token(places.token_file)
     listen = configuration.current.listen
@@ -115,7 +136,7 @@ async def open_daemon(places: Places, configuration: Configuration) -> AsyncIter
     try:
         store = open_store(places.database, pending_limit=configuration.current.limits.pending_writes)
         try:
-            yield _assembled(places, configuration, store, listening, token)
+            yield _assembled(places, configuration, store, listening, token, environ)
         finally:
             await store.close()
     finally:
@@ -123,7 +144,12 @@ async def open_daemon(places: Places, configuration: Configuration) -> AsyncIter
 
 
 def _assembled(
-    places: Places, configuration: Configuration, store: Store, listening: Listening, token: bytes
+    places: Places,
+    configuration: Configuration,
+    store: Store,
+    listening: Listening,
+    token: bytes,
+    environ: Mapping[str, str],
 ) -> Daemon:
     stopping = anyio.Event()
     log = EventLog(store)
@@ -137,13 +163,23 @@ def _assembled(
         streams.limits = configuration.current.limits
         door.wrong_per_minute = configuration.current.limits.wrong_tokens_per_minute
 
+    providers = make_providers(environ, configuration.current.model)
+    engine = _engine(places, configuration, log, providers, testing=environ.get("OSTLER_TESTING") == "1")
+    sessions = Sessions(log, configuration, engine)
+    watch = TurnWatch()
+    log.followers.append(watch.see)
+
     house = House(
         store=store,
         log=log,
         configuration=configuration,
         presence=presence,
         streams=streams,
-        sessions=Sessions(log, configuration),
+        sessions=sessions,
+        engine=engine,
+        turns=TurnMethods(engine, sessions, watch, Locks()),
+        asks=AskMethods(engine),
+        tools=ToolMethods(engine),
         calls=calls,
         address=address,
         stop=lambda: _stop_soon(stopping),
@@ -167,7 +203,28 @@ def _assembled(
         names=names_for(listening.url, listen.allow_hosts, listen.allow_origins),
         wrong_per_minute=configuration.current.limits.wrong_tokens_per_minute,
     )
-    return Daemon(house, dispatcher, door, front, probes, listening, stopping)
+    return Daemon(house, dispatcher, door, front, probes, listening, providers, stopping)
+
+
+def _engine(
+    places: Places, configuration: Configuration, log: EventLog, providers: Providers, *, testing: bool
+) -> Engine:
+    registry = load_registry()
+    for problem in registry.problems:
+        logs.log.warning("tool_left_out", reason=problem)
+
+    def priced(model: str, used: Usage) -> Decimal | None:
+        return prices.cost(model, used, configuration.current.model.prices)
+
+    def max_output(model: str) -> int:
+        known = prices.window(model)
+        return known.max_output if known else configuration.current.model.max_output_tokens
+
+    services = Services(providers.provider, lambda: configuration.current, priced, max_output)
+    output_folder = places.data / "tasks"
+    own_folder(output_folder)
+    rooms = Rooms(registry, str(places.data), output_folder, testing)
+    return Engine(log, services, rooms, places.config_file.parent)
 
 
 def _stop_soon(stopping: anyio.Event) -> None:

@@ -13,7 +13,7 @@ from ostler.protocol.limits import MAX_BODY_BYTES
 from ostler.protocol.session import Export, ExportFormat, Session, SessionExport
 from ostler.protocol.shapes import Message
 from ostler.server.log import EventLog
-from ostler.server.sessions import session_shape
+from ostler.server.shapes import session_shape
 from ostler.storage import messages, sessions, usage
 from ostler.storage.database import head_of
 

@@ -25,10 +25,15 @@ from ostler.protocol.methods import METHODS
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
 from ostler.protocol.wire import Nothing
 from ostler.server.configuration import Configuration
+from ostler.server.engine.ask_methods import AskMethods
+from ostler.server.engine.engine import Engine
+from ostler.server.engine.tool_methods import ToolMethods
+from ostler.server.engine.turn_methods import TurnMethods
 from ostler.server.log import EventLog
 from ostler.server.metrics import CallCounts
 from ostler.server.presence import Presence
-from ostler.server.sessions import Sessions, provider_of
+from ostler.server.sessions import Sessions
+from ostler.server.shapes import provider_of
 from ostler.server.streams import Streams
 from ostler.server.version import version
 from ostler.storage import Scope, Store, Tx
@@ -55,6 +60,10 @@ class House:
     presence: Presence
     streams: Streams
     sessions: Sessions
+    engine: Engine
+    turns: TurnMethods
+    asks: AskMethods
+    tools: ToolMethods
     calls: CallCounts
     address: Address
     stop: Callable[[], None]

@@ -1,4 +1,4 @@
-"""What a call may not share: a session, or the daemon."""
+"""What a call may not share: a session, the daemon, or an idempotency key."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,15 +15,15 @@ class _Counted:
 
 
 class Locks:
-    """One lock for the daemon and one for each session in use; those nobody holds cost nothing."""
+    """One lock for the daemon and one for each session or key in use; those nobody holds cost nothing."""
 
     def __init__(self) -> None:
         self._held: dict[str, _Counted] = {}
 
     @asynccontextmanager
-    async def hold(self, kind: Literal["session", "daemon"], session_id: str | None) -> AsyncIterator[None]:
-        name = f"session {session_id}" if kind == "session" else "daemon"
-        counted = self._held.setdefault(name, _Counted())
+    async def hold(self, kind: Literal["session", "daemon", "key"], name: str | None = None) -> AsyncIterator[None]:
+        held = f"{kind} {name}" if name else kind
+        counted = self._held.setdefault(held, _Counted())
         counted.users += 1
         try:
             async with counted.lock:
@@ -31,4 +31,4 @@ class Locks:
         finally:
             counted.users -= 1
             if not counted.users:
-                del self._held[name]
+                del self._held[held]

@@ -37,6 +37,8 @@ class EventLog:
         """The last stored event that was published."""
         self.in_progress = MessagesInProgress()
         self.readers: set[Reader] = set()
+        self.followers: list[Callable[[LoggedEvent], None]] = []
+        """Called with every stored event, before the readers get it."""
         self.readers_cut = 0
         self._store = store
         self._advanced: anyio.Event | None = None
@@ -107,6 +109,8 @@ class EventLog:
             self._advanced.set()
             self._advanced = None
         self.in_progress.see(event)
+        for follow in self.followers:
+            follow(event)
         if event.type == "session.created":
             for reader in self.readers:
                 reader.watch.adopt(event)

@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ostler.protocol import methods as table
+from ostler.protocol.ask import AskResolve
 from ostler.protocol.methods import METHODS, OpenRpcDocument
 from ostler.protocol.session import Export, SessionExport
+from ostler.protocol.shapes import Ask
 from ostler.protocol.wire import Nothing, Params, Shape
 from ostler.server.discovery import discovery
 from ostler.server.dispatcher import Caller, Handlers
@@ -34,6 +36,10 @@ def bind_methods(house: House) -> Handlers:
     async def export(params: SessionExport) -> Export:
         return await export_whole(house.log, params)
 
+    async def resolve(params: AskResolve, caller: Caller) -> Ask:
+        client = await house.presence.known(caller.client_id)
+        return await house.asks.resolve(params, client.id if client else None)
+
     bind(table.INITIALIZE, house.initialize)
     bind(table.DISCOVER, _discover)
     bind(table.SERVER_INFO, house.info)
@@ -48,6 +54,18 @@ def bind_methods(house: House) -> Handlers:
     bind(table.SESSION_MESSAGES, house.sessions.messages)
     bind(table.SESSION_FORK, house.sessions.fork)
     bind(table.SESSION_EXPORT, export)
+    bind(table.TURN_START, house.turns.start)
+    bind(table.TURN_STEER, house.turns.steer)
+    bind(table.TURN_INTERRUPT, house.turns.interrupt)
+    bind(table.TURN_GET, house.turns.get)
+    bind(table.TURN_LIST, house.turns.list)
+    bind(table.TURN_WAIT, house.turns.wait)
+    bind(table.RUN, house.turns.run)
+    bind(table.ASK_LIST, house.asks.list)
+    bind(table.ASK_GET, house.asks.get)
+    handlers.bind(table.ASK_RESOLVE, resolve)
+    bind(table.TOOL_LIST, house.tools.list)
+    bind(table.TOOL_CANCEL, house.tools.cancel)
     bind(table.CLIENT_LIST, house.clients)
     bind(table.CONFIG_GET, house.config_get)
     bind(table.CONFIG_SET, house.config_set)

@@ -2,19 +2,20 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ostler.protocol import times
-from ostler.protocol.errors import MessageNotFound, ModeForbidden
+from ostler.protocol.errors import InvalidParams, MessageNotFound, ModeForbidden, TurnRunning
 from ostler.protocol.events import SessionData
-from ostler.protocol.ids import Cursor, SessionId, new_session_id
+from ostler.protocol.ids import SessionId, new_session_id
 from ostler.protocol.methods import SESSION_CREATE, SESSION_FORK, SESSION_LIST, SESSION_MESSAGES
 from ostler.protocol.session import (
     Deleted,
     MessagePage,
     Mode,
+    Rules,
     Session,
     SessionArchive,
     SessionCreate,
@@ -27,9 +28,12 @@ from ostler.protocol.session import (
 )
 from ostler.protocol.shapes import Message, Usage
 from ostler.server.configuration import Configuration
+from ostler.server.engine.engine import Engine
+from ostler.server.engine.rules import check_rules
 from ostler.server.folders import checked_folder
 from ostler.server.log import EventLog
 from ostler.server.paging import page_position, page_token
+from ostler.server.shapes import provider_of, session_shape
 from ostler.storage import Scope, Tx, asks, idempotency, messages, results, sessions, turns, usage
 from ostler.storage.database import head_of
 from ostler.storage.idempotency import Key
@@ -48,43 +52,19 @@ _OPTIONS = {
 }
 
 
-def provider_of(model: str) -> str:
-    return "rehearsal" if model == "rehearsal" else "anthropic"
-
-
-def session_shape(record: SessionRecord, cursor: Cursor, used: Usage | None = None) -> Session:
-    """A stored session as the wire has it, at rest."""
-    return Session(
-        id=record.id,
-        cwd=record.cwd,
-        title=record.title,
-        model=record.model,
-        provider=record.provider,
-        mode=record.mode,
-        status=record.status,
-        additional_directories=list(record.directories),
-        parent_id=record.parent_id,
-        root_id=record.root_id,
-        on_ask=record.on_ask,
-        trusted=record.trusted,
-        created_at=record.created_at,
-        updated_at=record.updated_at,
-        cursor=cursor,
-        usage=used or Usage(),
-        metadata=record.metadata,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Sessions:
     log: EventLog
     configuration: Configuration
+    engine: Engine
 
     async def create(self, params: SessionCreate) -> Session:
         key = idempotency.key_of(SESSION_CREATE.name, params)
         if (answer := await self._answered_before(key)) is not None:
             return answer
-        self._check_mode(params.mode)
+        self.check_mode(params.mode)
+        _check_rules(params.rules)
+        self._check_tools(params.tools)
         cwd, *directories = await _checked_folders([params.cwd, *params.additional_directories])
         model = params.model or self.configuration.default_model
         moment = times.now()
@@ -103,7 +83,7 @@ class Sessions:
             trusted=params.trust,
             directories=tuple(directories),
             metadata=params.metadata,
-            options=params.model_dump(mode="json", include=_OPTIONS),
+            options=self._options(params),
         )
         return await self.log.write(lambda tx: _created_once(tx, key, record, _nothing_more), record.root_id)
 
@@ -127,6 +107,8 @@ class Sessions:
         return SessionPage(sessions=page, next=token)
 
     async def get(self, params: SessionRef) -> Session:
+        await self.engine.settled(params.session_id)
+
         def look(connection: sqlite3.Connection) -> Session:
             record = sessions.get(connection, params.session_id)
             session = session_shape(record, head_of(connection), usage.total(connection, record.id))
@@ -145,7 +127,9 @@ class Sessions:
     async def update(self, params: SessionUpdate) -> Session:
         given = params.model_fields_set - {"session_id"}
         if "mode" in given and params.mode is not None:
-            self._check_mode(params.mode)
+            self.check_mode(params.mode)
+        if params.rules is not None:
+            _check_rules(params.rules)
         directories = await _checked_folders(params.additional_directories) if params.additional_directories else []
 
         def change(record: SessionRecord) -> SessionRecord:
@@ -157,11 +141,16 @@ class Sessions:
         def change(record: SessionRecord) -> SessionRecord:
             if params.archived == (record.status == "archived"):
                 return record
+            if record.status in {"running", "waiting"}:
+                raise TurnRunning("A turn runs in this session. Interrupt it before the session is archived.")
             return replace(record, status="archived" if params.archived else "idle")
 
         return await self._change(params.session_id, change)
 
     async def delete(self, params: SessionRef) -> Deleted:
+        members = await self.log.read(lambda connection: sessions.family(connection, params.session_id))
+        await self.engine.stop_sessions(member.id for member in members)
+
         def remove(tx: Tx) -> Deleted:
             sessions.get(tx.connection, params.session_id)
             family = sessions.family(tx.connection, params.session_id)
@@ -187,6 +176,7 @@ class Sessions:
         return MessagePage(messages=shown, next=token)
 
     async def fork(self, params: SessionFork) -> Session:
+        await self.engine.settled(params.session_id)
         key = idempotency.key_of(SESSION_FORK.name, params)
         if (answer := await self._answered_before(key)) is not None:
             return answer
@@ -221,6 +211,8 @@ class Sessions:
 
     async def _change(self, session_id: SessionId, change: Callable[[SessionRecord], SessionRecord]) -> Session:
         """Read, change, write and tell, as one unit; nothing happens where nothing changes."""
+        await self.engine.settled(session_id)
+        changed: list[SessionRecord] = []
 
         def work(tx: Tx) -> Session:
             before = sessions.get(tx.connection, session_id)
@@ -230,9 +222,13 @@ class Sessions:
                 return session_shape(before, tx.head, used)
             after = replace(after, updated_at=times.now())
             sessions.put(tx.connection, after)
+            changed.append(after)
             return _append(tx, "session.updated", after, used)
 
-        return await self.log.write(work, await self._root_of(session_id))
+        session = await self.log.write(work, await self._root_of(session_id))
+        for record in changed:
+            self.engine.changed(record)
+        return session
 
     async def _answered_before(self, key: Key | None) -> Session | None:
         """Asked before anything is checked: what was right the first time may not be there any more."""
@@ -245,13 +241,30 @@ class Sessions:
         """The tree that a write is about, for the order of what is told."""
         return (await self.log.read(lambda connection: sessions.get(connection, session_id))).root_id
 
-    def _check_mode(self, mode: Mode) -> None:
+    def check_mode(self, mode: Mode) -> None:
         if mode == "bypassPermissions" and not self.configuration.current.permissions.allow_bypass:
             raise ModeForbidden(
                 "The mode bypassPermissions is off. Set `[permissions] allow_bypass = true` in "
                 f"{self.configuration.path} to allow it.",
                 mode=mode,
             )
+
+    def _options(self, params: SessionCreate) -> dict[str, Any]:
+        options = params.model_dump(mode="json", include=_OPTIONS)
+        if "tools" not in params.model_fields_set:
+            options["tools"] = self.configuration.default_tools
+        return options
+
+    def _check_tools(self, wanted: str | Sequence[str]) -> None:
+        unknown = [] if isinstance(wanted, str) else self.engine.rooms.registry.unknown(wanted)
+        if unknown:
+            raise InvalidParams.of("tools", f"there is no tool {unknown[0]!r}; `tool/list` shows what there is")
+
+
+def _check_rules(rules: Rules) -> None:
+    problems = check_rules(rules.model_dump())
+    if problems:
+        raise InvalidParams([{"path": "rules", "reason": problem} for problem in problems])
 
 
 def _nothing_more() -> None:

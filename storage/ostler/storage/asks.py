@@ -1,16 +1,25 @@
 """Asks: stored questions to the people. Whoever settles one first, in the database, has settled it."""
 
 import sqlite3
+from collections.abc import Collection
+from typing import Any
 
-from ostler.protocol.ids import AskId, SessionId
-from ostler.protocol.shapes import Ask
+from ostler.protocol.ids import AskId, CallId, SessionId
+from ostler.protocol.shapes import Ask, AskStatus
 from ostler.storage.packing import pack, unpack
 
 
 def open_ask(connection: sqlite3.Connection, ask: Ask) -> None:
     connection.execute(
-        "INSERT INTO asks (id, session_id, root_id, status, ask_json) VALUES (?, ?, ?, ?, ?)",
-        (ask.id, ask.session_id, ask.root_id, ask.status, pack(ask.encoded())),
+        "INSERT INTO asks (id, session_id, root_id, status, ask_json, call_id) VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            ask.id,
+            ask.session_id,
+            ask.root_id,
+            ask.status,
+            pack(ask.encoded()),
+            ask.call.call_id if ask.call else None,
+        ),
     )
 
 
@@ -36,4 +45,41 @@ def find(connection: sqlite3.Connection, ask_id: AskId) -> Ask | None:
 def open_in(connection: sqlite3.Connection, root_id: SessionId) -> list[Ask]:
     """The open asks of a session tree, oldest first."""
     rows = connection.execute("SELECT ask_json FROM asks WHERE root_id = ? AND status = 'open' ORDER BY id", (root_id,))
+    return [Ask.model_validate_json(unpack(row[0])) for row in rows]
+
+
+def of_call(connection: sqlite3.Connection, call_id: CallId) -> Ask | None:
+    """The newest ask about a call."""
+    row = connection.execute(
+        "SELECT ask_json FROM asks WHERE call_id = ? ORDER BY id DESC LIMIT 1", (call_id,)
+    ).fetchone()
+    return Ask.model_validate_json(unpack(row[0])) if row else None
+
+
+def page(
+    connection: sqlite3.Connection,
+    root_id: SessionId | None,
+    members: Collection[SessionId] | None,
+    status: AskStatus | None,
+    after: str,
+    limit: int,
+) -> list[Ask]:
+    """Asks after one in the order of their opening, of everything or of one tree, or of some members of it."""
+    conditions = ["id > ?"]
+    values: list[Any] = [after]
+    if root_id is not None:
+        conditions.append("root_id = ?")
+        values.append(root_id)
+    if members is not None:
+        conditions.append(f"session_id IN ({', '.join('?' * len(members))})")
+        values += members
+    if status is not None:
+        # Written out where it is `open`: the index for those is found only by a constant.
+        conditions.append("status = 'open'" if status == "open" else "status = ?")
+        values += [] if status == "open" else [status]
+    where = " AND ".join(conditions)
+    rows = connection.execute(
+        f"SELECT ask_json FROM asks WHERE {where} ORDER BY id LIMIT ?",  # noqa: S608 - constant text
+        (*values, limit),
+    )
     return [Ask.model_validate_json(unpack(row[0])) for row in rows]

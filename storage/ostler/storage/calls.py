@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from ostler.protocol.ids import CallId, SessionId
+from ostler.protocol.ids import CallId, MessageId, SessionId
 from ostler.protocol.shapes import Call
 from ostler.storage.packing import pack, unpack
 
@@ -17,6 +17,20 @@ def put(connection: sqlite3.Connection, call: Call) -> None:
         " ON CONFLICT (id) DO UPDATE SET status = excluded.status, call_json = excluded.call_json",
         (call.call_id, call.session_id, call.turn_id, call.status, pack(call.encoded())),
     )
+
+
+def keep_queued_input(connection: sqlite3.Connection, call: Call) -> None:
+    """Before the input changes: what was queued is told again as it was."""
+    connection.execute(
+        "UPDATE calls SET queued_input_json = ? WHERE id = ? AND queued_input_json IS NULL",
+        (pack(orjson.dumps(call.input)), call.call_id),
+    )
+
+
+def queued_input(connection: sqlite3.Connection, call_id: str) -> Any:
+    """What the call was queued with, where that is not what it runs with."""
+    row = connection.execute("SELECT queued_input_json FROM calls WHERE id = ?", (call_id,)).fetchone()
+    return orjson.loads(unpack(row[0])) if row and row[0] is not None else None
 
 
 def encoded(connection: sqlite3.Connection, call_id: str) -> bytes | None:
@@ -35,6 +49,16 @@ def unfinished(connection: sqlite3.Connection, session_id: SessionId) -> list[Ca
         (session_id,),
     )
     return [Call.model_validate_json(unpack(row[0])) for row in rows]
+
+
+def of_message(connection: sqlite3.Connection, message_id: MessageId) -> list[Call]:
+    """The calls of one message, in the order of its blocks."""
+    # Every id that begins with `MESSAGE_ID#`: `$` is the character after `#`.
+    rows = connection.execute(
+        "SELECT call_json FROM calls WHERE id > ? AND id < ?", (f"{message_id}#", f"{message_id}$")
+    )
+    found = [Call.model_validate_json(unpack(row[0])) for row in rows]
+    return sorted(found, key=lambda call: int(call.call_id.rpartition("#")[2]))
 
 
 def content_of(connection: sqlite3.Connection, call_id: str) -> Any:

@@ -171,6 +171,17 @@ def _earlier(fill: _Fill, noun: str, then: dict[str, Any]) -> _Fill:
     return filled
 
 
+def _queued_call(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    """A call as the model asked for it, whatever became of its input later."""
+    data = _call(connection, reference)
+    given = calls.queued_input(connection, reference)
+    if data is None or given is None:
+        return data
+    whole = orjson.loads(data)
+    whole["call"]["input"] = given
+    return orjson.dumps(whole)
+
+
 _UNFINISHED: Final = {
     "is_error": False,
     "output": None,
@@ -181,7 +192,9 @@ _UNFINISHED: Final = {
 _FILLS: Final[dict[str, _Fill]] = {
     "message.completed": _message,
     "turn.ended": _turn,
-    "tool.queued": _earlier(_call, "call", {**_UNFINISHED, "status": "queued", "started_at": None, "decision": None}),
+    "tool.queued": _earlier(
+        _queued_call, "call", {**_UNFINISHED, "status": "queued", "started_at": None, "decision": None}
+    ),
     "tool.started": _earlier(_call, "call", {**_UNFINISHED, "status": "running"}),
     "tool.completed": _call,
     "ask.opened": _earlier(_ask, "ask", {"status": "open", "answer": None, "answered_by": None}),

@@ -48,7 +48,12 @@ def _whole_content(connection: sqlite3.Connection, stored: str | bytes) -> bytes
 
 def _with_content(connection: sqlite3.Connection, block: dict[str, Any]) -> dict[str, Any]:
     source = block.pop(_SHARED, None)
-    return block if source is None else {**block, "content": calls.content_of(connection, source)}
+    if source is None:
+        return block
+    # In the order that it had: what a model was sent once has to be the same bytes for ever, or its cache is lost.
+    kind, tool_use_id = block.pop("type"), block.pop("tool_use_id")
+    content = calls.content_of(connection, source)
+    return {"type": kind, "tool_use_id": tool_use_id, "content": content, **block}
 
 
 def _lean_content(connection: sqlite3.Connection, message: Message, results: Mapping[str, CallId]) -> str | bytes:
@@ -161,3 +166,27 @@ def _rows(
     )
     for row in rows:
         yield row[0], row[1:]
+
+
+class ApiMessage(NamedTuple):
+    """A message as the model is sent it."""
+
+    id: MessageId
+    role: str
+    content: bytes
+    """The JSON of its blocks."""
+
+
+def for_model(connection: sqlite3.Connection, session_id: SessionId) -> list[ApiMessage]:
+    """The whole history, in order."""
+    return [
+        ApiMessage(row[0], row[3], _whole_content(connection, row[4])) for _, row in _rows(connection, session_id, None)
+    ]
+
+
+def last(connection: sqlite3.Connection, session_id: SessionId) -> Message | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM messages WHERE session_id = ? ORDER BY position DESC LIMIT 1",  # noqa: S608
+        (session_id,),
+    ).fetchone()
+    return Message.model_validate_json(_encode(connection, row)) if row else None

@@ -155,7 +155,20 @@ def family(connection: sqlite3.Connection, session_id: SessionId) -> list[Sessio
     return [_record(row) for row in rows]
 
 
-_OWNED: Final = ("turns", "messages", "calls", "asks", "tasks", "usage", "idempotency_keys")
+_OWNED: Final = (
+    "turns",
+    "messages",
+    "drafts",
+    "steers",
+    "calls",
+    "asks",
+    "tasks",
+    "usage",
+    "session_states",
+    "file_reads",
+    "processes",
+    "idempotency_keys",
+)
 """Tables whose rows belong to the session in their session_id."""
 
 

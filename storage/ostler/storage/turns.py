@@ -48,6 +48,22 @@ def current(connection: sqlite3.Connection, session_id: SessionId) -> Turn | Non
     return Turn.model_validate_json(unpack(row[0])) if row else None
 
 
+def queued(connection: sqlite3.Connection, session_id: SessionId) -> list[Turn]:
+    """The turns that wait for the one before them, in order."""
+    rows = connection.execute(
+        "SELECT turn_json FROM turns WHERE session_id = ? AND status != 'ended' AND status = 'queued' ORDER BY id",
+        (session_id,),
+    )
+    return [Turn.model_validate_json(unpack(row[0])) for row in rows]
+
+
+def page(connection: sqlite3.Connection, session_id: SessionId, after: str, limit: int) -> list[Turn]:
+    rows = connection.execute(
+        "SELECT turn_json FROM turns WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?", (session_id, after, limit)
+    )
+    return [Turn.model_validate_json(unpack(row[0])) for row in rows]
+
+
 def of_session(connection: sqlite3.Connection, session_id: SessionId) -> list[Turn]:
     rows = connection.execute("SELECT turn_json FROM turns WHERE session_id = ? ORDER BY id", (session_id,))
     return [Turn.model_validate_json(unpack(row[0])) for row in rows]
@@ -57,3 +73,11 @@ def unfinished_sessions(connection: sqlite3.Connection) -> list[SessionId]:
     """The sessions that recovery has to look at."""
     rows = connection.execute("SELECT DISTINCT session_id FROM turns WHERE status != 'ended'")
     return [row[0] for row in rows]
+
+
+def last_reason(connection: sqlite3.Connection, session_id: SessionId) -> str | None:
+    """How the session's last turn ended."""
+    row = connection.execute(
+        "SELECT turn_json FROM turns WHERE session_id = ? AND status = 'ended' ORDER BY id DESC LIMIT 1", (session_id,)
+    ).fetchone()
+    return Turn.model_validate_json(unpack(row[0])).reason if row else None

@@ -1,0 +1,8 @@
+"""What the horses get."""
+
+EVENING_FEED = "hay"
+
+
+def feed(horse: str) -> str:
+    """One line for the ostler's slate."""
+    return f"{horse}: a bucket of {EVENING_FEED}"

@@ -1,0 +1,372 @@
+"""A live session: one owner for its turns. Everything that changes it comes through here, one thing at a time."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ostler.protocol import times
+from ostler.protocol.errors import BudgetExceeded, Conflict, InvalidParams, NoTurnRunning, TurnRunning
+from ostler.protocol.ids import AskId, CallId, Cursor, TurnId, new_message_id, new_turn_id
+from ostler.protocol.session import Mode, OnAsk
+from ostler.protocol.shapes import Ask, Call, Message, Turn
+from ostler.protocol.turn import Input, InputText, TurnOptions
+from ostler.server.engine.executor import Executor
+from ostler.server.engine.history import plain
+from ostler.server.engine.live import LiveSession
+from ostler.server.engine.loading import StoredSession
+from ostler.server.engine.prefix import Prefix, make_prefix
+from ostler.server.engine.turn import Services, TurnRun, TurnSettings
+from ostler.server.prompt.facts import Facts, look_around
+from ostler.server.prompt.mentions import expand
+from ostler.server.prompt.prompt import system_prompt
+from ostler.server.prompt.reminders import INTERRUPTED, changes
+from ostler.storage import turns as turn_rows
+from ostler.storage.idempotency import Key
+from ostler.storage.sessions import SessionRecord
+from ostler.storage.steers import Steer
+from ostler.tools.registry import ToolSet
+from ostler.tools.structured_output import BadSchema, StructuredOutput
+
+NO_RESULT: Final = "No result: the session was forked here, before the call had one."
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A turn that is asked for."""
+
+    options: TurnOptions
+    on_ask: OnAsk | None = None
+    """What this turn says about asks, above what the session says."""
+    queue: bool = False
+    key: Key | None = None
+
+
+@dataclass(slots=True)
+class SessionActor:
+    live: LiveSession
+    services: Services
+    group: TaskGroup
+    """Where its turns run; it ends with the daemon."""
+    config_folder: Path
+    on_failure: Callable[["SessionActor", Exception], None]
+    last_reason: str | None
+    run: TurnRun | None = None
+    """The turn that runs or waits."""
+    used_at: float = field(default_factory=time.monotonic)
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a turn is being started or the session changed, never across a model call or a tool run."""
+    idle: anyio.Event = field(default_factory=anyio.Event)
+    """Set while no turn runs."""
+    _scope: anyio.CancelScope | None = None
+    _steers: list[Steer] = field(default_factory=list)
+    """Input that a turn left unread."""
+    _queued: int = 0
+
+    def __post_init__(self) -> None:
+        self.idle.set()
+
+    @property
+    def record(self) -> SessionRecord:
+        return self.live.record
+
+    @property
+    def evictable(self) -> bool:
+        return self.run is None and not self.lock.locked()
+
+    # What clients ask for.
+
+    async def start(self, start: Start) -> Turn:
+        """Start a turn, or queue it behind the one that runs."""
+        async with self.lock:
+            self.used_at = time.monotonic()
+            if self.record.status == "archived":
+                raise Conflict("The session is archived. Take it out of the archive first.", session_id=self.record.id)
+            settings = self._settings(start.options, start.on_ask)
+            blocks = await self.input_blocks(start.options.input)
+            if self.run is not None and not start.queue:
+                turn_id = self.run.turn.id
+                raise TurnRunning(f"The turn {turn_id} runs. Wait, steer it, or queue behind it.", turn_id=turn_id)
+            turn = Turn(id=new_turn_id(), session_id=self.record.id, status="queued", cursor=Cursor(0))
+            stored = {**asdict(settings), "input": blocks, "mode": start.options.mode}
+            if self.run is not None:
+                self._queued += 1
+                return await self.live.journal.queue_turn(turn, stored, start.key)
+            return await self._begin(turn, blocks, settings, start.options.mode, stored, start.key)
+
+    async def steer(self, turn_id: TurnId, given: Input, *, now: bool) -> Turn:
+        run = self._running(turn_id)
+        blocks = await self.input_blocks(given)
+        steer_id = await self.live.journal.add_steer(turn_id, blocks)
+        steer = Steer(steer_id, turn_id, blocks)
+        if self.run is run and run.end is None:
+            run.steer(steer, now=now)
+        else:
+            # The turn ended while this was being stored; it was accepted, so it starts the next one.
+            self._steers.append(steer)
+            if self.run is None:
+                self.group.start_soon(self._go_on)
+        return run.state.turn
+
+    def interrupt(self, turn_id: TurnId) -> Turn:
+        run = self._running(turn_id)
+        run.halt("interrupted")
+        return run.state.turn
+
+    async def drop_queued(self, turn_id: TurnId) -> Turn:
+        """End a turn that waits for the one before it."""
+        async with self.lock:
+            ended = await self.live.journal.drop_queued(turn_id)
+            if ended is None:
+                raise NoTurnRunning(f"The turn {turn_id} does not wait any more.", turn_id=turn_id)
+            self._queued -= 1
+            return ended
+
+    def cancel_call(self, call_id: CallId) -> Call:
+        executor = self.run.executor if self.run else None
+        entry = next((one for one in executor.entries if one.call.call_id == call_id), None) if executor else None
+        if executor is None or entry is None or entry.completed:
+            raise NoTurnRunning(f"The call {call_id} is over already.")
+        executor.cancel(entry, "Stopped by the person; the rest of the turn goes on.")
+        return entry.call
+
+    def open_ask(self, ask_id: AskId) -> Ask | None:
+        return next((ask for ask in self.run.asks.open if ask.id == ask_id), None) if self.run else None
+
+    def replace_record(self, record: SessionRecord) -> None:
+        """The session was changed: what is decided from now on goes by the new state."""
+        self.live.record = record
+        self.used_at = time.monotonic()
+
+    def _running(self, turn_id: TurnId) -> TurnRun:
+        self.used_at = time.monotonic()
+        if self.run is None or self.run.turn.id != turn_id:
+            raise NoTurnRunning(f"The turn {turn_id} does not run.", turn_id=turn_id)
+        return self.run
+
+    # Beginning a turn.
+
+    def _settings(self, options: TurnOptions, on_ask: OnAsk | None) -> TurnSettings:
+        config = self.services.config()
+        model = options.model or self.record.model
+        budget = options.max_budget_usd or self.record.options.get("max_budget_usd")
+        if budget is not None and self.services.cost(model, self.live.journal.used) is None:
+            raise BudgetExceeded(
+                f"The price of {model} is not known, so a budget cannot be held against it. "
+                f"Set model.prices in config.toml, or leave the budget out.",
+                model=model,
+            )
+        _answer_tools(options.output_schema)
+        return TurnSettings(
+            model=model,
+            max_requests=min(options.max_requests or config.turns.max_requests, config.turns.max_requests),
+            max_budget_usd=options.max_budget_usd,
+            timeout_ms=options.timeout_ms,
+            thinking=options.thinking,
+            tool_choice=options.tool_choice,
+            output_schema=options.output_schema,
+            on_ask=on_ask,
+        )
+
+    async def input_blocks(self, given: Input) -> list[dict[str, Any]]:
+        blocks = [InputText(text=given)] if isinstance(given, str) else given
+        surroundings = self.live.surroundings
+        expanded = await expand(blocks, surroundings.folder, surroundings.roots)
+        if not expanded:
+            raise InvalidParams.of("input", "says nothing")
+        return expanded
+
+    async def _begin(
+        self,
+        turn: Turn,
+        blocks: list[dict[str, Any]],
+        settings: TurnSettings,
+        mode: Mode | None,
+        stored: dict[str, Any] | None,
+        key: Key | None = None,
+        steers: list[Steer] | None = None,
+    ) -> Turn:
+        """Store the turn with its input, and set it going."""
+        if mode is not None and mode != self.record.mode:
+            await self._change_mode(mode)
+        facts = await self._facts()
+        content = [*self._missing_results(), *self._news(facts), *blocks]
+        message = Message.model_validate(
+            {
+                "id": new_message_id(),
+                "session_id": self.record.id,
+                "turn_id": turn.id,
+                "role": "user",
+                "content": content,
+                "created_at": times.now(),
+            }
+        )
+        begun = turn.model_copy(update={"status": "running", "started_at": times.now()})
+        toolset, prefix = await self._prepare(settings, facts)
+        taken = [steer.id for steer in steers or ()]
+        begun = await self.live.journal.start_turn(begun, stored, message, key, taken)
+        if begun.id != turn.id:
+            return begun  # the same key was used before: this is its answer
+        self.live.history.add("user", plain(message.content))
+        self._launch(TurnRun(self.live, self.services, settings, prefix, toolset, begun))
+        return begun
+
+    async def _facts(self) -> Facts:
+        return await look_around(self.record.cwd, self.record.directories, self.record.mode)
+
+    def _missing_results(self) -> list[dict[str, Any]]:
+        return [
+            {"type": "tool_result", "tool_use_id": one, "content": NO_RESULT, "is_error": True}
+            for one in self.live.history.unanswered()
+        ]
+
+    def _news(self, facts: Facts) -> list[dict[str, Any]]:
+        """What has changed since the model was last told."""
+        told = self.live.state.get("facts")
+        news = changes(Facts.decoded(told.encode()), facts) if told else []
+        if told and self.last_reason not in {None, "completed"}:
+            news = [INTERRUPTED, *news]
+        return [{"type": "text", "text": each} for each in news]
+
+    async def _prepare(self, settings: TurnSettings, facts: Facts) -> tuple[ToolSet, Prefix]:
+        """The tools of this turn, and the prompt, which is made once and then kept."""
+        toolset = self.live.toolset(*_answer_tools(settings.output_schema))
+        system = self.live.state.get("system")
+        if system is None:
+            names = [tool.name for tool in toolset.tools]
+            instructions = self.record.options.get("instructions")
+            system = await system_prompt(facts, settings.model, names, instructions, config=self.config_folder)
+        encoded = facts.encoded().decode()
+        if self.live.state.get("facts") != encoded:
+            self.live.remember(system=system, facts=encoded)
+        return toolset, make_prefix(system, toolset, self.live.surroundings)
+
+    async def _change_mode(self, mode: Mode) -> None:
+        self.live.record = await self.live.journal.change_mode(mode)
+
+    # Running turns, one after the other.
+
+    def _launch(self, run: TurnRun, resume: Callable[[TurnRun, TaskGroup], Executor | None] | None = None) -> None:
+        self.run = run
+        self.live.turn_on_ask = run.settings.on_ask
+        self.idle = anyio.Event()
+        self.group.start_soon(self._carry, run, resume)
+
+    async def _carry(self, run: TurnRun, resume: Callable[[TurnRun, TaskGroup], Executor | None] | None) -> None:
+        """Carry one turn to its end, and see what comes next."""
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            await self._guarded(lambda: self._run_to_end(run, resume))
+        if self.run is run:  # it was let go of, and what is stored decides what becomes of it
+            self.run = None
+            self.idle.set()
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - the boundary of a session: its bug, or its disk, is not its neighbours'
+            self.on_failure(self, error)
+
+    async def _run_to_end(self, run: TurnRun, resume: Callable[[TurnRun, TaskGroup], Executor | None] | None) -> None:
+        ended = await run.run(resume)
+        self.last_reason = ended.reason
+        self._steers += run.steers
+        await self._next()
+
+    async def _go_on(self) -> None:
+        await self._guarded(self._next)
+
+    async def _next(self) -> None:
+        """Input that was left unread comes first, then the turns that wait."""
+        async with self.lock:
+            self.run = None
+            self.live.turn_on_ask = None
+            self.used_at = time.monotonic()
+            self.idle.set()
+            if self._steers:
+                await self._begin_with_steers()
+            elif self._queued:
+                await self._begin_queued()
+
+    async def _begin_with_steers(self) -> None:
+        steers, self._steers = self._steers, []
+        blocks = [block for steer in steers for block in steer.blocks]
+        settings = self._settings(TurnOptions(input="."), None)
+        turn = Turn(id=new_turn_id(), session_id=self.record.id, status="queued", cursor=Cursor(0))
+        stored = {**asdict(settings), "input": blocks, "mode": None}
+        await self._begin(turn, blocks, settings, None, stored, steers=steers)
+
+    async def _begin_queued(self) -> None:
+        def look(connection: Any) -> tuple[Turn, dict[str, Any]] | None:
+            waiting = turn_rows.queued(connection, self.record.id)
+            return (waiting[0], turn_rows.input_of(connection, waiting[0].id)) if waiting else None
+
+        found = await self.live.journal.log.read(look)
+        if found is None:
+            self._queued = 0
+            return
+        turn, stored = found
+        self._queued -= 1
+        blocks, mode = stored.pop("input"), stored.pop("mode")
+        await self._begin(turn, blocks, TurnSettings(**stored), mode, None)
+
+    # Coming back.
+
+    async def come_back(self, stored: StoredSession, queued: int) -> None:
+        """Go on where a restart, or an eviction, left the session."""
+        self._queued = queued
+        if stored.turn is None:
+            self._steers = stored.steers
+            if self._steers or queued:
+                await self._next()
+            return
+        options = {name: value for name, value in stored.options.items() if name not in {"input", "mode"}}
+        settings = TurnSettings(**options)
+        toolset, prefix = await self._prepare(settings, await self._facts())
+        run = TurnRun(self.live, self.services, settings, prefix, toolset, stored.turn, list(stored.steers))
+
+        def resume(run: TurnRun, group: TaskGroup) -> Executor | None:
+            return restore_calls(run, group, stored)
+
+        self._launch(run, resume)
+
+    # The end.
+
+    async def stop(self) -> None:
+        """Interrupt what runs, and wait until it has ended."""
+        while self.run is not None:
+            self.run.halt("interrupted")
+            await self.idle.wait()
+
+    def abandon(self) -> None:
+        """Let go of everything at once; what is stored decides what becomes of it."""
+        if self.run is not None:
+            self.run.asks.leave_open = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+
+def _answer_tools(schema: dict[str, Any] | None) -> list[StructuredOutput]:
+    """The tool by which a turn gives its answer in the form asked for, where one was."""
+    if schema is None:
+        return []
+    try:
+        return [StructuredOutput(schema)]
+    except BadSchema as error:
+        raise InvalidParams.of("output_schema", str(error)) from None
+
+
+def restore_calls(run: TurnRun, group: TaskGroup, stored: StoredSession) -> Executor | None:
+    """The calls of the last message, each as far as it had come."""
+    if stored.last_message is None or not stored.last_calls:
+        return None
+    executor = run.new_executor(group, stored.last_message.id, lambda: None)
+    for one in stored.last_calls:
+        entry = executor.restore(one.use, one.call)
+        entry.ask = one.ask
+    executor.go_on()
+    return executor

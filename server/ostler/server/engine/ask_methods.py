@@ -1,0 +1,82 @@
+"""The ask methods: list, get, resolve."""
+
+import sqlite3
+from dataclasses import dataclass
+
+from ostler.protocol.ask import Allow, AskList, AskPage, AskRef, AskResolve
+from ostler.protocol.errors import AskNotFound, InvalidParams
+from ostler.protocol.ids import AskId
+from ostler.protocol.methods import ASK_LIST
+from ostler.protocol.shapes import Ask
+from ostler.server.engine.actor import SessionActor
+from ostler.server.engine.asks import already, changed_input, check_answer
+from ostler.server.engine.engine import Engine
+from ostler.server.engine.schema import BadInput, parse_input
+from ostler.server.paging import page_position, page_token
+from ostler.storage import asks, sessions
+
+
+@dataclass(frozen=True, slots=True)
+class AskMethods:
+    engine: Engine
+
+    async def list(self, params: AskList) -> AskPage:
+        after = page_position(ASK_LIST.name, params, params.page, (str,))
+        if params.session_id is not None:
+            await self.engine.settled(params.session_id)
+
+        def look(connection: sqlite3.Connection) -> list[Ask]:
+            root, members = None, None
+            if params.session_id is not None:
+                record = sessions.get(connection, params.session_id)
+                root = record.root_id
+                if record.id != root:
+                    members = [member.id for member in sessions.family(connection, record.id)]
+            start = after[0] if after else ""
+            return asks.page(connection, root, members, params.status, start, params.limit + 1)
+
+        found = await self.engine.log.read(look)
+        page = found[: params.limit]
+        token = page_token(ASK_LIST.name, params, [page[-1].id]) if len(found) > params.limit else None
+        return AskPage(asks=page, next=token)
+
+    async def get(self, params: AskRef) -> Ask:
+        return await self._ask(params.ask_id)
+
+    async def resolve(self, params: AskResolve, client_id: str | None) -> Ask:
+        """The first answer wins; who is second is told who was first."""
+        ask = await self._ask(params.ask_id)
+        if ask.status != "open":
+            raise already(ask)
+        check_answer(ask, params.answer)
+        # Loads the session where it was evicted, so that the answer has somebody to go on with it.
+        actor = await self.engine.actor(ask.session_id)
+        run = actor.run
+        if run is None or actor.open_ask(ask.id) is None:
+            raise already(await self._ask(ask.id))
+        if isinstance(params.answer, Allow):
+            _check_changed_input(actor, ask, params.answer)
+        settled = await run.asks.resolve(ask, params.answer, client_id or "somebody")
+        if settled.record is not None:
+            actor.replace_record(settled.record)
+        return settled.ask
+
+    async def _ask(self, ask_id: AskId) -> Ask:
+        ask = await self.engine.log.read(lambda connection: asks.find(connection, ask_id))
+        if ask is None:
+            raise AskNotFound(ask_id)
+        return ask
+
+
+def _check_changed_input(actor: SessionActor, ask: Ask, answer: Allow) -> None:
+    """A person's input is held against the schema while the person can still mend it."""
+    changed = changed_input(answer)
+    if changed is None or ask.call is None or actor.run is None:
+        return
+    tool = actor.run.toolset.find(ask.call.tool)
+    if isinstance(tool, str):
+        return
+    try:
+        parse_input(tool, changed)
+    except BadInput as error:
+        raise InvalidParams.of("answer.input", str(error)) from None

@@ -1,0 +1,176 @@
+"""The asks of a turn: opened, waited for, settled. Whoever settles one first, in the database, has settled it."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import anyio
+
+from ostler.protocol import times
+from ostler.protocol.ask import Allow, AllowAlways, Answer, Deny, DenyAlways
+from ostler.protocol.errors import AskResolved, InvalidParams
+from ostler.protocol.ids import AskId, new_ask_id
+from ostler.protocol.shapes import Ask, AskedCall, Call, Suggestion
+from ostler.server.engine.journal import Journal, Settled
+from ostler.server.engine.permission import Verdict, rule_for
+from ostler.server.engine.rules import BadRule, Behavior, parse_rule
+from ostler.server.engine.state import TurnState
+from ostler.storage.sessions import SessionRecord
+from ostler.tools.tool import AnyTool, ToolInput
+
+PERMISSION_CHOICES: Final = ["allow", "allow_always", "deny", "deny_always"]
+
+
+def permission_ask(
+    call: Call, tool: AnyTool, given: ToolInput, verdict: Verdict, session: SessionRecord, expire_seconds: float | None
+) -> Ask:
+    """The question about one call."""
+    now = datetime.now(UTC)
+    words = verdict.ask
+    rule = rule_for(tool, given)
+    return Ask(
+        id=new_ask_id(),
+        session_id=session.id,
+        root_id=session.root_id,
+        turn_id=call.turn_id,
+        kind="permission",
+        status="open",
+        call=AskedCall(call_id=call.call_id, tool=call.tool, input=call.input, summary=call.summary),
+        message=words.message if words else f"May {tool.name} run this: {call.summary}",
+        reason=verdict.reason or None,
+        destructive=tool.is_destructive(given),
+        diff=words.diff if words else None,
+        choices=PERMISSION_CHOICES,
+        suggestions=[Suggestion(rule=rule, scope="session")],
+        opened_at=times.at(now),
+        expires_at=times.at(now + timedelta(seconds=expire_seconds)) if expire_seconds else None,
+    )
+
+
+@dataclass(slots=True)
+class _Waiting:
+    ask: Ask
+    settled: anyio.Event = field(default_factory=anyio.Event)
+
+
+class AskDesk:
+    """Where the calls of one turn wait for the people."""
+
+    def __init__(self, journal: Journal, state: TurnState) -> None:
+        self._journal = journal
+        self._state = state
+        self._waiting: dict[AskId, _Waiting] = {}
+        self.leave_open = False
+        """The daemon stops, or cannot write: asks outlive it, and are not cancelled."""
+
+    @property
+    def open(self) -> list[Ask]:
+        return [one.ask for one in self._waiting.values()]
+
+    async def ask(self, ask: Ask, call: Call, draft: bytes | None, *, queued: bool) -> Ask:
+        """Put the question, and wait until it is settled."""
+        waiting = self._waiting[ask.id] = _Waiting(ask)
+        try:
+            await self._journal.open_ask(ask, call, draft, self._state.change(status="waiting"), queued=queued)
+            return await self._settlement(waiting)
+        finally:
+            self._waiting.pop(ask.id, None)
+
+    async def wait(self, ask: Ask) -> Ask:
+        """Wait for an ask that was put before; an answered one is settled at once."""
+        if ask.status != "open":
+            return ask
+        waiting = self._waiting[ask.id] = _Waiting(ask)
+        try:
+            return await self._settlement(waiting)
+        finally:
+            self._waiting.pop(ask.id, None)
+
+    async def resolve(self, ask: Ask, answer: Answer, by: str) -> Settled:
+        """A person's answer; raises where another one was first."""
+        remember = _rule_to_remember(ask, answer)
+        given = answer.model_dump(mode="json", exclude_none=True)
+        settled = await self._settle(ask, "resolved", given, by, remember)
+        if not settled.won:
+            raise already(settled.ask)
+        return settled
+
+    async def _settlement(self, waiting: _Waiting) -> Ask:
+        try:
+            with anyio.move_on_after(_seconds_left(waiting.ask)):
+                await waiting.settled.wait()
+                return waiting.ask
+        except anyio.get_cancelled_exc_class():
+            # Stopped by an interrupt: nobody shall answer what nobody waits for.
+            if not self.leave_open:
+                with anyio.CancelScope(shield=True):
+                    await self._settle(waiting.ask, "cancelled", None, "interrupt")
+            raise
+        return (await self._settle(waiting.ask, "expired", {"choice": "deny"}, "time limit")).ask
+
+    async def _settle(
+        self,
+        ask: Ask,
+        status: str,
+        answer: dict[str, Any] | None,
+        by: str,
+        remember: tuple[Behavior, str] | None = None,
+    ) -> Settled:
+        ended = ask.model_copy(update={"status": status, "answer": answer, "answered_by": by})
+        others = any(other != ask.id and not one.settled.is_set() for other, one in self._waiting.items())
+        if not others and self._state.turn.status == "waiting":
+            self._state.change(status="running")
+        settled = await self._journal.settle_ask(ended, self._state.turn, remember)
+        waiting = self._waiting.get(ask.id)
+        if waiting is not None:
+            waiting.ask = settled.ask
+            waiting.settled.set()
+        return settled
+
+
+def already(ask: Ask) -> AskResolved:
+    who = f" by {ask.answered_by}" if ask.answered_by else ""
+    return AskResolved(
+        f"The ask {ask.id} was {'answered' if ask.status == 'resolved' else ask.status}{who} already.",
+        ask=ask.model_dump(mode="json"),
+    )
+
+
+def check_answer(ask: Ask, answer: Answer) -> None:
+    """Whether an answer is one that this ask allows."""
+    if answer.choice not in ask.choices:
+        raise InvalidParams.of("answer.choice", f"is {answer.choice!r}, and this ask takes {', '.join(ask.choices)}")
+    _rule_to_remember(ask, answer)
+
+
+def _rule_to_remember(ask: Ask, answer: Answer) -> tuple[Behavior, str] | None:
+    match answer:
+        case AllowAlways():
+            behavior: Behavior = "allow"
+        case DenyAlways():
+            behavior = "deny"
+        case _:
+            return None
+    if answer.scope != "session":
+        reason = f"is {answer.scope!r}; rules can be remembered for the session only, so far"
+        raise InvalidParams.of("answer.scope", reason)
+    text = answer.rule or (ask.suggestions[0].rule if ask.suggestions else "")
+    try:
+        parse_rule(text, behavior, "session")
+    except BadRule as error:
+        raise InvalidParams.of("answer.rule", str(error)) from None
+    return behavior, text
+
+
+def ends_turn(answer: Deny | DenyAlways) -> bool:
+    return answer.interrupt if answer.interrupt is not None else answer.message is None
+
+
+def changed_input(answer: Answer) -> dict[str, Any] | None:
+    return answer.input if isinstance(answer, Allow) else None
+
+
+def _seconds_left(ask: Ask) -> float:
+    if ask.expires_at is None:
+        return float("inf")
+    return max(0.0, (datetime.fromisoformat(ask.expires_at) - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,251 @@
+"""From the raw events of a stream to the blocks of a message.
+
+Tool input is parsed here and nowhere else: JSON that is not complete, or not an object, never becomes a call that runs.
+"""
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import orjson
+
+from ostler.protocol.shapes import Usage
+from ostler.server.models.provider import ModelFailure, RawEvent
+
+MAX_MESSAGE_CHARS: Final = 64 * 1024 * 1024
+"""A model that never stops is stopped here: no real message is as long."""
+
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+DeltaKind = Literal["text", "thinking", "tool_input"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of text for whoever watches."""
+
+    index: int
+    kind: DeltaKind
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool_use block that is complete."""
+
+    index: int
+    id: str
+    name: str
+    """As the model wrote it, which may be no tool's name."""
+    input: dict[str, Any]
+    broken: str | None = None
+    """What was written in the place of an object, if it was none."""
+
+
+Step = Delta | ToolUse
+
+
+@dataclass(slots=True)
+class _Open:
+    """The block that is being streamed."""
+
+    start: dict[str, Any]
+    index: int | None = None
+    """Its place in the message; given when there is something in it."""
+    parts: list[str] = field(default_factory=list)
+    offset: int = 0
+    held: str = ""
+    """Blanks at the start of a text: the API takes no text that has nothing else."""
+    extras: dict[str, Any] = field(default_factory=dict)
+
+
+class Assembly:
+    """One message in the making."""
+
+    def __init__(self, used_ids: Container[str]) -> None:
+        self.content: list[dict[str, Any]] = []
+        """The complete blocks so far."""
+        self.started = False
+        self.stopped = False
+        """`message_stop` has come: the message is whole."""
+        self.stop_reason: str | None = None
+        self.model: str | None = None
+        self.usage = Usage()
+        self._used_ids = used_ids
+        self._own_ids: set[str] = set()
+        self._open: _Open | None = None
+        self._chars = 0
+
+    def feed(self, event: RawEvent) -> Iterator[Step]:
+        """What an event brings."""
+        match event.get("type"):
+            case "message_start":
+                self._begin(event.get("message") or {})
+            case "content_block_start":
+                yield from self._open_block(event.get("content_block") or {})
+            case "content_block_delta":
+                yield from self._extend(event.get("delta") or {})
+            case "content_block_stop":
+                yield from self._close_block()
+            case "message_delta":
+                self._finish(event)
+            case "message_stop":
+                self.stopped = True
+            case "error":
+                raise _failure(event.get("error") or {})
+            case _:
+                pass  # a ping, or a kind that does not exist yet
+
+    def end_where_it_broke(self) -> None:
+        """Keep what was said so far; an incomplete call is dropped, and so are thoughts without their signature."""
+        block, self._open = self._open, None
+        if block is not None and block.start.get("type") == "text" and block.index is not None:
+            self.content.append(self._text_block(block))
+
+    @property
+    def text(self) -> str:
+        return "".join(block["text"] for block in self.content if block["type"] == "text")
+
+    # One event each.
+
+    def _begin(self, message: dict[str, Any]) -> None:
+        self.started = True
+        self.model = message.get("model")
+        self._count(message.get("usage") or {})
+
+    def _finish(self, event: RawEvent) -> None:
+        self.stop_reason = (event.get("delta") or {}).get("stop_reason") or self.stop_reason
+        self._count(event.get("usage") or {})
+
+    def _open_block(self, start: dict[str, Any]) -> Iterator[Step]:
+        block = self._open = _Open(start)
+        if start.get("type") == "text":
+            yield from self._more_text(block, str(start.get("text") or ""))
+        else:
+            block.index = len(self.content)
+            if start.get("type") == "thinking" and start.get("thinking"):
+                yield from self._more(block, "thinking", start["thinking"])
+
+    def _extend(self, delta: dict[str, Any]) -> Iterator[Step]:
+        block = self._open
+        if block is None:
+            return
+        match delta.get("type"):
+            case "text_delta":
+                yield from self._more_text(block, str(delta.get("text") or ""))
+            case "thinking_delta":
+                yield from self._more(block, "thinking", str(delta.get("thinking") or ""))
+            case "input_json_delta":
+                yield from self._more(block, "tool_input", str(delta.get("partial_json") or ""))
+            case "signature_delta":
+                block.extras["signature"] = block.extras.get("signature", "") + str(delta.get("signature") or "")
+            case "citations_delta":
+                block.extras.setdefault("citations", []).append(delta.get("citation"))
+            case _:
+                pass
+
+    def _close_block(self) -> Iterator[Step]:
+        block, self._open = self._open, None
+        if block is None or block.index is None:
+            return
+        match block.start.get("type"):
+            case "text":
+                self.content.append(self._text_block(block))
+            case "thinking":
+                thinking = "".join(block.parts)
+                self.content.append({"type": "thinking", "thinking": thinking, **_signed(block)})
+            case "tool_use":
+                yield self._close_tool_use(block)
+            case str():
+                self.content.append(self._other_block(block))
+            case _:
+                pass  # no kind at all: nothing that the API would take back
+
+    # Blocks.
+
+    def _more_text(self, block: _Open, text: str) -> Iterator[Step]:
+        if block.index is None:
+            text = block.held + text
+            if not text.strip():
+                block.held = text
+                return
+            block.index = len(self.content)
+        yield from self._more(block, "text", text)
+
+    def _more(self, block: _Open, kind: DeltaKind, text: str) -> Iterator[Step]:
+        if not text or block.index is None:
+            return
+        self._chars += len(text)
+        if self._chars > MAX_MESSAGE_CHARS:
+            raise ModelFailure("garbage", f"The model wrote more than {MAX_MESSAGE_CHARS:,} characters in one message.")
+        offset, block.offset = block.offset, block.offset + len(text)
+        block.parts.append(text)
+        yield Delta(block.index, kind, offset, text)
+
+    def _text_block(self, block: _Open) -> dict[str, Any]:
+        return {"type": "text", "text": "".join(block.parts), **block.extras}
+
+    def _other_block(self, block: _Open) -> dict[str, Any]:
+        """A block of a kind that is the API's own business: kept as it came."""
+        if not block.parts:
+            return {**block.start, **block.extras}
+        return {**block.start, "input": _parsed("".join(block.parts)), **block.extras}
+
+    def _close_tool_use(self, block: _Open) -> ToolUse:
+        raw = "".join(block.parts)
+        given = _parsed(raw) if raw.strip() else block.start.get("input") or {}
+        name = str(block.start.get("name") or "")
+        call_input: dict[str, Any] = given if isinstance(given, dict) else {}
+        call = ToolUse(
+            index=len(self.content),
+            id=self._unique_id(str(block.start.get("id") or "toolu")),
+            name=name,
+            input=call_input,
+            broken=None if isinstance(given, dict) else raw,
+        )
+        # The API refuses a history with a name that no tool could have.
+        shown = _NOT_IN_NAMES.sub("_", name)[:128] or "unnamed"
+        self.content.append({"type": "tool_use", "id": call.id, "name": shown, "input": call_input})
+        return call
+
+    def _unique_id(self, wanted: str) -> str:
+        wanted = _NOT_IN_NAMES.sub("_", wanted)[:200]
+        found, number = wanted, 2
+        while found in self._own_ids or found in self._used_ids:
+            found, number = f"{wanted}_{number}", number + 1
+        self._own_ids.add(found)
+        return found
+
+    def _count(self, usage: dict[str, Any]) -> None:
+        """The API counts up: a later number stands in the place of an earlier one."""
+        names = {
+            "input_tokens": "input_tokens",
+            "output_tokens": "output_tokens",
+            "cache_read_input_tokens": "cache_read_tokens",
+            "cache_creation_input_tokens": "cache_write_tokens",
+        }
+        given = {ours: usage[theirs] for theirs, ours in names.items() if isinstance(usage.get(theirs), int)}
+        self.usage = self.usage.model_copy(update=given)
+
+
+def _signed(block: _Open) -> dict[str, Any]:
+    signature = block.extras.get("signature") or block.start.get("signature")
+    return {"signature": signature} if signature else {}
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _failure(error: dict[str, Any]) -> ModelFailure:
+    kind: Any = {"overloaded_error": "overloaded", "rate_limit_error": "rate_limited"}.get(
+        str(error.get("type")), "server"
+    )
+    return ModelFailure(
+        kind, str(error.get("message") or "The provider reported an error in the middle of its answer.")
+    )

@@ -1,0 +1,265 @@
+"""All live sessions: loaded when somebody needs them, recovered after a crash, evicted when nothing happens in them."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ostler.protocol.errors import ProtocolError, SessionNotFound, ShuttingDown
+from ostler.protocol.ids import SessionId
+from ostler.server import logs
+from ostler.server.engine.actor import SessionActor
+from ostler.server.engine.journal import Journal
+from ostler.server.engine.live import LiveSession, Rooms, StoredProcesses, StoredReads
+from ostler.server.engine.loading import load
+from ostler.server.engine.recovery import Cut, settle
+from ostler.server.engine.turn import Services
+from ostler.server.log import EventLog
+from ostler.storage import Tx, processes, turns
+from ostler.storage.processes import ProcessRecord
+from ostler.storage.sessions import SessionRecord
+from ostler.tools.process import kill_left_over, reap_orphans
+
+_AT_ONCE: Final = 64
+"""Sessions that are recovered at the same time."""
+_RETRY_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 5.0
+"""For commands that have to be killed when the daemon stops."""
+
+
+@dataclass(slots=True)
+class _Loading:
+    done: anyio.Event = field(default_factory=anyio.Event)
+    actor: SessionActor | None = None
+    error: Exception | None = None
+
+
+class Engine:
+    def __init__(self, log: EventLog, services: Services, rooms: Rooms, config_folder: Path) -> None:
+        self.log = log
+        self.services = services
+        self.rooms = rooms
+        self._config_folder = config_folder
+        self._actors: dict[SessionId, SessionActor] = {}
+        self._loading: dict[SessionId, _Loading] = {}
+        self._unsettled: dict[SessionId, Cut] = {}
+        """Sessions whose rows have to be brought in order before anything is done with them."""
+        self._group: TaskGroup | None = None
+        self._looked = anyio.Event()
+        """Set when it is known which sessions have to be recovered."""
+        self._closing = False
+
+    @property
+    def live(self) -> int:
+        return len(self._actors)
+
+    @property
+    def running(self) -> int:
+        return sum(actor.run is not None for actor in self._actors.values())
+
+    # The life of the engine.
+
+    async def run(self) -> None:
+        """For as long as the daemon runs."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            group.start_soon(self._recover_all)
+            group.start_soon(self._look_after)
+            await anyio.sleep_forever()
+
+    async def close(self) -> None:
+        """Let go of every session, before the tasks of the daemon are cancelled: open asks have to stay open."""
+        self._closing = True
+        actors = list(self._actors.values())
+        for actor in actors:
+            actor.abandon()
+        with anyio.move_on_after(_CLOSE_SECONDS):
+            for actor in actors:
+                await actor.idle.wait()
+
+    async def _look_after(self) -> None:
+        """Evict what is idle, try again what could not be written, bury orphans."""
+        while True:
+            await anyio.sleep(_LOOK_SECONDS)
+            self._evict(self.services.config().turns.evict_seconds)
+            reap_orphans()
+
+    def _evict(self, after: float) -> None:
+        long_ago = time.monotonic() - after
+        for session_id, actor in list(self._actors.items()):
+            if actor.evictable and actor.used_at < long_ago:
+                del self._actors[session_id]
+
+    # Finding a session.
+
+    async def actor(self, session_id: SessionId) -> SessionActor:
+        """The live session; loaded, and recovered, when it is not there yet."""
+        await self._looked.wait()
+        if (actor := self._actors.get(session_id)) is not None:
+            # Not to be evicted between here and what it is wanted for.
+            actor.used_at = time.monotonic()
+            return actor
+        if (loading := self._loading.get(session_id)) is None:
+            loading = self._loading[session_id] = _Loading()
+            assert self._group is not None
+            # A task of its own: whoever asked may leave, and others wait for the same.
+            self._group.start_soon(self._load, session_id, loading)
+        await loading.done.wait()
+        if loading.actor is None:
+            raise loading.error or SessionNotFound(session_id)
+        return loading.actor
+
+    def found(self, session_id: SessionId) -> SessionActor | None:
+        """The session if it is live."""
+        return self._actors.get(session_id)
+
+    async def settled(self, session_id: SessionId) -> None:
+        """Wait until a session that a crash cut short has been brought in order."""
+        if not self._looked.is_set():
+            await self._looked.wait()
+        if session_id in self._unsettled or session_id in self._loading:
+            await self.actor(session_id)
+
+    async def _load(self, session_id: SessionId, loading: _Loading) -> None:
+        try:
+            loading.actor = await self._loaded(session_id)
+        except Exception as error:  # noqa: BLE001 - handed to whoever waits for the session
+            loading.error = error
+            if not isinstance(error, ProtocolError):
+                logs.log.error("session_not_loaded", session_id=session_id, exc_info=error)
+        finally:
+            self._loading.pop(session_id, None)
+            loading.done.set()
+
+    async def _loaded(self, session_id: SessionId) -> SessionActor:
+        if self._closing:
+            raise ShuttingDown("The daemon is stopping.")
+        if (cut := self._unsettled.get(session_id)) is not None:
+            await self._settle(session_id, cut)
+        stored = await self.log.read(lambda connection: load(connection, session_id))
+        queued = await self.log.read(lambda connection: len(turns.queued(connection, session_id)))
+        actor: SessionActor | None = None
+
+        def trouble(error: Exception) -> None:
+            if actor is not None:
+                self._give_up(actor, error)
+
+        journal = Journal(self.log, stored.record.id, stored.record.root_id, stored.used, trouble)
+        live = LiveSession(
+            record=stored.record,
+            journal=journal,
+            rooms=self.rooms,
+            history=stored.history,
+            reads=StoredReads(stored.reads),
+            processes=StoredProcesses(journal),
+            state=stored.state,
+        )
+        assert self._group is not None
+        actor = SessionActor(live, self.services, self._group, self._config_folder, self._give_up, stored.last_reason)
+        self._actors[session_id] = actor
+        await actor.come_back(stored, queued)
+        return actor
+
+    # Changing and leaving.
+
+    def changed(self, record: SessionRecord) -> None:
+        actor = self._actors.get(record.id)
+        if actor is not None:
+            actor.replace_record(record)
+
+    async def stop_sessions(self, session_ids: Iterable[SessionId]) -> None:
+        """End the turns of sessions that are about to be deleted, and forget them."""
+        for session_id in session_ids:
+            actor = self._actors.get(session_id)
+            if actor is not None:
+                await actor.stop()
+                self._actors.pop(session_id, None)
+
+    def _give_up(self, actor: SessionActor, error: Exception) -> None:
+        """What is in memory cannot be trusted any more; the session starts again from what is stored."""
+        session_id = actor.record.id
+        if self._closing or self._actors.get(session_id) is not actor:
+            return
+        del self._actors[session_id]
+        actor.abandon()
+        while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if isinstance(error, ProtocolError):
+            logs.log.warning("session_given_up", session_id=session_id, reason=error.message)
+            cut = Cut()
+        else:
+            logs.log.error("session_given_up", session_id=session_id, exc_info=error)
+            failed = {"code": "internal_error", "message": "The daemon made a mistake; its log says which."}
+            cut = Cut("failed", failed, may_resume=False)
+        self._unsettled[session_id] = cut
+        assert self._group is not None
+        self._group.start_soon(self._settle_later, session_id)
+
+    async def _settle_later(self, session_id: SessionId) -> None:
+        while session_id in self._unsettled:
+            try:
+                await self.actor(session_id)
+            except ProtocolError:
+                await anyio.sleep(_RETRY_SECONDS)
+
+    # Recovery.
+
+    async def _recover_all(self) -> None:
+        """After ready: the sessions whose turns a crash cut short, and the processes that it left."""
+        began = time.monotonic()
+        try:
+            unfinished = await self.log.read(turns.unfinished_sessions)
+            left = await self.log.read(processes.left_over)
+        except ProtocolError as error:
+            logs.log.error("recovery_failed", reason=error.message)
+            self._looked.set()
+            return
+        self._unsettled |= dict.fromkeys(unfinished, Cut())
+        await self._end_left_over(left)
+        self._looked.set()
+        limiter = anyio.CapacityLimiter(_AT_ONCE)
+        async with anyio.create_task_group() as group:
+            for session_id in unfinished:
+                group.start_soon(self._recover, session_id, limiter)
+        if unfinished:
+            took = int((time.monotonic() - began) * 1000)
+            logs.log.info("sessions_recovered", sessions=len(unfinished), milliseconds=took)
+
+    async def _recover(self, session_id: SessionId, limiter: anyio.CapacityLimiter) -> None:
+        async with limiter:
+            cut = self._unsettled.get(session_id)
+            if cut is None:
+                return
+            try:
+                if await self._settle(session_id, cut):
+                    await self.actor(session_id)
+            except ProtocolError as error:
+                logs.log.warning("session_not_recovered", session_id=session_id, reason=error.message)
+
+    async def _settle(self, session_id: SessionId, cut: Cut) -> bool:
+        """Bring the rows in order; true where the session has something to go on with."""
+
+        def work(tx: Tx) -> bool:
+            return settle(tx, session_id, cut)
+
+        goes_on = await self.log.write(work, session_id)
+        self._unsettled.pop(session_id, None)
+        return goes_on
+
+    async def _end_left_over(self, left: list[ProcessRecord]) -> None:
+        if not left:
+            return
+
+        for process in left:
+            await kill_left_over(process.pid, process.start_time, process.call_id)
+
+        def forget(tx: Tx) -> None:
+            for process in left:
+                processes.drop(tx.connection, process.pid, process.start_time)
+
+        self.log.submit_quietly(forget)

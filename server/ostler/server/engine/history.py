@@ -1,0 +1,78 @@
+"""The conversation as the model is sent it: encoded once, joined for each request, never changed afterwards."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import orjson
+
+from ostler.protocol.content import ContentBlock
+from ostler.storage.messages import ApiMessage
+
+_BREAKPOINT: Final = b',"cache_control":{"type":"ephemeral"}'
+_CACHED_USER_MESSAGES: Final = 2
+"""Of the four breakpoints that the API takes; the others are on the tools and on the system prompt."""
+
+
+def plain(content: Iterable[ContentBlock]) -> list[dict[str, Any]]:
+    """Blocks as the API takes them, in the order of fields in which they are stored."""
+    return [block.model_dump(mode="json") for block in content]
+
+
+class History:
+    """Messages in order; neighbours of one role are one message for the API, which wants them to alternate."""
+
+    def __init__(self, stored: Sequence[ApiMessage] = ()) -> None:
+        self._roles: list[str] = []
+        self._messages: list[bytes] = []
+        self.tool_use_ids: set[str] = set()
+        """All that the model has used, since it may repeat one and the API does not take it twice."""
+        for message in stored:
+            self.add_encoded(message.role, message.content)
+
+    def __len__(self) -> int:
+        return len(self._roles)
+
+    @property
+    def ends_with_assistant(self) -> bool:
+        return bool(self._roles) and self._roles[-1] == "assistant"
+
+    def unanswered(self) -> list[str]:
+        """The calls of the last message: without a result, where a fork ends in the middle of a turn."""
+        if not self.ends_with_assistant or b'"tool_use"' not in self._messages[-1]:
+            return []
+        return [block["id"] for block in orjson.loads(self._messages[-1])["content"] if block["type"] == "tool_use"]
+
+    def add(self, role: str, blocks: list[dict[str, Any]]) -> None:
+        self.add_encoded(role, orjson.dumps(blocks))
+
+    def add_encoded(self, role: str, content: bytes) -> None:
+        if role == "assistant":
+            content = self._sendable(content)
+        if content == b"[]":
+            return
+        if self._roles and self._roles[-1] == role:
+            self._messages[-1] = self._messages[-1][:-2] + b"," + content[1:] + b"}"
+        else:
+            self._roles.append(role)
+            self._messages.append(b'{"role":"' + role.encode() + b'","content":' + content + b"}")
+
+    def encoded(self) -> list[bytes]:
+        """Each message as the API takes it, with breakpoints for the cache on the last two of the user's."""
+        messages = list(self._messages)
+        left = _CACHED_USER_MESSAGES
+        for at in range(len(messages) - 1, -1, -1):
+            if self._roles[at] == "user":
+                messages[at] = messages[at][:-3] + _BREAKPOINT + b"}]}"
+                left -= 1
+            if not left:
+                break
+        return messages
+
+    def _sendable(self, content: bytes) -> bytes:
+        """What the model wrote, less thoughts that it did not sign: the API does not take them back."""
+        if b'"tool_use"' not in content and b'"thinking"' not in content:
+            return content
+        blocks = orjson.loads(content)
+        self.tool_use_ids.update(block["id"] for block in blocks if block["type"] == "tool_use")
+        kept = [block for block in blocks if block["type"] != "thinking" or block.get("signature")]
+        return content if len(kept) == len(blocks) else orjson.dumps(kept)

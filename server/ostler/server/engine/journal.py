@@ -1,0 +1,352 @@
+"""Everything that a session writes: each method is one unit of work, with its events.
+
+What was promised to somebody is waited for. The rest is queued in the same order and waits for nothing; should it fail,
+`on_trouble` is told, because what is in memory then is more than what is on the disk.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from ostler.protocol import times
+from ostler.protocol.errors import ProtocolError
+from ostler.protocol.events import (
+    FileChange,
+    MessageData,
+    ModelRetry,
+    Notice,
+    SessionData,
+    TurnData,
+    UsageData,
+)
+from ostler.protocol.ids import CallId, SessionId, TurnId
+from ostler.protocol.session import Mode, SessionStatus
+from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
+from ostler.server.engine.rules import Behavior
+from ostler.server.log import EventLog
+from ostler.server.shapes import session_shape
+from ostler.storage import (
+    Scope,
+    Tx,
+    asks,
+    calls,
+    drafts,
+    idempotency,
+    messages,
+    results,
+    sessions,
+    states,
+    steers,
+    turns,
+)
+from ostler.storage import usage as usage_rows
+from ostler.storage.idempotency import Key
+from ostler.storage.sessions import SessionRecord
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A call that is over, with all that its end changes."""
+
+    call: Call
+    reads: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    files: Sequence[FileChange] = ()
+    whole_result: str | None = None
+    """The text that was too long to be given to the model, stored under the call's `result_id`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of an attempt to settle an ask."""
+
+    ask: Ask
+    """As it is now: ours, or the winner's."""
+    won: bool
+    record: SessionRecord | None = None
+    """The session, where the answer changed its rules."""
+
+
+@dataclass(slots=True)
+class Journal:
+    log: EventLog
+    session_id: SessionId
+    root_id: SessionId
+    used: Usage
+    """What the session has used so far; summed in memory, since every `session.updated` shows it."""
+    on_trouble: Callable[[Exception], None]
+
+    # How units are written.
+
+    def _scope(self, turn_id: TurnId | None) -> Scope:
+        return Scope(self.session_id, self.root_id, turn_id)
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        return await self.log.write(work, self.root_id)
+
+    def post(self, work: Callable[[Tx], object]) -> None:
+        """Queue a unit that nobody waits for."""
+        try:
+            future = self.log.submit(work, self.root_id)
+        except ProtocolError as error:
+            self.on_trouble(error)
+            return
+        future.add_done_callback(self._look)
+
+    def _look(self, future: "asyncio.Future[object]") -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self.on_trouble(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    def set_status(self, tx: Tx, status: SessionStatus) -> None:
+        record = sessions.get(tx.connection, self.session_id)
+        if record.status == status:
+            return
+        record = replace(record, status=status, updated_at=times.now())
+        sessions.put(tx.connection, record)
+        session = session_shape(record, tx.next_cursor, self.used)
+        tx.append("session.updated", Scope(record.id, record.root_id), data=SessionData(session=session))
+
+    # Turns.
+
+    async def start_turn(
+        self,
+        turn: Turn,
+        options: dict[str, Any] | None,
+        message: Message,
+        key: Key | None = None,
+        taken_steers: Sequence[int] = (),
+    ) -> Turn:
+        """A turn begins with its input. Options are null where it was queued before, and has them."""
+
+        def work(tx: Tx) -> Turn:
+            if key is not None and (answer := idempotency.answer_to(tx.connection, key)) is not None:
+                return Turn.model_validate_json(answer)
+            begun = turn.model_copy(update={"cursor": tx.next_cursor})
+            if options is None:
+                turns.update(tx.connection, begun)
+            else:
+                turns.put(tx.connection, begun, options)
+            tx.append("turn.started", self._scope(turn.id), data=TurnData(turn=begun))
+            self.set_status(tx, "running")
+            self._add_message(tx, message)
+            steers.drop(tx.connection, list(taken_steers))
+            if key is not None:
+                idempotency.remember(tx.connection, key, self.session_id, begun.encoded())
+            return begun
+
+        return await self.write(work)
+
+    async def queue_turn(self, turn: Turn, options: dict[str, Any], key: Key | None) -> Turn:
+        def work(tx: Tx) -> Turn:
+            if key is not None and (answer := idempotency.answer_to(tx.connection, key)) is not None:
+                return Turn.model_validate_json(answer)
+            queued = turn.model_copy(update={"cursor": tx.next_cursor})
+            turns.put(tx.connection, queued, options)
+            tx.append("turn.queued", self._scope(turn.id), data=TurnData(turn=queued))
+            if key is not None:
+                idempotency.remember(tx.connection, key, self.session_id, queued.encoded())
+            return queued
+
+        return await self.write(work)
+
+    async def drop_queued(self, turn_id: TurnId) -> Turn | None:
+        """End a turn before it began; None where it is not queued."""
+
+        def work(tx: Tx) -> Turn | None:
+            turn = turns.find(tx.connection, turn_id)
+            if turn is None or turn.status != "queued":
+                return None
+            ended = turn.model_copy(update={"status": "ended", "reason": "interrupted", "ended_at": times.now()})
+            turns.update(tx.connection, ended)
+            tx.append("turn.ended", self._scope(turn_id), reference=turn_id)
+            return ended
+
+        return await self.write(work)
+
+    async def change_mode(self, mode: Mode) -> SessionRecord:
+        def work(tx: Tx) -> SessionRecord:
+            record = replace(sessions.get(tx.connection, self.session_id), mode=mode, updated_at=times.now())
+            sessions.put(tx.connection, record)
+            session = session_shape(record, tx.next_cursor, self.used)
+            tx.append("session.updated", Scope(record.id, record.root_id), data=SessionData(session=session))
+            return record
+
+        return await self.write(work)
+
+    async def end_turn(self, turn: Turn, *, idle: bool = True) -> None:
+        def work(tx: Tx) -> None:
+            turns.update(tx.connection, turn)
+            tx.append("turn.ended", self._scope(turn.id), reference=turn.id)
+            if idle:
+                self.set_status(tx, "idle")
+
+        await self.write(work)
+
+    def turn_changed(self, turn: Turn) -> None:
+        """Counters moved; nobody is told, but whoever looks sees them."""
+        self.post(lambda tx: turns.update(tx.connection, turn))
+
+    # Messages.
+
+    def message_started(self, message: Message) -> None:
+        def work(tx: Tx) -> None:
+            drafts.put(tx.connection, message)
+            tx.append("message.started", self._scope(message.turn_id), data=MessageData(message=message))
+
+        self.post(work)
+
+    def message_aborted(self, message: Message, dropped: Sequence[Call]) -> None:
+        def work(tx: Tx) -> None:
+            self._abort(tx, message, dropped)
+
+        self.post(work)
+
+    def _abort(self, tx: Tx, message: Message, dropped: Sequence[Call]) -> None:
+        drafts.drop(tx.connection, self.session_id)
+        for call in dropped:
+            self._complete(tx, Ended(call))
+        tx.append("message.aborted", self._scope(message.turn_id), data=MessageData(message=message))
+
+    def message_completed(self, message: Message, turn: Turn, request: Usage) -> None:
+        """The model's message is whole, and has been paid for."""
+        session_used = self.used
+
+        def work(tx: Tx) -> None:
+            self._complete_draft(tx, message)
+            self._pay(tx, message.model or "", turn, request, session_used)
+
+        self.post(work)
+
+    def paid(self, model: str, turn: Turn, request: Usage) -> None:
+        """A request whose message was dropped costs all the same."""
+        session_used = self.used
+        self.post(lambda tx: self._pay(tx, model, turn, request, session_used))
+
+    def _pay(self, tx: Tx, model: str, turn: Turn, request: Usage, session_used: Usage) -> None:
+        usage_rows.add(tx.connection, self.session_id, turn.id, model, request)
+        turns.update(tx.connection, turn)
+        data = UsageData(model=model, request=request, turn=turn.usage, session=session_used)
+        tx.append("usage.updated", self._scope(turn.id), data=data)
+
+    def _complete_draft(self, tx: Tx, message: Message) -> None:
+        drafts.drop(tx.connection, self.session_id)
+        self._add_message(tx, message)
+
+    def _add_message(self, tx: Tx, message: Message, brought: Mapping[str, CallId] | None = None) -> None:
+        messages.add(tx.connection, message, brought)
+        tx.append("message.completed", self._scope(message.turn_id), reference=message.id)
+
+    async def add_user_message(
+        self, message: Message, brought: Mapping[str, CallId], taken_steers: list[int], turn: Turn
+    ) -> None:
+        """Results, further input or both; on the disk before the model is sent them."""
+
+        def work(tx: Tx) -> None:
+            self._add_message(tx, message, brought)
+            steers.drop(tx.connection, taken_steers)
+            turns.update(tx.connection, turn)
+
+        await self.write(work)
+
+    async def add_steer(self, turn_id: TurnId, blocks: list[dict[str, Any]]) -> int:
+        return await self.write(lambda tx: steers.add(tx.connection, self.session_id, turn_id, blocks))
+
+    # Calls.
+
+    def call_queued(self, call: Call, draft: bytes | None) -> None:
+        self.post(lambda tx: self._put_call(tx, call, draft, ("tool.queued",)))
+
+    async def call_started(self, call: Call, draft: bytes | None, *, queued: bool) -> None:
+        """Before it runs: the message as far as it has come and the call's start, together."""
+        kinds = ("tool.started",) if queued else ("tool.queued", "tool.started")
+        await self.write(lambda tx: self._put_call(tx, call, draft, kinds))
+
+    def _put_call(self, tx: Tx, call: Call, draft: bytes | None, kinds: Sequence[str]) -> None:
+        if draft is not None:
+            drafts.extend(tx.connection, self.session_id, draft)
+        calls.put(tx.connection, call)
+        for kind in kinds:
+            tx.append(kind, self._scope(call.turn_id), reference=call.call_id)
+
+    def call_completed(self, ended: Ended, draft: bytes | None, *, queued: bool) -> None:
+        def work(tx: Tx) -> None:
+            if not queued:
+                self._put_call(tx, ended.call, draft, ("tool.queued",))
+            self._complete(tx, ended)
+
+        self.post(work)
+
+    def _complete(self, tx: Tx, ended: Ended) -> None:
+        call = ended.call
+        if ended.whole_result is not None and call.result_id is not None:
+            results.put(tx.connection, call.result_id, self.session_id, ended.whole_result, tool=call.tool)
+        calls.put(tx.connection, call)
+        for path, read in ended.reads.items():
+            states.put_read(tx.connection, self.session_id, path, read)
+        tx.append("tool.completed", self._scope(call.turn_id), reference=call.call_id)
+        for change in ended.files:
+            tx.append("file.changed", self._scope(call.turn_id), data=change)
+
+    def keep_queued_input(self, call: Call) -> None:
+        self.post(lambda tx: calls.keep_queued_input(tx.connection, call))
+
+    # Asks.
+
+    async def open_ask(self, ask: Ask, call: Call, draft: bytes | None, turn: Turn, *, queued: bool) -> None:
+        def work(tx: Tx) -> None:
+            self._put_call(tx, call, draft, () if queued else ("tool.queued",))
+            asks.open_ask(tx.connection, ask)
+            tx.append("ask.opened", self._scope(ask.turn_id), reference=ask.id)
+            self._set_turn(tx, turn)
+
+        await self.write(work)
+
+    async def settle_ask(self, ask: Ask, turn: Turn | None, remember: tuple[Behavior, str] | None = None) -> Settled:
+        """Give an ask its ending, unless somebody was faster. `turn` is the turn as it goes on."""
+
+        def work(tx: Tx) -> Settled:
+            if not asks.settle(tx.connection, ask):
+                return Settled(asks.find(tx.connection, ask.id) or ask, won=False)
+            tx.append("ask.resolved", self._scope(ask.turn_id), reference=ask.id)
+            record = self._remember(tx, *remember) if remember is not None else None
+            if turn is not None:
+                self._set_turn(tx, turn)
+            return Settled(ask, won=True, record=record)
+
+        return await self.write(work)
+
+    def _remember(self, tx: Tx, behavior: Behavior, rule: str) -> SessionRecord:
+        record = sessions.get(tx.connection, self.session_id)
+        rules = dict(record.options.get("rules") or {})
+        rules[behavior] = [*(text for text in rules.get(behavior) or () if text != rule), rule]
+        record = replace(record, options={**record.options, "rules": rules})
+        sessions.put(tx.connection, record)
+        return record
+
+    def _set_turn(self, tx: Tx, turn: Turn) -> None:
+        """A turn went from running to waiting, or back."""
+        before = turns.find(tx.connection, turn.id)
+        turns.update(tx.connection, turn)
+        if before is not None and before.status != turn.status:
+            shown = turn.model_copy(update={"cursor": tx.next_cursor})
+            tx.append("turn.updated", self._scope(turn.id), data=TurnData(turn=shown))
+            self.set_status(tx, "waiting" if turn.status == "waiting" else "running")
+
+    # Words.
+
+    def retrying(self, turn_id: TurnId, retry: ModelRetry) -> None:
+        def work(tx: Tx) -> None:
+            tx.append("model.retrying", self._scope(turn_id), data=retry)
+
+        self.post(work)
+
+    def notice(self, turn_id: TurnId | None, notice: Notice) -> None:
+        def work(tx: Tx) -> None:
+            tx.append("notice", self._scope(turn_id), data=notice)
+
+        self.post(work)
+
+    def state_changed(self, state: dict[str, Any]) -> None:
+        self.post(lambda tx: states.put(tx.connection, self.session_id, state))

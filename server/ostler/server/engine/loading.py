@@ -1,0 +1,76 @@
+"""A session from its rows: read in one snapshot, on a reader's thread."""
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from ostler.protocol.ids import SessionId
+from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
+from ostler.server.engine.assembly import ToolUse
+from ostler.server.engine.history import History
+from ostler.storage import asks, calls, messages, sessions, states, steers, turns, usage
+from ostler.storage.sessions import SessionRecord
+from ostler.storage.steers import Steer
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A tool_use of the last message, with what is known of it."""
+
+    use: ToolUse
+    call: Call | None
+    ask: Ask | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    record: SessionRecord
+    history: History
+    state: dict[str, Any]
+    reads: dict[str, dict[str, Any]]
+    used: Usage
+    steers: list[Steer]
+    turn: Turn | None
+    """The turn that was running or waiting."""
+    options: dict[str, Any]
+    """Of that turn."""
+    last_message: Message | None
+    """The model's last message, where its results are not stored yet."""
+    last_calls: list[StoredCall]
+    last_reason: str | None
+    """How the last turn ended."""
+
+
+def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession:
+    record = sessions.get(connection, session_id)
+    turn = turns.current(connection, session_id)
+    last = messages.last(connection, session_id) if turn else None
+    open_message = last if last is not None and last.role == "assistant" else None
+    return StoredSession(
+        record=record,
+        history=History(messages.for_model(connection, session_id)),
+        state=states.find(connection, session_id),
+        reads=states.reads(connection, session_id),
+        used=usage.total(connection, session_id),
+        steers=steers.of_session(connection, session_id),
+        turn=turn,
+        options=turns.input_of(connection, turn.id) if turn else {},
+        last_message=open_message,
+        last_calls=_calls_of(connection, open_message) if open_message else [],
+        last_reason=turns.last_reason(connection, session_id),
+    )
+
+
+def _calls_of(connection: sqlite3.Connection, message: Message) -> list[StoredCall]:
+    stored = {call.call_id: call for call in calls.of_message(connection, message.id)}
+    found: list[StoredCall] = []
+    for index, block in enumerate(message.content):
+        if block.type != "tool_use":
+            continue
+        data: Any = block
+        call = next((one for one in stored.values() if one.call_id.endswith(f"#{index}")), None)
+        ask = asks.of_call(connection, call.call_id) if call and call.status == "waiting" else None
+        # The stored input is what the call runs with; the block keeps what the model wrote.
+        use = ToolUse(index, data.id, call.tool if call else data.name, call.input if call else data.input)
+        found.append(StoredCall(use, call, ask))
+    return found

@@ -1,0 +1,236 @@
+"""What becomes of a turn that a crash, or a bug, cut short: one unit of work, case by case.
+
+    message streaming, no call of it started     aborted, out of the history
+    message streaming, a call of it started      cut after its last stored tool_use, kept
+    call completed                               kept
+    call started, no result                      `interrupted, outcome unknown`; never run again by itself
+    call queued                                  still queued
+    ask open, message complete                   still open; the turn waits, and goes on when it is answered
+    ask answered, call not started               goes on
+    ask of a message that was cut                cancelled
+
+A turn with an ask that is open, or answered and not acted upon, stays alive. Any other ends as interrupted, or goes on
+with the next request where the session says so; one whose last words are stored has nothing left to do.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ostler.protocol import times
+from ostler.protocol.events import MessageData, SessionData, TurnData
+from ostler.protocol.ids import CallId, SessionId, call_id, new_message_id
+from ostler.protocol.session import SessionStatus
+from ostler.protocol.shapes import Ask, Call, Message, Turn
+from ostler.server.engine.executor import OUTCOME_UNKNOWN
+from ostler.server.engine.request import DISCARDED
+from ostler.server.shapes import session_shape
+from ostler.storage import Scope, Tx, asks, calls, drafts, messages, sessions, steers, turns, usage
+from ostler.storage.sessions import SessionRecord
+
+NOT_STARTED: Final = "Interrupted before it started: the daemon stopped."
+_FINAL: Final = {"end_turn", "stop_sequence", "refusal"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How turns that cannot go on are ended."""
+
+    reason: str = "interrupted"
+    error: dict[str, Any] | None = None
+    may_resume: bool = True
+
+
+def settle(tx: Tx, session_id: SessionId, cut: Cut) -> bool:
+    """Bring a session's stored state in order; true where it has something to go on with."""
+    record = sessions.find(tx.connection, session_id)
+    turn = turns.current(tx.connection, session_id) if record else None
+    if record is None:
+        return False
+    if turn is not None:
+        case = _Case(tx, record, turn)
+        case.settle_draft()
+        case.settle_calls()
+        if cut.may_resume and case.goes_on():
+            case.keep_alive()
+            return True
+        case.end(cut)
+    return bool(turns.queued(tx.connection, session_id) or steers.of_session(tx.connection, session_id))
+
+
+class _Case:
+    """One unfinished turn."""
+
+    def __init__(self, tx: Tx, record: SessionRecord, turn: Turn) -> None:
+        self._tx = tx
+        self._connection = tx.connection
+        self._record = record
+        self._turn = turn
+        self._scope = Scope(record.id, record.root_id, turn.id)
+        self._last: Message | None = None
+        """The model's last message, where nothing stands after it."""
+        self._calls: dict[CallId, Call] = {}
+        self._asks: dict[CallId, Ask] = {}
+
+    # The message that was being streamed.
+
+    def settle_draft(self) -> None:
+        draft = drafts.find(self._connection, self._record.id)
+        if draft is None:
+            return
+        drafts.drop(self._connection, self._record.id)
+        stored = calls.of_message(self._connection, draft.id)
+        if any(call.started_at for call in stored):
+            self._keep(draft, stored)
+        else:
+            for call in stored:
+                self._cancel_ask(call)
+                self._complete(call, DISCARDED)
+            aborted = draft.model_copy(update={"content": []})
+            self._tx.append("message.aborted", self._scope, data=MessageData(message=aborted))
+
+    def _keep(self, draft: Message, stored: list[Call]) -> None:
+        last = max(at for at, block in enumerate(draft.content) if block.type == "tool_use")
+        kept = draft.model_copy(update={"content": draft.content[: last + 1]})
+        messages.add(self._connection, kept)
+        self._tx.append("message.completed", self._scope, reference=kept.id)
+        for call in stored:
+            # An answer that was given counts; a question that was only put has lost half of its message.
+            if call.status == "waiting" and self._cancel_ask(call):
+                self._complete(call, NOT_STARTED)
+
+    # The calls of the last message.
+
+    def settle_calls(self) -> None:
+        self._last = _last_message(self._tx, self._record.id)
+        if self._last is None:
+            return
+        self._calls = {call.call_id: call for call in calls.of_message(self._connection, self._last.id)}
+        for call in list(self._calls.values()):
+            if call.status == "running":
+                self._calls[call.call_id] = self._complete(call, OUTCOME_UNKNOWN)
+            elif call.status == "waiting":
+                self._note_ask(call)
+
+    def _note_ask(self, call: Call) -> None:
+        ask = asks.of_call(self._connection, call.call_id)
+        if ask is not None and ask.status in {"open", "resolved", "expired"}:
+            self._asks[call.call_id] = ask
+
+    def goes_on(self) -> bool:
+        if self._asks:
+            return True
+        return self._record.options.get("on_restart") == "resume" and not self._has_last_words()
+
+    def _has_last_words(self) -> bool:
+        """The model had finished: there is nothing to ask it again."""
+        last = self._last
+        if last is None or any(block.type == "tool_use" for block in last.content):
+            return False
+        return last.stop_reason in _FINAL and not steers.of_session(self._connection, self._record.id)
+
+    def keep_alive(self) -> None:
+        waiting = any(ask.status == "open" for ask in self._asks.values())
+        status = "waiting" if waiting else "running"
+        if self._turn.status != status:
+            self._turn = self._turn.model_copy(update={"status": status, "cursor": self._tx.next_cursor})
+            turns.update(self._connection, self._turn)
+            self._tx.append("turn.updated", self._scope, data=TurnData(turn=self._turn))
+        self._set_session("waiting" if waiting else "running")
+
+    # The end.
+
+    def end(self, cut: Cut) -> None:
+        for call in self._calls.values():
+            self._cancel_ask(call)
+        if self._last is not None:
+            self._answer_calls(self._last)
+        done = self._has_last_words() and self._last is not None and self._last.stop_reason != "refusal"
+        reason, error = ("completed", None) if done and cut.error is None else (cut.reason, cut.error)
+        changes = {"status": "ended", "reason": reason, "error": error, "ended_at": times.now()}
+        if self._last is not None:
+            changes["result_text"] = _text(self._last) or self._turn.result_text
+        turns.update(self._connection, self._turn.model_copy(update=changes))
+        self._tx.append("turn.ended", self._scope, reference=self._turn.id)
+        self._set_session("idle")
+
+    def _answer_calls(self, last: Message) -> None:
+        """The conversation must be valid to send: each tool_use has its result in the next message."""
+        results: list[dict[str, Any]] = []
+        brought: dict[str, CallId] = {}
+        for index, block in enumerate(last.content):
+            if block.type != "tool_use":
+                continue
+            call = self._calls.get(call_id(last.id, index)) or self._unstored(last, index)
+            if call.status != "completed":
+                call = self._complete(call, NOT_STARTED)
+            brought[call.tool_use_id] = call.call_id
+            failed = {"is_error": True} if call.is_error else {}
+            results.append(
+                {"type": "tool_result", "tool_use_id": call.tool_use_id, "content": call.content or "", **failed}
+            )
+        if results:
+            message = Message.model_validate(
+                {
+                    "id": new_message_id(),
+                    "session_id": self._record.id,
+                    "turn_id": self._turn.id,
+                    "role": "user",
+                    "content": results,
+                    "created_at": times.now(),
+                }
+            )
+            messages.add(self._connection, message, brought)
+            self._tx.append("message.completed", self._scope, reference=message.id)
+
+    def _unstored(self, last: Message, index: int) -> Call:
+        """A call that the model wrote, and that nobody had come to."""
+        block: Any = last.content[index]
+        call = Call(
+            call_id=call_id(last.id, index),
+            tool_use_id=block.id,
+            session_id=self._record.id,
+            turn_id=self._turn.id,
+            tool=block.name,
+            input=block.input,
+            summary=block.name,
+            status="queued",
+        )
+        calls.put(self._connection, call)
+        self._tx.append("tool.queued", self._scope, reference=call.call_id)
+        return call
+
+    def _complete(self, call: Call, words: str) -> Call:
+        content = [{"type": "text", "text": f"<tool_use_error>{words}</tool_use_error>"}]
+        call = call.model_copy(update={"status": "completed", "is_error": True, "content": content})
+        calls.put(self._connection, call)
+        self._tx.append("tool.completed", self._scope, reference=call.call_id)
+        return call
+
+    def _cancel_ask(self, call: Call) -> bool:
+        """Whether there was an open one."""
+        ask = asks.of_call(self._connection, call.call_id)
+        if ask is None or ask.status != "open":
+            return False
+        asks.settle(self._connection, ask.model_copy(update={"status": "cancelled", "answered_by": "restart"}))
+        self._tx.append("ask.resolved", self._scope, reference=ask.id)
+        return True
+
+    def _set_session(self, status: SessionStatus) -> None:
+        if self._record.status == status:
+            return
+        self._record = replace(self._record, status=status, updated_at=times.now())
+        sessions.put(self._connection, self._record)
+        used = usage.total(self._connection, self._record.id)
+        shown = session_shape(self._record, self._tx.next_cursor, used)
+        scope = Scope(self._record.id, self._record.root_id)
+        self._tx.append("session.updated", scope, data=SessionData(session=shown))
+
+
+def _last_message(tx: Tx, session_id: SessionId) -> Message | None:
+    """The last message of the history, if it is the model's."""
+    last = messages.last(tx.connection, session_id)
+    return last if last is not None and last.role == "assistant" else None
+
+
+def _text(message: Message) -> str:
+    return "".join(getattr(block, "text", "") for block in message.content if block.type == "text")

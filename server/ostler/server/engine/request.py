@@ -1,0 +1,217 @@
+"""One request to the model: sent, streamed, tried again, until there is a message or a failure."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+import anyio
+import orjson
+
+from ostler.protocol import times
+from ostler.protocol.config import Model
+from ostler.protocol.events import MessageDelta, ModelRetry
+from ostler.protocol.ids import MessageId, new_message_id
+from ostler.protocol.shapes import Message, Usage
+from ostler.server.engine.assembly import Assembly, Delta, Step, ToolUse
+from ostler.server.engine.executor import Executor
+from ostler.server.engine.history import plain
+from ostler.server.engine.live import LiveSession
+from ostler.server.engine.state import TurnState
+from ostler.server.engine.stopping import Stop
+from ostler.server.models.prices import usd
+from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
+from ostler.storage import Scope
+
+DISCARDED = "Not run: the model's answer broke off, and it was asked again."
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of a request."""
+
+    text: str
+    stop_reason: str | None
+    executor: Executor
+    empty: bool
+    """The model said nothing that could be kept."""
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """One request, with all its attempts."""
+
+    session: LiveSession
+    state: TurnState
+    provider: Provider
+    request: ModelRequest
+    settings: Model
+    make_executor: Callable[[MessageId, Callable[[], bytes | None]], Executor]
+    cost: Callable[[str, Usage], Decimal | None]
+    stop: Stop
+    """Cancelled to end the message where it is."""
+    executor: Executor | None = None
+    """Of the attempt that runs."""
+
+    async def answer(self) -> Answered | None:
+        """The model's message; None where it was stopped before anything of it was kept. Raises ModelFailure."""
+        attempt = 1
+        while True:
+            try:
+                return await self._attempt()
+            except ModelFailure as failure:
+                if self.stop.called:
+                    return None
+                if not failure.retryable or attempt > self.settings.max_retries:
+                    raise
+                await self._pause(attempt, failure)
+                if self.stop.called:
+                    return None
+                attempt += 1
+
+    async def _pause(self, attempt: int, failure: ModelFailure) -> None:
+        wait = wait_before_retry(attempt, failure, self.settings)
+        retry = ModelRetry(
+            attempt=attempt,
+            max_retries=self.settings.max_retries,
+            wait_ms=int(wait * 1000),
+            error=described(failure),
+        )
+        self.session.journal.retrying(self.state.turn.id, retry)
+        with self.stop.obeyed():
+            await anyio.sleep(wait)
+
+    async def _attempt(self) -> Answered | None:
+        message = Message(
+            id=new_message_id(),
+            session_id=self.session.record.id,
+            turn_id=self.state.turn.id,
+            role="assistant",
+            content=[],
+            model=self.request.model,
+            created_at=times.now(),
+        )
+        stream = _Stream(self.session, message, Assembly(self.session.history.tool_use_ids))
+        executor = self.executor = self.make_executor(message.id, stream.draft)
+        failure = await self._read(stream, executor)
+        if stream.assembly.stopped:
+            return self._keep(stream, executor)
+        if self.stop.called or executor.changed_something:
+            # The person has seen it, or something was done because of it: it stays, as far as it came.
+            stream.assembly.end_where_it_broke()
+            return self._keep(stream, executor)
+        await executor.discard(DISCARDED)
+        self._abort(stream)
+        raise failure or ModelFailure("connection", "The model's answer broke off in the middle.")
+
+    async def _read(self, stream: "_Stream", executor: Executor) -> ModelFailure | None:
+        limit = self.settings.message_seconds
+        try:
+            with self.stop.obeyed(), anyio.fail_after(limit):
+                async with self.provider.stream(self.request) as events:
+                    async for event in events:
+                        for step in stream.feed(event):
+                            executor.add(step)
+                            self.state.change(tool_calls=self.state.turn.tool_calls + 1)
+                        if stream.assembly.stopped:
+                            return None
+        except ModelFailure as failure:
+            return failure
+        except TimeoutError:
+            return ModelFailure("garbage", f"The model was still writing one message after {limit:.0f} seconds.")
+        return None
+
+    def _keep(self, stream: "_Stream", executor: Executor) -> Answered | None:
+        """The message goes into the history."""
+        assembly = stream.assembly
+        answered = Answered(assembly.text, assembly.stop_reason, executor, empty=not assembly.content)
+        if not assembly.content:
+            self._abort(stream)
+            return answered if assembly.stopped else None
+        fields = stream.message.model_dump(mode="json")
+        message = Message.model_validate(
+            {
+                **fields,
+                "content": assembly.content,
+                "stop_reason": assembly.stop_reason,
+                "model": assembly.model or self.request.model,
+            }
+        )
+        stream.completed = True
+        self.session.history.add("assistant", plain(message.content))
+        self.session.journal.message_completed(message, self.state.turn, self._count(assembly))
+        return answered
+
+    def _abort(self, stream: "_Stream") -> None:
+        stream.completed = True
+        if stream.announced:
+            self.session.journal.message_aborted(stream.message, [])
+        if stream.assembly.usage != Usage():
+            self.session.journal.paid(self.request.model, self.state.turn, self._count(stream.assembly))
+
+    def _count(self, assembly: Assembly) -> Usage:
+        """What the request took, added to the turn's and the session's sums."""
+        price = self.cost(assembly.model or self.request.model, assembly.usage)
+        used = assembly.usage.model_copy(update={"cost_usd": None if price is None else usd(price)})
+        self.state.change(usage=added(self.state.turn.usage, used))
+        self.session.journal.used = added(self.session.journal.used, used)
+        return used
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A message on its way in: what clients see of it while it comes."""
+
+    session: LiveSession
+    message: Message
+    assembly: Assembly
+    announced: bool = False
+    completed: bool = False
+
+    def feed(self, event: dict[str, object]) -> list[ToolUse]:
+        """Tell the clients what an event brings; returns the calls that it completes."""
+        # As a list: a block is in the content only when the whole event has been read.
+        steps: list[Step] = list(self.assembly.feed(event))
+        if self.assembly.started and not self.announced:
+            self.announced = True
+            self.session.journal.message_started(self.message)
+        for step in steps:
+            if isinstance(step, Delta):
+                self._say(step)
+        return [step for step in steps if isinstance(step, ToolUse)]
+
+    def _say(self, delta: Delta) -> None:
+        scope = Scope(self.message.session_id, self.session.record.root_id, self.message.turn_id)
+        data = MessageDelta(
+            message_id=self.message.id, index=delta.index, kind=delta.kind, offset=delta.offset, text=delta.text
+        )
+        self.session.journal.log.say("message.delta", scope, data)
+
+    def draft(self) -> bytes | None:
+        return None if self.completed else orjson.dumps(self.assembly.content)
+
+
+def added(total: Usage, more: Usage) -> Usage:
+    known = total.cost_usd is not None and more.cost_usd is not None
+    return Usage(
+        input_tokens=total.input_tokens + more.input_tokens,
+        output_tokens=total.output_tokens + more.output_tokens,
+        cache_read_tokens=total.cache_read_tokens + more.cache_read_tokens,
+        cache_write_tokens=total.cache_write_tokens + more.cache_write_tokens,
+        cost_usd=usd(Decimal(total.cost_usd or 0) + Decimal(more.cost_usd or 0)) if known else None,
+    )
+
+
+def wait_before_retry(attempt: int, failure: ModelFailure, settings: Model) -> float:
+    """Doubled each time, with jitter, so that a hundred sessions do not come back in the same second."""
+    wait: float = min(settings.first_wait_seconds * 2 ** (attempt - 1), settings.max_wait_seconds)
+    wait *= random.uniform(0.75, 1.0)  # noqa: S311 - to spread, not to hide
+    asked = (failure.retry_after_ms or 0) / 1000
+    return max(wait, min(asked, 10 * settings.max_wait_seconds))
+
+
+def described(failure: ModelFailure) -> dict[str, object]:
+    """A failure as clients are told of it."""
+    facts = {"status": failure.status, "request_id": failure.request_id, "retry_after_ms": failure.retry_after_ms}
+    known = {name: fact for name, fact in facts.items() if fact is not None}
+    return {"code": "model_error", "kind": failure.kind, "message": failure.message, **known}

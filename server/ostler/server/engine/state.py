@@ -1,0 +1,21 @@
+"""A turn as it stands in memory; what is written to the disk is always a copy of this."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ostler.protocol.shapes import Denial, Turn
+
+
+@dataclass(slots=True)
+class TurnState:
+    turn: Turn
+    halt: Callable[[str], None]
+    """Ends the turn early, for the reason given."""
+
+    def change(self, **changes: Any) -> Turn:
+        self.turn = self.turn.model_copy(update=changes)
+        return self.turn
+
+    def deny(self, denial: Denial) -> None:
+        self.change(denials=[*self.turn.denials, denial])

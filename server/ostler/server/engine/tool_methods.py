@@ -1,0 +1,58 @@
+"""The tool methods: list, cancel."""
+
+from dataclasses import dataclass
+
+from ostler.protocol.errors import CallNotFound, NoTurnRunning
+from ostler.protocol.ids import SessionId
+from ostler.protocol.shapes import Call
+from ostler.protocol.tool import CallRef, ToolInfo, ToolList, ToolPage
+from ostler.server.engine.engine import Engine
+from ostler.storage import calls
+from ostler.tools.context import Surroundings
+from ostler.tools.registry import ToolSet
+from ostler.tools.tool import AnyTool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMethods:
+    engine: Engine
+
+    async def list(self, params: ToolList) -> ToolPage:
+        if params.session_id is not None:
+            live = (await self.engine.actor(params.session_id)).live
+            toolset, surroundings = live.toolset(), live.surroundings
+        else:
+            rooms = self.engine.rooms
+            surroundings = Surroundings(SessionId(""), "/", "/", (), "default", testing=rooms.testing)
+            toolset = rooms.registry.for_session("full", (), surroundings)
+        return ToolPage(tools=_shown(toolset, surroundings))
+
+    async def cancel(self, params: CallRef) -> Call:
+        call = await self.engine.log.read(lambda connection: calls.find(connection, params.call_id))
+        if call is None:
+            raise CallNotFound(params.call_id)
+        if call.status == "completed":
+            raise NoTurnRunning(f"The call {params.call_id} is over already.")
+        actor = await self.engine.actor(call.session_id)
+        return actor.cancel_call(call.call_id)
+
+
+def _shown(toolset: ToolSet, surroundings: Surroundings) -> list[ToolInfo]:
+    available = [_info(tool, surroundings) for tool in toolset.tools]
+    absent = [
+        _info(one.tool, surroundings).model_copy(update={"enabled": False, "disabled_reason": one.reason})
+        for one in toolset.unavailable.values()
+    ]
+    return [*available, *absent]
+
+
+def _info(tool: AnyTool, surroundings: Surroundings) -> ToolInfo:
+    return ToolInfo(
+        name=tool.name,
+        aliases=list(tool.aliases),
+        summary=tool.title or tool.name,
+        input_schema=tool.input_schema(surroundings),
+        source=tool.source,
+        read_only=tool.only_reads,
+        deferred=tool.deferred,
+    )

@@ -1,0 +1,367 @@
+"""The turn loop: request, stream, calls, results, until there is nothing left to do or a reason to stop."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ostler.protocol import times
+from ostler.protocol.config import Config
+from ostler.protocol.content import TextBlock, ToolResultBlock
+from ostler.protocol.events import Notice
+from ostler.protocol.ids import MessageId, new_message_id
+from ostler.protocol.shapes import Message, Turn, Usage
+from ostler.server.engine.asks import AskDesk
+from ostler.server.engine.entry import Entry
+from ostler.server.engine.executor import Executor
+from ostler.server.engine.history import plain
+from ostler.server.engine.live import LiveSession
+from ostler.server.engine.pipeline import Pipeline
+from ostler.server.engine.prefix import Prefix
+from ostler.server.engine.request import Answered, ModelCall, described
+from ostler.server.engine.state import TurnState
+from ostler.server.engine.stopping import Stop
+from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
+from ostler.server.prompt.reminders import note
+from ostler.storage.steers import Steer
+from ostler.tools.registry import ToolSet
+from ostler.tools.structured_output import StructuredOutput
+from ostler.tools.tool import Change, FolderChanged
+
+_CONTINUATIONS: Final = 3
+"""How often a message that was cut by its length is asked to go on."""
+GO_ON: Final = note(
+    "Your last message reached its length limit. Go on exactly where it stopped, without repeating anything."
+)
+CALL_CUT: Final = note(
+    "Your last message reached its length limit in the middle of a tool call, which was not run. "
+    "Do the same in smaller pieces."
+)
+
+_NUDGES: Final = 2
+NUDGE: Final = note("Give the answer by calling StructuredOutput: words alone do not reach the caller.")
+RESUMED: Final = note("The daemon was restarted. Go on with what you were doing.")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    reason: str
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings:
+    """What holds for one turn, as it is stored with it."""
+
+    model: str
+    max_requests: int
+    max_budget_usd: str | None = None
+    timeout_ms: int | None = None
+    thinking: dict[str, Any] | None = None
+    tool_choice: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    on_ask: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the turns of all sessions share."""
+
+    provider: Callable[[str], Provider]
+    config: Callable[[], Config]
+    cost: Callable[[str, Usage], Decimal | None]
+    max_output: Callable[[str], int]
+
+
+@dataclass(slots=True)
+class TurnRun:
+    session: LiveSession
+    services: Services
+    settings: TurnSettings
+    prefix: Prefix
+    toolset: ToolSet
+    turn: Turn
+    steers: list[Steer] = field(default_factory=list)
+    """Input that waits for the next request."""
+    state: TurnState = field(init=False)
+    asks: AskDesk = field(init=False)
+    executor: Executor | None = None
+    end: End | None = None
+    """Why the turn ends, once that is decided."""
+    _model: str = ""
+    _stage: Stop = field(default_factory=Stop)
+    """What can be stopped at once: a stream, or a wait before a retry."""
+    _continuations: int = 0
+    _nudges: int = 0
+    _text: str | None = None
+
+    def __post_init__(self) -> None:
+        self.state = TurnState(self.turn, self.halt)
+        self.asks = AskDesk(self.session.journal, self.state)
+        self._model = self.settings.model
+
+    # What others do to it.
+
+    def halt(self, reason: str, error: dict[str, Any] | None = None) -> None:
+        """End the turn as soon as its calls allow."""
+        if self.end is not None:
+            return
+        self.end = End(reason, error)
+        self._stage.cancel()
+        if self.executor is not None:
+            self.executor.interrupt()
+
+    def steer(self, steer: Steer, *, now: bool) -> None:
+        self.steers.append(steer)
+        if now:
+            self._stage.cancel()
+            if self.executor is not None:
+                self.executor.make_room()
+
+    # The loop.
+
+    async def run(self, resume: Callable[["TurnRun", TaskGroup], Executor | None] | None = None) -> Turn:
+        """The whole of it; `resume` brings back the calls of a message from before a restart."""
+        async with anyio.create_task_group() as group:
+            if self.settings.timeout_ms is not None:
+                group.start_soon(self._watch_time)
+            self.executor = resume(self, group) if resume else None
+            if self.executor is not None:
+                await self._finish_calls(self.executor)
+            elif resume is not None and self.session.history.ends_with_assistant:
+                await self._add_user_message([], {}, RESUMED)
+            while self.end is None:
+                await self._step(group)
+            group.cancel_scope.cancel()
+        return await self._finish()
+
+    async def _step(self, group: TaskGroup) -> None:
+        """One request and what follows from it."""
+        self.end = self._limit()
+        if self.end is not None:
+            return
+        try:
+            answered = await self._ask_model(group)
+        except ModelFailure as failure:
+            self._fail(failure)
+            return
+        if answered is None:
+            return
+        self._text = answered.text or self._text
+        had_calls = bool(answered.executor.entries)
+        if had_calls:
+            await self._finish_calls(answered.executor)
+        elif self.end is None:
+            await self._after_words(answered)
+
+    def _limit(self) -> End | None:
+        turn = self.state.turn
+        if turn.model_requests >= self.settings.max_requests:
+            return End("max_requests")
+        if self._spent(turn.usage, self.settings.max_budget_usd):
+            return End("budget", _over_budget("turn", self.settings.max_budget_usd))
+        session_budget = self.session.record.options.get("max_budget_usd")
+        if self._spent(self.session.journal.used, session_budget):
+            return End("budget", _over_budget("session", session_budget))
+        return None
+
+    def _spent(self, usage: Usage, budget: str | None) -> bool:
+        return budget is not None and usage.cost_usd is not None and Decimal(usage.cost_usd) >= Decimal(budget)
+
+    async def _ask_model(self, group: TaskGroup) -> Answered | None:
+        """The next message, from the fallback model where the first one stays overloaded."""
+        if self.steers:
+            await self._add_user_message([], {})
+        try:
+            return await self._request(group, self._model)
+        except ModelFailure as failure:
+            fallback = self.services.config().model.fallback
+            if failure.kind != "overloaded" or fallback is None or fallback == self._model:
+                raise
+            self._notice("warning", f"{self._model} is overloaded; {fallback} goes on with this turn.")
+            self._model = fallback
+            return await self._request(group, fallback)
+
+    async def _request(self, group: TaskGroup, model: str) -> Answered | None:
+        if self.end is not None:  # while the user message was being stored
+            return None
+        config = self.services.config()
+        first = self.state.turn.model_requests == 0
+        self.state.change(model_requests=self.state.turn.model_requests + 1)
+        self._stage = Stop()
+
+        def make_executor(message_id: MessageId, draft: Callable[[], bytes | None]) -> Executor:
+            self.executor = self.new_executor(group, message_id, draft)
+            return self.executor
+
+        call = ModelCall(
+            session=self.session,
+            state=self.state,
+            provider=self.services.provider(model),
+            request=ModelRequest(
+                model=model,
+                max_tokens=min(config.model.max_output_tokens, self.services.max_output(model)),
+                system=self.prefix.system,
+                tools=self.prefix.tools,
+                messages=self.session.history.encoded(),
+                extras=self._extras(first),
+            ),
+            settings=config.model,
+            make_executor=make_executor,
+            cost=self.services.cost,
+            stop=self._stage,
+        )
+        return await call.answer()
+
+    def _extras(self, first: bool) -> dict[str, Any]:
+        extras: dict[str, Any] = {}
+        thinking = self.settings.thinking or self.session.record.options.get("thinking")
+        if thinking:
+            extras["thinking"] = thinking
+        if first and self.settings.tool_choice:
+            extras["tool_choice"] = self.settings.tool_choice
+        return extras
+
+    def new_executor(self, group: TaskGroup, message_id: MessageId, draft: Callable[[], bytes | None]) -> Executor:
+        config = self.services.config()
+
+        async def clear_to_run(entry: Any) -> None:
+            await executor.clear_to_run(entry)
+
+        pipeline = Pipeline(
+            session=self.session,
+            toolset=self.toolset,
+            asks=self.asks,
+            state=self.state,
+            draft=draft,
+            clear_to_run=clear_to_run,
+            expire_seconds=config.asks.expire_seconds,
+        )
+        executor = Executor(
+            group=group,
+            pipeline=pipeline,
+            message_id=message_id,
+            session_id=self.session.record.id,
+            turn_id=self.turn.id,
+            limit=config.turns.tool_concurrency,
+            apply=self._apply,
+        )
+        return executor
+
+    async def _finish_calls(self, executor: Executor) -> None:
+        """Wait for every call, then give the model all results in the order of its blocks."""
+        await executor.finished()
+        self.executor = None
+        results = [
+            ToolResultBlock.model_validate(
+                {
+                    "tool_use_id": entry.use.id,
+                    "content": entry.call.content,
+                    **({"is_error": True} if entry.call.is_error else {}),
+                }
+            )
+            for entry in executor.entries
+        ]
+        await self._add_user_message(results, {entry.use.id: entry.call.call_id for entry in executor.entries})
+        answer = next((entry for entry in executor.entries if _gives_answer(entry)), None)
+        if answer is not None and self.end is None:
+            self.state.change(structured_output=answer.call.input)
+            self.end = End("completed")
+
+    async def _add_user_message(self, results: list[Any], brought: dict[str, Any], *words: str) -> None:
+        """Results, further input and words of ours, as one message."""
+        taken, self.steers = self.steers, []
+        further = [block for steer in taken for block in steer.blocks]
+        message = Message.model_validate(
+            {
+                "id": new_message_id(),
+                "session_id": self.session.record.id,
+                "turn_id": self.turn.id,
+                "role": "user",
+                "content": [*results, *further, *(TextBlock(text=each) for each in words)],
+                "created_at": times.now(),
+            }
+        )
+        self.session.history.add("user", plain(message.content))
+        ids = [steer.id for steer in taken]
+        await self.session.journal.add_user_message(message, brought, ids, self.state.turn)
+
+    async def _after_words(self, answered: Answered) -> None:
+        """The model called nothing: is it done?"""
+        match answered.stop_reason:
+            case "pause_turn":
+                return
+            case "refusal":
+                self.end = End("failed", {"code": "refusal", "message": "The model declined to go on."})
+            case "model_context_window_exceeded":
+                self.end = End("failed", _too_long("The conversation has filled the model's context window."))
+            case "max_tokens" if self._continuations < _CONTINUATIONS:
+                self._continuations += 1
+                await self._add_user_message([], {}, CALL_CUT if answered.empty else GO_ON)
+            case "max_tokens":
+                self._notice("warning", "The model's answer was cut: it reached its length limit again and again.")
+                self.end = End("completed")
+            case _:
+                if self.steers:
+                    return
+                if self.settings.output_schema is not None:
+                    await self._ask_for_the_form()
+                    return
+                if answered.empty:
+                    self._notice("warning", "The model answered with nothing.")
+                self.end = End("completed")
+
+    async def _ask_for_the_form(self) -> None:
+        """A turn with a schema ends only with a valid call: two nudges, then it has failed."""
+        if self._nudges == _NUDGES:
+            message = "The model ended without an answer in the form that was asked for."
+            self.end = End("schema", {"code": "schema", "message": message})
+            return
+        self._nudges += 1
+        await self._add_user_message([], {}, NUDGE)
+
+    def _fail(self, failure: ModelFailure) -> None:
+        if failure.kind == "too_long":
+            error = {**described(failure), **_too_long(failure.message)}
+        else:
+            error = described(failure)
+        self.end = End("failed", error)
+
+    def _apply(self, change: Change) -> None:
+        if isinstance(change, FolderChanged):
+            self.session.remember(shell_folder=change.path)
+
+    def _notice(self, level: Any, text: str) -> None:
+        self.session.journal.notice(self.turn.id, Notice(level=level, text=text))
+
+    async def _watch_time(self) -> None:
+        assert self.settings.timeout_ms is not None
+        began = datetime.fromisoformat(self.turn.started_at or times.now())
+        passed = (datetime.now(UTC) - began).total_seconds()
+        await anyio.sleep(max(0.0, self.settings.timeout_ms / 1000 - passed))
+        self.halt("timeout")
+
+    async def _finish(self) -> Turn:
+        end = self.end or End("completed")
+        ended = self.state.change(
+            status="ended", reason=end.reason, error=end.error, result_text=self._text, ended_at=times.now()
+        )
+        await self.session.journal.end_turn(ended)
+        return ended
+
+
+def _gives_answer(entry: Entry) -> bool:
+    return isinstance(entry.tool, StructuredOutput) and not entry.call.is_error
+
+
+def _too_long(message: str) -> dict[str, Any]:
+    advice = "Fork the session from an earlier message, or start a new one: older parts cannot be summarised yet."
+    return {"code": "model_error", "kind": "too_long", "message": f"{message} {advice}"}
+
+
+def _over_budget(whose: str, budget: str | None) -> dict[str, Any]:
+    return {"code": "budget_exceeded", "message": f"The budget of the {whose}, {budget} USD, is used up."}

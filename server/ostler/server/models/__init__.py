@@ -1,0 +1,1 @@
+"""Where model answers come from: one interface, one module per provider."""

@@ -1,0 +1,109 @@
+"""What a request costs, and how much a model holds: from prices.toml, under what config.toml says."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any, Final
+
+from ostler.protocol.config import Price
+from ostler.protocol.shapes import Usage
+
+_MILLION: Final = Decimal(1_000_000)
+_SMALLEST: Final = Decimal("0.0000001")
+_CACHE_READ: Final = Decimal("0.1")
+_CACHE_WRITE: Final = Decimal("1.25")
+# `us.anthropic.claude-…-v1:0` (Bedrock), `claude-…@20250929` (Vertex), `anthropic/claude-…` (proxies).
+_RESELLER: Final = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic[./](?=claude-)")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How much a model takes and gives, in tokens."""
+
+    context: int
+    max_output: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    pattern: str
+    price: Price
+    window: Window
+    long_from: int | None = None
+    long_price: Price | None = None
+
+
+def cost(model: str, usage: Usage, configured: Mapping[str, Price]) -> Decimal | None:
+    """What one request cost; None where nobody said what the model costs."""
+    price = _price(model, usage, configured)
+    if price is None:
+        return None
+    cache_read = price.input * _CACHE_READ if price.cache_read is None else price.cache_read
+    cache_write = price.input * _CACHE_WRITE if price.cache_write is None else price.cache_write
+    total = (
+        usage.input_tokens * price.input
+        + usage.output_tokens * price.output
+        + usage.cache_read_tokens * cache_read
+        + usage.cache_write_tokens * cache_write
+    )
+    return (total / _MILLION).quantize(_SMALLEST, ROUND_HALF_EVEN)
+
+
+def is_priced(model: str, configured: Mapping[str, Price]) -> bool:
+    """Can a budget be kept with this model?"""
+    return model in configured or _known(model) is not None
+
+
+def window(model: str) -> Window | None:
+    """None for a model that is not in the table."""
+    known = _known(model)
+    return known.window if known else None
+
+
+def usd(amount: Decimal) -> str:
+    """As it goes over the wire: a plain decimal without an exponent or zeros at its end."""
+    text = f"{amount.quantize(_SMALLEST, ROUND_HALF_EVEN):f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def _price(model: str, usage: Usage, configured: Mapping[str, Price]) -> Price | None:
+    if model in configured:
+        return configured[model]
+    known = _known(model)
+    if known is None:
+        return None
+    sent = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    is_long = known.long_from is not None and sent > known.long_from
+    return known.long_price if is_long else known.price
+
+
+@lru_cache(maxsize=256)
+def _known(model: str) -> _Known | None:
+    name = _RESELLER.sub("", model)
+    return next((known for known in _table() if fnmatchcase(name, known.pattern)), None)
+
+
+@cache
+def _table() -> tuple[_Known, ...]:
+    data = tomllib.loads(resources.files("ostler.server.models").joinpath("prices.toml").read_text("utf-8"))
+    return tuple(_row(row) for row in data["models"])
+
+
+def _row(row: dict[str, Any]) -> _Known:
+    long = row.get("long")
+    return _Known(
+        row["pattern"],
+        _price_of(row),
+        Window(row["window"], row["max_output"]),
+        row.get("long_from"),
+        _price_of(long) if long else None,
+    )
+
+
+def _price_of(row: dict[str, Any]) -> Price:
+    return Price.model_validate({name: row[name] for name in ("input", "output", "cache_read", "cache_write")})

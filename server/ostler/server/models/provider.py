@@ -1,0 +1,90 @@
+"""What the turn engine asks of a provider: one request, and the Messages API's raw events in return."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import orjson
+
+RawEvent = dict[str, Any]
+"""An event of the Messages API's stream as it came: `message_start`, `content_block_delta`…"""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request. The long parts are encoded already: a long history is joined, never encoded again."""
+
+    model: str
+    max_tokens: int
+    system: bytes
+    """The JSON of `system`: a list of text blocks."""
+    tools: bytes
+    """The JSON of `tools`: a list, which may be empty."""
+    messages: Sequence[bytes]
+    """The JSON of each message."""
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the body: `thinking`, `tool_choice`…"""
+
+    def body(self) -> bytes:
+        """The whole request as the Messages API takes it."""
+        head = orjson.dumps({"model": self.model, "max_tokens": self.max_tokens, "stream": True, **self.extras})
+        tools = b',"tools":' + self.tools if self.tools != b"[]" else b""
+        opening = b"".join((head[:-1], b',"system":', self.system, tools, b',"messages":['))
+        # One join: adding the parts up would copy a long conversation several times.
+        first, *rest = self.messages
+        *middle, last = [opening + first, *rest]
+        return b",".join([*middle, last + b"]}"])
+
+
+FailureKind = Literal[
+    "rate_limited",  # 429
+    "overloaded",  # 529
+    "server",  # 5xx, and `error` events in the middle of a stream
+    "timeout",  # no connection, or silence
+    "connection",  # refused, reset, cut before `message_stop`
+    "garbage",  # an answer that is not the Messages API's
+    "too_long",  # the conversation does not fit the model's window
+    "access",  # 401, 403
+    "bad_request",  # any other 4xx
+    "missing",  # the provider cannot be used here: no key, no SDK
+]
+RETRYABLE: frozenset[FailureKind] = frozenset(
+    {"rate_limited", "overloaded", "server", "timeout", "connection", "garbage"}
+)
+
+
+class ModelFailure(Exception):
+    """A request that failed, with all that the provider said about it."""
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        status: int | None = None,
+        request_id: str | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: FailureKind = kind
+        self.message = message
+        self.status = status
+        self.request_id = request_id
+        self.retry_after_ms = retry_after_ms
+
+    @property
+    def retryable(self) -> bool:
+        return self.kind in RETRYABLE
+
+
+class Provider(Protocol):
+    """Where model answers come from."""
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[RawEvent]]:
+        """Send the request; entering returns when the provider has accepted it, and the iterator gives its events.
+
+        Everything that goes wrong, on entering or in the middle, is a ModelFailure. A stream that ends without
+        `message_stop` is for the caller to notice. Leaving ends the request at once.
+        """
+        ...

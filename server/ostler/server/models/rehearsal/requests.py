@@ -1,0 +1,119 @@
+"""From plain words to steps: small, and honest about what it does not understand."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ostler.server.models.rehearsal.phrases import Phrase, phrase
+from ostler.server.models.rehearsal.steps import Introduce, Join, Plan, Unclear, Wish
+from ostler.server.models.rehearsal.verbs import COMMANDS, VERBS
+
+EXAMPLES: Final = (
+    "read README.md",
+    "read lines 10-20 of src/app.py",
+    "list *.py in src",
+    "find TODO in src and read README.md",
+    'replace "colour" with "color" in notes.txt then run git diff',
+    'write "hello\\n" to notes.txt',
+    "run pytest -q",
+    "ask me which one: tea, coffee or water",
+    "plan read README.md then run pytest -q",
+    "think about horses then say done",
+)
+"""Requests that it understands."""
+
+MAX_CHARS: Final = 50_000
+MAX_STEPS: Final = 100
+
+_GREETINGS: Final = frozenset(
+    {"", "hello", "hi", "hey", "help", "help me", "examples", "what can you do", "what are you", "who are you"}
+)
+_FILLERS: Final = (
+    r"and|then|now|please|first|also|next|finally|lastly|afterwards|just|ok|okay|hello|hi|hey|can you|could you"
+    r"|would you|will you|i want you to|i'd like you to|let's|you"
+)
+_START: Final = re.compile(
+    rf"(?:[-*•]\s+|\d{{1,3}}[.)]\s+)?(?P<fill>(?:(?:{_FILLERS})\b[,:!.]?\s+){{0,4}})"
+    rf"(?P<verb>{'|'.join(sorted([*VERBS, 'plan'], key=len, reverse=True))})(?=[\s\0:;,!?]|$|\.(?:\s|$))"
+)
+_JOINER: Final = re.compile(r"[;\n][;\s]*|[.,]\s+|\b(?:and|then|afterwards)\b\s*")
+_AFTER: Final = re.compile(r"\b(?:then|afterwards|next|finally|lastly)\b")
+_COLON: Final = re.compile(r"[:,]\s*")
+_TO: Final = re.compile(r"(?:to|how to)\s+")
+_SHELL_WORDS: Final = frozenset({"find", "wait"})
+"""After `run …;` these are more likely the next command than the next step."""
+
+
+def parse(text: str, *, planning: bool = False) -> list[Wish]:
+    """The steps in order; what is not understood is among them, and says so."""
+    if len(text) > MAX_CHARS:
+        return [Wish(Unclear(f"That is longer than the {MAX_CHARS:,} characters that I read."), _short(text))]
+    whole = phrase(text)
+    if whole.mask.strip(" .!?") in _GREETINGS:
+        return [Wish(Introduce(), whole.text)]
+    found = [wish for piece, join in _pieces(whole) for wish in _wishes(piece, join, planning)]
+    if len(found) > MAX_STEPS:
+        rest = Wish(
+            Unclear(f"I take at most {MAX_STEPS} steps at a time."), f"the other {len(found) - MAX_STEPS} steps"
+        )
+        return [*found[:MAX_STEPS], rest]
+    return found
+
+
+def _pieces(whole: Phrase) -> Iterator[tuple[Phrase, Join]]:
+    """The request, cut where a joining word is followed by a verb."""
+    start = 0
+    join: Join = "apart"
+    verb = _START.match(whole.mask)
+    # What is planned has its own joining words: a plan goes on to the end.
+    while not (verb and verb["verb"] == "plan"):
+        cut = _next_cut(whole, verb.end() if verb else start, verb["verb"] if verb else "")
+        if cut is None:
+            break
+        joiner, verb = cut
+        if piece := whole.cut(start, joiner.start()):
+            yield piece, join
+        start, join = joiner.end(), _join(joiner.group(), verb["fill"])
+    if rest := whole.cut(start):
+        yield rest, join
+
+
+def _next_cut(whole: Phrase, place: int, verb: str) -> tuple[re.Match[str], re.Match[str]] | None:
+    for joiner in _JOINER.finditer(whole.mask, place):
+        following = _START.match(whole.mask, joiner.end())
+        in_command = verb in COMMANDS and joiner.group().startswith(";")
+        if following and not (in_command and following["verb"] in _SHELL_WORDS):
+            return joiner, following
+    return None
+
+
+def _join(joiner: str, fillers: str) -> Join:
+    if _AFTER.search(joiner) or _AFTER.search(fillers):
+        return "after"
+    return "with" if joiner.startswith(("and", ",")) else "apart"
+
+
+def _wishes(piece: Phrase, join: Join, planning: bool) -> list[Wish]:
+    verb = _START.match(piece.mask)
+    if verb is None:
+        return [Wish(Unclear(), _short(piece.text), join)]
+    rest = piece.cut(verb.end()).after(_COLON)
+    words = _short(piece.text[verb.start("verb") :])
+    if verb["verb"] == "plan":
+        step = Unclear("A plan cannot hold another one.") if planning else _plan(rest)
+        return [Wish(step, words, join)]
+    steps = VERBS[verb["verb"]](rest)
+    if len(steps) == 1:
+        return [Wish(steps[0], words, join)]
+    # Several files in one step are read beside each other.
+    return [Wish(step, words, join if at == 0 else "with") for at, step in enumerate(steps)]
+
+
+def _plan(rest: Phrase) -> Plan | Unclear:
+    steps = parse(rest.after(_TO).text, planning=True) if rest else []
+    return Plan(tuple(steps)) if steps else Unclear("Say what to plan: `plan read README.md then run pytest -q`.")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[:200].split())
+    return line if len(line) <= 80 and len(text) <= 200 else line[:79] + "…"

@@ -1,0 +1,127 @@
+"""What a request can ask of the rehearsal model, one class each."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Join = Literal["apart", "with", "after"]
+"""How a step stands to the one before it: `apart` is done whatever becomes of that one; `with` and `after` only when
+it went well; `after` also waits for its results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    path: str
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListFiles:
+    pattern: str
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    pattern: str
+    """A regular expression."""
+    shown: str
+    """The same as the person wrote it."""
+    folder: str | None = None
+    glob: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    old: str
+    new: str
+    path: str
+    every: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    content: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    question: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    steps: "tuple[Wish, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Think:
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionTest:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Any tool, with the input as the person wrote it."""
+
+    tool: str
+    input: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Introduce:
+    """Say what it is, and what it understands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    hint: str = ""
+
+
+Step = (
+    Read
+    | ListFiles
+    | Find
+    | Replace
+    | Write
+    | Run
+    | Ask
+    | Plan
+    | Think
+    | Say
+    | Wait
+    | PermissionTest
+    | Use
+    | Introduce
+    | Unclear
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One step as a person asked for it."""
+
+    step: Step
+    words: str
+    join: Join = "apart"

@@ -1,0 +1,277 @@
+"""One parser for each verb: from what stands after it to the steps that it means."""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import orjson
+
+from ostler.server.models.rehearsal.phrases import Phrase
+from ostler.server.models.rehearsal.steps import (
+    Ask,
+    Find,
+    Introduce,
+    ListFiles,
+    PermissionTest,
+    Read,
+    Replace,
+    Run,
+    Say,
+    Step,
+    Think,
+    Unclear,
+    Use,
+    Wait,
+    Write,
+)
+
+MAX_WAIT_SECONDS: Final = 60.0
+
+_AND: Final = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
+_OR: Final = re.compile(r",\s*(?:or\s+)?|\s+or\s+")
+_ME: Final = re.compile(r"me\s+")
+_FILE: Final = re.compile(r"(?:the\s+)?(?:files?\s+)?")
+_LINES: Final = re.compile(r"(?:the\s+)?lines?\s+(\d{1,9})(?:\s*(?:-|\u2013|to)\s*(\d{1,9}))?\s+(?:of|in|from)\s+")
+_FIRST_LINES: Final = re.compile(r"(?:the\s+)?first\s+(\d{1,9})\s+lines?\s+(?:of|in|from)\s+")
+_THEN_LINES: Final = re.compile(r"(?:,?\s+lines?\s+|:)(\d{1,9})(?:\s*(?:-|\u2013|to)\s*(\d{1,9}))?$")
+_FILES: Final = re.compile(r"(?:me\s+)?(?:all\s+)?(?:the\s+)?(?:files?\b\s*)?(?:(?:named|called|matching|like)\s+)?")
+_ALL_FILES: Final = re.compile(r"(?:me\s+)?(?:all\s+)?(?:the\s+)?files?\b")
+_FOR: Final = re.compile(r"(?:for\s+)?(?:all\s+)?(?:the\s+(?:text|word|words)\s+)?")
+_EVERY: Final = re.compile(r"(?:all|every)\s+(?:occurrences?\s+of\s+)?")
+_HERE: Final = frozenset({"here", "this folder", "the folder", "the project", "all files", "everywhere", "."})
+_NEW_FILE: Final = re.compile(r"(?:an?\s+|the\s+)?(?:new\s+)?(?:empty\s+)?(?:file\s+)?(?:(?:named|called)\s+)?")
+_CONTENT: Final = re.compile(r"(?:the\s+)?(?:content|contents|text|words?|line)\s+(?=\S)")
+_WHETHER: Final = re.compile(r"(?:about\s+)?(?:whether|if)\s+(?:to\s+|you\s+should\s+)?|about\s+|for\s+")
+_CHOICES: Final = re.compile(r"[:?]\s+")
+_ABOUT: Final = re.compile(r"(?:hard\s+)?(?:about|of|over|on)\s+")
+_SECONDS: Final = re.compile(
+    r"(?:for\s+)?(\d{1,6}(?:\.\d{1,6})?)\s*(ms|milliseconds?|s|seconds?|secs?|m|minutes?)?\.?$"
+)
+_TOOL: Final = re.compile(r"(?:the\s+)?(?:tool\s+)?([a-z_][\w.-]{0,127})\s*(?:with\s+)?")
+_SPECIAL: Final = re.compile(r"[\\.+*?()|\[\]{}^$]")
+_GLOB: Final = re.compile(r"[*?\[{]")
+
+_QUOTE_IT: Final = "Put a path with blanks in quotes."
+
+
+def read(rest: Phrase) -> list[Step]:
+    rest = rest.after(_ME)
+    first, last = None, None
+    if found := _LINES.match(rest.mask):
+        first, last = int(found[1]), int(found[2] or found[1])
+        rest = rest.cut(found.end())
+    elif found := _FIRST_LINES.match(rest.mask):
+        first, last = 1, int(found[1])
+        rest = rest.cut(found.end())
+    rest = rest.after(_FILE)
+    if first is None and (found := _THEN_LINES.search(rest.mask[-60:])):
+        first, last = int(found[1]), int(found[2] or found[1])
+        rest = rest.cut(0, len(rest.mask) - len(found.group()))
+    if first is not None and (first < 1 or (last or 0) < first):
+        return [Unclear("Lines count from 1, and the first comes before the last.")]
+    paths = [_path(part) for part in rest.parts(_AND)]
+    if not paths or None in paths:
+        return [Unclear(f"Name a file: `read README.md`. {_QUOTE_IT}")]
+    return [Read(path, first, last) for path in paths if path]
+
+
+def list_files(rest: Phrase) -> list[Step]:
+    named = rest.after(_FILES)
+    here = _split_in(named) or (named, None)
+    what, where = here
+    if named.mask.startswith("in "):
+        what, where = Phrase("", ""), named.cut(3)
+    if where is None and what and not _GLOB.search(what.mask) and not _ALL_FILES.match(rest.mask):
+        what, where = Phrase("", ""), what  # `list src`
+    folder = _place(where) if where else "."
+    pattern = _path(what) if what else "**/*"
+    if folder is None or pattern is None:
+        return [Unclear(f"Say it like `list *.py in src`. {_QUOTE_IT}")]
+    if "/" not in pattern:
+        pattern = f"**/{pattern}"
+    return [ListFiles(pattern, None if folder == "." else folder)]
+
+
+def find(rest: Phrase) -> list[Step]:
+    rest = rest.after(_FOR)
+    if _ALL_FILES.match(rest.mask) or rest.mask.startswith(("*.", "**")):
+        return list_files(rest)
+    what, where = _split_in(rest) or (rest, None)
+    shown = what.value
+    if not shown:
+        return [Unclear("Say what to find: `find TODO in src`.")]
+    is_pattern = len(shown) > 2 and not what.quoted and shown[0] == shown[-1] == "/"
+    pattern = shown[1:-1] if is_pattern else _SPECIAL.sub(r"\\\g<0>", shown)
+    places = [_place(part) for part in where.parts(_AND)] if where else ["."]
+    if None in places:
+        return [Unclear(f"Say it like `find TODO in src`. {_QUOTE_IT}")]
+    return [Find(pattern, shown, *_folder_and_glob(place)) for place in places if place]
+
+
+def replace(rest: Phrase) -> list[Step]:
+    return _exchange(rest, "with")
+
+
+def change(rest: Phrase) -> list[Step]:
+    return _exchange(rest, "to")
+
+
+def _exchange(rest: Phrase, word: str) -> list[Step]:
+    every = _EVERY.match(rest.mask) is not None
+    hint = f'Say it like `{"replace" if word == "with" else "change"} "old" {word} "new" in notes.txt`.'
+    halves = rest.after(_EVERY).around(word)
+    place = halves[1].around("in", last=True) if halves else None
+    if halves is None or place is None or not halves[0]:
+        return [Unclear(hint)]
+    paths = [_path(part) for part in place[1].parts(_AND)]
+    if not paths or None in paths:
+        return [Unclear(f"{hint} {_QUOTE_IT}")]
+    return [Replace(halves[0].value, place[0].value, path, every) for path in paths if path]
+
+
+def write(rest: Phrase) -> list[Step]:
+    for word in ("to", "into", "in"):
+        halves = rest.around(word, last=True)
+        path = _path(halves[1].after(_FILE)) if halves else None
+        if halves and halves[0] and path:
+            return [Write(halves[0].value, path)]
+    return [Unclear(f'Say it like `write "hello" to notes.txt`. {_QUOTE_IT}')]
+
+
+def create(rest: Phrase) -> list[Step]:
+    rest = rest.after(_NEW_FILE)
+    for word in ("with", "containing"):
+        if halves := rest.around(word):
+            path, content = _path(halves[0]), halves[1].after(_CONTENT).value
+            break
+    else:
+        path, content = _path(rest), ""
+    return [Write(content, path)] if path else [Unclear(f'Say it like `create notes.txt with "hello"`. {_QUOTE_IT}')]
+
+
+def run(rest: Phrase) -> list[Step]:
+    command = rest.value.strip()
+    if not command or rest.mask.startswith(("the ", "all ", "my ")):
+        return [Unclear("I run a command word for word: `run pytest -q`.")]
+    return [Run(command)]
+
+
+def ask(rest: Phrase) -> list[Step]:
+    if not rest:
+        return [Unclear("Say what to ask: `ask me which one: tea, coffee or water`.")]
+    choices = _CHOICES.search(rest.mask)
+    question = rest.after(_WHETHER).value
+    options: tuple[str, ...] = ("Yes", "No")
+    if choices:
+        given = tuple(dict.fromkeys(part.value.rstrip("?. ") for part in rest.cut(choices.end()).parts(_OR)))
+        if 2 <= len(given) <= 4 and all(given):
+            question, options = rest.cut(0, choices.start()).value, given
+    elif halves := rest.around("or"):
+        left, right = halves[0].value.split(), halves[1].value.rstrip("?. ")
+        if left and right and left[-1] != right:
+            options = (left[-1], right)
+    question = question.rstrip("?. ") or rest.value
+    return [Ask(question[:1].upper() + question[1:] + "?", options)]
+
+
+def think(rest: Phrase) -> list[Step]:
+    return [Think(rest.after(_ABOUT).value or "this")]
+
+
+def say(rest: Phrase) -> list[Step]:
+    return [Say(rest.value)] if rest.value.strip() else [Unclear("Say what to say: `say hello`.")]
+
+
+def wait(rest: Phrase) -> list[Step]:
+    if not rest.mask.strip(" ."):
+        return [Wait(1.0)]
+    found = _SECONDS.match(rest.mask)
+    if found is None:
+        return [Unclear("Say how long: `wait 3 seconds`.")]
+    unit = found[2] or "s"
+    scale = 0.001 if unit.startswith(("ms", "milli")) else 60.0 if unit.startswith("m") else 1.0
+    return [Wait(min(float(found[1]) * scale, MAX_WAIT_SECONDS))]
+
+
+def test_permission(rest: Phrase) -> list[Step]:
+    return [PermissionTest()]
+
+
+def use(rest: Phrase) -> list[Step]:
+    found = _TOOL.match(rest.mask)
+    given = rest.text[found.end() :].strip() if found else ""
+    value: Any = None
+    with suppress(orjson.JSONDecodeError):
+        value = orjson.loads(given) if given else {}
+    if found is None or not isinstance(value, dict):
+        return [Unclear('Say it like `call Glob {"pattern": "*.py"}`.')]
+    return [Use(rest.text[found.start(1) : found.end(1)], value)]
+
+
+def introduce(rest: Phrase) -> list[Step]:
+    return [Introduce()]
+
+
+VERBS: Final[dict[str, Callable[[Phrase], list[Step]]]] = {
+    "read": read,
+    "show": read,
+    "open": read,
+    "list": list_files,
+    "find": find,
+    "search": find,
+    "look for": find,
+    "replace": replace,
+    "change": change,
+    "write": write,
+    "save": write,
+    "create": create,
+    "run": run,
+    "execute": run,
+    "ask me": ask,
+    "think": think,
+    "test permission": test_permission,
+    "test permissions": test_permission,
+    "say": say,
+    "wait": wait,
+    "call": use,
+    "help": introduce,
+}
+"""All but `plan`, which holds a request of its own."""
+COMMANDS: Final = frozenset({"run", "execute"})
+
+
+def _split_in(rest: Phrase) -> tuple[Phrase, Phrase] | None:
+    if rest.mask.endswith(" here"):
+        return rest.cut(0, -len("here")), rest.cut(len(rest.mask) - len("here"))
+    return rest.around("in", last=True)
+
+
+def _path(part: Phrase) -> str | None:
+    """A path as written; None where the words cannot be one."""
+    if part.quoted:
+        return part.value or None
+    text = part.text.rstrip("?!,;")
+    if text.endswith(".") and len(text) > 1 and text[-2] not in "./":
+        text = text[:-1]
+    return None if not text or " " in part.mask or "\n" in part.mask else text
+
+
+def _place(part: Phrase) -> str | None:
+    """Where to look: a path, a glob, or `.` for the folder that the session works in."""
+    if part.mask.rstrip("?!.") in _HERE or part.mask == ".":
+        return "."
+    words = part.text.split() if not part.quoted else []
+    if len(words) > 1 and words[0].lower() == "the":
+        words = words[1:]
+    if len(words) > 1 and words[-1].lower() in {"folder", "directory", "file", "files"}:
+        words = words[:-1]
+    return _path(Phrase(words[0], part.mask[:1])) if len(words) == 1 else _path(part)
+
+
+def _folder_and_glob(place: str) -> tuple[str | None, str | None]:
+    if not _GLOB.search(place):
+        return (None if place == "." else place), None
+    parts = place.split("/")
+    plain = next(at for at, part in enumerate(parts) if _GLOB.search(part))
+    return "/".join(parts[:plain]) or ("/" if plain else None), "/".join(parts[plain:])

@@ -1,0 +1,98 @@
+"""Facts about a session's surroundings that can change while it lives."""
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import orjson
+
+from ostler.protocol.session import Mode
+
+_THREADS: Final = anyio.CapacityLimiter(8)
+_MAX_GIT_FILE: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The surroundings as the model was told them; stored, so that the next turn knows what is news."""
+
+    folder: str
+    directories: tuple[str, ...]
+    """Further folders that the session may work in."""
+    mode: Mode
+    date: str
+    git_root: str | None
+    git_branch: str | None
+    """The branch; a commit in short where no branch is checked out."""
+
+    @property
+    def branch_words(self) -> str:
+        return f"on {printable(self.git_branch)}" if self.git_branch else "on no branch"
+
+    def encoded(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+    @classmethod
+    def decoded(cls, encoded: bytes) -> "Facts":
+        stored = orjson.loads(encoded)
+        return cls(**stored | {"directories": tuple(stored["directories"])})
+
+
+async def look_around(folder: str, directories: Sequence[str], mode: Mode, *, today: date | None = None) -> Facts:
+    """The facts as they are now."""
+    root, branch = await anyio.to_thread.run_sync(_git, folder, limiter=_THREADS, abandon_on_cancel=True)
+    # The person's own calendar, not that of Greenwich.
+    day = today or date.today()
+    return Facts(folder, tuple(directories), mode, day.isoformat(), root, branch)
+
+
+def git_root(folder: str) -> str | None:
+    """The top of the repository that the folder is in."""
+    path = Path(folder)
+    for at in (path, *path.parents):
+        if (at / ".git").exists():
+            return str(at)
+    return None
+
+
+def printable(text: str | None) -> str:
+    """One line that cannot end a tag: names of files and branches come from anywhere."""
+    return "".join(_plain(char) for char in (text or "")[:4096])
+
+
+def _plain(char: str) -> str:
+    return f"\\x{ord(char):02x}" if not char.isprintable() or char in '<"' else char
+
+
+def _git(folder: str) -> tuple[str | None, str | None]:
+    # Read from its files: starting git in a folder that nobody has trusted yet would run what its config names.
+    try:
+        root = git_root(folder)
+        return root, _branch(Path(root) / ".git") if root else None
+    except (OSError, ValueError):
+        return None, None
+
+
+def _branch(git: Path) -> str | None:
+    if git.is_file():  # a worktree or a submodule
+        pointed = _small(git).removeprefix("gitdir:").strip()
+        git = git.parent / pointed
+    head = _small(git / "HEAD").strip()
+    if head.startswith("ref:"):
+        return head.removeprefix("ref:").strip().removeprefix("refs/heads/")
+    return f"commit {head[:12]}" if head else None
+
+
+def _small(path: Path) -> str:
+    # Not blocking, so that a pipe by that name does not hold the thread for ever.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return ""
+        return file.read(_MAX_GIT_FILE).decode("utf-8", "replace")

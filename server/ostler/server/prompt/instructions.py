@@ -1,0 +1,142 @@
+"""Instruction files: what a person wrote down for every agent that works in a folder."""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from ostler.server.prompt.facts import git_root
+from ostler.server.prompt.reading import Beginning, Unreadable, read_beginning
+
+NAMES: Final = ("AGENTS.md", "CLAUDE.md")
+MAX_FILE_CHARS: Final = 40_000
+MAX_ALL_CHARS: Final = 200_000
+MAX_DEPTH: Final = 5
+MAX_FILES: Final = 100
+MAX_NOTES: Final = 20
+
+_THREADS: Final = anyio.CapacityLimiter(4)
+_BYTES_PER_CHAR: Final = 4
+_FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
+_SPAN: Final = re.compile(r"``[^`]*``|`[^`]*`")
+_IMPORT: Final = re.compile(r"(?<![\w@./-])@([\w.~/][\w.~/+-]*)")
+_FILE_LIKE: Final = re.compile(r"(?:\.{0,2}/|~/).+|.+\.[A-Za-z]\w{0,9}$")
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionFile:
+    path: str
+    text: str
+    imported_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What was found, and what could not be taken."""
+
+    files: tuple[InstructionFile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def find_instructions(folder: str, *, config: Path, home: Path | None = None) -> Instructions:
+    """The person's own (in their home and in `config`), then those from the repository's top down to `folder`."""
+    search = await anyio.to_thread.run_sync(_searched, folder, config, home, limiter=_THREADS, abandon_on_cancel=True)
+    notes = search.notes[:MAX_NOTES]
+    if len(search.notes) > MAX_NOTES:
+        notes.append(f"There is more that could not be taken: {len(search.notes) - MAX_NOTES} files.")
+    return Instructions(tuple(search.files), tuple(notes))
+
+
+def _searched(folder: str, config: Path, home: Path | None) -> "_Search":
+    search = _Search(config, home or Path(os.path.expanduser("~")))
+    search.all(folder)
+    return search
+
+
+@dataclass(slots=True)
+class _Search:
+    config: Path
+    home: Path
+    files: list[InstructionFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    chars: int = 0
+    _seen: set[str] = field(default_factory=set)
+
+    def all(self, folder: str) -> None:
+        # What the person wrote may name any file of theirs; what came with a project only files of the project.
+        for path in (self.config / "AGENTS.md", self.home / ".claude" / "CLAUDE.md"):
+            self._take(path, (str(self.home), str(self.config)))
+        top = git_root(folder) or folder
+        for at in _down(Path(top), Path(folder)):
+            for name in NAMES:
+                self._take(at / name, (top,))
+
+    def _take(self, path: Path, roots: tuple[str, ...], imported_by: str | None = None, depth: int = 0) -> None:
+        if imported_by is None and not os.path.lexists(path):
+            return
+        try:
+            found = read_beginning(str(path), roots, MAX_FILE_CHARS * _BYTES_PER_CHAR)
+        except Unreadable as problem:
+            self.notes.append(f"{path} {problem}{f' (named in {imported_by})' if imported_by else ''}.")
+            return
+        text = self._bounded(path, found) if self._is_new(found) else ""
+        if not text:
+            return
+        self.files.append(InstructionFile(str(path), text, imported_by))
+        for named in _imports(text):
+            self._import(named, path, roots, depth + 1)
+
+    def _import(self, named: str, importer: Path, roots: tuple[str, ...], depth: int) -> None:
+        path = self.home / named[2:] if named.startswith("~/") else importer.parent / named
+        if not os.path.exists(path) and not _FILE_LIKE.match(named):
+            return  # `@someone`, `@decorator`: no file is meant
+        if depth > MAX_DEPTH:
+            self.notes.append(f"{path} was left out: imports go {MAX_DEPTH} files deep.")
+        else:
+            self._take(path, roots, str(importer), depth)
+
+    def _is_new(self, found: Beginning) -> bool:
+        """Not one that was taken already, under this name or another."""
+        content = hashlib.sha256(found.text.strip().encode("utf-8", "replace")).hexdigest()
+        known = {found.path, content} & self._seen
+        self._seen |= {found.path, content}
+        return not known and bool(found.text.strip())
+
+    def _bounded(self, path: Path, found: Beginning) -> str:
+        limit = min(MAX_FILE_CHARS, MAX_ALL_CHARS - self.chars)
+        if limit <= 0 or len(self.files) >= MAX_FILES:
+            self.notes.append(f"{path} was left out: the instruction files are too long together.")
+            return ""
+        text = found.text.strip()
+        if len(text) > limit or not found.whole:
+            text = text[:limit].rpartition("\n")[0] or text[:limit]
+            self.notes.append(f"{path} was cut after {len(text):,} characters.")
+        self.chars += len(text)
+        return text
+
+
+def _down(top: Path, folder: Path) -> Iterator[Path]:
+    yield top
+    for at, _ in enumerate(folder.relative_to(top).parts, 1):
+        yield top.joinpath(*folder.relative_to(top).parts[:at])
+
+
+def _imports(text: str) -> Iterator[str]:
+    """The paths after an `@`, but not in code."""
+    fence = ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) and not line.strip(f" {fence[0]}") else fence
+        elif mark:
+            fence = mark[1]
+        else:
+            for found in _IMPORT.finditer(_SPAN.sub(" ", line)):
+                if path := found[1].rstrip("."):
+                    yield path

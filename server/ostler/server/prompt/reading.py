@@ -1,0 +1,73 @@
+"""Reading files that others wrote: bounded, regular, inside the folders that they may come from."""
+
+import codecs
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_LOOK_AT: Final = 8192
+_MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
+class Unreadable(Exception):
+    """The file cannot be shown; the message says why, as the end of a sentence."""
+
+
+class IsFolder(Unreadable):
+    """It is a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first part of a file."""
+
+    path: str
+    """The real path."""
+    text: str
+    whole: bool
+
+
+def real_inside(path: str, roots: Iterable[str]) -> str:
+    """The real path of a file that exists below one of the roots."""
+    try:
+        real = os.path.realpath(path, strict=True)
+        inside = any(Path(real).is_relative_to(os.path.realpath(root)) for root in roots)
+    except FileNotFoundError:
+        raise Unreadable("does not exist") from None
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not inside:
+        raise Unreadable("is outside of the folders that may be read here")
+    return real
+
+
+def read_beginning(path: str, roots: Iterable[str], limit: int) -> Beginning:
+    """At most `limit` bytes of a text file."""
+    real = real_inside(path, roots)
+    try:
+        # The path is real already: a link in its last part was put there since. A pipe must not hold us up.
+        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISDIR(mode):
+                raise IsFolder("is a folder")
+            if not stat.S_ISREG(mode):
+                raise Unreadable("is not a regular file")
+            content = file.read(limit + 1)
+    except IsADirectoryError:
+        raise IsFolder("is a folder") from None
+    except OSError as error:
+        raise Unreadable(f"cannot be read ({error.strerror})") from None
+    return Beginning(real, _decoded(content[:limit]), len(content) <= limit)
+
+
+def _decoded(content: bytes) -> str:
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return content[len(mark) :].decode(encoding, "replace")
+    if b"\0" in content[:_LOOK_AT]:
+        raise Unreadable("is not text")
+    return content.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

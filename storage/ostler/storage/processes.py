@@ -1,0 +1,29 @@
+"""Processes: what runs for calls right now."""
+
+import sqlite3
+from typing import NamedTuple
+
+from ostler.protocol.ids import CallId, SessionId
+
+
+class ProcessRecord(NamedTuple):
+    pid: int
+    start_time: str
+    session_id: SessionId
+    call_id: CallId
+
+
+def add(connection: sqlite3.Connection, process: ProcessRecord) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO processes (pid, start_time, session_id, call_id) VALUES (?, ?, ?, ?)", process
+    )
+
+
+def drop(connection: sqlite3.Connection, pid: int, start_time: str) -> None:
+    connection.execute("DELETE FROM processes WHERE pid = ? AND start_time = ?", (pid, start_time))
+
+
+def left_over(connection: sqlite3.Connection) -> list[ProcessRecord]:
+    """All of them: asked at the start, when none of them can be ours."""
+    rows = connection.execute("SELECT pid, start_time, session_id, call_id FROM processes")
+    return [ProcessRecord(*row) for row in rows]

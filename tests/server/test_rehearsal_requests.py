@@ -1,0 +1,179 @@
+"""From plain words to steps."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ostler.server.models.rehearsal import EXAMPLES
+from ostler.server.models.rehearsal.requests import MAX_CHARS, MAX_STEPS, parse
+from ostler.server.models.rehearsal.steps import (
+    Ask,
+    Find,
+    Introduce,
+    ListFiles,
+    PermissionTest,
+    Plan,
+    Read,
+    Replace,
+    Run,
+    Say,
+    Step,
+    Think,
+    Unclear,
+    Use,
+    Wait,
+    Write,
+)
+
+
+def steps(text: str) -> list[Step]:
+    return [wish.step for wish in parse(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("read README.md", [Read("README.md")]),
+        ("Please read README.md.", [Read("README.md")]),
+        ("read lines 10-20 of src/app.py", [Read("src/app.py", 10, 20)]),
+        ("read line 7 of a", [Read("a", 7, 7)]),
+        ("show me the first 5 lines of a.txt", [Read("a.txt", 1, 5)]),
+        ("read src/app.py:3-5", [Read("src/app.py", 3, 5)]),
+        ("read src/app.py lines 3 to 5", [Read("src/app.py", 3, 5)]),
+        ("read a.py, b.py and c.py", [Read("a.py"), Read("b.py"), Read("c.py")]),
+        ('read "my file.txt"', [Read("my file.txt")]),
+        ("list files", [ListFiles("**/*")]),
+        ("list files in src", [ListFiles("**/*", "src")]),
+        ("list src", [ListFiles("**/*", "src")]),
+        ("list *.py in src", [ListFiles("**/*.py", "src")]),
+        ("find files named *.md in docs", [ListFiles("**/*.md", "docs")]),
+        ("list docs/*.md", [ListFiles("docs/*.md")]),
+        ("find TODO in src", [Find("TODO", "TODO", "src")]),
+        ("find TODO", [Find("TODO", "TODO")]),
+        ("search for X in *.py", [Find("X", "X", None, "*.py")]),
+        ("find f( in src/**/*.ts", [Find(r"f\(", "f(", "src", "**/*.ts")]),
+        ("look for /a+b/ here", [Find("a+b", "/a+b/")]),
+        ("find /a+b/ in the src folder", [Find("a+b", "/a+b/", "src")]),
+        ("find 'a in b' in this folder", [Find("a in b", "a in b")]),
+        ("replace A with B in f.py", [Replace("A", "B", "f.py")]),
+        ("replace all A with B in f.py", [Replace("A", "B", "f.py", every=True)]),
+        ('replace "x in y" with "\\ty\\\\" in f.py', [Replace("x in y", "\ty\\", "f.py")]),
+        ("change a b to c d in f.py and g.py", [Replace("a b", "c d", "f.py"), Replace("a b", "c d", "g.py")]),
+        ("replace gone with '' in f.py", [Replace("gone", "", "f.py")]),
+        ('write "hello" to notes.txt', [Write("hello", "notes.txt")]),
+        ('write "say \\"hi\\"\\nthen read b" to notes.txt', [Write('say "hi"\nthen read b', "notes.txt")]),
+        ("create file notes.txt with hello world", [Write("hello world", "notes.txt")]),
+        ("create a new file notes.txt", [Write("", "notes.txt")]),
+        ("write ```py\nread(x)\nread y\n``` to x.py", [Write("read(x)\nread y\n", "x.py")]),
+        ("run pytest -q", [Run("pytest -q")]),
+        ("run `pytest -q; echo then run`", [Run("pytest -q; echo then run")]),
+        ("run cd src; find . -name x; ls", [Run("cd src; find . -name x; ls")]),
+        ("run if true; then echo hi; fi", [Run("if true; then echo hi; fi")]),
+        ("ask me which one: tea, coffee or water", [Ask("Which one?", ("tea", "coffee", "water"))]),
+        ("ask me whether to use tabs or spaces", [Ask("Use tabs or spaces?", ("tabs", "spaces"))]),
+        ("ask me if it is done", [Ask("It is done?", ("Yes", "No"))]),
+        ("think about horses", [Think("horses")]),
+        ("say it's fine", [Say("it's fine")]),
+        ("wait", [Wait(1.0)]),
+        ("wait 250 ms", [Wait(0.25)]),
+        ("wait for 9 minutes", [Wait(60.0)]),
+        ("test permission", [PermissionTest()]),
+        ('call Glob {"pattern": "*"}', [Use("Glob", {"pattern": "*"})]),
+        ("call mcp__db__query", [Use("mcp__db__query", {})]),
+        ("Hello!", [Introduce()]),
+        ("what can you do?", [Introduce()]),
+        ("", [Introduce()]),
+    ],
+)
+def test_one_request_is_understood(text: str, expected: list[Step]) -> None:
+    assert steps(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "joins"),
+    [
+        ("read a then run b", ["apart", "after"]),
+        ("read a and find b in c", ["apart", "with"]),
+        ("read a and then say b", ["apart", "after"]),
+        ("read a; run b", ["apart", "apart"]),
+        ("run b; read a", ["apart", "apart"]),
+        ("read a\nrun b", ["apart", "apart"]),
+        ("1. read a\n2. run b\n3) then say c", ["apart", "apart", "after"]),
+        ("- read a\n- run b", ["apart", "apart"]),
+        ("Read a. Then run b. Finally say c", ["apart", "after", "after"]),
+        ("read a, find b in c, and run d", ["apart", "with", "with"]),
+        ("read a and b then say c", ["apart", "with", "after"]),
+    ],
+)
+def test_steps_are_joined_as_the_words_between_them_say(text: str, joins: list[str]) -> None:
+    assert [wish.join for wish in parse(text)] == joins
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fix the bug",
+        "replace a in b",
+        "read",
+        "read all about horses",
+        "read lines 5-2 of a",
+        "run the tests",
+        "write hello",
+        "wait until noon",
+        "call Glob {nonsense",
+        "say",
+        "plan",
+        "x" * (MAX_CHARS + 1),
+    ],
+)
+def test_what_is_not_understood_is_said(text: str) -> None:
+    assert [type(step) for step in steps(text)] == [Unclear]
+
+
+def test_words_before_the_first_verb_are_not_lost() -> None:
+    assert [type(step) for step in steps("fix the bug then read a.py")] == [Unclear, Read]
+
+
+def test_a_plan_holds_all_that_follows_but_no_other_plan() -> None:
+    (plan,) = steps("plan to read a then run b")
+    assert isinstance(plan, Plan)
+    assert [wish.step for wish in plan.steps] == [Read("a"), Run("b")]
+    (deep,) = steps("plan " * 5000)
+    assert isinstance(deep, Plan)
+    assert [type(wish.step) for wish in deep.steps] == [Unclear]
+
+
+def test_too_many_steps_are_cut_and_it_is_said() -> None:
+    found = steps("say a; " * (MAX_STEPS + 20))
+    assert len(found) == MAX_STEPS + 1
+    assert isinstance(found[-1], Unclear)
+
+
+def test_every_example_is_understood() -> None:
+    for example in EXAMPLES:
+        assert not any(isinstance(step, Unclear | Introduce) for step in steps(example)), example
+
+
+_VERBS = ("read", "find", "in", "with", "to", "replace", "run", "plan", "ask me", "say", "call", "write", "create")
+_SIGNS = ("then", "and", "or", ";", "\n", "'", '"', "`", "```", "“", "”", "\\", "a.py", "*.py", "the", "1.", "7-9", ":")
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from(_VERBS + _SIGNS)).map(" ".join)))
+def test_any_text_gives_some_step(text: str) -> None:
+    assert parse(text)
+
+
+@pytest.mark.parametrize(
+    "piece", ["'a ", '"\\', "and ", "a with ", "```\n", "“", "and read ", "; find", "then now ", "\n", " in ", "a,"]
+)
+def test_long_and_strange_texts_are_read_in_linear_time(piece: str) -> None:
+    def seconds(chars: int) -> float:
+        text = ("replace " + piece * chars)[:chars]
+        started = time.thread_time()
+        parse(text)
+        return time.thread_time() - started
+
+    # Quadratic work would take seconds here, whatever the machine.
+    assert min(seconds(MAX_CHARS) for _ in range(2)) < 1.0
