@@ -45,13 +45,13 @@ def _flags(arguments: argparse.Namespace) -> dict[str, object]:
 
 def _set_up_logs(configuration: Configuration, log_file: str | None) -> None:
     log = configuration.current.log
-    file = LogFile(Path(log_file), log.max_bytes) if log_file else None
+    file = LogFile(Path(os.path.abspath(log_file)), log.max_bytes) if log_file else None
     set_up_logs(level=log.level, as_json=log.format == "json", file=file)
 
 
 def main() -> int:
     arguments = _arguments()
-    close_to_others()
+    umask = close_to_others()
     places = find_places(arguments.home)
     try:
         for folder in places.folders:
@@ -60,9 +60,11 @@ def main() -> int:
         try:
             configuration = load_configuration(places.config_file, _flags(arguments), os.environ)
             _set_up_logs(configuration, arguments.log_file)
+            # Not where somebody happened to start it: that folder may go, and commands would complain.
+            os.chdir("/")
             gc.enable()
             gc.freeze()
-            asyncio.run(run_daemon(places, configuration, instance))
+            asyncio.run(run_daemon(places, configuration, instance, umask))
         finally:
             instance.release()
     except (AlreadyRunning, BadConfig, UnsafeFile, StorageTrouble, OSError) as error:

@@ -127,7 +127,10 @@ class Daemon:
 
 @contextlib.asynccontextmanager
 async def open_daemon(
-    places: Places, configuration: Configuration, environ: Mapping[str, str] = os.environ
+    places: Places,
+    configuration: Configuration,
+    environ: Mapping[str, str] = os.environ,
+    umask: int = 0o022,
 ) -> AsyncIterator[Daemon]:
     """Everything that has to be there before the first request; closed again in the opposite order."""
     token = load_token(places.token_file)
@@ -136,7 +139,7 @@ async def open_daemon(
     try:
         store = open_store(places.database, pending_limit=configuration.current.limits.pending_writes)
         try:
-            yield _assembled(places, configuration, store, listening, token, environ)
+            yield _assembled(places, configuration, store, listening, token, environ, umask)
         finally:
             await store.close()
     finally:
@@ -150,6 +153,7 @@ def _assembled(
     listening: Listening,
     token: bytes,
     environ: Mapping[str, str],
+    umask: int,
 ) -> Daemon:
     stopping = anyio.Event()
     log = EventLog(store)
@@ -164,7 +168,8 @@ def _assembled(
         door.wrong_per_minute = configuration.current.limits.wrong_tokens_per_minute
 
     providers = make_providers(environ, configuration.current.model)
-    engine = _engine(places, configuration, log, providers, testing=environ.get("OSTLER_TESTING") == "1")
+    rooms = _rooms(places, umask, testing=environ.get("OSTLER_TESTING") == "1")
+    engine = _engine(places, configuration, log, providers, rooms)
     sessions = Sessions(log, configuration, engine)
     watch = TurnWatch()
     log.followers.append(watch.see)
@@ -206,13 +211,16 @@ def _assembled(
     return Daemon(house, dispatcher, door, front, probes, listening, providers, stopping)
 
 
-def _engine(
-    places: Places, configuration: Configuration, log: EventLog, providers: Providers, *, testing: bool
-) -> Engine:
+def _rooms(places: Places, umask: int, *, testing: bool) -> Rooms:
     registry = load_registry()
     for problem in registry.problems:
         logs.log.warning("tool_left_out", reason=problem)
+    output_folder = places.data / "tasks"
+    own_folder(output_folder)
+    return Rooms(registry, str(places.data), output_folder, umask, testing)
 
+
+def _engine(places: Places, configuration: Configuration, log: EventLog, providers: Providers, rooms: Rooms) -> Engine:
     def priced(model: str, used: Usage) -> Decimal | None:
         return prices.cost(model, used, configuration.current.model.prices)
 
@@ -221,9 +229,6 @@ def _engine(
         return known.max_output if known else configuration.current.model.max_output_tokens
 
     services = Services(providers.provider, lambda: configuration.current, priced, max_output)
-    output_folder = places.data / "tasks"
-    own_folder(output_folder)
-    rooms = Rooms(registry, str(places.data), output_folder, testing)
     return Engine(log, services, rooms, places.config_file.parent)
 
 
@@ -254,9 +259,9 @@ def _gauges(house: House) -> list[Gauge]:
     ]
 
 
-async def run_daemon(places: Places, configuration: Configuration, instance: Instance) -> None:
+async def run_daemon(places: Places, configuration: Configuration, instance: Instance, umask: int) -> None:
     """The daemon as a process: signals, the line that says it is ready, and the file that says where."""
-    async with open_daemon(places, configuration) as daemon:
+    async with open_daemon(places, configuration, umask=umask) as daemon:
         _handle_signals(daemon.stopping)
 
         def ready() -> None:
@@ -299,9 +304,12 @@ def _handle_signals(stopping: anyio.Event) -> None:
         loop.add_signal_handler(number, told, number)
 
 
-def close_to_others() -> None:
-    """Files are ours alone, and so is our memory: a child process must not read the key out of it."""
-    os.umask(0o077)
+def close_to_others() -> int:
+    """Files are ours alone, and so is our memory: a child process must not read the key out of it.
+
+    Returns the umask that the person has, for what is done in their name.
+    """
+    umask = os.umask(0o077)
     if sys.platform == "linux":
         pr_set_dumpable, pr_set_child_subreaper = 4, 36
         prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -309,3 +317,4 @@ def close_to_others() -> None:
         # A child whose parent has ended becomes ours again and not init's: on the socket it would pass for a stranger
         # of the same user, who needs no token.
         prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+    return umask

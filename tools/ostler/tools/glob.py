@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
@@ -11,6 +12,7 @@ from pydantic import Field
 from ostler.tools import ripgrep, search_place
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.globs import BadPattern, matcher, names_something
+from ostler.tools.paths import Approved
 from ostler.tools.ripgrep import Search
 from ostler.tools.search_place import Start
 from ostler.tools.threads import read_in_thread
@@ -32,6 +34,8 @@ class GlobOutput(ToolOutput):
     filenames: list[str]
     num_files: int
     truncated: bool
+    timed_out: bool = False
+    """It took too long: there may be more."""
     duration_ms: int
 
 
@@ -45,6 +49,9 @@ class Glob(Tool[GlobInput, GlobOutput]):
     search_hint = "find list files names pattern wildcard"
     max_result_chars = 30_000
     only_reads = True
+
+    def __init__(self) -> None:
+        self._approved = Approved()
 
     def activity(self, given: GlobInput) -> Activity:
         return "list"
@@ -71,39 +78,41 @@ class Glob(Tool[GlobInput, GlobOutput]):
         return await read_in_thread(_no_folder, given, context.surroundings)
 
     async def check_permission(self, given: GlobInput, context: ToolContext) -> Check:
-        return await read_in_thread(search_place.may_search, self.name, given.path, context.surroundings, given.pattern)
+        begin = await read_in_thread(search_place.start, given.path, context.surroundings, given.pattern)
+        self._approved.note(context.call_id, begin.place)
+        return await read_in_thread(search_place.may_search, self.name, begin, context.surroundings)
 
     async def run(self, given: GlobInput, context: ToolContext) -> Ran[GlobOutput] | Failure:
         started = time.monotonic()
         begin = await read_in_thread(search_place.start, given.path, context.surroundings, given.pattern)
+        if self._approved.moved(context.call_id, begin.place):
+            return search_place.moved(begin)
         try:
-            found, truncated = await self._find(given, begin)
-        except (ripgrep.Complaint, ripgrep.Missing, BadPattern) as error:
+            found = await _find(given, begin)
+        except (ripgrep.Complaint, ripgrep.Missing) as error:
             return Failure(str(error))
-        took = round((time.monotonic() - started) * 1000)
-        return Ran(GlobOutput(filenames=found, num_files=len(found), truncated=truncated, duration_ms=took))
-
-    async def _find(self, given: GlobInput, begin: Start) -> tuple[list[str], bool]:
-        options = ["--files", *ripgrep.exclusions(begin.place, begin.home, given.pattern), "--", begin.place]
-        matches = matcher(begin.pattern)
-
-        def work(search: Search) -> tuple[list[str], bool]:
-            newest, truncated = _newest(search, begin, matches)
-            return [begin.found(name) for name in newest], truncated
-
-        found, truncated = await ripgrep.search(options, work)
-        if not found and names_something(given.pattern):
-            # What .gitignore leaves out is looked for only by somebody who names it.
-            found, truncated = await ripgrep.search(["--no-ignore", *options], work)
-        return found, truncated
+        output = GlobOutput(
+            filenames=[begin.found(name) for name in found.names[:MAX_FILES]],
+            num_files=min(len(found.names), MAX_FILES),
+            truncated=len(found.names) > MAX_FILES,
+            timed_out=found.out_of_time,
+            duration_ms=round((time.monotonic() - started) * 1000),
+        )
+        return Ran(output)
 
     def render(self, output: GlobOutput) -> list[Block]:
-        if not output.filenames:
-            return [text_block("No files found")]
-        lines = list(output.filenames)
+        lines = list(output.filenames) or ["No files found"]
         if output.truncated:
             lines.append(f"(only the {output.num_files} newest are shown; a narrower pattern or path finds the others)")
+        if output.timed_out:
+            lines.append(ripgrep.STOPPED)
         return [text_block("\n".join(lines))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    names: list[str]
+    out_of_time: bool
 
 
 def _no_folder(given: GlobInput, surroundings: Surroundings) -> Failure | None:
@@ -114,10 +123,20 @@ def _no_folder(given: GlobInput, surroundings: Surroundings) -> Failure | None:
     return flaw
 
 
-def _newest(search: Search, begin: Start, matches: Callable[[str], bool]) -> tuple[list[str], bool]:
-    """The newest files that match, and whether there are more."""
-    best = nlargest(MAX_FILES + 1, _dated(search, begin, matches))
-    return [name for _, name in best[:MAX_FILES]], len(best) > MAX_FILES or search.out_of_time
+async def _find(given: GlobInput, begin: Start) -> _Found:
+    options = ["--files", *ripgrep.exclusions(begin.place, begin.home, given.pattern), "--", begin.place]
+    matches = matcher(begin.pattern)
+
+    def work(search: Search) -> _Found:
+        # One more than is shown tells that there are more.
+        newest = nlargest(MAX_FILES + 1, _dated(search, begin, matches))
+        return _Found([name for _, name in newest], search.out_of_time)
+
+    found = await ripgrep.search(options, work)
+    if not found.names and names_something(given.pattern):
+        # What .gitignore leaves out is looked for only by somebody who names it.
+        found = await ripgrep.search(["--no-ignore", *options], work)
+    return found
 
 
 def _dated(search: Search, begin: Start, matches: Callable[[str], bool]) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ from ostler.tools import ripgrep, search_place
 from ostler.tools.context import ToolContext
 from ostler.tools.globs import BadPattern, matcher
 from ostler.tools.grep_lines import Collected, NameFilter, Wanted, collect
+from ostler.tools.paths import Approved
 from ostler.tools.search_place import Start
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
@@ -48,6 +49,8 @@ class GrepOutput(ToolOutput):
     applied_limit: int | None = None
     """Set where something was cut."""
     applied_offset: int | None = None
+    timed_out: bool = False
+    """It took too long: there may be more."""
 
 
 class Grep(Tool[GrepInput, GrepOutput]):
@@ -61,6 +64,9 @@ class Grep(Tool[GrepInput, GrepOutput]):
     strict = True
     max_result_chars = 20_000
     only_reads = True
+
+    def __init__(self) -> None:
+        self._approved = Approved()
 
     def activity(self, given: GrepInput) -> Activity:
         return "search"
@@ -89,10 +95,14 @@ class Grep(Tool[GrepInput, GrepOutput]):
         return await read_in_thread(search_place.missing, given.path, context.surroundings)
 
     async def check_permission(self, given: GrepInput, context: ToolContext) -> Check:
-        return await read_in_thread(search_place.may_search, self.name, given.path, context.surroundings)
+        begin = await read_in_thread(search_place.start, given.path, context.surroundings)
+        self._approved.note(context.call_id, begin.place)
+        return await read_in_thread(search_place.may_search, self.name, begin, context.surroundings)
 
     async def run(self, given: GrepInput, context: ToolContext) -> Ran[GrepOutput] | Failure:
         begin = await read_in_thread(search_place.start, given.path, context.surroundings)
+        if self._approved.moved(context.call_id, begin.place):
+            return search_place.moved(begin)
         wanted = _wanted(given, begin)
         try:
             found = await ripgrep.search(_options(given, begin), lambda search: collect(search, wanted))
@@ -101,13 +111,15 @@ class Grep(Tool[GrepInput, GrepOutput]):
         return Ran(_output(given, found))
 
     def render(self, output: GrepOutput) -> list[Block]:
+        stopped = [ripgrep.STOPPED] if output.timed_out else []
         if not output.filenames and not output.content:
-            return [text_block("No matches found" if not output.applied_offset else "No more matches")]
+            nothing = "No more matches" if output.applied_offset else "No matches found"
+            return [text_block("\n".join([nothing, *stopped]))]
         lines = [output.content] if output.mode != "files_with_matches" else list(output.filenames)
         if output.applied_limit is not None:
             onward = (output.applied_offset or 0) + output.applied_limit
             lines.append(f"(cut after {output.applied_limit}; go on with offset {onward}, or search for less)")
-        return [text_block("\n".join(lines))]
+        return [text_block("\n".join([*lines, *stopped]))]
 
 
 def _wanted(given: GrepInput, begin: Start) -> Wanted:
@@ -172,4 +184,5 @@ def _output(given: GrepInput, found: Collected) -> GrepOutput:
         num_matches=found.matches,
         applied_limit=(given.head_limit or found.taken) if found.cut else None,
         applied_offset=given.offset or None,
+        timed_out=found.out_of_time,
     )

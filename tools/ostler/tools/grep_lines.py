@@ -42,12 +42,13 @@ class Collected:
     matches: int = 0
     taken: int = 0
     cut: bool = False
+    out_of_time: bool = False
 
 
 def collect(search: Search, wanted: Wanted) -> Collected:
     """Blocks until there is enough."""
     found = _files(search, wanted) if wanted.mode == "files_with_matches" else _Lines(wanted).collect(search)
-    found.cut = found.cut or search.out_of_time
+    found.out_of_time = search.out_of_time
     return found
 
 

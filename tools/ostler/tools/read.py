@@ -64,6 +64,9 @@ class Read(Tool[ReadInput, ReadOutput]):
     max_result_chars = None
     only_reads = True
 
+    def __init__(self) -> None:
+        self._approved = paths.Approved()
+
     def activity(self, given: ReadInput) -> Activity:
         return "read"
 
@@ -90,7 +93,9 @@ class Read(Tool[ReadInput, ReadOutput]):
         return None
 
     async def check_permission(self, given: ReadInput, context: ToolContext) -> Check:
-        return await read_in_thread(may_read, given.file_path, context.surroundings)
+        place = await read_in_thread(paths.real, given.file_path)
+        self._approved.note(context.call_id, place)
+        return await read_in_thread(_may_read, given.file_path, place, context.surroundings)
 
     async def run(self, given: ReadInput, context: ToolContext) -> Ran[ReadOutput] | Failure:
         first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
@@ -102,6 +107,8 @@ class Read(Tool[ReadInput, ReadOutput]):
             return Failure(str(error))
         except OSError as error:
             return Failure(f"{given.file_path} cannot be read: {error.strerror}.")
+        if self._approved.moved(context.call_id, place):
+            return Failure(f"{given.file_path} leads to another place than when it was allowed.")
         return _answer(given.file_path, place, window, first, count, context)
 
     def render(self, output: ReadOutput) -> list[Block]:
@@ -115,9 +122,8 @@ class Read(Tool[ReadInput, ReadOutput]):
         return [text_block("\n".join(parts))]
 
 
-def may_read(path: str, surroundings: Surroundings) -> Check:
+def _may_read(path: str, place: str, surroundings: Surroundings) -> Check:
     """Allowed inside the roots; the daemon's own folder is nobody's business."""
-    place = paths.real(path)
     if paths.of_the_daemon(place, surroundings):
         return Refuse(f"{path} is in the daemon's own folder.")
     if paths.inside_roots(place, surroundings):

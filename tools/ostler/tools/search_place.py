@@ -69,13 +69,16 @@ def missing(path: str | None, surroundings: Surroundings) -> Failure | None:
     return Failure(missing_file(begin.written).replace("The file", "The path", 1))
 
 
-def may_search(name: str, path: str | None, surroundings: Surroundings, pattern: str = "") -> Check:
-    begin = start(path, surroundings, pattern)
+def may_search(name: str, begin: Start, surroundings: Surroundings) -> Check:
     if paths.of_the_daemon(begin.place, surroundings):
         return Refuse(f"{begin.written} is in the daemon's own folder.")
     if paths.inside_roots(begin.place, surroundings):
         return Allow()
     return AskFirst(f"{name} in {begin.written}?", reason="It is outside the session's folders.")
+
+
+def moved(begin: Start) -> Failure:
+    return Failure(f"{begin.written} leads to another place than when it was allowed.")
 
 
 def unusable(*texts: str | None) -> Failure | None:

@@ -20,13 +20,13 @@ DEFAULT_MAX_RESULT_CHARS = 50_000
 class ToolInput(BaseModel):
     """What the model gives a tool: unknown fields are errors, and types are what they are."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class ToolOutput(BaseModel):
     """What a tool gives back, for clients and for the store."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 I = TypeVar("I", bound=ToolInput)  # noqa: E741 - the input

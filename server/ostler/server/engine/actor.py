@@ -34,6 +34,8 @@ from ostler.tools.structured_output import BadSchema, StructuredOutput
 
 NO_RESULT: Final = "No result: the session was forked here, before the call had one."
 
+_LOOK_SECONDS: Final = 0.005
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -329,10 +331,36 @@ class SessionActor:
         toolset, prefix = await self._prepare(settings, await self._facts())
         run = TurnRun(self.live, self.services, settings, prefix, toolset, stored.turn, list(stored.steers))
 
+        restored = anyio.Event()
+
         def resume(run: TurnRun, group: TaskGroup) -> Executor | None:
-            return restore_calls(run, group, stored)
+            try:
+                return restore_calls(run, group, stored)
+            finally:
+                restored.set()
 
         self._launch(run, resume)
+        await restored.wait()
+        await self._hear_asks(run, [one.ask for one in stored.last_calls if one.ask and one.ask.status == "open"])
+
+    async def _hear_asks(self, run: TurnRun, open_asks: list[Ask]) -> None:
+        """Wait until the calls wait for their asks again: whoever sees an ask may answer it at once."""
+
+        def on_its_way(ask: Ask) -> bool:
+            entries = run.executor.entries if run.executor else []
+            return any(entry.ask is ask and not entry.completed for entry in entries)
+
+        while unheard := {ask.id for ask in open_asks} - {ask.id for ask in run.asks.open}:
+            if not any(on_its_way(ask) for ask in open_asks if ask.id in unheard):
+                break
+            await anyio.sleep(_LOOK_SECONDS)
+        # A call that came to its end without its ask, because its tool or its file is gone, leaves nobody to answer to.
+        for ask in open_asks:
+            if ask.id in unheard:
+                if not run.asks.open and run.state.turn.status == "waiting":
+                    run.state.change(status="running")
+                cancelled = ask.model_copy(update={"status": "cancelled", "answered_by": "restart"})
+                await self.live.journal.settle_ask(cancelled, run.state.turn)
 
     # The end.
 

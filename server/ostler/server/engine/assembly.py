@@ -92,6 +92,7 @@ class Assembly:
             case "message_delta":
                 self._finish(event)
             case "message_stop":
+                self.end_where_it_broke()  # a block that was never closed
                 self.stopped = True
             case "error":
                 raise _failure(event.get("error") or {})

@@ -30,6 +30,8 @@ class Entry:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     stopped: str | None = None
     """Why it was cancelled, for the model."""
+    printed: str = ""
+    """The end of what it has printed so far, for a call that is stopped."""
     changes: list[Change] = field(default_factory=list)
     """What is to be applied when its turn comes."""
 

@@ -165,7 +165,7 @@ class Executor:
         with entry.scope:
             await self._pipeline.process(entry)
         if not entry.completed:
-            self._pipeline.complete_with_error(entry, entry.stopped or WHILE_RUNNING)
+            self._pipeline.complete_stopped(entry, entry.stopped or WHILE_RUNNING)
         self._end(entry)
         self._stop_siblings(entry)
         self._advance()

@@ -45,8 +45,8 @@ class CallReads:
 
 
 def _file_read(stored: dict[str, Any]) -> FileRead:
-    ranges = tuple((first, last) for first, last in stored["ranges"])
-    return FileRead(**{**stored, "ranges": ranges})
+    lines = {name: tuple((first, last) for first, last in stored.get(name) or ()) for name in ("ranges", "shown")}
+    return FileRead(**{**stored, **lines})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,8 @@ class Rooms:
     registry: Registry
     home: str
     output_folder: Path
+    umask: int = 0o022
+    """The person's own: the daemon's is stricter, and commands are not to make a project's files private."""
     testing: bool = False
 
 
@@ -116,6 +118,7 @@ class LiveSession:
             mode=self.record.mode,
             environment=self.record.options.get("env") or {},
             home=self.rooms.home,
+            umask=self.rooms.umask,
             testing=self.rooms.testing,
         )
 

@@ -30,6 +30,7 @@ from ostler.tools.context import ToolContext
 from ostler.tools.registry import ToolSet
 from ostler.tools.tool import Allow, AnyTool, Block, Failure, FileChanged, Ran, ToolInput, text_block
 
+_PRINTED_CHARS = 10_000
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
 
 
@@ -109,8 +110,10 @@ class Pipeline:
         given = await self._permitted(entry, tool, given, context)
         await self.clear_to_run(entry)
         entry.call = entry.call.model_copy(update={"status": "running", "started_at": times.now()})
-        await self.session.journal.call_started(entry.call, self.draft(), queued=entry.queued)
-        entry.queued = entry.started = True
+        # Noted before the wait: where the call is cancelled meanwhile, its start is written all the same.
+        queued, entry.queued = entry.queued, True
+        await self.session.journal.call_started(entry.call, self.draft(), queued=queued)
+        entry.started = True
         began = time.perf_counter()
         ran = await self._guarded(tool, lambda: tool.run(given, self._context(entry, reads)))
         took = int((time.perf_counter() - began) * 1000)
@@ -210,6 +213,7 @@ class Pipeline:
         scope = Scope(self.session.record.id, self.session.record.root_id, entry.call.turn_id)
 
         def tell(kind: Any, data: dict[str, Any]) -> None:
+            entry.printed = (entry.printed + str(data.get("output", "")))[-_PRINTED_CHARS:]
             elapsed = int((time.perf_counter() - began) * 1000)
             progress = ToolProgress(call_id=entry.call.call_id, kind=kind, elapsed_ms=elapsed, data=data)
             self.session.journal.log.say("tool.progress", scope, progress)
@@ -256,6 +260,11 @@ class Pipeline:
             if isinstance(change, FileChanged)
         ]
         self._store(entry, Ended(entry.call, reads.added, files, whole))
+
+    def complete_stopped(self, entry: Entry, words: str) -> None:
+        """A call that was cancelled: what it had printed may be all that is known of its effect."""
+        printed = f"\nIt had printed:\n{entry.printed.strip()}" if entry.printed.strip() else ""
+        self.complete_with_error(entry, words + printed)
 
     def complete_with_error(self, entry: Entry, words: str) -> None:
         blocks = [text_block(f"<tool_use_error>{words}</tool_use_error>")]

@@ -97,6 +97,8 @@ class TurnRun:
     """What can be stopped at once: a stream, or a wait before a retry."""
     _continuations: int = 0
     _nudges: int = 0
+    _goes_on: bool = False
+    """The next message says the rest of what the one before it began."""
     _text: str | None = None
 
     def __post_init__(self) -> None:
@@ -151,10 +153,12 @@ class TurnRun:
             return
         if answered is None:
             return
-        self._text = answered.text or self._text
-        had_calls = bool(answered.executor.entries)
-        if had_calls:
-            await self._finish_calls(answered.executor)
+        self._text = (self._text or "") + answered.text if self._goes_on else answered.text or self._text
+        self._goes_on = False
+        if answered.stop_reason != "max_tokens":
+            self._continuations = 0
+        if answered.executor.entries:
+            await self._after_calls(answered)
         elif self.end is None:
             await self._after_words(answered)
 
@@ -252,7 +256,18 @@ class TurnRun:
         )
         return executor
 
-    async def _finish_calls(self, executor: Executor) -> None:
+    async def _after_calls(self, answered: Answered) -> None:
+        """The model called something: does it know what became of its last call?"""
+        last = answered.executor.entries[-1]
+        if answered.stop_reason != "max_tokens" or last.use.broken is None:
+            await self._finish_calls(answered.executor)
+            return
+        self._continuations += 1
+        await self._finish_calls(answered.executor, CALL_CUT)
+        if self._continuations > _CONTINUATIONS and self.end is None:
+            self._end_cut()
+
+    async def _finish_calls(self, executor: Executor, *words: str) -> None:
         """Wait for every call, then give the model all results in the order of its blocks."""
         await executor.finished()
         self.executor = None
@@ -266,7 +281,8 @@ class TurnRun:
             )
             for entry in executor.entries
         ]
-        await self._add_user_message(results, {entry.use.id: entry.call.call_id for entry in executor.entries})
+        brought = {entry.use.id: entry.call.call_id for entry in executor.entries}
+        await self._add_user_message(results, brought, *words)
         answer = next((entry for entry in executor.entries if _gives_answer(entry)), None)
         if answer is not None and self.end is None:
             self.state.change(structured_output=answer.call.input)
@@ -301,10 +317,10 @@ class TurnRun:
                 self.end = End("failed", _too_long("The conversation has filled the model's context window."))
             case "max_tokens" if self._continuations < _CONTINUATIONS:
                 self._continuations += 1
+                self._goes_on = not answered.empty
                 await self._add_user_message([], {}, CALL_CUT if answered.empty else GO_ON)
             case "max_tokens":
-                self._notice("warning", "The model's answer was cut: it reached its length limit again and again.")
-                self.end = End("completed")
+                self._end_cut()
             case _:
                 if self.steers:
                     return
@@ -323,6 +339,10 @@ class TurnRun:
             return
         self._nudges += 1
         await self._add_user_message([], {}, NUDGE)
+
+    def _end_cut(self) -> None:
+        self._notice("warning", "The model's answer was cut: it reached its length limit again and again.")
+        self.end = End("completed")
 
     def _fail(self, failure: ModelFailure) -> None:
         if failure.kind == "too_long":

@@ -1,38 +1,51 @@
 """Which provider answers for which model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Final
+
+import anyio.to_thread
 
 from ostler.protocol.config import Model
 from ostler.server import logs
 from ostler.server.models.anthropic import AnthropicProvider, AnthropicSettings
 from ostler.server.models.provider import ModelFailure, Provider
-from ostler.server.models.rehearsal import RehearsalProvider
 
-REHEARSAL = "rehearsal"
+REHEARSAL: Final = "rehearsal"
 
 
-@dataclass(frozen=True, slots=True)
 class Providers:
-    anthropic: AnthropicProvider
-    rehearsal: RehearsalProvider
+    def __init__(self, anthropic: AnthropicProvider) -> None:
+        self._anthropic = anthropic
+        self._rehearsal: Provider | None = None
 
     def provider(self, model: str) -> Provider:
-        return self.rehearsal if model == REHEARSAL else self.anthropic
+        if model != REHEARSAL:
+            return self._anthropic
+        if self._rehearsal is None:
+            self._rehearsal = _load_rehearsal()
+        return self._rehearsal
 
     async def warm_up(self) -> None:
         """Load what the first request would wait for."""
+        self._rehearsal = await anyio.to_thread.run_sync(_load_rehearsal)
         try:
-            await self.anthropic.warm_up()
+            await self._anthropic.warm_up()
         except ModelFailure as failure:
             logs.log.debug("provider_not_usable", provider="anthropic", reason=failure.message)
 
     async def close(self) -> None:
-        await self.anthropic.close()
+        await self._anthropic.close()
 
 
 def make_providers(environ: Mapping[str, str], settings: Model) -> Providers:
     anthropic = AnthropicSettings.from_environment(
         environ, connect_seconds=settings.connect_seconds, silence_seconds=settings.silence_seconds
     )
-    return Providers(AnthropicProvider(anthropic), RehearsalProvider())
+    return Providers(AnthropicProvider(anthropic))
+
+
+def _load_rehearsal() -> Provider:
+    # Imported here: most daemons have a real model, and no start should wait for this one.
+    from ostler.server.models.rehearsal import RehearsalProvider  # noqa: PLC0415
+
+    return RehearsalProvider()

@@ -1,0 +1,118 @@
+"""Calls as the engine makes them: parse, validate, ask for permission, run, render."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ostler.protocol.ids import CallId, SessionId
+from ostler.protocol.session import Mode
+from ostler.tools.context import FileRead, Surroundings, ToolContext
+from ostler.tools.tool import AnyTool, Check, Failure, Ran
+
+
+class Reads:
+    """What was read, in memory."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, FileRead] = {}
+
+    def get(self, path: str) -> FileRead | None:
+        return self.by_path.get(path)
+
+    def put(self, path: str, read: FileRead) -> None:
+        self.by_path[path] = read
+
+
+class Processes:
+    """What was started and has ended."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[CallId, int, str]] = []
+        self.over: list[tuple[CallId, int]] = []
+
+    async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
+        self.begun.append((call_id, pid, start_time))
+
+    def ended(self, call_id: CallId, pid: int) -> None:
+        self.over.append((call_id, pid))
+
+
+@dataclass
+class Session:
+    """A session with one folder, and its calls."""
+
+    folder: Path
+    outputs: Path
+    reads: Reads = field(default_factory=Reads)
+    processes: Processes = field(default_factory=Processes)
+    progress: list[dict[str, Any]] = field(default_factory=list)
+    calls: int = 0
+
+    def __post_init__(self) -> None:
+        place = str(self.folder)
+        self.surroundings = Surroundings(SessionId("s_1"), place, place, (place,), "default")
+
+    def inside(self, mode: Mode = "default", **changes: Any) -> "Session":
+        """The same session with other surroundings."""
+        self.surroundings = replace(self.surroundings, mode=mode, **changes)
+        return self
+
+    def context(self) -> ToolContext:
+        self.calls += 1
+        return ToolContext(
+            call_id=CallId(f"m_{id(self):x}#{self.calls}"),
+            surroundings=self.surroundings,
+            reads=self.reads,
+            processes=self.processes,
+            progress=lambda kind, data: self.progress.append(data),
+            output_folder=self.outputs,
+        )
+
+    async def call(
+        self, tool: AnyTool, given: Mapping[str, Any], context: ToolContext | None = None
+    ) -> Ran[Any] | Failure:
+        """Valid, allowed by whoever is asked, and run."""
+        context = context or self.context()
+        parsed = tool.parse(dict(given))
+        invalid = await tool.validate(parsed, context)
+        if invalid is not None:
+            return invalid
+        await tool.check_permission(parsed, context)
+        return await tool.run(parsed, context)
+
+    async def done(self, tool: AnyTool, **given: Any) -> Ran[Any]:
+        """A call that must work."""
+        result = await self.call(tool, given)
+        assert isinstance(result, Ran), result
+        return result
+
+    async def text(self, tool: AnyTool, **given: Any) -> str:
+        """What the model sees of a call that must work."""
+        rendered = tool.render((await self.done(tool, **given)).output)
+        return "".join(block["text"] for block in rendered)
+
+    async def failure(self, tool: AnyTool, **given: Any) -> Failure:
+        """A call that must fail."""
+        result = await self.call(tool, given)
+        assert isinstance(result, Failure), result
+        return result
+
+    async def check(self, tool: AnyTool, **given: Any) -> Check:
+        return await tool.check_permission(tool.parse(given), self.context())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(20):
+        while not condition():  # noqa: ASYNC110 - other processes set no events
+            await anyio.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"

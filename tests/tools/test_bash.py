@@ -1,0 +1,255 @@
+"""Bash: what a command sees, what the model sees of it, and how it ends."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ostler.tools import bash, shell
+from ostler.tools.bash import Bash
+from ostler.tools.shell_output import for_the_model, long_sleep, meaning
+from ostler.tools.tool import Failure, FolderChanged, Pass
+from tests.tools.calling import Session, alive, until
+
+pytestmark = pytest.mark.anyio
+BASH = Bash()
+
+
+async def text(session: Session, command: str, **given: Any) -> str:
+    return await session.text(BASH, command=command, **given)
+
+
+async def test_both_streams_come_in_the_order_written(session: Session) -> None:
+    assert await text(session, "echo one; echo two >&2; echo three") == "one\ntwo\nthree"
+
+
+async def test_the_exit_code_is_told_only_when_it_matters(session: Session) -> None:
+    assert await text(session, "true") == ""
+    result = await session.done(BASH, command="echo no; exit 3")
+    assert result.is_error
+    assert BASH.render(result.output)[0]["text"] == "no\n(exit code 3)"
+
+
+async def test_no_match_of_grep_is_no_error(session: Session) -> None:
+    result = await session.done(BASH, command="echo a | grep b")
+    assert not result.is_error
+    assert BASH.render(result.output)[0]["text"] == "(exit code 1: no match)"
+
+
+@pytest.mark.parametrize(
+    ("command", "harmless"),
+    [
+        ("grep a f", True),
+        ("cat f | /usr/bin/grep -q 'a && b'", True),
+        ("A=1 rg x; ", True),
+        ("ls; diff a b", True),
+        ("echo\ntest -f x", True),
+        ("[ -f x ]", True),
+        ("find / -name x 2>/dev/null", True),
+        ("false && grep a f", False),
+        ("grep a f && make", False),
+        ("grep a f || false", False),
+        ("(grep a f)", False),
+        ("echo $(grep a f)", False),
+        ("make", False),
+        ("grep 'a", False),
+        ("", False),
+    ],
+)
+def test_exit_code_one_is_harmless_only_where_the_last_program_says_so(command: str, harmless: bool) -> None:
+    assert (meaning(command, 1) is not None) is harmless
+    assert meaning(command, 2) is None
+
+
+async def test_a_signal_is_told_by_its_name(session: Session) -> None:
+    for command in ("kill -SEGV $$", "bash -c 'kill -SEGV $$'"):
+        result = await session.done(BASH, command=command)
+        assert result.is_error
+        assert result.output.signal == "SIGSEGV"
+        assert "(ended by SIGSEGV)" in BASH.render(result.output)[0]["text"]
+
+
+async def test_the_folder_stays_inside_the_roots(session: Session, tmp_path: Path) -> None:
+    (session.folder / "sub dir").mkdir()
+    result = await session.done(BASH, command="cd 'sub dir'; false")
+    assert result.changes == [FolderChanged(str(session.folder / "sub dir"))]
+    session.inside(shell_folder=str(session.folder / "sub dir"))
+    assert await text(session, "pwd") == str(session.folder / "sub dir")
+    result = await session.done(BASH, command=f"cd {tmp_path}; exit 0")
+    assert result.changes == []
+    assert "outside the session's folders" in BASH.render(result.output)[0]["text"]
+
+
+async def test_a_folder_that_is_gone_is_replaced_by_the_sessions_own(session: Session) -> None:
+    gone = session.folder / "gone"
+    gone.mkdir()
+    session.inside(shell_folder=str(gone))
+    result = await session.done(BASH, command="cd ..; rmdir gone; mkdir x; cd x; rmdir ../x")
+    assert result.changes == ()
+    result = await session.done(BASH, command="pwd")
+    assert result.output.stdout == f"{session.folder}\n"
+    assert "is gone" in result.output.stderr
+    assert result.changes == [FolderChanged(str(session.folder))]
+
+
+async def test_nothing_else_stays(session: Session) -> None:
+    await session.done(BASH, command="export A=1; f() { :; }; alias x=ls; set -e")
+    assert await text(session, 'echo "$A"; type f x 2>/dev/null; false; echo $-') == "\nhBc"
+
+
+async def test_the_command_sees_no_secret_of_ours(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OSTLER_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "RIPGREP_CONFIG_PATH"):
+        monkeypatch.setenv(name, "sesame")
+    monkeypatch.setenv("BASH_ENV", "/dev/stdin")
+    monkeypatch.setenv("OWN", "kept")
+    session.inside(environment={"GIVEN": "given", "PAGER": "more"})
+    shown = (await text(session, "env")).split("\n")
+    assert not [line for line in shown if "sesame" in line or line.startswith("BASH_ENV")]
+    expected = {"OWN=kept", "GIVEN=given", "PAGER=more", "GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0"}
+    assert expected <= set(shown)
+
+
+async def test_input_is_at_its_end(session: Session) -> None:
+    assert await text(session, "cat; read x || echo end; readlink /proc/self/fd/0") == "end\n/dev/null"
+
+
+async def test_the_command_has_the_persons_mask_and_signals(session: Session) -> None:
+    session.inside(umask=0o027)
+    assert await text(session, "umask; yes | head -1; echo ${PIPESTATUS[0]}") == "0027\ny\n141"
+
+
+async def test_any_command_reaches_the_shell_as_it_is(session: Session) -> None:
+    assert await text(session, "-v") == "bash: line 1: -v: command not found\n(exit code 127)"
+    assert await text(session, "cat <<'X'\n$a 'b' \"c\" \\d\nX") == "$a 'b' \"c\" \\d"
+    assert "syntax error" in await text(session, "if then")
+    assert await text(session, "echo $# $0; trap 'echo bye' EXIT") == "0 bash\nbye"
+
+
+async def test_output_is_cleaned_for_the_model_and_kept_for_clients(session: Session) -> None:
+    result = await session.done(BASH, command=r"printf '\033[31mred\033[0m\n10%%\r50%%\r100%%\n\xff\0\n'")
+    assert result.output.stdout == "\x1b[31mred\x1b[0m\n10%\r50%\r100%\n\ufffd\0\n"
+    assert BASH.render(result.output)[0]["text"] == "red\n100%\n\ufffd"
+    assert for_the_model("\x1b]8;;http://x\x1b\\link\x1b]8;;\x07 a\r\nb\r") == "link a\nb"
+
+
+async def test_of_very_long_output_the_beginning_and_the_end_are_kept(session: Session) -> None:
+    result = await session.done(BASH, command="echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last")
+    stdout = result.output.stdout
+    assert stdout.startswith("first\n")
+    assert stdout.endswith("\nlast\n")
+    assert len(stdout) < 1_100_000
+    assert "bytes left out" in stdout
+
+
+async def test_output_without_end_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "MAX_OUTPUT_BYTES", 1_000_000)
+    result = await session.done(BASH, command="yes")
+    assert result.is_error
+    assert "printed more than" in result.output.stderr
+
+
+async def test_a_timeout_ends_it_and_returns_what_was_printed(session: Session) -> None:
+    result = await session.done(BASH, command="echo so far; while :; do sleep 1; done", timeout=300)
+    assert result.is_error
+    assert result.output.timed_out
+    shown = BASH.render(result.output)[0]["text"]
+    assert shown.startswith("so far\n")
+    assert "Timed out after 0.3 s" in shown
+
+
+async def test_the_timeout_has_bounds_that_the_environment_can_move(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bash.timeouts() == (120_000, 600_000)
+    assert "600000" in (await session.failure(BASH, command="true", timeout=600_001)).message
+    assert (await session.failure(BASH, command="true", timeout=0)).message
+    monkeypatch.setenv("BASH_DEFAULT_TIMEOUT_MS", "700000")
+    monkeypatch.setenv("BASH_MAX_TIMEOUT_MS", "rubbish")
+    assert bash.timeouts() == (700_000, 700_000)
+    assert "700000" in BASH.description(session.surroundings)
+
+
+async def test_progress_comes_while_it_runs(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "_PROGRESS_AFTER", 0.1)
+    monkeypatch.setattr(shell, "_PROGRESS_EVERY", 0.1)
+    (session.folder / "gate").touch()
+    result: list[str] = []
+
+    async def run() -> None:
+        result.append(await text(session, "echo one; while [ -e gate ]; do sleep 0.05; done; echo two"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await until(lambda: any("one" in data["output"] for data in session.progress))
+        (session.folder / "gate").unlink()
+    assert result == ["one\ntwo"]
+    assert session.progress[0]["lines"] == 1
+    assert "".join(data["output"] for data in session.progress) == "one\n"
+
+
+async def test_the_output_file_is_private_and_does_not_stay(session: Session) -> None:
+    shown = await text(session, "stat -c %a -L /proc/self/fd/2; stat -c %a $(dirname $(readlink /proc/self/fd/2))")
+    assert shown == "600\n700"
+    assert list(session.outputs.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        ("sleep 5", True),
+        ("  sleep 2; ls", True),
+        ("sleep 1m && ls", True),
+        ("sleep 30 | cat", True),
+        ("sleep 1", False),
+        ("sleep 0.5; ls", False),
+        ("sleep 5 & ls", False),
+        ("sleeper 5", False),
+        ("ls; sleep 5", False),
+    ],
+)
+def test_a_command_that_begins_by_waiting_is_recognised(command: str, refused: bool) -> None:
+    assert long_sleep(command) is refused
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("", "empty"), (" \n", "empty"), ("a\0b", "NUL"), ("x" * 200_000, "longer than"), ("sleep 60", "waiting")],
+)
+async def test_bad_input_is_a_clear_failure(session: Session, command: str, words: str) -> None:
+    failure = await session.call(BASH, {"command": command})
+    assert isinstance(failure, Failure)
+    assert words in failure.message
+
+
+async def test_the_longest_command_that_is_taken_runs(session: Session) -> None:
+    command = "echo " + "'" * 2 * 24_000 + "x" * 50_000  # quotes would grow if they were quoted once more
+    assert len(await text(session, command)) == 50_000
+
+
+async def test_no_opinion_on_permission_and_rules_see_the_command(session: Session) -> None:
+    assert isinstance(await session.check(BASH, command="rm -rf /"), Pass)
+    given = BASH.parse({"command": "git  status"})
+    assert BASH.permission_matcher(given) == "git  status"
+    assert BASH.summary(given) == "git status"
+    assert not BASH.is_read_only(given)
+    assert not BASH.is_concurrency_safe(given)
+
+
+async def test_a_session_without_a_folder_is_a_failure(session: Session) -> None:
+    session.folder.rmdir()
+    assert "does not exist any more" in (await session.failure(BASH, command="true")).message
+
+
+async def test_many_commands_run_side_by_side(session: Session) -> None:
+    results: list[str] = []
+
+    async def one(number: int) -> None:
+        results.append(await text(session, f"echo {number}"))
+
+    async with anyio.create_task_group() as group:
+        for number in range(20):
+            group.start_soon(one, number)
+    assert sorted(map(int, results)) == list(range(20))
+    assert len(session.processes.begun) == len(session.processes.over) == 20
+    assert not any(map(alive, (pid for _, pid, _ in session.processes.begun)))

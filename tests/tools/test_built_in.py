@@ -1,0 +1,59 @@
+"""The list of tools, and what each of them says about itself."""
+
+import orjson
+import pytest
+
+from ostler.tools.built_in import BUILT_IN, load_registry
+from ostler.tools.registry import MINIMAL
+from ostler.tools.testing_permission import TestingPermission
+from ostler.tools.tool import AnyTool, AskFirst
+from tests.tools.calling import Session
+
+EXAMPLES = {
+    "Bash": {"command": "make"},
+    "Edit": {"file_path": "/a", "old_string": "a", "new_string": "b"},
+    "Glob": {"pattern": "*"},
+    "Grep": {"pattern": "a"},
+    "Read": {"file_path": "/a"},
+    "TestingPermission": {},
+    "Write": {"file_path": "/a", "content": "a"},
+}
+READERS = {"Glob", "Grep", "Read", "TestingPermission"}
+
+
+def test_the_registry_holds_them_in_the_order_of_their_names() -> None:
+    registry = load_registry()
+    assert [tool.name for tool in registry.tools if tool.source == "built-in"] == sorted(EXAMPLES)
+    assert set(MINIMAL) <= set(EXAMPLES)
+
+
+@pytest.mark.parametrize("tool", BUILT_IN, ids=lambda tool: tool.name)
+def test_each_says_what_it_is(tool: AnyTool, session: Session) -> None:
+    given = tool.parse(EXAMPLES[tool.name])
+    assert tool.title
+    assert "\n" not in tool.title
+    assert tool.description(session.surroundings)
+    assert tool.summary(given)
+    assert tool.is_read_only(given) is tool.is_concurrency_safe(given) is (tool.name in READERS)
+    assert not set(tool.search_hint.lower().split()) & {tool.name.lower()}
+
+
+@pytest.mark.parametrize("tool", BUILT_IN, ids=lambda tool: tool.name)
+def test_each_schema_is_closed_and_small(tool: AnyTool, session: Session) -> None:
+    schema = tool.input_schema(session.surroundings)
+    assert schema["additionalProperties"] is False
+    assert len(orjson.dumps(schema)) < 3000
+    with pytest.raises(ValueError, match="extra_forbidden"):
+        tool.parse({**EXAMPLES[tool.name], "unknown": 1})
+
+
+@pytest.mark.anyio
+async def test_the_one_for_tests_always_asks_and_is_there_only_for_them(session: Session) -> None:
+    tool = TestingPermission()
+    assert not tool.is_enabled(session.surroundings)
+    assert tool.is_enabled(session.inside(testing=True).surroundings)
+    for mode in ("default", "bypassPermissions"):
+        session.inside(mode=mode)
+        check = await session.check(tool)
+        assert check == AskFirst("Run test?")
+    assert await session.text(tool) == "The test ran."

@@ -1,0 +1,258 @@
+"""Processes: behind the gate, and none of them left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ostler.protocol.ids import CallId
+from ostler.tools import process, process_tree
+from ostler.tools.bash import Bash
+from ostler.tools.environment import MARKER
+from tests.tools.calling import Session, alive, until
+
+pytestmark = pytest.mark.anyio
+BASH = Bash()
+
+# A child in the group, one in a session of its own, one that forked twice, and one that wants no TERM.
+FAMILY = """
+echo $$ > pids/shell
+(echo $BASHPID > pids/group; exec sleep 1000) &
+setsid bash -c 'echo $$ > pids/session; exec sleep 1000' &
+python3 -c '
+import os, signal
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open("pids/twice.new", "w").write(str(os.getpid()))
+        os.rename("pids/twice.new", "pids/twice")
+        signal.pause()
+' &
+(trap "" TERM; echo $BASHPID > pids/stubborn; while :; do sleep 0.1; done) &
+"""
+NAMES = ("shell", "group", "session", "twice", "stubborn")
+
+
+def family(session: Session) -> list[int]:
+    texts = [path.read_text().strip() for name in NAMES if (path := session.folder / "pids" / name).exists()]
+    return [int(text) for text in texts if text]
+
+
+def survivors(session: Session) -> list[int]:
+    return [pid for pid in family(session) if alive(pid)]
+
+
+async def test_nobody_survives_a_cancellation(session: Session) -> None:
+    (session.folder / "pids").mkdir()
+    async with anyio.create_task_group() as group:
+        group.start_soon(session.call, BASH, {"command": "echo so far;" + FAMILY + "wait"})
+        await until(lambda: len(family(session)) == len(NAMES))
+        assert len(survivors(session)) == len(NAMES)
+        group.cancel_scope.cancel()
+    assert survivors(session) == []
+    assert session.progress[-1]["output"].startswith("so far\n")
+    assert len(session.processes.over) == 1
+    assert list(session.outputs.iterdir()) == []
+
+
+async def test_nobody_survives_a_timeout(session: Session) -> None:
+    (session.folder / "pids").mkdir()
+    wait = "until [ -e pids/twice ] && [ -e pids/session ]; do sleep 0.02; done; sleep 1000"
+    result = await session.done(BASH, command=FAMILY + wait, timeout=1500)
+    assert result.output.timed_out
+    assert "shell" in os.listdir(session.folder / "pids")
+    assert survivors(session) == []
+
+
+async def test_what_a_command_left_behind_is_ended_and_told(session: Session) -> None:
+    (session.folder / "pids").mkdir()
+    wait = "until [ -e pids/twice ] && [ -e pids/session ] && [ -e pids/stubborn ]; do sleep 0.02; done; exit 0"
+    result = await session.done(BASH, command=FAMILY + wait)
+    assert result.output.exit_code == 0
+    assert not result.is_error
+    assert "sleep" in result.output.stderr
+    assert survivors(session) == []
+
+
+async def test_a_short_command_leaves_nobody_either(session: Session) -> None:
+    result = await session.done(BASH, command="setsid sleep 1000 & echo $!")
+    assert not alive(int(result.output.stdout))
+
+
+async def test_a_stopped_process_ends_too(session: Session) -> None:
+    result = await session.done(BASH, command="sleep 1000 & kill -STOP $!; echo $!")
+    assert not alive(int(result.output.stdout))
+
+
+class Slow:
+    """Stores a start only when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+        self.stored = anyio.Event()
+        self.over: list[int] = []
+        self.pid = 0
+
+    async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
+        self.pid = pid
+        assert start_time == process_tree.start_time(pid)
+        assert start_time.isdigit()
+        self.asked.set()
+        await self.stored.wait()
+
+    def ended(self, call_id: CallId, pid: int) -> None:
+        self.over.append(pid)
+
+
+async def test_the_command_begins_only_when_its_start_is_stored(session: Session) -> None:
+    slow = Slow()
+    session.processes = slow  # type: ignore[assignment]  # another fake of the same interface
+    async with anyio.create_task_group() as group:
+        group.start_soon(session.call, BASH, {"command": "touch begun"})
+        await slow.asked.wait()
+        await until(lambda: Path(f"/proc/{slow.pid}/syscall").read_text().split()[:2] == ["0", "0x0"])
+        assert not (session.folder / "begun").exists()
+        slow.stored.set()
+    assert (session.folder / "begun").exists()
+    assert slow.over == [slow.pid]
+
+
+async def test_a_call_cancelled_at_the_gate_never_begins(session: Session) -> None:
+    slow = Slow()
+    session.processes = slow  # type: ignore[assignment]  # another fake of the same interface
+    async with anyio.create_task_group() as group:
+        group.start_soon(session.call, BASH, {"command": "touch begun"})
+        await slow.asked.wait()
+        group.cancel_scope.cancel()
+    assert not alive(slow.pid)
+    assert slow.over == [slow.pid]
+    assert not (session.folder / "begun").exists()
+
+
+def asleep(**environment: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["sleep", "1000"], start_new_session=True, env={**os.environ, **environment})
+
+
+DAEMON = """
+import anyio, os, sys
+from pathlib import Path
+from tests.tools.calling import Session, alive, until
+from ostler.tools.bash import Bash
+
+class Never:
+    async def started(self, call_id, pid, start_time):
+        print(pid, flush=True)
+        if sys.argv[2] == "gate":
+            await anyio.sleep_forever()
+        print(start_time, call_id, flush=True)
+    def ended(self, call_id, pid): ...
+
+session = Session(Path(sys.argv[1]), Path(sys.argv[1]) / "outputs")
+session.processes = Never()
+anyio.run(session.call, Bash(), {"command": sys.argv[3]})
+"""
+
+
+def start_daemon(session: Session, where: str, command: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", DAEMON, str(session.folder), where, command],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+
+
+async def test_a_daemon_that_dies_at_the_gate_leaves_no_command(session: Session) -> None:
+    with start_daemon(session, "gate", "touch begun") as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline())
+        daemon.kill()
+    await until(lambda: not alive(pid))
+    assert not (session.folder / "begun").exists()
+
+
+async def test_what_a_dead_daemon_left_is_found_and_ended(session: Session) -> None:
+    (session.folder / "pids").mkdir()
+    with start_daemon(session, "run", FAMILY + "wait") as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline())
+        start_time, call_id = daemon.stdout.readline().split()
+        await until(lambda: len(family(session)) == len(NAMES))
+        daemon.kill()
+    assert alive(pid)
+    ended = await process.kill_left_over(pid, start_time, call_id)
+    assert len(ended) >= len(NAMES)
+    assert survivors(session) == []
+
+
+async def test_a_stranger_with_the_same_number_is_left_alone(session: Session) -> None:
+    with asleep() as stranger:
+        try:
+            assert await process.kill_left_over(stranger.pid, "1", "m_other#0") == []
+            assert await process.kill_left_over(stranger.pid, "", "m_other#0") == []
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+async def test_marked_processes_are_ended_also_when_their_shell_is_gone() -> None:
+    with asleep(**{MARKER: "m_mine#0"}) as marked:
+        await until(lambda: process_tree._has_marker(marked.pid, b"OSTLER_CALL=m_mine#0"))
+        assert await process.kill_left_over(2**22, "1", "m_mine#0") == ["sleep"]
+        assert marked.wait() == -signal.SIGTERM
+
+
+def test_orphans_are_reaped_and_awaited_children_are_not() -> None:
+    code = """
+import ctypes, os, subprocess, sys, time
+from ostler.tools import process
+ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+def dead(pid):
+    return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z"
+orphan = int(subprocess.check_output(["bash", "-c", "setsid sleep 0 >/dev/null & echo $!"]))
+ours = subprocess.Popen(["bash", "-c", "exit 7"])
+while not (dead(orphan) and dead(ours.pid)):
+    time.sleep(0.01)
+with process.awaited(ours.pid):
+    assert process.reap_orphans() == []
+    assert process.reap_orphans() == [orphan]
+    assert not os.path.exists(f"/proc/{orphan}")
+    assert process.reap_orphans() == []
+    assert ours.wait() == 7
+assert process.reap_orphans() == []
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_without_pidfds_a_thread_waits(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+
+    async def run() -> None:
+        result = await session.done(BASH, command="sleep 1000 & echo $!; exit 5")
+        assert result.output.exit_code == 5
+        assert not alive(int(result.output.stdout))
+
+    anyio.run(run)
+
+
+async def test_a_kill_does_not_hold_up_the_loop(session: Session) -> None:
+    late = 0.0
+
+    async def tick() -> None:
+        nonlocal late
+        while True:
+            before = time.monotonic()
+            await anyio.sleep(0.01)
+            late = max(late, time.monotonic() - before)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tick)
+        await session.done(BASH, command="trap '' TERM; while :; do sleep 0.05; done", timeout=100)
+        group.cancel_scope.cancel()
+    assert late < 0.5
