@@ -125,7 +125,7 @@ async def test_a_message_shares_what_its_calls_printed_and_a_fork_keeps_it(store
 
     def work(tx: Tx) -> None:
         calls.put(tx.connection, done)
-        messages.add(tx.connection, brought, {"same": done.call_id, "other": done.call_id})
+        messages.add(tx.connection, brought, {"same": done.call_id})
         messages.copy(tx.connection, source, fork, None)
 
     await write(store, work)

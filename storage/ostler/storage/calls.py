@@ -1,7 +1,7 @@
 """Calls: each tool_use and its result."""
 
 import sqlite3
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -19,18 +19,22 @@ def put(connection: sqlite3.Connection, call: Call) -> None:
     )
 
 
-def keep_queued_input(connection: sqlite3.Connection, call: Call) -> None:
-    """Before the input changes: what was queued is told again as it was."""
+_CHANGING: Final = ("input", "summary", "activity")
+
+
+def keep_as_queued(connection: sqlite3.Connection, call: Call) -> None:
+    """Before the input changes: a call is told again as it was when it was queued."""
+    was = {name: getattr(call, name) for name in _CHANGING}
     connection.execute(
-        "UPDATE calls SET queued_input_json = ? WHERE id = ? AND queued_input_json IS NULL",
-        (pack(orjson.dumps(call.input)), call.call_id),
+        "UPDATE calls SET queued_json = ? WHERE id = ? AND queued_json IS NULL",
+        (pack(orjson.dumps(was)), call.call_id),
     )
 
 
-def queued_input(connection: sqlite3.Connection, call_id: str) -> Any:
-    """What the call was queued with, where that is not what it runs with."""
-    row = connection.execute("SELECT queued_input_json FROM calls WHERE id = ?", (call_id,)).fetchone()
-    return orjson.loads(unpack(row[0])) if row and row[0] is not None else None
+def as_queued(connection: sqlite3.Connection, call_id: str) -> dict[str, Any]:
+    """The fields of a call that were others when it was queued."""
+    row = connection.execute("SELECT queued_json FROM calls WHERE id = ?", (call_id,)).fetchone()
+    return dict(orjson.loads(unpack(row[0]))) if row and row[0] is not None else {}
 
 
 def encoded(connection: sqlite3.Connection, call_id: str) -> bytes | None:

@@ -43,7 +43,8 @@ class LoggedEvent(NamedTuple):
     data: bytes
 
 
-def insert(connection: sqlite3.Connection, line: Line) -> LoggedEvent:
+def insert(connection: sqlite3.Connection, line: Line, thing: bytes | None = None) -> LoggedEvent:
+    """Store a line; `thing` is what it refers to, as JSON, where the writer has it at hand."""
     connection.execute(
         "INSERT INTO events (cursor, session_id, root_id, turn_id, time, type, reference, data_json)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -58,6 +59,8 @@ def insert(connection: sqlite3.Connection, line: Line) -> LoggedEvent:
             pack(line.data) if line.data is not None else None,
         ),
     )
+    if thing is not None:
+        line = line._replace(data=_wrap(_NOUNS[line.type], thing))
     event = _filled(connection, line)
     assert event is not None, f"{line.type} refers to {line.reference}, which is not stored"
     return event
@@ -174,11 +177,11 @@ def _earlier(fill: _Fill, noun: str, then: dict[str, Any]) -> _Fill:
 def _queued_call(connection: sqlite3.Connection, reference: str) -> bytes | None:
     """A call as the model asked for it, whatever became of its input later."""
     data = _call(connection, reference)
-    given = calls.queued_input(connection, reference)
-    if data is None or given is None:
+    was = calls.as_queued(connection, reference)
+    if data is None or not was:
         return data
     whole = orjson.loads(data)
-    whole["call"]["input"] = given
+    whole["call"].update(was)
     return orjson.dumps(whole)
 
 
@@ -199,6 +202,17 @@ _FILLS: Final[dict[str, _Fill]] = {
     "tool.completed": _call,
     "ask.opened": _earlier(_ask, "ask", {"status": "open", "answer": None, "answered_by": None}),
     "ask.resolved": _ask,
+}
+
+
+_NOUNS: Final = {
+    "message.completed": b"message",
+    "turn.ended": b"turn",
+    "tool.queued": b"call",
+    "tool.started": b"call",
+    "tool.completed": b"call",
+    "ask.opened": b"ask",
+    "ask.resolved": b"ask",
 }
 
 

@@ -56,19 +56,22 @@ def _with_content(connection: sqlite3.Connection, block: dict[str, Any]) -> dict
     return {"type": kind, "tool_use_id": tool_use_id, "content": content, **block}
 
 
-def _lean_content(connection: sqlite3.Connection, message: Message, results: Mapping[str, CallId]) -> str | bytes:
+def _lean_content(message: Message, results: Mapping[str, CallId]) -> str | bytes:
     """The content without what the message's calls hold already: what a tool printed is stored once."""
     blocks = [block.model_dump(mode="json") for block in message.content]
     for block in blocks:
         source = results.get(block.get("tool_use_id", "")) if block["type"] == "tool_result" else None
-        if source is not None and block.get("content") == calls.content_of(connection, source):
+        if source is not None:
             del block["content"]
             block[_SHARED] = source
     return pack(orjson.dumps(blocks))
 
 
 def add(connection: sqlite3.Connection, message: Message, results: Mapping[str, CallId] | None = None) -> int:
-    """Append to the history; returns the position. `results` names the call of each tool_use whose result it brings."""
+    """Append to the history; returns the position.
+
+    `results` names the call of each tool_use whose result it brings, unchanged: the content stays with the call.
+    """
     (position,) = connection.execute(
         "SELECT coalesce(max(position), 0) + 1 FROM messages WHERE session_id = ?", (message.session_id,)
     ).fetchone()
@@ -79,7 +82,7 @@ def add(connection: sqlite3.Connection, message: Message, results: Mapping[str, 
             message.session_id,
             message.turn_id,
             message.role,
-            _lean_content(connection, message, results or {}),
+            _lean_content(message, results or {}),
             message.model,
             message.stop_reason,
             message.source_call_id,

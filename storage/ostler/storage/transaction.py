@@ -32,10 +32,19 @@ class Tx:
         """The cursor that the next append will get: only the writer gives cursors."""
         return Cursor(self.head + 1)
 
-    def append(self, kind: str, scope: Scope, *, data: Shape | None = None, reference: str | None = None) -> Cursor:
+    def append(
+        self,
+        kind: str,
+        scope: Scope,
+        *,
+        data: Shape | None = None,
+        reference: str | None = None,
+        thing: Shape | None = None,
+    ) -> Cursor:
         """Add a line to the log; it is published when the unit has been committed.
 
-        A type that is stored by reference takes the id of its thing, which must have been written before.
+        A type that is stored by reference takes the id of its thing, which must have been written before; who has
+        the thing itself, as it is at this event, gives it too and spares the reading.
         """
         assert EVENT_TYPES[kind].stored, f"{kind} is never stored"
         assert EVENT_TYPES[kind].by_reference == (data is None), f"{kind}: data or reference, as its type says"
@@ -52,6 +61,7 @@ class Tx:
                 reference,
                 data.encoded() if data is not None else None,
             ),
+            thing.encoded() if thing is not None else None,
         )
         self.head = cursor
         self.appended.append(event)

@@ -1,3 +1,4 @@
+-- A database as version 2 left it.
 BEGIN TRANSACTION;
 CREATE TABLE asks (
     id                 TEXT PRIMARY KEY,
@@ -12,7 +13,7 @@ CREATE TABLE calls (
     turn_id            TEXT,
     status             TEXT NOT NULL,
     call_json          TEXT NOT NULL
-, queued_input_json TEXT);
+, queued_json TEXT);
 CREATE TABLE clients (
     id                 TEXT PRIMARY KEY,
     name               TEXT NOT NULL,

@@ -64,6 +64,7 @@ class Bash(Tool[BashInput, BashOutput]):
     search_hint = "run execute shell command terminal program script"
     max_result_chars = 30_000
     is_shell = True
+    waits_at_gate = True
 
     def description(self, surroundings: Surroundings) -> str:
         default, maximum = timeouts()

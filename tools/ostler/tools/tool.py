@@ -130,6 +130,8 @@ class Tool(Generic[I, O]):
     interrupt: ClassVar[Literal["cancel", "block"]] = "cancel"
     is_shell: ClassVar[bool] = False
     """A failure of it stops the shell calls beside it."""
+    waits_at_gate: ClassVar[bool] = False
+    """Nothing happens before `processes.started` has returned, which is after the call's own start was stored."""
     only_reads: ClassVar[bool] = False
     """It is read-only whatever it is given: what lists of tools show."""
 

@@ -51,6 +51,8 @@ def permission_ask(
 class _Waiting:
     ask: Ask
     settled: anyio.Event = field(default_factory=anyio.Event)
+    settling: bool = False
+    """Its end is on the way to the disk, whoever's it is."""
 
 
 class AskDesk:
@@ -117,8 +119,11 @@ class AskDesk:
         remember: tuple[Behavior, str] | None = None,
     ) -> Settled:
         ended = ask.model_copy(update={"status": status, "answer": answer, "answered_by": by})
-        others = any(other != ask.id and not one.settled.is_set() for other, one in self._waiting.items())
-        if not others and self._state.turn.status == "waiting":
+        waiting = self._waiting.get(ask.id)
+        if waiting is not None:
+            # Before the wait: of two asks that are answered in one moment, the later answer lets the turn run.
+            waiting.settling = True
+        if self._state.turn.status == "waiting" and all(one.settling for one in self._waiting.values()):
             self._state.change(status="running")
         settled = await self._journal.settle_ask(ended, self._state.turn, remember)
         waiting = self._waiting.get(ask.id)

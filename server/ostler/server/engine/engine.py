@@ -1,5 +1,6 @@
 """All live sessions: loaded when somebody needs them, recovered after a crash, evicted when nothing happens in them."""
 
+import contextlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from ostler.protocol.errors import ProtocolError, SessionNotFound, ShuttingDown
+from ostler.protocol.errors import ProtocolError, ReadOnly, SessionNotFound, ShuttingDown, StorageFailed
 from ostler.protocol.ids import SessionId
 from ostler.server import logs
 from ostler.server.engine.actor import SessionActor
@@ -49,6 +50,8 @@ class Engine:
         self._loading: dict[SessionId, _Loading] = {}
         self._unsettled: dict[SessionId, Cut] = {}
         """Sessions whose rows have to be brought in order before anything is done with them."""
+        self._given_up: list[SessionId] = []
+        self._some_given_up = anyio.Event()
         self._group: TaskGroup | None = None
         self._looked = anyio.Event()
         """Set when it is known which sessions have to be recovered."""
@@ -70,6 +73,7 @@ class Engine:
             self._group = group
             group.start_soon(self._recover_all)
             group.start_soon(self._look_after)
+            group.start_soon(self._settle_given_up)
             await anyio.sleep_forever()
 
     async def close(self) -> None:
@@ -123,7 +127,9 @@ class Engine:
         if not self._looked.is_set():
             await self._looked.wait()
         if session_id in self._unsettled or session_id in self._loading:
-            await self.actor(session_id)
+            # A disk that takes nothing keeps the session as it is; what is stored can be read all the same.
+            with contextlib.suppress(StorageFailed, ReadOnly):
+                await self.actor(session_id)
 
     async def _load(self, session_id: SessionId, loading: _Loading) -> None:
         try:
@@ -162,7 +168,11 @@ class Engine:
         assert self._group is not None
         actor = SessionActor(live, self.services, self._group, self._config_folder, self._give_up, stored.last_reason)
         self._actors[session_id] = actor
-        await actor.come_back(stored, queued)
+        try:
+            await actor.come_back(stored, queued)
+        except Exception as error:
+            self._give_up(actor, error)
+            raise
         return actor
 
     # Changing and leaving.
@@ -197,8 +207,18 @@ class Engine:
             failed = {"code": "internal_error", "message": "The daemon made a mistake; its log says which."}
             cut = Cut("failed", failed, may_resume=False)
         self._unsettled[session_id] = cut
+        self._given_up.append(session_id)
+        self._some_given_up.set()
+
+    async def _settle_given_up(self) -> None:
+        """A task of its own: the news may come from a callback, which cannot start one."""
         assert self._group is not None
-        self._group.start_soon(self._settle_later, session_id)
+        while True:
+            await self._some_given_up.wait()
+            self._some_given_up = anyio.Event()
+            given_up, self._given_up = self._given_up, []
+            for session_id in given_up:
+                self._group.start_soon(self._settle_later, session_id)
 
     async def _settle_later(self, session_id: SessionId) -> None:
         while session_id in self._unsettled:
@@ -206,6 +226,8 @@ class Engine:
                 await self.actor(session_id)
             except ProtocolError:
                 await anyio.sleep(_RETRY_SECONDS)
+            except Exception:  # noqa: BLE001 - it is in the log; whoever needs the session tries again
+                return
 
     # Recovery.
 
@@ -240,6 +262,8 @@ class Engine:
                     await self.actor(session_id)
             except ProtocolError as error:
                 logs.log.warning("session_not_recovered", session_id=session_id, reason=error.message)
+            except Exception as error:  # noqa: BLE001 - rows that make no sense are this session's trouble alone
+                logs.log.error("session_not_recovered", session_id=session_id, exc_info=error)
 
     async def _settle(self, session_id: SessionId, cut: Cut) -> bool:
         """Bring the rows in order; true where the session has something to go on with."""

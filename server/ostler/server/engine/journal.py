@@ -7,7 +7,7 @@ What was promised to somebody is waited for. The rest is queued in the same orde
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ostler.protocol import times
 from ostler.protocol.errors import ProtocolError
@@ -45,6 +45,18 @@ from ostler.storage.idempotency import Key
 from ostler.storage.sessions import SessionRecord
 
 T = TypeVar("T")
+
+_AS_QUEUED: Final[dict[str, Any]] = {
+    "status": "queued",
+    "started_at": None,
+    "decision": None,
+    "is_error": False,
+    "output": None,
+    "content": None,
+    "result_id": None,
+    "duration_ms": None,
+}
+"""A call as it was when it was queued, where that is told together with what came next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +101,17 @@ class Journal:
     def post(self, work: Callable[[Tx], object]) -> None:
         """Queue a unit that nobody waits for."""
         try:
-            future = self.log.submit(work, self.root_id)
+            self._submit(work)
         except ProtocolError as error:
             self.on_trouble(error)
-            return
-        future.add_done_callback(self._look)
 
-    def _look(self, future: "asyncio.Future[object]") -> None:
+    def _submit(self, work: Callable[[Tx], T]) -> "asyncio.Future[T]":
+        """Queue a unit; waiting for it is for the caller to decide."""
+        future = self.log.submit(work, self.root_id)
+        future.add_done_callback(self._look)
+        return future
+
+    def _look(self, future: "asyncio.Future[Any]") -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
             self.on_trouble(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
@@ -178,7 +194,7 @@ class Journal:
     async def end_turn(self, turn: Turn, *, idle: bool = True) -> None:
         def work(tx: Tx) -> None:
             turns.update(tx.connection, turn)
-            tx.append("turn.ended", self._scope(turn.id), reference=turn.id)
+            tx.append("turn.ended", self._scope(turn.id), reference=turn.id, thing=turn)
             if idle:
                 self.set_status(tx, "idle")
 
@@ -236,7 +252,7 @@ class Journal:
 
     def _add_message(self, tx: Tx, message: Message, brought: Mapping[str, CallId] | None = None) -> None:
         messages.add(tx.connection, message, brought)
-        tx.append("message.completed", self._scope(message.turn_id), reference=message.id)
+        tx.append("message.completed", self._scope(message.turn_id), reference=message.id, thing=message)
 
     async def add_user_message(
         self, message: Message, brought: Mapping[str, CallId], taken_steers: list[int], turn: Turn
@@ -258,17 +274,18 @@ class Journal:
     def call_queued(self, call: Call, draft: bytes | None) -> None:
         self.post(lambda tx: self._put_call(tx, call, draft, ("tool.queued",)))
 
-    async def call_started(self, call: Call, draft: bytes | None, *, queued: bool) -> None:
+    def call_started(self, call: Call, draft: bytes | None, *, queued: bool) -> "asyncio.Future[None]":
         """Before it runs: the message as far as it has come and the call's start, together."""
         kinds = ("tool.started",) if queued else ("tool.queued", "tool.started")
-        await self.write(lambda tx: self._put_call(tx, call, draft, kinds))
+        return self._submit(lambda tx: self._put_call(tx, call, draft, kinds))
 
     def _put_call(self, tx: Tx, call: Call, draft: bytes | None, kinds: Sequence[str]) -> None:
         if draft is not None:
             drafts.extend(tx.connection, self.session_id, draft)
         calls.put(tx.connection, call)
         for kind in kinds:
-            tx.append(kind, self._scope(call.turn_id), reference=call.call_id)
+            told = call.model_copy(update=_AS_QUEUED) if kind == "tool.queued" else call
+            tx.append(kind, self._scope(call.turn_id), reference=call.call_id, thing=told)
 
     def call_completed(self, ended: Ended, draft: bytes | None, *, queued: bool) -> None:
         def work(tx: Tx) -> None:
@@ -285,12 +302,12 @@ class Journal:
         calls.put(tx.connection, call)
         for path, read in ended.reads.items():
             states.put_read(tx.connection, self.session_id, path, read)
-        tx.append("tool.completed", self._scope(call.turn_id), reference=call.call_id)
+        tx.append("tool.completed", self._scope(call.turn_id), reference=call.call_id, thing=call)
         for change in ended.files:
             tx.append("file.changed", self._scope(call.turn_id), data=change)
 
-    def keep_queued_input(self, call: Call) -> None:
-        self.post(lambda tx: calls.keep_queued_input(tx.connection, call))
+    def keep_as_queued(self, call: Call) -> None:
+        self.post(lambda tx: calls.keep_as_queued(tx.connection, call))
 
     # Asks.
 
@@ -298,7 +315,7 @@ class Journal:
         def work(tx: Tx) -> None:
             self._put_call(tx, call, draft, () if queued else ("tool.queued",))
             asks.open_ask(tx.connection, ask)
-            tx.append("ask.opened", self._scope(ask.turn_id), reference=ask.id)
+            tx.append("ask.opened", self._scope(ask.turn_id), reference=ask.id, thing=ask)
             self._set_turn(tx, turn)
 
         await self.write(work)
@@ -309,7 +326,7 @@ class Journal:
         def work(tx: Tx) -> Settled:
             if not asks.settle(tx.connection, ask):
                 return Settled(asks.find(tx.connection, ask.id) or ask, won=False)
-            tx.append("ask.resolved", self._scope(ask.turn_id), reference=ask.id)
+            tx.append("ask.resolved", self._scope(ask.turn_id), reference=ask.id, thing=ask)
             record = self._remember(tx, *remember) if remember is not None else None
             if turn is not None:
                 self._set_turn(tx, turn)

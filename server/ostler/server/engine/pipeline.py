@@ -122,6 +122,14 @@ class Pipeline:
             raise CallFailed(ran.message)
         self._complete(entry, tool, ran, reads, took)
 
+    async def _store_start(self, entry: Entry, tool: AnyTool, given: ToolInput) -> None:
+        """Before anything happens that cannot be taken back, the disk knows of it."""
+        stored = self.session.journal.call_started(entry.call, self.draft(), queued=entry.queued)
+        entry.queued = entry.started = True
+        # Reading twice harms nobody, and a gate waits for a later unit of the same queue.
+        if not (tool.waits_at_gate or tool.is_read_only(given)):
+            await stored
+
     async def _permitted(self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext) -> ToolInput:
         """Steps 3 to 5: the input with which the call may run; raises where it may not."""
         await self._validate(tool, given, context)
@@ -196,7 +204,7 @@ class Pipeline:
             given, repaired = parse_input(tool, as_json)
         except BadInput as error:
             raise CallFailed(str(error)) from None
-        self.session.journal.keep_queued_input(entry.call)
+        self.session.journal.keep_as_queued(entry.call)
         self._take_input(entry, tool, given, repaired)
         return given
 

@@ -139,7 +139,8 @@ class ModelCall:
         )
         stream.completed = True
         self.session.history.add("assistant", plain(message.content))
-        self.session.journal.message_completed(message, self.state.turn, self._count(assembly))
+        used = self._count(assembly)
+        self.session.journal.message_completed(message, self.state.turn, used)
         return answered
 
     def _abort(self, stream: "_Stream") -> None:
@@ -147,7 +148,8 @@ class ModelCall:
         if stream.announced:
             self.session.journal.message_aborted(stream.message, [])
         if stream.assembly.usage != Usage():
-            self.session.journal.paid(self.request.model, self.state.turn, self._count(stream.assembly))
+            used = self._count(stream.assembly)
+            self.session.journal.paid(self.request.model, self.state.turn, used)
 
     def _count(self, assembly: Assembly) -> Usage:
         """What the request took, added to the turn's and the session's sums."""

@@ -1,5 +1,6 @@
 """Which provider answers for which model."""
 
+import gc
 from collections.abc import Mapping
 from typing import Final
 
@@ -32,6 +33,8 @@ class Providers:
             await self._anthropic.warm_up()
         except ModelFailure as failure:
             logs.log.debug("provider_not_usable", provider="anthropic", reason=failure.message)
+        # What was loaded stays for good: a collection that went through the SDK's classes would hold everybody up.
+        gc.freeze()
 
     async def close(self) -> None:
         await self._anthropic.close()

@@ -40,7 +40,7 @@ CREATE TABLE processes (
 CREATE INDEX processes_by_session ON processes (session_id);
 
 -- What the model asked for, where a person or a hook changed it since.
-ALTER TABLE calls ADD COLUMN queued_input_json TEXT;
+ALTER TABLE calls ADD COLUMN queued_json TEXT;
 ALTER TABLE asks ADD COLUMN call_id TEXT;
 CREATE INDEX asks_by_call ON asks (call_id) WHERE call_id IS NOT NULL;
 CREATE INDEX asks_waiting ON asks (id) WHERE status = 'open';
