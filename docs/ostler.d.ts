@@ -585,6 +585,16 @@ export interface ImageBlock {
   [key: string]: unknown;
 }
 
+/** The bytes of a picture. */
+export interface ImageSource {
+  /** Always `base64`. */
+  type: "base64";
+  /** What sort of picture it is. */
+  media_type: "image/png" | "image/jpeg" | "image/gif" | "image/webp";
+  /** The picture. */
+  data: string;
+}
+
 /** Who is there, and what it can do. */
 export interface Initialize {
   /** Who it is. */
@@ -614,7 +624,7 @@ export interface InputDocument {
   /** Always `document`. */
   type?: "document";
   /** Its data or address, as the Messages API has it. */
-  source: Record<string, unknown>;
+  source: PdfSource | TextSource | UrlSource;
   /** What it is called. */
   title?: string | null;
 }
@@ -636,7 +646,7 @@ export interface InputImage {
   /** Always `image`. */
   type?: "image";
   /** Its data or address, as the Messages API has it. */
-  source: Record<string, unknown>;
+  source: ImageSource | UrlSource;
 }
 
 /** Words of the person's. */
@@ -748,6 +758,16 @@ export interface OtherBlock {
   /** Any other kind. */
   type: string;
   [key: string]: unknown;
+}
+
+/** The bytes of a document. */
+export interface PdfSource {
+  /** Always `base64`. */
+  type: "base64";
+  /** What sort of document it is. */
+  media_type: "application/pdf";
+  /** The document. */
+  data: string;
 }
 
 /** Plan: go on planning. */
@@ -1175,6 +1195,16 @@ export interface TextBlock {
   [key: string]: unknown;
 }
 
+/** A document of plain words. */
+export interface TextSource {
+  /** Always `text`. */
+  type: "text";
+  /** What sort of document it is. */
+  media_type: "text/plain";
+  /** The words. */
+  data: string;
+}
+
 /** What the model thought before it spoke. */
 export interface ThinkingBlock {
   type: "thinking";
@@ -1378,6 +1408,14 @@ export interface TurnWait {
   turn_id: string;
   /** How long to wait for its end, or for an ask. */
   timeout_ms?: number;
+}
+
+/** Something that the provider of the model fetches. */
+export interface UrlSource {
+  /** Always `url`. */
+  type: "url";
+  /** Where it is. */
+  url: string;
 }
 
 /** Tokens and money, summed over model requests. */

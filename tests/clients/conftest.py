@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from tests.daemon import Daemon
+from tests.messages_api.fixtures import api
+
+__all__ = ["api"]
 
 OSTLER = Path(sys.executable).with_name("ostler")
 
@@ -44,10 +47,11 @@ class Cli:
     def environment(self) -> dict[str, str]:
         return clean_environment(self.home)
 
-    def run(self, *arguments: str, **environment: str) -> Ran:
+    def run(self, *arguments: str, cwd: Path | None = None, typed: str = "", **environment: str) -> Ran:
         done = subprocess.run(
             [OSTLER, *arguments],
-            stdin=subprocess.DEVNULL,
+            input=typed,
+            cwd=cwd,
             capture_output=True,
             text=True,
             env={**self.environment, **environment},
@@ -56,13 +60,14 @@ class Cli:
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 
-    def spawn(self, *arguments: str) -> subprocess.Popen[str]:
+    def spawn(self, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [OSTLER, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            cwd=cwd,
             env=self.environment,
         )
 
@@ -102,6 +107,28 @@ def cli(home: Path) -> Iterator[Cli]:
     daemon_file = home / "daemon.json"
     if daemon_file.exists() and Cli(home).run("stop").code != 0:
         os.kill(json.loads(daemon_file.read_text())["pid"], signal.SIGKILL)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a little to do in it."""
+    folder = tmp_path / "proj"
+    folder.mkdir()
+    (folder / "README.md").write_text("hello\nTODO one\n")
+    return folder
+
+
+@pytest.fixture
+def rehearsing(home: Path) -> Iterator[Daemon]:
+    """A daemon whose model is `rehearsal` and takes no time to speak."""
+    with Daemon(home, environment={"OSTLER_REHEARSAL_PACE_MS": "0"}) as running:
+        yield running
+
+
+@pytest.fixture
+def agent(rehearsing: Daemon) -> Cli:
+    """The command on the home of a daemon that rehearses."""
+    return Cli(rehearsing.home)
 
 
 @pytest.fixture

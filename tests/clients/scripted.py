@@ -7,14 +7,26 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+NOW = "2026-01-01T00:00:00.000Z"
+
 
 def event(kind: str, cursor: int | None, /, **data: Any) -> bytes:
     """One event as it is on the wire."""
+    return _encoded(kind, cursor, None, None, data)
+
+
+def turn_event(kind: str, cursor: int | None, /, turn_id: str | None = "t_1", **data: Any) -> bytes:
+    """One event of a turn of the session `s_1`."""
+    return _encoded(kind, cursor, "s_1", turn_id, data)
+
+
+def _encoded(kind: str, cursor: int | None, session_id: str | None, turn_id: str | None, data: Any) -> bytes:
     body = {
         "cursor": cursor,
-        "session_id": None,
-        "root_id": None,
-        "time": "2026-01-01T00:00:00.000Z",
+        "session_id": session_id,
+        "root_id": session_id,
+        "turn_id": turn_id,
+        "time": NOW,
         "type": kind,
         "data": data,
     }
@@ -24,7 +36,10 @@ def event(kind: str, cursor: int | None, /, **data: Any) -> bytes:
 
 @dataclass
 class Scripted:
-    """Answers calls from a table and gives one part of the script to each event stream that is opened."""
+    """Answers calls from a table and gives one part of the script to each event stream that is opened.
+
+    An entry of the table is a result, an error, or a coroutine function that makes one out of the params.
+    """
 
     results: dict[str, Any] = field(default_factory=dict)
     streams: list[tuple[int, bytes]] = field(default_factory=list)
@@ -34,6 +49,8 @@ class Scripted:
     database_id: str = "one"
     cursor: int = 0
     """The end of its log, as it says."""
+    called: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    """The calls that came, with their params."""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -49,11 +66,13 @@ class Scripted:
             writer.close()
 
     async def _call(self, writer: asyncio.StreamWriter, call: dict[str, Any]) -> None:
-        result = self._result(call["method"])
+        self.called.append((call["method"], call["params"]))
+        found = self._result(call["method"])
+        result: dict[str, Any] = found if isinstance(found, dict) else await found(call["params"])
         kind = "error" if "code" in result else "result"
         await _send(writer, 200, json.dumps({"jsonrpc": "2.0", "id": call["id"], kind: result}).encode())
 
-    def _result(self, method: str) -> dict[str, Any]:
+    def _result(self, method: str) -> Any:
         limits = {"max_body_bytes": 1, "max_batch": 1, "max_depth": 1, "max_values": 1, "max_page": 1, "max_readers": 1}
         about = {"server": {"version": "0"}, "protocol_version": "x", "database_id": self.database_id}
         known: dict[str, Any] = {
@@ -76,8 +95,7 @@ class Scripted:
         }
         if method in known:
             return {**about, **known[method], "limits": limits}
-        found: dict[str, Any] = self.results[method]
-        return found
+        return self.results[method]
 
     async def _stream(self, writer: asyncio.StreamWriter, headers: dict[str, str]) -> None:
         self.asked.append(headers.get("last-event-id"))

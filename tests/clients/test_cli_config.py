@@ -34,7 +34,7 @@ def test_a_section_and_everything_are_lines(served: Cli) -> None:
     assert section == ["retention.events_days = 30", "retention.clients_days = 30"]
     everything = served.run("config", "get").out.splitlines()
     assert set(section) < set(everything)
-    assert "model = null" in everything
+    assert "model.name = null" in everything
 
 
 def test_config_as_json_says_where_a_value_comes_from(served: Cli, daemon: Daemon) -> None:

@@ -1,29 +1,35 @@
 """The documentation of the clients, run as it stands."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.clients.conftest import Cli
+from tests.clients.conftest import OSTLER, Cli
 from tests.daemon import Daemon
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENTED_ID = "s_0mwir4vco49cz99ze66x"
+DOCUMENTED_ASK = "k_0mwir4w1c3k9qz7d2x5f"
 
 
 def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_tour_of_the_sdk_prints_what_it_says(cli: Cli, tmp_path: Path) -> None:
-    (code,) = blocks("sdk.md", "python")
-    printed = blocks("sdk.md", "text")[0]
-    tour = tmp_path / "tour.py"
-    tour.write_text(code)
-    command = [sys.executable, "-W", "error", str(tour)]
-    done = subprocess.run(command, env=cli.environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.stderr) == (printed, "")
+def test_the_programs_of_the_sdk_page_print_what_it_says(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("hello\nTODO one\n")
+    programs, outputs = blocks("sdk.md", "python"), blocks("sdk.md", "text")
+    assert len(programs) == 2
+    for code, printed in zip(programs, outputs, strict=False):
+        program = tmp_path / "program.py"
+        program.write_text(code)
+        command = [sys.executable, "-W", "error", str(program)]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=cli.environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.stdout, done.stderr) == (printed, "")
 
 
 def test_the_error_tree_in_the_documentation_is_the_real_one() -> None:
@@ -49,14 +55,32 @@ def test_every_option_is_documented(cli: Cli) -> None:
 
 def test_the_examples_of_the_command_page_are_real(cli: Cli, tmp_path: Path) -> None:
     """Run from the top of the page to its end, in one home."""
-    session_id = ""
+    folder = tmp_path / "proj"
+    real = {"/home/a/proj": str(folder)}
     for example in examples():
-        words = example.command.replace(DOCUMENTED_ID, session_id).split()
-        ran = cli.run(*words[1:])
-        shown = normal((ran.out + ran.err).replace(session_id or "\0", DOCUMENTED_ID), cli.home)
+        command = example.command
+        for documented, found in real.items():
+            command = command.replace(documented, found)
+        shown = normal(printed(cli, shlex.split(command)[1:]), cli.home)
         assert shown == normal(example.output, Path("/home/a/.ostler")), example.command
-        if not session_id:
-            session_id = create_session(cli.home, tmp_path / "proj")
+        if DOCUMENTED_ID not in real:
+            real |= prepared(cli.home, folder)
+
+
+def printed(cli: Cli, words: list[str]) -> str:
+    """What a person sees: both streams as they come."""
+    command = [str(OSTLER), *words]
+    done = subprocess.run(
+        command,
+        env=cli.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout
 
 
 class Example:
@@ -74,17 +98,26 @@ def examples() -> list[Example]:
     return found
 
 
-def create_session(home: Path, folder: Path) -> str:
+def prepared(home: Path, folder: Path) -> dict[str, str]:
+    """A session in which nothing has happened, and one that asks something: their real ids by the documented ones."""
     folder.mkdir()
+    (folder / "README.md").write_text("hello\nTODO one\n")
     url = re.findall(r'"url": "(.*?)"', (home / "daemon.json").read_text())[0]
     daemon = Daemon(home, url=url)
-    return str(daemon.call("session/create", cwd=str(folder), title="fix login")["id"])
+    quiet = daemon.call("session/create", cwd=str(folder), title="fix login")
+    asking = daemon.call("session/create", cwd=str(folder), title="build")
+    with daemon.follow(f"?session={asking['id']}&after=0") as stream:
+        daemon.call("turn/start", session_id=asking["id"], input="run make")
+        ask = stream.until("ask.opened")["data"]["ask"]
+    return {DOCUMENTED_ID: quiet["id"], DOCUMENTED_ASK: ask["id"]}
 
 
 def normal(text: str, home: Path) -> str:
     """The text without what is different each time."""
     folder = "/home/a" if home == Path("/home/a/.ostler") else str(home.parent)
     text = text.replace(str(home), "HOME").replace(f"{folder}/proj", "FOLDER")
+    text = re.sub(r"\b([ckmst])_[0-9a-z]{20}\b", r"\1_ID", text)
+    text = re.sub(r"✓ \d+\.\d s", "✓ N s", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME", text)
     text = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", text)
     text = re.sub(r'(pid\W+|uptime_ms": |up      )\d+', r"\1N", text)

@@ -2,14 +2,17 @@
 
 async with connect() as ostler:
     session = await ostler.call(SESSION_CREATE, SessionCreate(cwd="/home/a/proj"))
-    async for event in ostler.events(session.id, after=0):
-        print(event.type, event.data)
+    async with ostler.turn(session.id, "run the tests") as turn:
+        async for event in turn:
+            print(event)
+    print(turn.result.result_text)
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ostler.clients._asks import OnAsk, refuse
     from ostler.clients._client import Ostler, connect
     from ostler.clients._errors import (
         AccessRefused,
@@ -19,31 +22,109 @@ if TYPE_CHECKING:
         StartFailed,
         UnexpectedAnswer,
     )
-    from ostler.clients._events import EventStream
+    from ostler.clients._events import EventStream, OnConnection
+    from ostler.clients._turn import LiveTurn
+    from ostler.clients._turn_events import (
+        AskEnded,
+        AskOpened,
+        CallCompleted,
+        CallProgress,
+        CallQueued,
+        CallStarted,
+        FileChanged,
+        InputDelta,
+        MessageAborted,
+        MessageCompleted,
+        MessageStarted,
+        Noticed,
+        OtherEvent,
+        Retrying,
+        SessionChanged,
+        TextDelta,
+        ThinkingDelta,
+        TurnChanged,
+        TurnEnded,
+        TurnEvent,
+        UsageUpdated,
+        typed,
+    )
 
 _ERRORS = "ostler.clients._errors"
+_TURN_EVENTS = "ostler.clients._turn_events"
 _HOMES = {
     "AccessRefused": _ERRORS,
+    "AskEnded": _TURN_EVENTS,
+    "AskOpened": _TURN_EVENTS,
+    "CallCompleted": _TURN_EVENTS,
+    "CallProgress": _TURN_EVENTS,
+    "CallQueued": _TURN_EVENTS,
+    "CallStarted": _TURN_EVENTS,
     "ClientError": _ERRORS,
     "DaemonNotRunning": _ERRORS,
     "DaemonUnreachable": _ERRORS,
     "EventStream": "ostler.clients._events",
+    "FileChanged": _TURN_EVENTS,
+    "InputDelta": _TURN_EVENTS,
+    "LiveTurn": "ostler.clients._turn",
+    "MessageAborted": _TURN_EVENTS,
+    "MessageCompleted": _TURN_EVENTS,
+    "MessageStarted": _TURN_EVENTS,
+    "Noticed": _TURN_EVENTS,
+    "OnAsk": "ostler.clients._asks",
+    "OnConnection": "ostler.clients._events",
     "Ostler": "ostler.clients._client",
+    "OtherEvent": _TURN_EVENTS,
+    "Retrying": _TURN_EVENTS,
+    "SessionChanged": _TURN_EVENTS,
     "StartFailed": _ERRORS,
+    "TextDelta": _TURN_EVENTS,
+    "ThinkingDelta": _TURN_EVENTS,
+    "TurnChanged": _TURN_EVENTS,
+    "TurnEnded": _TURN_EVENTS,
+    "TurnEvent": _TURN_EVENTS,
     "UnexpectedAnswer": _ERRORS,
+    "UsageUpdated": _TURN_EVENTS,
     "connect": "ostler.clients._client",
+    "refuse": "ostler.clients._asks",
+    "typed": _TURN_EVENTS,
 }
 
 __all__ = [
     "AccessRefused",
+    "AskEnded",
+    "AskOpened",
+    "CallCompleted",
+    "CallProgress",
+    "CallQueued",
+    "CallStarted",
     "ClientError",
     "DaemonNotRunning",
     "DaemonUnreachable",
     "EventStream",
+    "FileChanged",
+    "InputDelta",
+    "LiveTurn",
+    "MessageAborted",
+    "MessageCompleted",
+    "MessageStarted",
+    "Noticed",
+    "OnAsk",
+    "OnConnection",
     "Ostler",
+    "OtherEvent",
+    "Retrying",
+    "SessionChanged",
     "StartFailed",
+    "TextDelta",
+    "ThinkingDelta",
+    "TurnChanged",
+    "TurnEnded",
+    "TurnEvent",
     "UnexpectedAnswer",
+    "UsageUpdated",
     "connect",
+    "refuse",
+    "typed",
 ]
 
 

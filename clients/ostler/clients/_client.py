@@ -1,22 +1,27 @@
 """The front of the SDK: `connect` finds the daemon, `Ostler` talks to it."""
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar, overload
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar, Unpack, overload
 
 from anyio import to_thread
 
-from ostler.clients import _launch
+from ostler.clients import _launch, _turn
 from ostler.clients._address import Address, find_address
-from ostler.clients._events import After, EventStream
+from ostler.clients._asks import OnAsk, refuse, resolve
+from ostler.clients._events import After, EventStream, OnConnection
 from ostler.clients._http import open_http, refusal, unreachable
 from ostler.clients._link import CALL_SECONDS, Find, Link
+from ostler.clients._turn import LiveTurn, StreamSettings, TurnSettings
+from ostler.protocol.ask import Answer
 from ostler.protocol.client import ClientCapabilities, ClientInfo, ClientKind, Initialize, Initialized
 from ostler.protocol.errors import SessionNotFound
 from ostler.protocol.ids import SessionId
 from ostler.protocol.methods import Method
 from ostler.protocol.places import Places, find_places
-from ostler.protocol.session import ExportFormat
+from ostler.protocol.session import ExportFormat, SessionCreate
+from ostler.protocol.shapes import Ask, Turn
+from ostler.protocol.turn import Input
 from ostler.protocol.wire import Nothing, Params, Shape
 
 P = TypeVar("P", bound=Params)
@@ -47,10 +52,76 @@ class Ostler:
         """Call a method by name, with JSON in and JSON out."""
         return await self._link.request(method, params or {}, seconds)
 
-    def events(self, session_id: str | Iterable[str] | None = None, *, after: After = "now") -> EventStream:
-        """The events of a session, of several or of all: after a cursor, from the start (0), or from now."""
+    def events(
+        self,
+        session_id: str | Iterable[str] | None = None,
+        *,
+        after: After = "now",
+        on_connection: OnConnection | None = None,
+        patience_seconds: float | None = None,
+    ) -> EventStream:
+        """The events of a session, of several or of all: after a cursor, from the start (0), or from now.
+
+        A daemon that is gone is waited for: for ever, or for `patience_seconds`.
+        """
         ids = (session_id,) if isinstance(session_id, str) else tuple(session_id or ())
-        return EventStream(self._link, tuple(SessionId(one) for one in ids), after)
+        return EventStream(
+            self._link,
+            tuple(SessionId(one) for one in ids),
+            after,
+            on_connection=on_connection,
+            patience_seconds=patience_seconds,
+        )
+
+    async def start(self, session_id: str, input: Input, **settings: Unpack[TurnSettings]) -> Turn:
+        """Start a turn and leave it to itself; `follow` shows what becomes of it."""
+        return await _turn.start(self._link, session_id, input, settings)
+
+    def turn(
+        self,
+        session_id: str,
+        input: Input,
+        *,
+        on_ask: OnAsk | None = None,
+        on_connection: OnConnection | None = None,
+        patience_seconds: float | None = None,
+        **settings: Unpack[TurnSettings],
+    ) -> AbstractAsyncContextManager[LiveTurn]:
+        """Start a turn and follow it; leaving the block leaves the turn to itself."""
+        stream: StreamSettings = {"on_connection": on_connection, "patience_seconds": patience_seconds}
+        return _turn.started(self._link, session_id, input, settings, on_ask, stream)
+
+    def follow(
+        self,
+        turn: Turn,
+        *,
+        on_ask: OnAsk | None = None,
+        on_connection: OnConnection | None = None,
+        patience_seconds: float | None = None,
+    ) -> AbstractAsyncContextManager[LiveTurn]:
+        """Follow a turn that somebody else started, from the state of it that is given."""
+        stream: StreamSettings = {"on_connection": on_connection, "patience_seconds": patience_seconds}
+        return _turn.following(self._link, turn, on_ask, stream)
+
+    async def run(
+        self,
+        where: SessionCreate | str,
+        input: Input,
+        *,
+        on_ask: OnAsk | None = None,
+        patience_seconds: float | None = None,
+        **settings: Unpack[TurnSettings],
+    ) -> Turn:
+        """Do one turn to its end, in a new session or in one that exists; without `on_ask`, asks are refused."""
+        session_id = await _turn.session_for(self._link, where, asks=on_ask is not None)
+        answers = on_ask or (refuse if isinstance(where, str) else None)
+        stream: StreamSettings = {"patience_seconds": patience_seconds}
+        async with _turn.started(self._link, session_id, input, settings, answers, stream) as live:
+            return await live.wait()
+
+    async def resolve(self, ask: Ask, answer: Answer) -> Ask:
+        """Answer an ask; the ask that comes back says whose answer won."""
+        return await resolve(self._link, ask, answer)
 
     @asynccontextmanager
     async def export(self, session_id: str, format: ExportFormat = "markdown") -> AsyncIterator[AsyncIterator[bytes]]:

@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 from functools import cache
 from itertools import count
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 import httpx2
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import from_json, to_json
 
 from ostler.clients._address import Address
@@ -45,6 +46,19 @@ def _envelope(result: type[Shape]) -> type[_Answer[Any]]:
 def _read(result: type[R], body: bytes) -> _Answer[R]:
     """The envelope and the result in it, in one pass over the bytes."""
     return _envelope(result).model_validate_json(body)
+
+
+def _given(value: Any) -> Any:
+    """Only what was given: a default is for the daemon to choose. A tag is always given: it says what the rest is."""
+    if isinstance(value, BaseModel):
+        fields = type(value).model_fields
+        known = value.model_fields_set | {name for name, field in fields.items() if _is_tag(field)}
+        return {fields[name].alias or name: _given(getattr(value, name)) for name in fields if name in known}
+    return [_given(one) for one in value] if isinstance(value, list) else value
+
+
+def _is_tag(field: FieldInfo) -> bool:
+    return get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
 
 
 class Link:
@@ -88,9 +102,7 @@ class Link:
         return self.known.database_id
 
     async def call(self, method: Method[P, R], params: P, seconds: float = CALL_SECONDS) -> R:
-        # Only what was given: a default that this side does not know of is for the daemon to choose.
-        given = params.model_dump_json(exclude_unset=True, by_alias=True).encode()
-        body = await self._exchange(method.name, given, seconds)
+        body = await self._exchange(method.name, to_json(_given(params)), seconds)
         try:
             answer = _read(method.result, body)
         except ValidationError as wrong:

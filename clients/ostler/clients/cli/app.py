@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from ostler.clients._errors import ClientError, StartFailed
-from ostler.clients.cli import config, daemon, doctor, logs, schema, sessions
-from ostler.clients.cli.output import complain, note, say
+from ostler.clients.cli import asks, chat, completion, config, daemon, doctor, logs, run, schema, sessions, tools
+from ostler.clients.cli.output import complain, is_terminal, note, say
 from ostler.clients.cli.setting import Setting, own_version
 from ostler.protocol.errors import ProtocolError, SessionNotFound
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (daemon, logs, doctor, sessions, config, schema):
+for group in (daemon, logs, doctor, chat, run, sessions, asks, tools, config, schema, completion):
     group.add_to(app)
 
 
@@ -46,7 +46,11 @@ def ostler(
     ] = False,
 ) -> None:
     context.obj = Setting(home, start=not no_start)
-    if context.invoked_subcommand is None:
+    if context.invoked_subcommand is not None:
+        return
+    if is_terminal(sys.stdin) and is_terminal():
+        chat.chat(context)
+    else:
         say(context.get_help())
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import unicodedata
 from typing import Any, Final, Literal, TextIO
@@ -9,6 +10,7 @@ from typing import Any, Final, Literal, TextIO
 Format = Literal["text", "json"]
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 Colour = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
 
@@ -22,12 +24,18 @@ def coloured(text: str, colour: Colour, stream: TextIO | None = None) -> str:
     return text if plain else f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
 
 
+def uncoloured(text: str) -> str:
+    """The same without colours, for where they are put on later."""
+    return _COLOUR.sub("", text)
+
+
 def say(text: str = "") -> None:
     print(text)
 
 
 def note(text: str) -> None:
     """Something for the person, not for the pipe."""
+    sys.stdout.flush()  # where both are the same, in the order in which they were said
     print(text, file=sys.stderr, flush=True)
 
 

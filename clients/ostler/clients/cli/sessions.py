@@ -1,4 +1,4 @@
-"""`sessions`, `show`, `export`, `delete`: what the daemon keeps."""
+"""`sessions`, `show`, `export`, `fork`, `delete`: what the daemon keeps."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ _LIMIT: Final = 50
 
 
 def add_to(app: typer.Typer) -> None:
-    for command in (sessions, show, export, delete):
+    for command in (sessions, show, export, fork, delete):
         app.command()(command)
 
 
@@ -88,12 +88,14 @@ def show(context: typer.Context, session_id: SessionArgument, format: FormatOpti
             messages = [message async for message in _messages(ostler, session_id)]
             say_json({"session": session, "messages": messages})
             return
-        from ostler.clients.cli.transcript import message_text, session_text
+        from ostler.clients.cli.asks import list_asks
+        from ostler.clients.cli.transcript import decisions, message_text, session_text
 
+        decided = decisions(await list_asks(ostler, session_id, None))
         say(session_text(session))
         async for message in _messages(ostler, session_id):
             say()
-            say(message_text(message))
+            say(message_text(message, decided))
 
     with_daemon(context, ask)
 
@@ -148,6 +150,30 @@ def _destination(output: str | None) -> Iterator[BinaryIO]:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
         raise
+
+
+def fork(
+    context: typer.Context,
+    session_id: SessionArgument,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="MESSAGE", help="The last message of the fork; else the last of all.")
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="T", help="What to call the fork.")] = None,
+    format: FormatOption = "text",
+) -> None:
+    """Make a new session with the same history, up to a message."""
+    given = {"message_id": at, "title": title}
+
+    async def ask(ostler: "Ostler") -> Any:
+        wanted = {name: value for name, value in given.items() if value is not None}
+        return await ostler.request("session/fork", {"session_id": session_id, **wanted})
+
+    made = with_daemon(context, ask)
+    if format == "json":
+        say_json(made)
+        return
+    say(made["id"])
+    note(f"Go on there with `ostler attach {made['id']}`.")
 
 
 def delete(

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -11,6 +11,8 @@ from ostler.clients.cli.progress import Progress
 from ostler.protocol.places import Places, find_places
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from ostler.clients import Ostler
 
 T = TypeVar("T")
@@ -41,20 +43,36 @@ def own_version() -> str:
         return "0+unknown"
 
 
-def with_daemon(context: typer.Context, work: "Callable[[Ostler], Awaitable[T]]") -> T:
-    """Do this with a connected daemon, started first if need be."""
+def with_daemon(context: typer.Context, work: "Callable[[Ostler], Awaitable[T]]", *, answers: bool = False) -> T:
+    """Do this with a connected daemon, started first if need be; `answers` tells it that asks can be shown here."""
     setting = setting_of(context)
     _see_that_it_runs(setting)
+
+    import asyncio
 
     import anyio
 
     from ostler.clients import connect
+    from ostler.protocol.client import ClientCapabilities
+
+    kinds = ClientCapabilities(answers=["permission", "question", "plan", "elicitation", "trust"] if answers else [])
 
     async def connected() -> T:
-        async with connect(setting.home, name="ostler", version=own_version(), kind="terminal") as ostler:
+        asyncio.get_running_loop().set_exception_handler(_without_noise)
+        async with connect(
+            setting.home, name="ostler", version=own_version(), kind="terminal", capabilities=kinds
+        ) as ostler:
             return await work(ostler)
 
     return anyio.run(connected)
+
+
+def _without_noise(loop: "AbstractEventLoop", context: dict[str, Any]) -> None:
+    """A read that is given up just as its answer comes makes anyio complain about its own future: nobody's business."""
+    from asyncio import InvalidStateError
+
+    if not isinstance(context.get("exception"), InvalidStateError):
+        loop.default_exception_handler(context)
 
 
 def _see_that_it_runs(setting: Setting) -> None:

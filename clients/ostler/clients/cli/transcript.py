@@ -66,10 +66,28 @@ def _usage(usage: dict[str, Any]) -> str | None:
     return f"{asked} tokens in, {answered} out" + (f", ${cost}" if cost is not None else "")
 
 
-def message_text(message: dict[str, Any]) -> str:
-    """A message under its heading, block by block."""
+def decisions(asks: list[dict[str, Any]]) -> dict[str, str]:
+    """What people said about calls, by the id of the call."""
+    return {ask["call"]["call_id"]: _decision(ask) for ask in asks if ask.get("call")}
+
+
+def _decision(ask: dict[str, Any]) -> str:
+    if ask["status"] != "resolved":
+        return f"asked, {ask['status']}"
+    return f"{(ask.get('answer') or {}).get('choice', 'answered')} by {ask.get('answered_by') or 'somebody'}"
+
+
+def message_text(message: dict[str, Any], decided: dict[str, str] | None = None) -> str:
+    """A message under its heading, block by block; calls with what people said about them."""
     head = coloured(f"{message['role']}", "bold") + coloured(f"  {message['created_at']}", "dim")
-    return "\n".join([head, *(_block_text(block) for block in message["content"])])
+    known = decided or {}
+    blocks = enumerate(message["content"])
+    texts = (_decided(_block_text(block), known.get(f"{message['id']}#{index}")) for index, block in blocks)
+    return "\n".join([head, *texts])
+
+
+def _decided(text: str, decision: str | None) -> str:
+    return f"{text}\n  {coloured(f'({printable(decision)})', 'dim')}" if decision else text
 
 
 def _block_text(block: dict[str, Any]) -> str:

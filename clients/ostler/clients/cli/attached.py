@@ -1,0 +1,301 @@
+"""A terminal on a session: what happens is shown, what is typed goes to the agent or answers an ask."""
+
+import signal
+import time
+from collections import deque
+from contextlib import aclosing
+from typing import Final, Literal
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from ostler.clients import Ostler
+from ostler.clients._errors import ClientError
+from ostler.clients._patience import insist
+from ostler.clients._turn_events import (
+    AskEnded,
+    AskOpened,
+    MessageCompleted,
+    OtherEvent,
+    SessionChanged,
+    TurnChanged,
+    TurnEnded,
+    TurnEvent,
+    typed,
+)
+from ostler.clients.cli.answering import Answering, Meaning
+from ostler.clients.cli.asks import client_name
+from ostler.clients.cli.console import Console
+from ostler.clients.cli.editor import Leave
+from ostler.clients.cli.narrator import Narrator
+from ostler.clients.cli.output import Colour
+from ostler.protocol.ask import Answer
+from ostler.protocol.content import TextBlock
+from ostler.protocol.errors import NoTurnRunning, ProtocolError, TurnRunning
+from ostler.protocol.ids import AskId, TurnId
+from ostler.protocol.methods import SESSION_GET, TURN_INTERRUPT, TURN_STEER
+from ostler.protocol.session import Session, SessionRef
+from ostler.protocol.shapes import Ask, Message, Turn
+from ostler.protocol.turn import TurnInterrupt, TurnSteer
+
+_TWICE_SECONDS: Final = 2.0
+"""Two Ctrl-C within this time are one wish: to leave."""
+
+
+class Attached:
+    """Stays until the person leaves, whatever the daemon does meanwhile."""
+
+    def __init__(self, ostler: Ostler, session: Session, console: Console) -> None:
+        self.ostler = ostler
+        self.session = session
+        self.turn: Turn | None = None
+        """The turn that runs or waits."""
+        self.used = False
+        """Something was said in it, by whoever."""
+        self._console = console
+        self._narrator = Narrator(console.paper, session.id, full=True)
+        self._asks: dict[AskId, Answering] = {}
+        self._typed_here: deque[str] = deque()
+        self._ended: set[TurnId] = set()
+        self._changed = anyio.Event()
+        self._pressed = 0.0
+        self._whole = anyio.CancelScope()
+
+    async def stay(self) -> None:
+        """Until the person leaves, or the session is deleted."""
+        self._take_state(self.session)
+        async with anyio.create_task_group() as group:
+            await group.start(self._listen, group)
+            group.start_soon(self._watch)
+            with self._whole:
+                await self._read()
+            group.cancel_scope.cancel()
+
+    def tell(self, text: str, colour: Colour | None = "dim") -> None:
+        """A line of our own."""
+        self._narrator.line(text, colour)
+
+    def leave(self) -> None:
+        self._whole.cancel()
+
+    # What happens.
+
+    async def _watch(self) -> None:
+        events = self.ostler.events(self.session.id, after=self.session.cursor, on_connection=self._tell_connection)
+        try:
+            async with events:
+                async for event in events:
+                    await self._happened(typed(event))
+        except (ClientError, ProtocolError) as error:
+            self.tell(str(error), "red")
+            self.leave()
+
+    def _tell_connection(self, state: Literal["lost", "back"]) -> None:
+        if state == "lost":
+            self.tell("The daemon is gone. Waiting for it; `ostler start` brings it back.", "yellow")
+        else:
+            self.tell("The daemon is back; going on.", "green")
+
+    async def _happened(self, happened: TurnEvent) -> None:
+        match happened:
+            case TurnChanged(turn=turn) | TurnEnded(turn=turn) if turn.session_id == self.session.id:
+                self._narrator.tell(happened)
+                self._take_turn(turn)
+            case AskOpened(ask=ask):
+                self._open(ask)
+            case AskEnded(ask=ask):
+                await self._close(ask)
+            case MessageCompleted(message=message) if message.role == "user":
+                self._heard(message)
+            case SessionChanged(session=session) if session.id == self.session.id:
+                self._session_changed(session, happened.event.type)
+            case OtherEvent(event=event) if event.type == "stream.reset":
+                self.tell("Some of what happened is not known any more; this is how it stands now.", "yellow")
+                wanted = SessionRef(session_id=self.session.id)
+                self._take_state(await insist(lambda: self.ostler.call(SESSION_GET, wanted)))
+            case _:
+                self._narrator.tell(happened)
+
+    def _take_state(self, session: Session) -> None:
+        self.session = session
+        self.turn = session.turn
+        for ask_id in self._asks.keys() - {ask.id for ask in session.asks}:
+            del self._asks[ask_id]
+        for ask in session.asks:
+            self._open(ask)
+        self._refresh()
+
+    def _take_turn(self, turn: Turn) -> None:
+        if turn.status == "ended":
+            self._ended.add(turn.id)
+            if self.turn is not None and self.turn.id == turn.id:
+                self.turn = None
+        elif turn.status != "queued" and turn.id not in self._ended:
+            self.turn = turn
+            self.used = True
+        self._refresh()
+
+    def _heard(self, message: Message) -> None:
+        """Input, of ours or of somebody else's; tool results are told as calls."""
+        words = _words_of(message)
+        if message.session_id != self.session.id or not words:
+            return
+        self.used = True
+        if words in self._typed_here:
+            self._typed_here.remove(words)
+        else:
+            self._narrator.line(f"» {words}", "bold")
+
+    def _session_changed(self, session: Session, kind: str) -> None:
+        if kind == "session.deleted":
+            self.tell("The session was deleted.", "yellow")
+            self.used = True
+            self.leave()
+        for name in ("mode", "model", "title"):
+            if getattr(session, name) != getattr(self.session, name):
+                self.tell(f"The {name} is now {getattr(session, name)}.")
+        self.session = session
+
+    # Asks.
+
+    def _open(self, ask: Ask) -> None:
+        if ask.id in self._asks:
+            return
+        self._asks[ask.id] = answering = Answering(ask)
+        for text, colour in answering.shown():
+            self._narrator.line(text, colour)
+        self._refresh()
+
+    async def _close(self, ask: Ask) -> None:
+        self._asks.pop(ask.id, None)
+        choice = (ask.answer or {}).get("choice", ask.status)
+        if ask.status != "resolved":
+            self.tell(f"  {ask.status}: nobody has to answer any more")
+        elif ask.answered_by == self.ostler.daemon.client_id:
+            self.tell(f"  {choice}")
+        else:
+            self.tell(f"  {choice}, answered by {await client_name(self.ostler, ask.answered_by)}", "cyan")
+        self._refresh()
+
+    @property
+    def _asked(self) -> Answering | None:
+        return next(iter(self._asks.values()), None)
+
+    def _refresh(self) -> None:
+        """What the next line will be taken for."""
+        asked = self._asked
+        if asked is not None:
+            self._console.ask_for(asked.prompt, asked.keys)
+        else:
+            self._console.ask_for("… " if self.turn is not None else "> ")
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    async def _answer(self, asked: Answering, line: str) -> bool:
+        """Whether the line was an answer, or part of one."""
+        meaning = asked.take(line)
+        if meaning is Meaning.OTHER:
+            return False
+        self._refresh()
+        if isinstance(meaning, Meaning):
+            for text, colour in asked.more():
+                self._narrator.line(text, colour)
+            self._console.fill(asked.fill)
+            return True
+        await self._resolve(asked.ask, meaning)
+        return True
+
+    async def _resolve(self, ask: Ask, answer: Answer) -> None:
+        try:
+            await self.ostler.resolve(ask, answer)
+        except ProtocolError as error:
+            self.tell(f"That is no answer to this: {error.message}", "red")
+
+    # What is typed.
+
+    async def _read(self) -> None:
+        from ostler.clients.cli.slash import obey
+
+        async with aclosing(self._console.typed()) as lines:
+            async for one in lines:
+                if isinstance(one, Leave):
+                    break
+                self._console.echo(one.text)
+                try:
+                    if not await obey(self, one.text):
+                        await self._take_line(one.text)
+                except (ClientError, ProtocolError) as error:
+                    self.tell(f"{error}", "red")
+        if not self._console.is_terminal:
+            await self._until_it_rests()
+
+    async def _take_line(self, line: str) -> None:
+        asked = self._asked
+        if asked is not None and await self._answer(asked, line):
+            return
+        if line.strip():
+            await self.say(line)
+
+    async def say(self, words: str, *, queue: bool = False) -> None:
+        """To the turn that runs, or as a new one."""
+        self._typed_here.append(words)
+        try:
+            if self.turn is None or queue:
+                self._take_turn(await self.ostler.start(self.session.id, words, queue=queue))
+            else:
+                await self._steer(self.turn.id, words)
+        except NoTurnRunning:
+            self._take_turn(await self.ostler.start(self.session.id, words))
+        except TurnRunning as busy:
+            await self._steer(TurnId(str(busy.data["turn_id"])), words)
+
+    async def _steer(self, turn_id: TurnId, words: str) -> None:
+        await self.ostler.call(TURN_STEER, TurnSteer(turn_id=turn_id, input=words))
+        self.tell("  (the agent reads it with its next request)")
+
+    async def _until_it_rests(self) -> None:
+        """Nobody types any more: wait for the end of the turn, but not for an answer that nobody can give."""
+        while self.turn is not None and not self._asks:
+            await self._changed.wait()
+
+    # Signals.
+
+    async def _listen(self, group: TaskGroup, *, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT) as signals:
+            task_status.started()
+            async for number in signals:
+                if number == signal.SIGCONT:
+                    self._console.resume()
+                elif number != signal.SIGINT or self._is_second():
+                    self.leave()
+                elif self.turn is not None:
+                    group.start_soon(self.interrupt)
+                elif not self._console.drop():
+                    self.tell("Once more, or Ctrl-D, leaves.")
+
+    def _is_second(self) -> bool:
+        before, self._pressed = self._pressed, time.monotonic()
+        return self._pressed - before < _TWICE_SECONDS
+
+    async def interrupt(self) -> None:
+        if self.turn is None:
+            self.tell("Nothing runs.")
+            return
+        self.tell("Stopping the turn …")
+        try:
+            await self.ostler.call(TURN_INTERRUPT, TurnInterrupt(turn_id=self.turn.id))
+        except NoTurnRunning:
+            pass
+        except (ClientError, ProtocolError) as error:
+            self.tell(f"It could not be told to stop: {error}", "red")
+
+
+def _words_of(message: Message) -> str:
+    """What a person said in it; not results, and not what the daemon added for the model."""
+    texts = (block.text for block in message.content if isinstance(block, TextBlock))
+    return "\n".join(text for text in texts if not is_ours(text))
+
+
+def is_ours(text: str) -> bool:
+    """What the daemon tells the model in a user message stands in tags of its own."""
+    return text.startswith("<ostler-")

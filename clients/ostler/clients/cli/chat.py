@@ -1,0 +1,83 @@
+"""`chat`, `attach`: a terminal on a session, any number of them at once."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ostler.clients._errors import ClientError
+from ostler.clients.cli.run import ModeName
+from ostler.clients.cli.setting import with_daemon
+
+if TYPE_CHECKING:
+    from ostler.clients import Ostler
+    from ostler.protocol.session import Session
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (chat, attach):
+        app.command()(command)
+
+
+def chat(
+    context: typer.Context,
+    cwd: Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="The folder to work in.")] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="M", help="The model to use.")] = None,
+    mode: Annotated[ModeName, typer.Option("--mode", help="How permission is decided.")] = "default",
+    trust: Annotated[bool, typer.Option("--trust", help="Trust what the folder brings.")] = False,
+) -> None:
+    """Talk to an agent in a new session of this folder."""
+    folder = os.path.abspath(os.path.expanduser(cwd or os.getcwd()))
+
+    async def work(ostler: "Ostler") -> None:
+        from ostler.protocol.methods import SESSION_CREATE
+        from ostler.protocol.session import SessionCreate
+
+        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder, model=model, mode=mode, trust=trust))
+        await _sit_down(ostler, session, new=True)
+
+    with_daemon(context, work, answers=True)
+
+
+def attach(
+    context: typer.Context,
+    session_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="A session; else the newest that runs or waits, else the newest."),
+    ] = None,
+) -> None:
+    """Watch a session and take part in it."""
+
+    async def work(ostler: "Ostler") -> None:
+        from ostler.protocol.ids import SessionId
+        from ostler.protocol.methods import SESSION_GET
+        from ostler.protocol.session import SessionRef
+
+        chosen = SessionId(session_id or await _newest(ostler))
+        await _sit_down(ostler, await ostler.call(SESSION_GET, SessionRef(session_id=chosen)), new=False)
+
+    with_daemon(context, work, answers=True)
+
+
+async def _newest(ostler: "Ostler") -> str:
+    from ostler.protocol.methods import SESSION_LIST
+    from ostler.protocol.session import SessionList
+
+    for status in ("waiting", "running", None):
+        found = (await ostler.call(SESSION_LIST, SessionList(status=status))).sessions
+        for session in found:
+            if session.parent_id is None:
+                return session.id
+    raise ClientError("There is no session yet. `ostler chat` begins one.")
+
+
+async def _sit_down(ostler: "Ostler", session: "Session", *, new: bool) -> None:
+    from ostler.clients.cli.attached import Attached
+    from ostler.clients.cli.console import console
+    from ostler.clients.cli.welcome import farewell, welcome
+
+    seat = console()
+    attached = Attached(ostler, session, seat)
+    await welcome(attached, new=new)
+    await attached.stay()
+    await farewell(attached, new=new)

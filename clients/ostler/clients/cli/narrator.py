@@ -1,0 +1,207 @@
+"""What happens in a turn, told to people line by line."""
+
+from typing import Final
+
+from ostler.clients._turn_events import (
+    AskEnded,
+    CallCompleted,
+    CallStarted,
+    FileChanged,
+    MessageAborted,
+    MessageCompleted,
+    Noticed,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    TurnEnded,
+    TurnEvent,
+)
+from ostler.clients.cli.output import Colour, fit
+from ostler.clients.cli.paper import Paper
+from ostler.protocol.content import TextBlock, ThinkingBlock
+from ostler.protocol.events import FileChange, MessageDelta, ModelRetry
+from ostler.protocol.ids import SessionId
+from ostler.protocol.shapes import Call, Message, Turn, Usage
+
+_SUMMARY_WIDTH: Final = 100
+_RESULT_LINES: Final = 6
+_DIFF_LINES: Final = 40
+_LINE_WIDTH: Final = 160
+_LEVELS: Final[dict[str, Colour]] = {"info": "dim", "warning": "yellow", "error": "red"}
+_PATCH: Final[dict[str, Colour]] = {"+": "green", "-": "red", "@": "cyan"}
+
+
+class Narrator:
+    """Tells one session. Each letter of the model's is told once: in pieces, or at the end of its message."""
+
+    def __init__(self, paper: Paper, session_id: SessionId, *, words: bool = True, full: bool = False) -> None:
+        self._paper = paper
+        self._session_id = session_id
+        self._words = words
+        """Whether the model's text is told."""
+        self._full = full
+        """Whether thoughts, results, changes and costs are told too."""
+        self._told: dict[tuple[str, int], int] = {}
+        self._running: str | None = None
+        """The call whose line is not ended yet."""
+
+    def tell(self, happened: TurnEvent) -> None:
+        """Tell it, or leave it out."""
+        match happened:
+            case TextDelta(piece=piece) if self._words and self._is_own(happened):
+                self._piece(piece, None)
+            case ThinkingDelta(piece=piece) if self._full and self._is_own(happened):
+                self._piece(piece, "dim")
+            case MessageCompleted(message=message) if message.role == "assistant" and self._is_own(happened):
+                self._rest_of(message)
+            case MessageAborted(message=message):
+                self._aborted(message)
+            case CallStarted(call=call):
+                self._started(call)
+            case CallCompleted(call=call):
+                self._completed(call)
+            case FileChanged(change=change) if self._full:
+                self._changed(change)
+            case Retrying(retry=retry):
+                self.line(_retry_words(retry), "yellow")
+            case Noticed(notice=notice):
+                self.line(notice.text, _LEVELS[notice.level])
+            case TurnEnded(turn=turn) if self._is_own(happened):
+                self.end(turn)
+            case AskEnded():
+                self._break()
+            case _:
+                pass
+
+    def line(self, text: str, colour: Colour | None = None) -> None:
+        """One line, or several, of its own."""
+        self._break()
+        self._paper.aside(f"{text}\n", colour)
+
+    def end(self, turn: Turn) -> None:
+        """How a turn ended, as far as it is not plain to see."""
+        self._break()
+        for denial in turn.denials:
+            rule = denial.allow_with
+            hint = f" The rule {rule} would allow it." if rule and rule not in denial.reason else ""
+            self.line(f"✗ {denial.tool} was refused: {denial.reason}{hint}", "yellow")
+        if turn.reason == "failed":
+            self.line(f"✗ The turn failed: {(turn.error or {}).get('message', 'nobody knows why')}", "red")
+        elif turn.reason not in {"completed", None}:
+            self.line(f"✗ The turn ended: {_REASONS.get(str(turn.reason), turn.reason)}.", "yellow")
+        if self._full:
+            self.line(_usage_words(turn.usage, turn), "dim")
+
+    def _is_own(self, happened: TurnEvent) -> bool:
+        """An agent's words are for the model that asked for them."""
+        return happened.event.session_id in {None, self._session_id}
+
+    def _break(self) -> None:
+        self._running = None
+        self._paper.fresh()
+
+    def _piece(self, piece: MessageDelta, colour: Colour | None) -> None:
+        place = (piece.message_id, piece.index)
+        told = self._told.get(place, 0)
+        if piece.offset != told:
+            return  # something was dropped in between; the whole message will tell it
+        if told == 0 or self._running is not None:
+            self._break()
+        self._paper.words(piece.text, colour)
+        self._told[place] = told + len(piece.text)
+
+    def _rest_of(self, message: Message) -> None:
+        for index, block in enumerate(message.content):
+            told = self._told.pop((message.id, index), 0)
+            if isinstance(block, TextBlock) and self._words:
+                self._rest(block.text, told, None)
+            elif isinstance(block, ThinkingBlock) and self._full:
+                self._rest(block.thinking, told, "dim")
+
+    def _rest(self, text: str, told: int, colour: Colour | None) -> None:
+        if text[told:]:
+            if told == 0 or self._running is not None:
+                self._break()
+            self._paper.words(text[told:], colour)
+        if self._running is None:  # a call may run before its message is whole, and its line is still open then
+            self._paper.fresh()
+
+    def _aborted(self, message: Message) -> None:
+        places = [place for place in self._told if place[0] == message.id]
+        for place in places:
+            del self._told[place]
+        if places:
+            self.line("(That answer broke off and does not count.)", "dim")
+
+    def _started(self, call: Call) -> None:
+        self._break()
+        self._paper.aside(f"{_call_words(call)} …", "cyan")
+        self._running = call.call_id
+
+    def _completed(self, call: Call) -> None:
+        if self._running != call.call_id:
+            self._break()
+            self._paper.aside(_call_words(call), "cyan")
+        self._running = None
+        took = f" {call.duration_ms / 1000:.1f} s" if call.duration_ms is not None else ""
+        self._paper.aside(f" {'✗' if call.is_error else '✓'}{took}\n", "red" if call.is_error else "green")
+        denied = call.decision is not None and call.decision.behavior == "deny"
+        if not denied and (self._full or call.is_error):
+            self._result(call)
+
+    def _result(self, call: Call) -> None:
+        texts = [str(block.get("text", "")) for block in call.content or []]
+        lines = [line for text in texts for line in _without_tags(text).splitlines()]
+        for line in lines[:_RESULT_LINES]:
+            self._paper.aside(f"  {fit(line, _LINE_WIDTH)}\n", "red" if call.is_error else "dim")
+        if len(lines) > _RESULT_LINES:
+            self._paper.aside(f"  … {len(lines) - _RESULT_LINES} lines more\n", "dim")
+
+    def _changed(self, change: FileChange) -> None:
+        self.line(f"± {change.path}", "bold")
+        for text, colour in patch_lines(change.patch or ""):
+            self._paper.aside(f"  {text}\n", colour)
+
+
+def patch_lines(patch: str) -> list[tuple[str, Colour | None]]:
+    """A patch without its head, in colour, and not too much of it."""
+    lines = [line for line in patch.splitlines() if not line.startswith(("---", "+++"))]
+    shown: list[tuple[str, Colour | None]] = [
+        (line[:_LINE_WIDTH], _PATCH.get(line[:1])) for line in lines[:_DIFF_LINES]
+    ]
+    if len(lines) > _DIFF_LINES:
+        shown.append((f"… {len(lines) - _DIFF_LINES} lines more", "dim"))
+    return shown
+
+
+def _call_words(call: Call) -> str:
+    indent = "  " if call.parent_call_id else ""
+    words = call.summary if call.summary.startswith(f"{call.tool} ") else f"{call.tool} {call.summary}"
+    return f"{indent}● {fit(words, _SUMMARY_WIDTH)}"
+
+
+def _without_tags(text: str) -> str:
+    """An error without what tells the model that it is one."""
+    return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
+
+
+def _retry_words(retry: ModelRetry) -> str:
+    why = retry.error.get("message") or retry.error.get("code") or "no reason given"
+    again = f"Again in {retry.wait_ms / 1000:.1f} s ({retry.attempt} of {retry.max_retries})."
+    return f"… The model did not answer: {why} {again}"
+
+
+def _usage_words(usage: Usage, turn: Turn) -> str:
+    cost = f", ${usage.cost_usd}" if usage.cost_usd is not None else ""
+    sent = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    return f"{turn.model_requests} requests, {turn.tool_calls} calls, {sent} tokens in, {usage.output_tokens} out{cost}"
+
+
+_REASONS: Final = {
+    "interrupted": "it was interrupted",
+    "max_requests": "it made as many requests to the model as it may",
+    "budget": "its budget is used up",
+    "timeout": "its time is over",
+    "schema": "the answer does not fit the schema",
+    "stopped_by_hook": "a hook stopped it",
+}

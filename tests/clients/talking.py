@@ -1,0 +1,103 @@
+"""`ostler chat` and `attach` as a person has them: something is typed, something is read."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import subprocess
+import termios
+import time
+from pathlib import Path
+from typing import Self
+
+from tests.clients.conftest import OSTLER, Cli
+
+WAIT_SECONDS = 30.0
+
+
+def _take_terminal() -> None:
+    """Make the terminal on stdin the one whose Ctrl-C counts."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+class Talk:
+    """One terminal or pipe; what was read is kept."""
+
+    def __init__(self, cli: Cli, *arguments: str, cwd: Path | None = None, terminal: bool = False) -> None:
+        self.read = ""
+        """All that was printed so far."""
+        self._seen = 0
+        if terminal:
+            self._out, theirs = pty.openpty()
+            self._in = self._out
+            mine = [theirs]
+            streams = (theirs, theirs, theirs)
+        else:
+            reading, self._in = os.pipe()
+            self._out, writing = os.pipe()
+            mine = [reading, writing]
+            streams = (reading, writing, writing)
+        self.process = subprocess.Popen(
+            [OSTLER, *arguments],
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            cwd=cwd,
+            env={**cli.environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
+            start_new_session=terminal,
+            preexec_fn=_take_terminal if terminal else None,  # noqa: PLW1509 - it only makes one system call
+        )
+        for descriptor in mine:
+            os.close(descriptor)
+
+    def type(self, text: str) -> None:
+        os.write(self._in, text.encode())
+
+    def say(self, line: str) -> None:
+        self.type(f"{line}\n")
+
+    def until(self, text: str) -> str:
+        """Read on until this appears after what was waited for before; what came up to it."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (at := self.read.find(text, self._seen)) < 0:
+            assert self._more(deadline), f"no {text!r} in {self.read[self._seen :]!r}"
+        found = self.read[self._seen : at + len(text)]
+        self._seen = at + len(text)
+        return found
+
+    def _more(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._out], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            piece = os.read(self._out, 65536)
+        except OSError:  # how Linux says that the terminal is closed
+            return False
+        self.read += piece.decode("utf-8", "replace").replace("\r\n", "\n")
+        return bool(piece)
+
+    def end_of_input(self) -> None:
+        """What Ctrl-D is in a pipe."""
+        os.close(self._in)
+        self._in = -1
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def wait(self) -> int:
+        """Read all there is, and give the exit code."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self._more(deadline):
+            pass
+        return self.process.wait(WAIT_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for descriptor in {self._in, self._out} - {-1}:
+            os.close(descriptor)

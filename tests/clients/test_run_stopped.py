@@ -1,0 +1,147 @@
+"""`ostler run` when it is stopped, waits for people, or loses its daemon."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.conftest import Cli
+from tests.daemon import Daemon
+
+LONG = "tail -f README.md"
+
+
+def started(cli: Cli, project: Path, prompt: str, *arguments: str) -> subprocess.Popen[str]:
+    return cli.spawn("run", prompt, "--format", "stream-json", *arguments, cwd=project)
+
+
+def lines_until(process: subprocess.Popen[str], kind: str) -> list[dict[str, Any]]:
+    assert process.stdout is not None
+    found: list[dict[str, Any]] = []
+    for line in process.stdout:
+        found.append(json.loads(line))
+        if found[-1]["type"] == kind:
+            return found
+    raise AssertionError(f"no {kind} before the end: {found} {process.stderr and process.stderr.read()}")
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    _, errors = process.communicate(timeout=60)
+    return process.returncode, errors
+
+
+def running(agent: Cli, project: Path) -> subprocess.Popen[str]:
+    """A turn with a command that does not end by itself, just begun."""
+    process = started(agent, project, f"run {LONG}", "--allow", f"Bash({LONG})")
+    lines_until(process, "tool.started")
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_turn_and_waits_for_its_end(
+    agent: Cli, rehearsing: Daemon, project: Path, number: signal.Signals
+) -> None:
+    process = running(agent, project)
+    process.send_signal(number)
+    result = lines_until(process, "result")[-1]
+    code, errors = ended(process)
+    assert (code, result["turn"]["reason"]) == (130, "interrupted"), errors
+    assert rehearsing.call("session/get", session_id=result["session_id"])["status"] == "idle"
+
+
+def test_a_second_signal_leaves_at_once_and_still_prints_the_result(
+    agent: Cli, rehearsing: Daemon, project: Path
+) -> None:
+    process = running(agent, project)
+    rehearsing.signal(signal.SIGSTOP)  # so that nobody can tell it that the turn has ended
+    try:
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        while "once more" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        result = lines_until(process, "result")[-1]
+        assert ended(process)[0] == 130
+        assert result["error"]["code"] == "interrupted"
+        assert result["turn"]["status"] == "running"
+    finally:
+        rehearsing.signal(signal.SIGCONT)
+
+
+def test_somebody_else_answers_while_it_waits(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+    process = started(agent, project, "run ls", "--on-ask", "wait")
+    ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
+    answered = agent.run("answer", ask["id"], "allow")
+    assert (answered.code, answered.out) == (0, f"Answered {ask['id']}: allow\n")
+    result = lines_until(process, "result")[-1]
+    code, errors = ended(process)
+    assert (code, result["turn"]["reason"]) == (0, "completed")
+    assert f"ostler answer {ask['id']}" in errors
+
+
+def test_a_no_from_somebody_else_is_exit_5(agent: Cli, project: Path) -> None:
+    process = started(agent, project, "run ls", "--on-ask", "wait")
+    ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
+    agent.run("answer", ask["id"], "deny", "--message", "not now")
+    result = lines_until(process, "result")[-1]
+    assert (ended(process)[0], result["turn"]["reason"]) == (5, "completed")
+
+
+def test_waiting_reopens_a_session_that_refused_to_ask(agent: Cli, project: Path) -> None:
+    session_id = agent.run("run", "read README.md", "--format", "json", cwd=project).json["session_id"]
+    process = started(agent, project, "run ls", "--on-ask", "wait", "--session", session_id)
+    ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
+    agent.run("answer", ask["id"], "allow")
+    assert lines_until(process, "result")[-1]["turn"]["reason"] == "completed"
+    assert ended(process)[0] == 0
+
+
+def test_an_ask_survives_a_killed_daemon_and_its_answer_ends_the_run(
+    agent: Cli, rehearsing: Daemon, project: Path
+) -> None:
+    process = started(agent, project, "run ls", "--on-ask", "wait")
+    ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
+    rehearsing.kill()
+    rehearsing.start()
+    assert agent.run("answer", ask["id"], "allow").code == 0
+    seen = lines_until(process, "result")
+    code, errors = ended(process)
+    assert (code, seen[-1]["turn"]["reason"]) == (0, "completed"), errors
+    assert "The daemon is back." in errors
+    cursors = [event["cursor"] for event in seen if event.get("cursor")]
+    assert cursors == sorted(set(cursors))
+
+
+def test_a_turn_that_a_crash_interrupted_is_exit_130(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+    process = running(agent, project)
+    rehearsing.kill()
+    rehearsing.start()
+    result = lines_until(process, "result")[-1]
+    assert (ended(process)[0], result["turn"]["reason"]) == (130, "interrupted")
+
+
+def test_a_daemon_that_does_not_come_back_is_a_result_too(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+    process = running(agent, project)
+    rehearsing.kill()
+    result = lines_until(process, "result")[-1]
+    code, errors = ended(process)
+    assert (code, result["error"]["code"]) == (1, "daemon_unreachable")
+    assert result["turn"]["status"] == "running"
+    assert "The daemon is gone; waiting for it." in errors
+
+
+def test_a_reader_that_leaves_stops_the_turn(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+    process = started(agent, project, "run ls", "--on-ask", "wait")
+    ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
+    assert process.stdout is not None
+    process.stdout.close()
+    with rehearsing.follow(f"?session={ask['session_id']}&after=0") as stream:
+        agent.run("answer", ask["id"], "allow")
+        assert stream.until("turn.ended")["data"]["turn"]["id"] == ask["turn_id"]
+    assert process.stderr is not None
+    process.stderr.read()
+    assert process.wait(60) == 1
+    process.stderr.close()
