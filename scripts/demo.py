@@ -156,9 +156,9 @@ async def show(home: Path, project: Path) -> None:
     terminals = [Terminal("terminal A"), Terminal("terminal B", brief=True)]
     daemon = start_daemon(home)
     try:
+        async with connect(str(home), name="demo") as ostler:
+            session_id = await create(ostler, project)
         async with anyio.create_task_group() as group:
-            async with connect(str(home), name="demo") as ostler:
-                session_id = await create(ostler, project)
             for terminal in terminals:
                 group.start_soon(terminal.follow, home, session_id)
             await both_see(terminals, "session.created")

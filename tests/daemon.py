@@ -10,9 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
+
+import psutil
 
 START_SECONDS = 30.0
 
@@ -178,6 +181,15 @@ class Daemon:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        self.end_commands()
+
+    def end_commands(self) -> None:
+        """What a killed daemon left running would be ended by the next one; here nobody comes next."""
+        tasks = str(self.home / "tasks").encode()
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, ProcessLookupError, OSError):
+                if tasks in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 class EventStream:

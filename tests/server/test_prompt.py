@@ -279,16 +279,22 @@ async def test_all_files_together_are_bounded(repository: Path, person: Path) ->
 
 
 async def test_words_and_pictures_pass_as_they_are(tmp_path: Path) -> None:
-    source = {"type": "base64", "media_type": "image/png", "data": "eA=="}
+    picture = {"type": "base64", "media_type": "image/png", "data": "eHg="}
+    page = {"type": "url", "url": "https://example.com/a.pdf"}
     blocks = await expand(
-        [InputText(text="look"), InputText(text=" \n"), InputImage(source=source), InputDocument(source=source)],
+        [
+            InputText(text="look"),
+            InputText(text=" \n"),
+            InputImage.model_validate({"source": picture}),
+            InputDocument.model_validate({"source": page}),
+        ],
         str(tmp_path),
         [str(tmp_path)],
     )
     assert blocks == [
         {"type": "text", "text": "look"},
-        {"type": "image", "source": source},
-        {"type": "document", "source": source},
+        {"type": "image", "source": picture},
+        {"type": "document", "source": page},
     ]
 
 

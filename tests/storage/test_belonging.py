@@ -61,6 +61,7 @@ def fill(tx: Tx, session: sessions.SessionRecord) -> None:
     usage.add(db, session.id, None, "m", Usage(input_tokens=1))
     results.put(db, new_result_id(), session.id, "secret", tool="Bash")
     drafts.put(db, said)
+    drafts.extend(db, session.id, [(0, b'"secret"')])
     steers.add(db, session.id, TurnId("t_1"), [{"type": "text", "text": "secret"}])
     states.put(db, session.id, {"system": "secret"})
     states.put_read(db, session.id, "/secret", {})

@@ -1,14 +1,16 @@
 """Bash: what a command sees, what the model sees of it, and how it ends."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from ostler.tools import bash, shell
+from ostler.tools import bash, shell, shell_output
 from ostler.tools.bash import Bash
-from ostler.tools.shell_output import for_the_model, long_sleep, meaning
+from ostler.tools.shell_output import clean_ahead, for_the_model, long_sleep, meaning
 from ostler.tools.tool import Failure, FolderChanged, Pass
 from tests.tools.calling import Session, alive, until
 
@@ -60,6 +62,27 @@ async def test_no_match_of_grep_is_no_error(session: Session) -> None:
 def test_exit_code_one_is_harmless_only_where_the_last_program_says_so(command: str, harmless: bool) -> None:
     assert (meaning(command, 1) is not None) is harmless
     assert meaning(command, 2) is None
+
+
+def took(work: Callable[[], object]) -> float:
+    """Milliseconds of this thread's own time, so that a busy machine does not count; the best of some."""
+    found = []
+    for _ in range(5):
+        before = time.thread_time()
+        work()
+        found.append((time.thread_time() - before) * 1000)
+    return min(found)
+
+
+@pytest.mark.parametrize("length", [1_200, 100_000])
+@pytest.mark.parametrize(
+    "part", ["a\n", "a|", "word ", "'", "''", "(", "&", ";", "\\", "#", "A=1 ", "x", " ", "sleep 1 ", "\n"]
+)
+def test_a_command_is_judged_at_once_whatever_it_is(part: str, length: int) -> None:
+    command = (part * length)[: length - 8] + " grep x"
+    assert took(lambda: meaning(command, 1)) < 5
+    assert took(lambda: long_sleep(command)) < 5
+    assert took(lambda: long_sleep("sleep 1" + command)) < 5
 
 
 async def test_a_signal_is_told_by_its_name(session: Session) -> None:
@@ -131,6 +154,44 @@ async def test_output_is_cleaned_for_the_model_and_kept_for_clients(session: Ses
     assert result.output.stdout == "\x1b[31mred\x1b[0m\n10%\r50%\r100%\n\ufffd\0\n"
     assert BASH.render(result.output)[0]["text"] == "red\n100%\n\ufffd"
     assert for_the_model("\x1b]8;;http://x\x1b\\link\x1b]8;;\x07 a\r\nb\r") == "link a\nb"
+
+
+def test_long_output_is_cleaned_as_short_output_is() -> None:
+    part = "\x1b]8;;http://x\x1b\\link\x1b]8;;\x07 a\r\n10%\r\x1b[1;31m20%\x1b[m\r\n\x1bPq\x1b\\\x1bc中\0\n"
+    assert for_the_model(part) == "link a\n20%\n中\n"
+    output = part * 5000
+    assert for_the_model(output) == "link a\n20%\n中\n" * 5000
+    clean_ahead(output)
+    assert for_the_model(output) == "link a\n20%\n中\n" * 5000
+    assert for_the_model("\r\r\na\r\r\n" * 20_000) == "\na\n" * 20_000
+
+
+def test_outputs_that_nobody_asks_for_are_forgotten() -> None:
+    for number in range(100):
+        clean_ahead(f"{number}\0" + "x" * 20_000)
+    assert len(shell_output._cleaned_ahead) <= shell_output._MAX_AHEAD
+    assert for_the_model("0\0" + "x" * 20_000) == "0" + "x" * 20_000
+
+
+@pytest.mark.parametrize(
+    "part", ["\\033[31mx\\033[0m", "\\033", "\\033]", "x\\033[\\r\\n", "\\r", "a\\rb\\n", "\\001é"]
+)
+async def test_a_megabyte_of_output_is_cleaned_beside_the_event_loop(session: Session, part: str) -> None:
+    command = f"s=$(printf '{part}%.0s' {{1..1000}}; echo .); for i in {{1..1000}}; do printf %s \"${{s%.}}\"; done"
+    output = (await session.done(BASH, command=command)).output
+    assert len(output.stdout.encode()) > 900_000
+    before = time.thread_time()
+    shown = BASH.render(output)[0]["text"]
+    assert (time.thread_time() - before) * 1000 < 20
+    assert "\x1b" not in shown
+    assert "\r" not in shown
+
+
+async def test_characters_are_whole_wherever_the_output_is_cut_for_reading(session: Session) -> None:
+    result = await session.done(
+        BASH, command="printf x; for i in {1..30000}; do printf '中é'; done; printf '\\xe4\\xb8'"
+    )
+    assert result.output.stdout == "x" + "中é" * 30_000 + "\ufffd"
 
 
 async def test_of_very_long_output_the_beginning_and_the_end_are_kept(session: Session) -> None:

@@ -191,6 +191,34 @@ async def test_what_a_dead_daemon_left_is_found_and_ended(session: Session) -> N
     assert survivors(session) == []
 
 
+async def test_what_a_dead_daemon_left_without_the_marker_is_found_by_its_output(session: Session) -> None:
+    bare = "env -i setsid bash -c 'echo $$ >stray.new; mv stray.new stray; exec sleep 1000' &"
+    with start_daemon(session, "run", bare + "wait") as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline())
+        start_time, call_id = daemon.stdout.readline().split()
+        await until((session.folder / "stray").exists)
+        daemon.kill()
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: not alive(pid))
+    assert "sleep" in await process.kill_left_over(pid, start_time, call_id)
+    assert not alive(int((session.folder / "stray").read_text()))
+
+
+async def test_what_a_dead_daemon_left_in_a_session_of_the_call_is_ended_with_it(session: Session) -> None:
+    bare = "env -i bash -c 'echo $$ >stray.new; mv stray.new stray; exec sleep 1000' >/dev/null 2>&1 & sleep 1000 &"
+    with start_daemon(session, "run", bare + "wait") as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline())
+        start_time, call_id = daemon.stdout.readline().split()
+        await until((session.folder / "stray").exists)
+        daemon.kill()
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: not alive(pid))
+    await process.kill_left_over(pid, start_time, call_id)
+    assert not alive(int((session.folder / "stray").read_text()))
+
+
 async def test_a_stranger_with_the_same_number_is_left_alone(session: Session) -> None:
     with asleep() as stranger:
         try:
@@ -206,28 +234,6 @@ async def test_marked_processes_are_ended_also_when_their_shell_is_gone() -> Non
         await until(lambda: process_tree._has_marker(marked.pid, b"OSTLER_CALL=m_mine#0"))
         assert await process.kill_left_over(2**22, "1", "m_mine#0") == ["sleep"]
         assert marked.wait() == -signal.SIGTERM
-
-
-def test_orphans_are_reaped_and_awaited_children_are_not() -> None:
-    code = """
-import ctypes, os, subprocess, sys, time
-from ostler.tools import process
-ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
-def dead(pid):
-    return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z"
-orphan = int(subprocess.check_output(["bash", "-c", "setsid sleep 0 >/dev/null & echo $!"]))
-ours = subprocess.Popen(["bash", "-c", "exit 7"])
-while not (dead(orphan) and dead(ours.pid)):
-    time.sleep(0.01)
-with process.awaited(ours.pid):
-    assert process.reap_orphans() == []
-    assert process.reap_orphans() == [orphan]
-    assert not os.path.exists(f"/proc/{orphan}")
-    assert process.reap_orphans() == []
-    assert ours.wait() == 7
-assert process.reap_orphans() == []
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_without_pidfds_a_thread_waits(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:

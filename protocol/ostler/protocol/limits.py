@@ -36,3 +36,6 @@ MAX_INPUT_BLOCKS: Final = 1000
 
 MAX_WAIT_MS: Final = 3_600_000
 """The longest that one call waits for a turn; a client that wants to wait longer asks again."""
+
+MAX_FILE_CHARS: Final = 30_000_000
+"""Characters of base64 in one picture or document."""

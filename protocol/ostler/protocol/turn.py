@@ -1,11 +1,12 @@
 """What can be asked of a turn, and how one is started."""
 
-from typing import Annotated, Any, Literal, Self
+import binascii
+from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from ostler.protocol.ids import SessionId, TurnId
-from ostler.protocol.limits import DEFAULT_PAGE, MAX_INPUT_BLOCKS, MAX_PAGE, MAX_WAIT_MS
+from ostler.protocol.limits import DEFAULT_PAGE, MAX_FILE_CHARS, MAX_INPUT_BLOCKS, MAX_PAGE, MAX_WAIT_MS
 from ostler.protocol.session import IdempotencyKey, Mode, OnAsk, SessionOptions
 from ostler.protocol.shapes import Turn
 from ostler.protocol.wire import JsonObject, Name, Params, PathText, Shape, Text, Usd
@@ -20,12 +21,66 @@ class InputText(Params):
     """What they say."""
 
 
+def _base64(data: str) -> str:
+    # Checked here: what the API refuses would stand in the history, and every later turn would fail on it.
+    try:
+        binascii.a2b_base64(data, strict_mode=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"is not base64: {error}") from None
+    return data
+
+
+Base64 = Annotated[str, Field(min_length=4, max_length=MAX_FILE_CHARS), AfterValidator(_base64)]
+
+
+class UrlSource(Params):
+    """Something that the provider of the model fetches."""
+
+    type: Literal["url"]
+    """Always `url`."""
+    url: Annotated[str, Field(max_length=8192, pattern=r"^https?://")]
+    """Where it is."""
+
+
+class ImageSource(Params):
+    """The bytes of a picture."""
+
+    type: Literal["base64"]
+    """Always `base64`."""
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+    """What sort of picture it is."""
+    data: Base64
+    """The picture."""
+
+
+class PdfSource(Params):
+    """The bytes of a document."""
+
+    type: Literal["base64"]
+    """Always `base64`."""
+    media_type: Literal["application/pdf"]
+    """What sort of document it is."""
+    data: Base64
+    """The document."""
+
+
+class TextSource(Params):
+    """A document of plain words."""
+
+    type: Literal["text"]
+    """Always `text`."""
+    media_type: Literal["text/plain"]
+    """What sort of document it is."""
+    data: Annotated[Text, Field(min_length=1)]
+    """The words."""
+
+
 class InputImage(Params):
     """A picture."""
 
     type: Literal["image"] = "image"
     """Always `image`."""
-    source: dict[str, Any]
+    source: Annotated[ImageSource | UrlSource, Discriminator("type")]
     """Its data or address, as the Messages API has it."""
 
 
@@ -34,7 +89,7 @@ class InputDocument(Params):
 
     type: Literal["document"] = "document"
     """Always `document`."""
-    source: dict[str, Any]
+    source: Annotated[PdfSource | TextSource | UrlSource, Discriminator("type")]
     """Its data or address, as the Messages API has it."""
     title: Name | None = None
     """What it is called."""

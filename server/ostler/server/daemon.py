@@ -168,7 +168,7 @@ def _assembled(
         door.wrong_per_minute = configuration.current.limits.wrong_tokens_per_minute
 
     providers = make_providers(environ, configuration.current.model)
-    rooms = _rooms(places, umask, testing=environ.get("OSTLER_TESTING") == "1")
+    rooms = _rooms(places, configuration, umask, testing=environ.get("OSTLER_TESTING") == "1")
     engine = _engine(places, configuration, log, providers, rooms)
     sessions = Sessions(log, configuration, engine)
     watch = TurnWatch()
@@ -211,13 +211,17 @@ def _assembled(
     return Daemon(house, dispatcher, door, front, probes, listening, providers, stopping)
 
 
-def _rooms(places: Places, umask: int, *, testing: bool) -> Rooms:
+def _rooms(places: Places, configuration: Configuration, umask: int, *, testing: bool) -> Rooms:
     registry = load_registry()
     for problem in registry.problems:
         logs.log.warning("tool_left_out", reason=problem)
     output_folder = places.data / "tasks"
     own_folder(output_folder)
-    return Rooms(registry, str(places.data), output_folder, umask, testing)
+
+    def allow_bypass() -> bool:
+        return configuration.current.permissions.allow_bypass
+
+    return Rooms(registry, str(places.data), output_folder, allow_bypass, umask, testing)
 
 
 def _engine(places: Places, configuration: Configuration, log: EventLog, providers: Providers, rooms: Rooms) -> Engine:

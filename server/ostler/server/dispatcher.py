@@ -136,7 +136,10 @@ class Dispatcher:
         if self.stopping:
             raise ShuttingDown("The daemon is stopping.")
         _refuse_strangers(method.params, request.params)
-        params = method.params.model_validate(request.params)
+        try:
+            params = method.params.model_validate(request.params)
+        except ValidationError as error:
+            raise _invalid(error) from None
         if method.waits and caller.gone is not None:
             return await _unless_gone(self._locked(method, handler, params, caller), caller.gone)
         return await self._locked(method, handler, params, caller)
@@ -179,6 +182,12 @@ def _refuse_strangers(model: type[Params], given: dict[str, Any]) -> None:
         raise InvalidParams([{"path": name[:100], "reason": "unknown field"} for name in unknown[:_SHOWN_ERRORS]])
 
 
+def _invalid(error: ValidationError) -> InvalidParams:
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    errors = [{"path": ".".join(str(part) for part in one["loc"]), "reason": one["msg"]} for one in found]
+    return InvalidParams(errors[:_SHOWN_ERRORS])
+
+
 def wire_error(error: Exception, method: str) -> ProtocolError:
     """What a client is told about an exception. No stack trace ever leaves the daemon."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
@@ -186,10 +195,6 @@ def wire_error(error: Exception, method: str) -> ProtocolError:
     match error:
         case ProtocolError():
             return error
-        case ValidationError():
-            found = error.errors(include_url=False, include_input=False, include_context=False)
-            errors = [{"path": ".".join(str(part) for part in one["loc"]), "reason": one["msg"]} for one in found]
-            return InvalidParams(errors[:_SHOWN_ERRORS])
         case _:
             error_id = f"{time.time_ns():x}"
             logs.log.error("call_failed", method=method, error_id=error_id, exc_info=error)

@@ -72,6 +72,21 @@ def add(connection: sqlite3.Connection, message: Message, results: Mapping[str, 
 
     `results` names the call of each tool_use whose result it brings, unchanged: the content stays with the call.
     """
+    return _insert(connection, message, _lean_content(message, results or {}))
+
+
+def add_encoded(connection: sqlite3.Connection, message: Message, content: bytes) -> int:
+    """Append a message whose content is JSON already: what the model wrote is encoded once, however long it is."""
+    return _insert(connection, message, pack(content))
+
+
+def with_content(message: Message, content: bytes) -> bytes:
+    """A message as the wire has it, around a content that is JSON already."""
+    empty = message.model_copy(update={"content": []}).encoded()
+    return empty.replace(b'"content":[]', b'"content":' + content, 1)
+
+
+def _insert(connection: sqlite3.Connection, message: Message, content: str | bytes) -> int:
     (position,) = connection.execute(
         "SELECT coalesce(max(position), 0) + 1 FROM messages WHERE session_id = ?", (message.session_id,)
     ).fetchone()
@@ -82,7 +97,7 @@ def add(connection: sqlite3.Connection, message: Message, results: Mapping[str, 
             message.session_id,
             message.turn_id,
             message.role,
-            _lean_content(message, results or {}),
+            content,
             message.model,
             message.stop_reason,
             message.source_call_id,

@@ -9,11 +9,16 @@ import zlib
 from typing import Final
 
 _SHORT_BYTES: Final = 1024
-_LEVEL: Final = 6  # three times as fast as the default, for a tenth more bytes
+_LEVEL: Final = 6
+_LONG_BYTES: Final = 256 * 1024
+_FAST_LEVEL: Final = 1
+"""What is long holds up whoever writes next: packed almost as well, in a bit more than half of the time."""
 
 
 def pack(encoded: bytes) -> str | bytes:
-    return encoded.decode() if len(encoded) < _SHORT_BYTES else zlib.compress(encoded, _LEVEL)
+    if len(encoded) < _SHORT_BYTES:
+        return encoded.decode()
+    return zlib.compress(encoded, _LEVEL if len(encoded) < _LONG_BYTES else _FAST_LEVEL)
 
 
 def unpack(stored: str | bytes) -> bytes:

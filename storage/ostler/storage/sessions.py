@@ -159,6 +159,7 @@ _OWNED: Final = (
     "turns",
     "messages",
     "drafts",
+    "draft_blocks",
     "steers",
     "calls",
     "asks",

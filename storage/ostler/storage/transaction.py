@@ -39,7 +39,7 @@ class Tx:
         *,
         data: Shape | None = None,
         reference: str | None = None,
-        thing: Shape | None = None,
+        thing: Shape | bytes | None = None,
     ) -> Cursor:
         """Add a line to the log; it is published when the unit has been committed.
 
@@ -61,7 +61,7 @@ class Tx:
                 reference,
                 data.encoded() if data is not None else None,
             ),
-            thing.encoded() if thing is not None else None,
+            thing.encoded() if isinstance(thing, Shape) else thing,
         )
         self.head = cursor
         self.appended.append(event)

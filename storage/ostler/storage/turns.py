@@ -71,7 +71,9 @@ def of_session(connection: sqlite3.Connection, session_id: SessionId) -> list[Tu
 
 def unfinished_sessions(connection: sqlite3.Connection) -> list[SessionId]:
     """The sessions that recovery has to look at."""
-    rows = connection.execute("SELECT DISTINCT session_id FROM turns WHERE status != 'ended'")
+    rows = connection.execute(
+        "SELECT session_id FROM turns WHERE status != 'ended' UNION SELECT session_id FROM steers"
+    )
     return [row[0] for row in rows]
 
 

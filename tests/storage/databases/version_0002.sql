@@ -23,11 +23,16 @@ CREATE TABLE clients (
     first_seen         TEXT NOT NULL,
     last_seen          TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE draft_blocks (
+    session_id         TEXT NOT NULL,
+    place              INTEGER NOT NULL,
+    block_json         TEXT NOT NULL,
+    PRIMARY KEY (session_id, place)
+);
 CREATE TABLE drafts (
     session_id         TEXT PRIMARY KEY,
-    message_json       TEXT NOT NULL,
-    content_json       TEXT NOT NULL
-);
+    message_json       TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE events (
     cursor             INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id         TEXT,

@@ -7,6 +7,12 @@ from typing import Final
 MARKER: Final = "OSTLER_CALL"
 """Tells which call a process belongs to, wherever it has gone."""
 
+
+def output_prefix(call_id: str) -> str:
+    """How the name of the file begins that a call's commands print to: it tells of those that dropped the variables."""
+    return f"call-{call_id}-"
+
+
 # What is ours: keys to the model, and the daemon's own settings and token.
 _OUR_PREFIXES: Final = ("ANTHROPIC_", "OSTLER_")
 _OUR_SECRETS: Final = frozenset({"CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"})

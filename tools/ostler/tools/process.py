@@ -5,12 +5,13 @@
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import anyio
@@ -18,13 +19,19 @@ import anyio
 from ostler.protocol.ids import CallId
 from ostler.tools import process_tree
 from ostler.tools.context import Processes
+from ostler.tools.process_tree import Running
 from ostler.tools.threads import kill_in_thread
 
 _SHORT: Final = 1.0
 """Seconds within which a command cannot have used up all process numbers."""
+_FEW_ON_THE_LOOP: Final = 10
+_FEW: Final = 100
+_PR_GET_CHILD_SUBREAPER: Final = 37
 # Python ignores these; what it starts should not.
 _DEFAULT_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
+_lock: Final = threading.Lock()
+"""Held from the start of a command until it is known, so that nobody takes it for an orphan."""
 _awaited: Final[set[int]] = set()
 """Children whose status somebody is going to take."""
 _seen_dead: Final[set[int]] = set()
@@ -32,12 +39,43 @@ _seen_dead: Final[set[int]] = set()
 
 @contextlib.contextmanager
 def awaited(pid: int) -> Iterator[None]:
-    """Keeps `reap_orphans` away from a child that the caller waits for."""
-    _awaited.add(pid)
+    """Keeps `reap_orphans`, and the end of a command, away from a child that the caller waits for.
+
+    The child is to be started on another thread than the first: among that one's children it would pass for an orphan
+    until it is here.
+    """
+    with _lock:
+        _awaited.add(pid)
     try:
         yield
     finally:
         _awaited.discard(pid)
+
+
+class _UnderWay:
+    """The commands that run in this daemon, and when the first one of this busy time started, in clock ticks."""
+
+    def __init__(self) -> None:
+        self._starts: dict[int, int] = {}
+        self._since = 0
+
+    def begin(self, pid: int, start_time: str) -> None:
+        start = int(start_time or 0)
+        if not self._starts:
+            self._since = start
+        self._starts[pid] = start
+
+    def end(self, pid: int) -> int:
+        """Tells since when there were commands without a break."""
+        with _lock:
+            self._starts.pop(pid, None)
+            return self._since
+
+    def oldest(self) -> float:
+        return min(self._starts.values(), default=float("inf"))
+
+
+_under_way: Final = _UnderWay()
 
 
 class Child:
@@ -55,6 +93,7 @@ class Child:
         self.signal: int | None = None
         self._watch()
         _awaited.add(pid)
+        _under_way.begin(pid, self.start_time)
 
     @property
     def ended(self) -> bool:
@@ -97,17 +136,36 @@ class Child:
 
     async def end_tree(self, call_id: CallId) -> list[str]:
         """Ends whatever is alive of it and tells the names; the zombie itself does not count."""
+        since = _under_way.end(self.pid)
         if not process_tree.HAS_PROC:
             await kill_in_thread(process_tree.end_group, self.pid)
             return []
-        # Most commands are short and leave nobody: they need not wait for a look at all processes.
+        # Most commands are short and leave nobody: they need not wait for a thread, nor for a look at all processes.
         short = self.ended and time.monotonic() - self._started < _SHORT
-        if short and process_tree.surely_none(self.pid, call_id):
+        if short and self._left_nobody(call_id, since, _FEW_ON_THE_LOOP):
             return []
-        return await kill_in_thread(process_tree.end_all, partial(process_tree.belonging, self.pid, call_id))
+        return await kill_in_thread(self._end_tree, call_id, since, short)
+
+    def _left_nobody(self, call_id: CallId, since: int, few: int) -> bool:
+        """Whether that is sure, after a look at no more than a few processes."""
+        if not process_tree.surely_none(self.pid, call_id, few):
+            return False
+        # Only then: what the call can be told by may end at any time, and leave an orphan that has nothing of it.
+        strays = _strays()
+        return not strays or (len(strays) <= few and not _orphans(since))
+
+    def _end_tree(self, call_id: CallId, since: int, short: bool) -> list[str]:
+        if short and self._left_nobody(call_id, since, _FEW):
+            return []
+        found = process_tree.end_all(
+            lambda: process_tree.belonging(self.pid, call_id, _orphans(since)) or _orphans(since)
+        )
+        # Older ones were left by commands that are over: they are ended too, but are not this one's.
+        return [each.name for each in found if int(each.start_time) >= int(self.start_time or 0)]
 
     def release(self) -> None:
         """Takes the zombie away; only for one that has ended, or cannot be ended."""
+        _under_way.end(self.pid)
         self._stop_watching()
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, os.WNOHANG)
@@ -142,22 +200,24 @@ async def start(
 
 def _spawn(arguments: list[str], environment: Mapping[str, str], gate_end: int, output: int) -> Child:
     try:
-        pid = os.posix_spawn(
-            arguments[0],
-            arguments,
-            environment,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, gate_end, 0),
-                (os.POSIX_SPAWN_DUP2, output, 1),
-                (os.POSIX_SPAWN_DUP2, output, 2),
-            ],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=_DEFAULT_SIGNALS,
-        )
+        with _lock:
+            return Child(
+                os.posix_spawn(
+                    arguments[0],
+                    arguments,
+                    environment,
+                    file_actions=[
+                        (os.POSIX_SPAWN_DUP2, gate_end, 0),
+                        (os.POSIX_SPAWN_DUP2, output, 1),
+                        (os.POSIX_SPAWN_DUP2, output, 2),
+                    ],
+                    setsid=True,
+                    setsigmask=[],
+                    setsigdef=_DEFAULT_SIGNALS,
+                )
+            )
     finally:
         os.close(gate_end)
-    return Child(pid)
 
 
 async def kill_left_over(pid: int, start_time: str, call_id: str) -> list[str]:
@@ -170,7 +230,49 @@ def _kill_left_over(pid: int, start_time: str, call_id: str) -> list[str]:
         # Nothing tells whether the number still means the same process; better one too many than a stranger's end.
         return []
     leader = pid if start_time and process_tree.start_time(pid) == start_time else None
-    return process_tree.end_all(partial(process_tree.belonging, leader, call_id))
+    # The orphans of a dead daemon are init's. What has dropped the marker and the call's output, and shares neither a
+    # session nor a living ancestor with anybody who has not, cannot be found. A dead leader's number alone proves
+    # nothing: since then, or since the machine was started anew, it may have been another leader's.
+    return [each.name for each in process_tree.end_all(partial(process_tree.belonging, leader, call_id))]
+
+
+def _orphans(since: int) -> list[Running]:
+    """The living strays that only a command which is over can have left, whatever they call themselves.
+
+    What is younger than a command that runs may be that one's, and stays until it is over too.
+    """
+    looked_at: set[int] = set()
+    found: list[Running] = []
+    # A stray that ends while we look leaves its own children to us: so until there are no new ones.
+    while new := _strays() - looked_at:
+        looked_at |= new
+        with _lock:
+            until = _under_way.oldest()
+        alive = (running for pid in new if (running := process_tree.running(pid)) is not None)
+        found += [running for running in alive if since <= int(running.start_time) < until]
+    return found
+
+
+def _strays() -> set[int]:
+    """Children that came to us when their parents ended, and that nobody waits for, dead ones too."""
+    if not _inherits_orphans():
+        return set()
+    with _lock:
+        return process_tree.adopted(os.getpid()) - _awaited
+
+
+def _inherits_orphans() -> bool:
+    """Elsewhere than in the daemon, as in a program that only uses its tools, children are nobody's left-overs."""
+    if not process_tree.HAS_PROC:
+        return False
+    flag = ctypes.c_int(0)
+    _libc().prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(flag), 0, 0, 0)
+    return bool(flag.value)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 def reap_orphans() -> list[int]:

@@ -76,7 +76,7 @@ class ToolSet:
         for absent in self.unavailable.values():
             if name == absent.tool.name or name in absent.tool.aliases:
                 return f"The tool {absent.tool.name} cannot be used here: {absent.reason}."
-        close = difflib.get_close_matches(name, self.by_name, n=3, cutoff=0.4)
+        close = difflib.get_close_matches(name[:100], self.by_name, n=3, cutoff=0.4)
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         return f"There is no tool {name[:100]!r}.{hint}"
 

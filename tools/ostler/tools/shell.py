@@ -16,12 +16,14 @@ import anyio
 
 from ostler.tools import process
 from ostler.tools.context import ToolContext
-from ostler.tools.environment import command_environment
+from ostler.tools.environment import command_environment, output_prefix
+from ostler.tools.shell_output import clean_ahead
 from ostler.tools.threads import change_in_thread, read_in_thread
 
 MAX_OUTPUT_BYTES: Final = 64 * 1024 * 1024
 _KEPT: Final = 500_000
 """Bytes of the beginning, and of the end, that a result holds."""
+_AT_ONCE: Final = 64 * 1024
 _PROGRESS_AFTER: Final = 2.0
 _PROGRESS_EVERY: Final = 1.0
 _PROGRESS_BYTES: Final = 32 * 1024
@@ -66,7 +68,8 @@ def _prepared(context: ToolContext) -> tuple["_Files", str]:
     surroundings = context.surroundings
     for folder in (surroundings.shell_folder, surroundings.folder):
         if os.path.isdir(folder):
-            return _Files.create(context.output_folder), folder
+            _bash()  # looked for here and not on the event loop: the person's PATH may name a slow place
+            return _Files.create(context.output_folder, output_prefix(context.call_id)), folder
     raise NoFolder(f"The folder {surroundings.folder} does not exist any more.")
 
 
@@ -80,9 +83,9 @@ class _Files:
     removed: bool = False
 
     @classmethod
-    def create(cls, place: Path) -> "_Files":
+    def create(cls, place: Path, prefix: str) -> "_Files":
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        created, path = tempfile.mkstemp(".out", "call-", place)
+        created, path = tempfile.mkstemp(".out", prefix, place)
         os.close(created)
         # Everybody writes at its end: what one program writes never covers what another wrote.
         output = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -190,7 +193,16 @@ def _result(files: _Files) -> tuple[str, str | None]:
     with contextlib.suppress(OSError), open(files.folder_path, "rb") as file:
         folder = os.fsdecode(file.read(65536).removesuffix(b"\n")) or None
     files.remove()
-    return data.decode("utf-8", "replace"), folder
+    output = _decoded(data)
+    clean_ahead(output)
+    return output, folder
+
+
+def _decoded(data: bytes) -> str:
+    """In pieces: one call for all of it would keep the event loop from the interpreter's lock meanwhile."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    pieces = (data[place : place + _AT_ONCE] for place in range(0, len(data), _AT_ONCE))
+    return "".join([*map(decoder.decode, pieces), decoder.decode(b"", final=True)])
 
 
 def _script(folder: str, folder_path: str, umask: int) -> str:

@@ -10,16 +10,25 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ostler.protocol import times
-from ostler.protocol.errors import BudgetExceeded, Conflict, InvalidParams, NoTurnRunning, TurnRunning
+from ostler.protocol.errors import (
+    BudgetExceeded,
+    Conflict,
+    InvalidParams,
+    NoTurnRunning,
+    Overloaded,
+    SessionNotFound,
+    TurnRunning,
+)
 from ostler.protocol.ids import AskId, CallId, Cursor, TurnId, new_message_id, new_turn_id
 from ostler.protocol.session import Mode, OnAsk
-from ostler.protocol.shapes import Ask, Call, Message, Turn
+from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
 from ostler.protocol.turn import Input, InputText, TurnOptions
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import plain
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.loading import StoredSession
 from ostler.server.engine.prefix import Prefix, make_prefix
+from ostler.server.engine.restoring import restore_calls
 from ostler.server.engine.turn import Services, TurnRun, TurnSettings
 from ostler.server.prompt.facts import Facts, look_around
 from ostler.server.prompt.mentions import expand
@@ -32,6 +41,9 @@ from ostler.storage.steers import Steer
 from ostler.tools.registry import ToolSet
 from ostler.tools.structured_output import BadSchema, StructuredOutput
 
+MAX_WAITING: Final = 100
+"""Turns that wait in a session, and inputs that wait in a turn."""
+Resume = Callable[[TurnRun, TaskGroup], Executor | None]
 NO_RESULT: Final = "No result: the session was forked here, before the call had one."
 
 _LOOK_SECONDS: Final = 0.005
@@ -68,6 +80,8 @@ class SessionActor:
     _steers: list[Steer] = field(default_factory=list)
     """Input that a turn left unread."""
     _queued: int = 0
+    _stopping: bool = False
+    """Nothing begins here any more: the session is about to be deleted."""
 
     def __post_init__(self) -> None:
         self.idle.set()
@@ -86,8 +100,11 @@ class SessionActor:
         """Start a turn, or queue it behind the one that runs."""
         async with self.lock:
             self.used_at = time.monotonic()
+            if self._stopping:
+                raise SessionNotFound(self.record.id)
             if self.record.status == "archived":
                 raise Conflict("The session is archived. Take it out of the archive first.", session_id=self.record.id)
+            self._check(start.options)
             settings = self._settings(start.options, start.on_ask)
             blocks = await self.input_blocks(start.options.input)
             if self.run is not None and not start.queue:
@@ -96,12 +113,17 @@ class SessionActor:
             turn = Turn(id=new_turn_id(), session_id=self.record.id, status="queued", cursor=Cursor(0))
             stored = {**asdict(settings), "input": blocks, "mode": start.options.mode}
             if self.run is not None:
-                self._queued += 1
-                return await self.live.journal.queue_turn(turn, stored, start.key)
+                if self._queued >= MAX_WAITING:
+                    raise Overloaded(f"{self._queued} turns wait in this session already.", retry_after_ms=1000)
+                queued = await self.live.journal.queue_turn(turn, stored, start.key)
+                self._queued += queued.id == turn.id  # not where the same key was used before
+                return queued
             return await self._begin(turn, blocks, settings, start.options.mode, stored, start.key)
 
     async def steer(self, turn_id: TurnId, given: Input, *, now: bool) -> Turn:
         run = self._running(turn_id)
+        if len(run.steers) >= MAX_WAITING:
+            raise Overloaded(f"{len(run.steers)} inputs wait in this turn already.", retry_after_ms=1000)
         blocks = await self.input_blocks(given)
         steer_id = await self.live.journal.add_steer(turn_id, blocks)
         steer = Steer(steer_id, turn_id, blocks)
@@ -152,20 +174,23 @@ class SessionActor:
 
     # Beginning a turn.
 
-    def _settings(self, options: TurnOptions, on_ask: OnAsk | None) -> TurnSettings:
-        config = self.services.config()
+    def _check(self, options: TurnOptions) -> None:
+        """What a client can mend is refused before the turn begins."""
         model = options.model or self.record.model
         budget = options.max_budget_usd or self.record.options.get("max_budget_usd")
-        if budget is not None and self.services.cost(model, self.live.journal.used) is None:
+        if budget is not None and self.services.cost(model, Usage()) is None:
             raise BudgetExceeded(
                 f"The price of {model} is not known, so a budget cannot be held against it. "
                 f"Set model.prices in config.toml, or leave the budget out.",
                 model=model,
             )
         _answer_tools(options.output_schema)
+
+    def _settings(self, options: TurnOptions, on_ask: OnAsk | None) -> TurnSettings:
+        most = self.services.config().turns.max_requests
         return TurnSettings(
-            model=model,
-            max_requests=min(options.max_requests or config.turns.max_requests, config.turns.max_requests),
+            model=options.model or self.record.model,
+            max_requests=min(options.max_requests or most, most),
             max_budget_usd=options.max_budget_usd,
             timeout_ms=options.timeout_ms,
             thinking=options.thinking,
@@ -252,16 +277,16 @@ class SessionActor:
 
     # Running turns, one after the other.
 
-    def _launch(self, run: TurnRun, resume: Callable[[TurnRun, TaskGroup], Executor | None] | None = None) -> None:
+    def _launch(self, run: TurnRun, resume: Resume | None = None) -> None:
         self.run = run
         self.live.turn_on_ask = run.settings.on_ask
         self.idle = anyio.Event()
-        self.group.start_soon(self._carry, run, resume)
+        self._scope = anyio.CancelScope()
+        self.group.start_soon(self._carry, run, resume, self._scope)
 
-    async def _carry(self, run: TurnRun, resume: Callable[[TurnRun, TaskGroup], Executor | None] | None) -> None:
+    async def _carry(self, run: TurnRun, resume: Resume | None, scope: anyio.CancelScope) -> None:
         """Carry one turn to its end, and see what comes next."""
-        with anyio.CancelScope() as scope:
-            self._scope = scope
+        with scope:
             await self._guarded(lambda: self._run_to_end(run, resume))
         if self.run is run:  # it was let go of, and what is stored decides what becomes of it
             self.run = None
@@ -273,26 +298,29 @@ class SessionActor:
         except Exception as error:  # noqa: BLE001 - the boundary of a session: its bug, or its disk, is not its neighbours'
             self.on_failure(self, error)
 
-    async def _run_to_end(self, run: TurnRun, resume: Callable[[TurnRun, TaskGroup], Executor | None] | None) -> None:
+    async def _run_to_end(self, run: TurnRun, resume: Resume | None) -> None:
         ended = await run.run(resume)
         self.last_reason = ended.reason
         self._steers += run.steers
-        await self._next()
+        await self._next(run)
 
     async def _go_on(self) -> None:
-        await self._guarded(self._next)
+        await self._guarded(lambda: self._next(None))
 
-    async def _next(self) -> None:
+    async def _next(self, finished: TurnRun | None) -> None:
         """Input that was left unread comes first, then the turns that wait."""
         async with self.lock:
-            self.run = None
-            self.live.turn_on_ask = None
+            if self.run is not finished:
+                return  # somebody was faster; what waits comes after that turn
             self.used_at = time.monotonic()
-            self.idle.set()
-            if self._steers:
+            if self._steers and not self._stopping:
                 await self._begin_with_steers()
-            elif self._queued:
+            elif self._queued and not self._stopping:
                 await self._begin_queued()
+            if self.run is finished:
+                self.run = None
+                self.live.turn_on_ask = None
+                self.idle.set()
 
     async def _begin_with_steers(self) -> None:
         steers, self._steers = self._steers, []
@@ -323,49 +351,22 @@ class SessionActor:
         self._queued = queued
         if stored.turn is None:
             self._steers = stored.steers
-            if self._steers or queued:
-                await self._next()
+            await self._next(None)
             return
         options = {name: value for name, value in stored.options.items() if name not in {"input", "mode"}}
         settings = TurnSettings(**options)
         toolset, prefix = await self._prepare(settings, await self._facts())
         run = TurnRun(self.live, self.services, settings, prefix, toolset, stored.turn, list(stored.steers))
-
-        restored = anyio.Event()
-
-        def resume(run: TurnRun, group: TaskGroup) -> Executor | None:
-            try:
-                return restore_calls(run, group, stored)
-            finally:
-                restored.set()
-
-        self._launch(run, resume)
-        await restored.wait()
-        await self._hear_asks(run, [one.ask for one in stored.last_calls if one.ask and one.ask.status == "open"])
-
-    async def _hear_asks(self, run: TurnRun, open_asks: list[Ask]) -> None:
-        """Wait until the calls wait for their asks again: whoever sees an ask may answer it at once."""
-
-        def on_its_way(ask: Ask) -> bool:
-            entries = run.executor.entries if run.executor else []
-            return any(entry.ask is ask and not entry.completed for entry in entries)
-
-        while unheard := {ask.id for ask in open_asks} - {ask.id for ask in run.asks.open}:
-            if not any(on_its_way(ask) for ask in open_asks if ask.id in unheard):
-                break
-            await anyio.sleep(_LOOK_SECONDS)
-        # A call that came to its end without its ask, because its tool or its file is gone, leaves nobody to answer to.
-        for ask in open_asks:
-            if ask.id in unheard:
-                if not run.asks.open and run.state.turn.status == "waiting":
-                    run.state.change(status="running")
-                cancelled = ask.model_copy(update={"status": "cancelled", "answered_by": "restart"})
-                await self.live.journal.settle_ask(cancelled, run.state.turn)
+        for one in stored.last_calls:
+            if one.ask is not None:
+                run.asks.expect(one.ask)
+        self._launch(run, lambda run, group: restore_calls(run, group, stored))
 
     # The end.
 
     async def stop(self) -> None:
-        """Interrupt what runs, and wait until it has ended."""
+        """Interrupt what runs, and wait until it has ended; what waits behind it does not begin."""
+        self._stopping = True
         while self.run is not None:
             self.run.halt("interrupted")
             await self.idle.wait()
@@ -386,15 +387,3 @@ def _answer_tools(schema: dict[str, Any] | None) -> list[StructuredOutput]:
         return [StructuredOutput(schema)]
     except BadSchema as error:
         raise InvalidParams.of("output_schema", str(error)) from None
-
-
-def restore_calls(run: TurnRun, group: TaskGroup, stored: StoredSession) -> Executor | None:
-    """The calls of the last message, each as far as it had come."""
-    if stored.last_message is None or not stored.last_calls:
-        return None
-    executor = run.new_executor(group, stored.last_message.id, lambda: None)
-    for one in stored.last_calls:
-        entry = executor.restore(one.use, one.call)
-        entry.ask = one.ask
-    executor.go_on()
-    return executor

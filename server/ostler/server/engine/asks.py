@@ -1,8 +1,9 @@
 """The asks of a turn: opened, waited for, settled. Whoever settles one first, in the database, has settled it."""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import anyio
 
@@ -11,14 +12,22 @@ from ostler.protocol.ask import Allow, AllowAlways, Answer, Deny, DenyAlways
 from ostler.protocol.errors import AskResolved, InvalidParams
 from ostler.protocol.ids import AskId, new_ask_id
 from ostler.protocol.shapes import Ask, AskedCall, Call, Suggestion
-from ostler.server.engine.journal import Journal, Settled
+from ostler.server.engine.journal import Draft, Journal, Settled
 from ostler.server.engine.permission import Verdict, rule_for
 from ostler.server.engine.rules import BadRule, Behavior, parse_rule
 from ostler.server.engine.state import TurnState
 from ostler.storage.sessions import SessionRecord
 from ostler.tools.tool import AnyTool, ToolInput
 
-PERMISSION_CHOICES: Final = ["allow", "allow_always", "deny", "deny_always"]
+
+def _choices(verdict: Verdict, rule: str | None) -> list[str]:
+    """What can be answered: nothing is offered that would not hold."""
+    if rule is None:
+        return ["allow", "deny"]
+    # A rule that asks and a guarded file ask again, whatever another rule allows.
+    if verdict.by in {"rule", "safety"}:
+        return ["allow", "deny", "deny_always"]
+    return ["allow", "allow_always", "deny", "deny_always"]
 
 
 def permission_ask(
@@ -40,8 +49,8 @@ def permission_ask(
         reason=verdict.reason or None,
         destructive=tool.is_destructive(given),
         diff=words.diff if words else None,
-        choices=PERMISSION_CHOICES,
-        suggestions=[Suggestion(rule=rule, scope="session")],
+        choices=_choices(verdict, rule),
+        suggestions=[Suggestion(rule=rule, scope="session")] if rule else [],
         opened_at=times.at(now),
         expires_at=times.at(now + timedelta(seconds=expire_seconds)) if expire_seconds else None,
     )
@@ -50,9 +59,9 @@ def permission_ask(
 @dataclass(slots=True)
 class _Waiting:
     ask: Ask
-    settled: anyio.Event = field(default_factory=anyio.Event)
     settling: bool = False
-    """Its end is on the way to the disk, whoever's it is."""
+    """Somebody is giving it its ending."""
+    settled: anyio.Event = field(default_factory=anyio.Event)
 
 
 class AskDesk:
@@ -69,24 +78,27 @@ class AskDesk:
     def open(self) -> list[Ask]:
         return [one.ask for one in self._waiting.values()]
 
-    async def ask(self, ask: Ask, call: Call, draft: bytes | None, *, queued: bool) -> Ask:
+    async def ask(self, ask: Ask, call: Call, draft: Draft, *, queued: bool) -> Ask:
         """Put the question, and wait until it is settled."""
         waiting = self._waiting[ask.id] = _Waiting(ask)
-        try:
-            await self._journal.open_ask(ask, call, draft, self._state.change(status="waiting"), queued=queued)
-            return await self._settlement(waiting)
-        finally:
-            self._waiting.pop(ask.id, None)
+        opened = self._journal.open_ask(ask, call, draft, self._state.change(status="waiting"), queued=queued)
+        return await self._settlement(waiting, opened)
+
+    def expect(self, ask: Ask) -> None:
+        """An ask from before a restart can be answered before its call has come back to it."""
+        if ask.status == "open":
+            self._waiting[ask.id] = _Waiting(ask)
 
     async def wait(self, ask: Ask) -> Ask:
         """Wait for an ask that was put before; an answered one is settled at once."""
-        if ask.status != "open":
-            return ask
-        waiting = self._waiting[ask.id] = _Waiting(ask)
-        try:
-            return await self._settlement(waiting)
-        finally:
-            self._waiting.pop(ask.id, None)
+        waiting = self._waiting.get(ask.id)
+        return ask if waiting is None else await self._settlement(waiting, None)
+
+    async def cancel_unheard(self) -> None:
+        """End the asks that no call came back to, because its tool or its file is gone."""
+        for waiting in list(self._waiting.values()):
+            await self._settle(waiting.ask, "cancelled", None, "restart")
+            self._waiting.pop(waiting.ask.id, None)
 
     async def resolve(self, ask: Ask, answer: Answer, by: str) -> Settled:
         """A person's answer; raises where another one was first."""
@@ -97,18 +109,22 @@ class AskDesk:
             raise already(settled.ask)
         return settled
 
-    async def _settlement(self, waiting: _Waiting) -> Ask:
+    async def _settlement(self, waiting: _Waiting, opened: Awaitable[None] | None) -> Ask:
         try:
+            if opened is not None:
+                await opened
             with anyio.move_on_after(_seconds_left(waiting.ask)):
                 await waiting.settled.wait()
                 return waiting.ask
+            return (await self._settle(waiting.ask, "expired", {"choice": "deny"}, "time limit")).ask
         except anyio.get_cancelled_exc_class():
             # Stopped by an interrupt: nobody shall answer what nobody waits for.
             if not self.leave_open:
                 with anyio.CancelScope(shield=True):
                     await self._settle(waiting.ask, "cancelled", None, "interrupt")
             raise
-        return (await self._settle(waiting.ask, "expired", {"choice": "deny"}, "time limit")).ask
+        finally:
+            self._waiting.pop(waiting.ask.id, None)
 
     async def _settle(
         self,

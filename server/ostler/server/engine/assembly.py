@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from ostler.protocol.limits import MAX_DEPTH
 from ostler.protocol.shapes import Usage
 from ostler.server.models.provider import ModelFailure, RawEvent
 
@@ -237,10 +238,27 @@ def _signed(block: _Open) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> Any:
+    """What the JSON says; None where it is none, or nested deeper than could be stored and read again."""
     try:
-        return orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
+    return value if _is_shallow(value) else None
+
+
+def _is_shallow(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            each
+            for one in level
+            if isinstance(one, dict | list)
+            for each in (one.values() if isinstance(one, dict) else one)
+            if isinstance(each, dict | list)
+        ]
+        if not level:
+            return True
+    return False
 
 
 def _failure(error: dict[str, Any]) -> ModelFailure:

@@ -38,6 +38,8 @@ class _Loading:
     done: anyio.Event = field(default_factory=anyio.Event)
     actor: SessionActor | None = None
     error: Exception | None = None
+    changed: SessionRecord | None = None
+    """The session as it was changed while it was being read."""
 
 
 class Engine:
@@ -51,10 +53,15 @@ class Engine:
         self._unsettled: dict[SessionId, Cut] = {}
         """Sessions whose rows have to be brought in order before anything is done with them."""
         self._given_up: list[SessionId] = []
+        self._settling: set[SessionId] = set()
+        """Sessions that a task is bringing in order."""
         self._some_given_up = anyio.Event()
         self._group: TaskGroup | None = None
         self._looked = anyio.Event()
         """Set when it is known which sessions have to be recovered."""
+        self._with_left_over: set[SessionId] = set()
+        """Sessions whose commands from before a crash may still run."""
+        self._left_over_ended = anyio.Event()
         self._closing = False
 
     @property
@@ -104,11 +111,12 @@ class Engine:
     async def actor(self, session_id: SessionId) -> SessionActor:
         """The live session; loaded, and recovered, when it is not there yet."""
         await self._looked.wait()
-        if (actor := self._actors.get(session_id)) is not None:
+        loading = self._loading.get(session_id)
+        if loading is None and (actor := self._actors.get(session_id)) is not None:
             # Not to be evicted between here and what it is wanted for.
             actor.used_at = time.monotonic()
             return actor
-        if (loading := self._loading.get(session_id)) is None:
+        if loading is None:
             loading = self._loading[session_id] = _Loading()
             assert self._group is not None
             # A task of its own: whoever asked may leave, and others wait for the same.
@@ -133,7 +141,7 @@ class Engine:
 
     async def _load(self, session_id: SessionId, loading: _Loading) -> None:
         try:
-            loading.actor = await self._loaded(session_id)
+            loading.actor = await self._loaded(session_id, loading)
         except Exception as error:  # noqa: BLE001 - handed to whoever waits for the session
             loading.error = error
             if not isinstance(error, ProtocolError):
@@ -142,9 +150,11 @@ class Engine:
             self._loading.pop(session_id, None)
             loading.done.set()
 
-    async def _loaded(self, session_id: SessionId) -> SessionActor:
+    async def _loaded(self, session_id: SessionId, loading: _Loading) -> SessionActor:
         if self._closing:
             raise ShuttingDown("The daemon is stopping.")
+        if session_id in self._with_left_over:
+            await self._left_over_ended.wait()
         if (cut := self._unsettled.get(session_id)) is not None:
             await self._settle(session_id, cut)
         stored = await self.log.read(lambda connection: load(connection, session_id))
@@ -157,7 +167,7 @@ class Engine:
 
         journal = Journal(self.log, stored.record.id, stored.record.root_id, stored.used, trouble)
         live = LiveSession(
-            record=stored.record,
+            record=loading.changed or stored.record,
             journal=journal,
             rooms=self.rooms,
             history=stored.history,
@@ -178,8 +188,9 @@ class Engine:
     # Changing and leaving.
 
     def changed(self, record: SessionRecord) -> None:
-        actor = self._actors.get(record.id)
-        if actor is not None:
+        if (loading := self._loading.get(record.id)) is not None:
+            loading.changed = record
+        if (actor := self._actors.get(record.id)) is not None:
             actor.replace_record(record)
 
     async def stop_sessions(self, session_ids: Iterable[SessionId]) -> None:
@@ -217,17 +228,20 @@ class Engine:
             await self._some_given_up.wait()
             self._some_given_up = anyio.Event()
             given_up, self._given_up = self._given_up, []
-            for session_id in given_up:
+            for session_id in set(given_up) - self._settling:
+                self._settling.add(session_id)
                 self._group.start_soon(self._settle_later, session_id)
 
     async def _settle_later(self, session_id: SessionId) -> None:
+        """Try until the disk takes it, and never in a hurry: what failed once may fail again at once."""
         while session_id in self._unsettled:
             try:
                 await self.actor(session_id)
             except ProtocolError:
                 await anyio.sleep(_RETRY_SECONDS)
             except Exception:  # noqa: BLE001 - it is in the log; whoever needs the session tries again
-                return
+                break
+        self._settling.discard(session_id)
 
     # Recovery.
 
@@ -242,8 +256,10 @@ class Engine:
             self._looked.set()
             return
         self._unsettled |= dict.fromkeys(unfinished, Cut())
-        await self._end_left_over(left)
+        self._with_left_over = {process.session_id for process in left}
         self._looked.set()
+        assert self._group is not None
+        self._group.start_soon(self._end_left_over, left)
         limiter = anyio.CapacityLimiter(_AT_ONCE)
         async with anyio.create_task_group() as group:
             for session_id in unfinished:
@@ -257,6 +273,8 @@ class Engine:
             cut = self._unsettled.get(session_id)
             if cut is None:
                 return
+            if session_id in self._with_left_over:
+                await self._left_over_ended.wait()
             try:
                 if await self._settle(session_id, cut):
                     await self.actor(session_id)
@@ -276,14 +294,15 @@ class Engine:
         return goes_on
 
     async def _end_left_over(self, left: list[ProcessRecord]) -> None:
-        if not left:
-            return
-
-        for process in left:
-            await kill_left_over(process.pid, process.start_time, process.call_id)
+        """All at once: each may take its time to go."""
+        async with anyio.create_task_group() as group:
+            for process in left:
+                group.start_soon(kill_left_over, process.pid, process.start_time, process.call_id)
+        self._left_over_ended.set()
 
         def forget(tx: Tx) -> None:
             for process in left:
                 processes.drop(tx.connection, process.pid, process.start_time)
 
-        self.log.submit_quietly(forget)
+        if left:
+            self.log.submit_quietly(forget)

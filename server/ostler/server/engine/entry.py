@@ -19,6 +19,8 @@ class Entry:
     """None where no tool has the name."""
     given: ToolInput | None = None
     """None where the input is not valid."""
+    only_reads: bool = True
+    """It changes nothing, with the input that it has."""
     problem: str | None = None
     """Why it cannot run, for the model."""
     queued: bool = False
@@ -38,10 +40,6 @@ class Entry:
     @property
     def completed(self) -> bool:
         return self.call.status == "completed"
-
-    @property
-    def only_reads(self) -> bool:
-        return self.tool is None or self.given is None or self.tool.is_read_only(self.given)
 
     @property
     def finishes_first(self) -> bool:

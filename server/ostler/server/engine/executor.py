@@ -32,7 +32,6 @@ class Executor:
     ) -> None:
         self.message_id = message_id
         self.entries: list[Entry] = []
-        self.discarded = False
         self._group = group
         self._pipeline = pipeline
         self._session_id = session_id
@@ -128,9 +127,8 @@ class Executor:
         elif not entry.completed:
             self._stop(entry, words)
 
-    async def discard(self, words: str) -> list[Call]:
-        """The message is taken back: nothing of it is delivered. Returns its calls, each with an ending."""
-        self.discarded = True
+    async def discard(self, words: str) -> None:
+        """The message is taken back: nothing of it is delivered, and each of its calls gets an ending."""
         self._closed = words
         for entry in self._unfinished():
             if entry.slot.stage is Stage.WAITING:
@@ -139,7 +137,6 @@ class Executor:
                 self._stop(entry, words)
         with anyio.CancelScope(shield=True):
             await self.finished()
-        return [entry.call for entry in self.entries]
 
     def _unfinished(self) -> Iterable[Entry]:
         return [entry for entry in self.entries if entry.slot.stage is not Stage.DONE]

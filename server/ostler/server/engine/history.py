@@ -69,10 +69,13 @@ class History:
         return messages
 
     def _sendable(self, content: bytes) -> bytes:
-        """What the model wrote, less thoughts that it did not sign: the API does not take them back."""
-        if b'"tool_use"' not in content and b'"thinking"' not in content:
+        """What the model wrote, less thoughts that it did not sign or that led to nothing: the API refuses them."""
+        if b'"tool_use"' not in content and b'thinking"' not in content:
             return content
         blocks = orjson.loads(content)
         self.tool_use_ids.update(block["id"] for block in blocks if block["type"] == "tool_use")
         kept = [block for block in blocks if block["type"] != "thinking" or block.get("signature")]
+        # A message that was stopped while the model thought: the API wants something said after a thought.
+        while kept and kept[-1]["type"] in {"thinking", "redacted_thinking"}:
+            kept.pop()
         return content if len(kept) == len(blocks) else orjson.dumps(kept)

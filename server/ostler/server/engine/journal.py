@@ -45,6 +45,8 @@ from ostler.storage.idempotency import Key
 from ostler.storage.sessions import SessionRecord
 
 T = TypeVar("T")
+Draft = Sequence[drafts.Block]
+"""The blocks of the message in progress that are complete and not stored yet."""
 
 _AS_QUEUED: Final[dict[str, Any]] = {
     "status": "queued",
@@ -191,18 +193,13 @@ class Journal:
 
         return await self.write(work)
 
-    async def end_turn(self, turn: Turn, *, idle: bool = True) -> None:
+    async def end_turn(self, turn: Turn) -> None:
         def work(tx: Tx) -> None:
             turns.update(tx.connection, turn)
             tx.append("turn.ended", self._scope(turn.id), reference=turn.id, thing=turn)
-            if idle:
-                self.set_status(tx, "idle")
+            self.set_status(tx, "idle")
 
         await self.write(work)
-
-    def turn_changed(self, turn: Turn) -> None:
-        """Counters moved; nobody is told, but whoever looks sees them."""
-        self.post(lambda tx: turns.update(tx.connection, turn))
 
     # Messages.
 
@@ -213,24 +210,22 @@ class Journal:
 
         self.post(work)
 
-    def message_aborted(self, message: Message, dropped: Sequence[Call]) -> None:
+    def message_aborted(self, message: Message) -> None:
         def work(tx: Tx) -> None:
-            self._abort(tx, message, dropped)
+            drafts.drop(tx.connection, self.session_id)
+            tx.append("message.aborted", self._scope(message.turn_id), data=MessageData(message=message))
 
         self.post(work)
 
-    def _abort(self, tx: Tx, message: Message, dropped: Sequence[Call]) -> None:
-        drafts.drop(tx.connection, self.session_id)
-        for call in dropped:
-            self._complete(tx, Ended(call))
-        tx.append("message.aborted", self._scope(message.turn_id), data=MessageData(message=message))
-
-    def message_completed(self, message: Message, turn: Turn, request: Usage) -> None:
-        """The model's message is whole, and has been paid for."""
+    def message_completed(self, message: Message, content: bytes, turn: Turn, request: Usage) -> None:
+        """The model's message is whole, and has been paid for. Its content is JSON already."""
         session_used = self.used
 
         def work(tx: Tx) -> None:
-            self._complete_draft(tx, message)
+            drafts.drop(tx.connection, self.session_id)
+            messages.add_encoded(tx.connection, message, content)
+            told = messages.with_content(message, content)
+            tx.append("message.completed", self._scope(message.turn_id), reference=message.id, thing=told)
             self._pay(tx, message.model or "", turn, request, session_used)
 
         self.post(work)
@@ -245,10 +240,6 @@ class Journal:
         turns.update(tx.connection, turn)
         data = UsageData(model=model, request=request, turn=turn.usage, session=session_used)
         tx.append("usage.updated", self._scope(turn.id), data=data)
-
-    def _complete_draft(self, tx: Tx, message: Message) -> None:
-        drafts.drop(tx.connection, self.session_id)
-        self._add_message(tx, message)
 
     def _add_message(self, tx: Tx, message: Message, brought: Mapping[str, CallId] | None = None) -> None:
         messages.add(tx.connection, message, brought)
@@ -271,26 +262,24 @@ class Journal:
 
     # Calls.
 
-    def call_queued(self, call: Call, draft: bytes | None) -> None:
+    def call_queued(self, call: Call, draft: Draft) -> None:
         self.post(lambda tx: self._put_call(tx, call, draft, ("tool.queued",)))
 
-    def call_started(self, call: Call, draft: bytes | None, *, queued: bool) -> "asyncio.Future[None]":
+    def call_started(self, call: Call, draft: Draft, *, queued: bool) -> "asyncio.Future[None]":
         """Before it runs: the message as far as it has come and the call's start, together."""
         kinds = ("tool.started",) if queued else ("tool.queued", "tool.started")
         return self._submit(lambda tx: self._put_call(tx, call, draft, kinds))
 
-    def _put_call(self, tx: Tx, call: Call, draft: bytes | None, kinds: Sequence[str]) -> None:
-        if draft is not None:
-            drafts.extend(tx.connection, self.session_id, draft)
+    def _put_call(self, tx: Tx, call: Call, draft: Draft, kinds: Sequence[str]) -> None:
+        drafts.extend(tx.connection, self.session_id, draft)
         calls.put(tx.connection, call)
         for kind in kinds:
             told = call.model_copy(update=_AS_QUEUED) if kind == "tool.queued" else call
             tx.append(kind, self._scope(call.turn_id), reference=call.call_id, thing=told)
 
-    def call_completed(self, ended: Ended, draft: bytes | None, *, queued: bool) -> None:
+    def call_completed(self, ended: Ended, draft: Draft, *, queued: bool) -> None:
         def work(tx: Tx) -> None:
-            if not queued:
-                self._put_call(tx, ended.call, draft, ("tool.queued",))
+            self._put_call(tx, ended.call, draft, () if queued else ("tool.queued",))
             self._complete(tx, ended)
 
         self.post(work)
@@ -299,7 +288,6 @@ class Journal:
         call = ended.call
         if ended.whole_result is not None and call.result_id is not None:
             results.put(tx.connection, call.result_id, self.session_id, ended.whole_result, tool=call.tool)
-        calls.put(tx.connection, call)
         for path, read in ended.reads.items():
             states.put_read(tx.connection, self.session_id, path, read)
         tx.append("tool.completed", self._scope(call.turn_id), reference=call.call_id, thing=call)
@@ -311,7 +299,7 @@ class Journal:
 
     # Asks.
 
-    async def open_ask(self, ask: Ask, call: Call, draft: bytes | None, turn: Turn, *, queued: bool) -> None:
+    async def open_ask(self, ask: Ask, call: Call, draft: Draft, turn: Turn, *, queued: bool) -> None:
         def work(tx: Tx) -> None:
             self._put_call(tx, call, draft, () if queued else ("tool.queued",))
             asks.open_ask(tx.connection, ask)

@@ -1,6 +1,6 @@
 """A session in memory: what its turns, calls and decisions read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,8 @@ class Rooms:
     registry: Registry
     home: str
     output_folder: Path
+    allow_bypass: Callable[[], bool]
+    """Whether sessions may be in mode bypassPermissions now."""
     umask: int = 0o022
     """The person's own: the daemon's is stricter, and commands are not to make a project's files private."""
     testing: bool = False
@@ -106,7 +108,13 @@ class LiveSession:
 
     @property
     def permission(self) -> PermissionContext:
-        return PermissionContext(self.record.mode, self.turn_on_ask or self.record.on_ask, self.rules)
+        return PermissionContext(self.mode, self.turn_on_ask or self.record.on_ask, self.rules)
+
+    @property
+    def mode(self) -> Mode:
+        """The session's, unless the daemon does not allow it any more."""
+        forbidden = self.record.mode == "bypassPermissions" and not self.rooms.allow_bypass()
+        return "default" if forbidden else self.record.mode
 
     @property
     def surroundings(self) -> Surroundings:
@@ -115,16 +123,12 @@ class LiveSession:
             folder=self.record.cwd,
             shell_folder=self.state.get("shell_folder") or self.record.cwd,
             roots=(self.record.cwd, *self.record.directories),
-            mode=self.record.mode,
+            mode=self.mode,
             environment=self.record.options.get("env") or {},
             home=self.rooms.home,
             umask=self.rooms.umask,
             testing=self.rooms.testing,
         )
-
-    @property
-    def mode(self) -> Mode:
-        return self.record.mode
 
     def toolset(self, *of_the_turn: AnyTool) -> ToolSet:
         """The tools of the session, and those that only this turn has."""

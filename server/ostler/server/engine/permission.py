@@ -5,7 +5,7 @@ from typing import Literal
 
 from ostler.protocol.session import Mode, OnAsk
 from ostler.protocol.shapes import Decision
-from ostler.server.engine.rules import RuleBook
+from ostler.server.engine.rules import RuleBook, parse_rule
 from ostler.tools.tool import Allow, AnyTool, AskFirst, Check, Pass, Refuse, ToolInput
 
 
@@ -78,10 +78,14 @@ def denied_by_rule(tool: AnyTool, given: ToolInput, context: PermissionContext) 
     return Verdict("deny", "rule", f"The rule {denied.rule.text} denies it.", denied.rule.text, denied.rule.source)
 
 
-def rule_for(tool: AnyTool, given: ToolInput) -> str:
-    """The narrowest rule that speaks of this call."""
+def rule_for(tool: AnyTool, given: ToolInput) -> str | None:
+    """The narrowest rule that speaks of this call; None where every rule that could be written says more than that."""
     content = tool.permission_matcher(given)
-    return f"{tool.name}({content})" if content else tool.name
+    if not content:
+        return tool.name
+    text = f"{tool.name}({content})"
+    rule = parse_rule(text, "allow", "session")
+    return text if rule.content == content and not rule.is_pattern else None
 
 
 def _words(check: Check) -> AskFirst | None:
@@ -102,8 +106,6 @@ def _unless_nobody_answers(tool: AnyTool, given: ToolInput, ask: Verdict, contex
         return ask
     if ask.by == "safety":
         return Verdict("deny", ask.by, f"{who} No rule allows this: a person has to see it. {ask.reason}".strip())
-    return Verdict(
-        "deny",
-        "mode" if context.mode == "dontAsk" else "on_ask",
-        f"{who} The rule {rule_for(tool, given)} would allow it.",
-    )
+    rule = rule_for(tool, given)
+    way_out = f"The rule {rule} would allow it." if rule else "No rule could allow it."
+    return Verdict("deny", "mode" if context.mode == "dontAsk" else "on_ask", f"{who} {way_out}")

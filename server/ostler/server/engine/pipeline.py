@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from ostler.protocol import times
 from ostler.protocol.ask import Answer, Deny, DenyAlways
+from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import FileChange, ToolProgress
 from ostler.protocol.ids import new_result_id
 from ostler.protocol.shapes import Ask, Decision, Denial
@@ -20,7 +21,7 @@ from ostler.server import logs
 from ostler.server.engine.asks import AskDesk, changed_input, ends_turn, permission_ask
 from ostler.server.engine.budget import cut_fields, limit_of, stand_in, text_of
 from ostler.server.engine.entry import Entry
-from ostler.server.engine.journal import Ended
+from ostler.server.engine.journal import Draft, Ended
 from ostler.server.engine.live import CallReads, LiveSession
 from ostler.server.engine.permission import Verdict, decide, denied_by_rule, rule_for
 from ostler.server.engine.schema import BadInput, parse_input
@@ -28,7 +29,7 @@ from ostler.server.engine.state import TurnState
 from ostler.storage import Scope
 from ostler.tools.context import ToolContext
 from ostler.tools.registry import ToolSet
-from ostler.tools.tool import Allow, AnyTool, Block, Failure, FileChanged, Ran, ToolInput, text_block
+from ostler.tools.tool import Allow, AnyTool, Block, Failure, FileChanged, Ran, Refuse, ToolInput, text_block
 
 _PRINTED_CHARS = 10_000
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
@@ -50,8 +51,8 @@ class Pipeline:
     toolset: ToolSet
     asks: AskDesk
     state: TurnState
-    draft: Callable[[], bytes | None]
-    """The message in progress as far as it is complete; None once it is stored."""
+    draft: Callable[[], Draft]
+    """Blocks of the message in progress that have to be stored with what depends on them."""
     clear_to_run: Callable[[Entry], Any]
     """Waits until a call may run beside what runs already: its input may have changed since it began."""
     expire_seconds: float | None
@@ -59,6 +60,12 @@ class Pipeline:
     # Steps 1 and 2, as soon as the model has written the call: the executor has to know whether it is safe.
 
     def look_up(self, entry: Entry) -> None:
+        try:
+            self._look_up(entry)
+        except Exception as error:  # noqa: BLE001 - a boundary: tools come from anywhere, and so do their mistakes
+            entry.given, entry.problem = None, _mistake(entry, error)
+
+    def _look_up(self, entry: Entry) -> None:
         tool = self.toolset.find(entry.use.name)
         if isinstance(tool, str):
             entry.problem = tool
@@ -77,6 +84,7 @@ class Pipeline:
 
     def _take_input(self, entry: Entry, tool: AnyTool, given: ToolInput, as_json: dict[str, Any]) -> None:
         entry.given = given
+        entry.only_reads = tool.is_read_only(given)
         entry.call = entry.call.model_copy(
             update={"input": as_json, "summary": tool.summary(given), "activity": tool.activity(given)}
         )
@@ -100,6 +108,10 @@ class Pipeline:
             self.complete_with_error(entry, str(failed))
         except _Denied as denied:
             self._complete_denied(entry, denied)
+        except ProtocolError:
+            raise  # the disk's trouble, which is the whole session's
+        except Exception as error:  # noqa: BLE001 - a boundary, as above: what a tool raises is its bug, and a result
+            self.complete_with_error(entry, _mistake(entry, error))
 
     async def _process(self, entry: Entry) -> None:
         tool, given = entry.tool, entry.given
@@ -115,26 +127,26 @@ class Pipeline:
         await self.session.journal.call_started(entry.call, self.draft(), queued=queued)
         entry.started = True
         began = time.perf_counter()
-        ran = await self._guarded(tool, lambda: tool.run(given, self._context(entry, reads)))
+        ran = await tool.run(given, self._context(entry, reads))
         took = int((time.perf_counter() - began) * 1000)
         if isinstance(ran, Failure):
             entry.call = entry.call.model_copy(update={"duration_ms": took})
             raise CallFailed(ran.message)
         self._complete(entry, tool, ran, reads, took)
 
-    async def _store_start(self, entry: Entry, tool: AnyTool, given: ToolInput) -> None:
+    async def _store_start(self, entry: Entry, tool: AnyTool) -> None:
         """Before anything happens that cannot be taken back, the disk knows of it."""
         stored = self.session.journal.call_started(entry.call, self.draft(), queued=entry.queued)
         entry.queued = entry.started = True
         # Reading twice harms nobody, and a gate waits for a later unit of the same queue.
-        if not (tool.waits_at_gate or tool.is_read_only(given)):
+        if not (tool.waits_at_gate or entry.only_reads):
             await stored
 
     async def _permitted(self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext) -> ToolInput:
         """Steps 3 to 5: the input with which the call may run; raises where it may not."""
         await self._validate(tool, given, context)
         if entry.ask is None:
-            check = await self._guarded(tool, lambda: tool.check_permission(given, context))
+            check = await tool.check_permission(given, context)
             if isinstance(check, Allow) and check.input is not None:
                 given = self._changed(
                     entry, tool, check.input.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -152,7 +164,7 @@ class Pipeline:
         return await self._answered(entry, tool, given, context, ask)
 
     async def _validate(self, tool: AnyTool, given: ToolInput, context: ToolContext) -> None:
-        failure = await self._guarded(tool, lambda: tool.validate(given, context))
+        failure = await tool.validate(given, context)
         if failure is not None:
             raise CallFailed(failure.message)
 
@@ -179,6 +191,10 @@ class Pipeline:
         if changed is not None and changed != entry.call.input:
             given = self._changed(entry, tool, changed)
             await self._validate(tool, given, context)
+            # The tool looks at what it is given now; a person has said yes to it, so only a refusal counts.
+            check = await tool.check_permission(given, context)
+            if isinstance(check, Refuse):
+                raise _Denied(Verdict("deny", "tool", check.reason), check.reason)
             entry.slot.safe = self.is_safe(entry)
         # Hours may have passed: what a rule forbids by now stays forbidden.
         denied = denied_by_rule(tool, given, self.session.permission)
@@ -207,14 +223,6 @@ class Pipeline:
         self.session.journal.keep_as_queued(entry.call)
         self._take_input(entry, tool, given, repaired)
         return given
-
-    async def _guarded(self, tool: AnyTool, work: Callable[[], Any]) -> Any:
-        """A tool's own code: what it raises is its bug, and the model is told that it failed."""
-        try:
-            return await work()
-        except Exception as error:  # noqa: BLE001 - a boundary: tools come from anywhere
-            logs.log.error("tool_failed", tool=tool.name, exc_info=error)
-            raise CallFailed(f"The tool {tool.name} failed: {type(error).__name__}: {error}") from None
 
     def _context(self, entry: Entry, reads: CallReads) -> ToolContext:
         began = time.perf_counter()
@@ -303,6 +311,11 @@ def _bounded(tool: AnyTool, blocks: list[Block]) -> tuple[list[Block], str | Non
     limit = limit_of(tool)
     text = text_of(blocks)
     return blocks, text if limit is not None and len(text) > limit else None
+
+
+def _mistake(entry: Entry, error: Exception) -> str:
+    logs.log.error("tool_failed", tool=entry.call.tool, exc_info=error)
+    return f"The tool {entry.call.tool} failed: {type(error).__name__}: {error}"
 
 
 def _not_json(raw: str) -> str:

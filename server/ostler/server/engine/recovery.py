@@ -84,7 +84,8 @@ class _Case:
         else:
             for call in stored:
                 self._cancel_ask(call)
-                self._complete(call, DISCARDED)
+                if call.status != "completed":
+                    self._complete(call, DISCARDED)
             aborted = draft.model_copy(update={"content": []})
             self._tx.append("message.aborted", self._scope, data=MessageData(message=aborted))
 

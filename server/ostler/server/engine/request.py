@@ -15,7 +15,7 @@ from ostler.protocol.ids import MessageId, new_message_id
 from ostler.protocol.shapes import Message, Usage
 from ostler.server.engine.assembly import Assembly, Delta, Step, ToolUse
 from ostler.server.engine.executor import Executor
-from ostler.server.engine.history import plain
+from ostler.server.engine.journal import Draft
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopping import Stop
@@ -46,7 +46,7 @@ class ModelCall:
     provider: Provider
     request: ModelRequest
     settings: Model
-    make_executor: Callable[[MessageId, Callable[[], bytes | None]], Executor]
+    make_executor: Callable[[MessageId, Callable[[], Draft]], Executor]
     cost: Callable[[str, Usage], Decimal | None]
     stop: Stop
     """Cancelled to end the message where it is."""
@@ -110,7 +110,7 @@ class ModelCall:
             with self.stop.obeyed(), anyio.fail_after(limit):
                 async with self.provider.stream(self.request) as events:
                     async for event in events:
-                        for step in stream.feed(event):
+                        for step in _understood(stream, event):
                             executor.add(step)
                             self.state.change(tool_calls=self.state.turn.tool_calls + 1)
                         if stream.assembly.stopped:
@@ -128,32 +128,31 @@ class ModelCall:
         if not assembly.content:
             self._abort(stream)
             return answered if assembly.stopped else None
-        fields = stream.message.model_dump(mode="json")
-        message = Message.model_validate(
-            {
-                **fields,
-                "content": assembly.content,
-                "stop_reason": assembly.stop_reason,
-                "model": assembly.model or self.request.model,
-            }
+        message = stream.message.model_copy(
+            update={"stop_reason": assembly.stop_reason, "model": assembly.model or self.request.model}
         )
+        # The same bytes go to the history and to the disk: the model's cache depends on them.
+        content = orjson.dumps(assembly.content)
         stream.completed = True
-        self.session.history.add("assistant", plain(message.content))
+        self.session.history.add_encoded("assistant", content)
         used = self._count(assembly)
-        self.session.journal.message_completed(message, self.state.turn, used)
+        self.session.journal.message_completed(message, content, self.state.turn, used)
         return answered
 
     def _abort(self, stream: "_Stream") -> None:
         stream.completed = True
         if stream.announced:
-            self.session.journal.message_aborted(stream.message, [])
+            self.session.journal.message_aborted(stream.message)
         if stream.assembly.usage != Usage():
             used = self._count(stream.assembly)
             self.session.journal.paid(self.request.model, self.state.turn, used)
 
     def _count(self, assembly: Assembly) -> Usage:
         """What the request took, added to the turn's and the session's sums."""
-        price = self.cost(assembly.model or self.request.model, assembly.usage)
+        asked, answered = self.request.model, assembly.model or self.request.model
+        # A provider may answer under a name that nobody knows; what was asked for has a price all the same.
+        price = self.cost(answered, assembly.usage)
+        price = self.cost(asked, assembly.usage) if price is None else price
         used = assembly.usage.model_copy(update={"cost_usd": None if price is None else usd(price)})
         self.state.change(usage=added(self.state.turn.usage, used))
         self.session.journal.used = added(self.session.journal.used, used)
@@ -169,6 +168,7 @@ class _Stream:
     assembly: Assembly
     announced: bool = False
     completed: bool = False
+    _taken: int = 0
 
     def feed(self, event: dict[str, object]) -> list[ToolUse]:
         """Tell the clients what an event brings; returns the calls that it completes."""
@@ -189,8 +189,20 @@ class _Stream:
         )
         self.session.journal.log.say("message.delta", scope, data)
 
-    def draft(self) -> bytes | None:
-        return None if self.completed else orjson.dumps(self.assembly.content)
+    def draft(self) -> Draft:
+        """The complete blocks that nobody has stored yet; whoever takes them stores them."""
+        if self.completed:
+            return ()
+        first, self._taken = self._taken, len(self.assembly.content)
+        return [(place, orjson.dumps(self.assembly.content[place])) for place in range(first, self._taken)]
+
+
+def _understood(stream: "_Stream", event: dict[str, object]) -> list[ToolUse]:
+    """An event that makes no sense is the provider's mistake, and is treated as one."""
+    try:
+        return stream.feed(event)
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        raise ModelFailure("garbage", f"The provider sent an event that makes no sense: {error}") from None
 
 
 def added(total: Usage, more: Usage) -> Usage:

@@ -12,6 +12,8 @@ BEHAVIORS: Final[tuple[Behavior, ...]] = ("deny", "ask", "allow")
 
 _RULE: Final = re.compile(r"\s*(?P<tool>[A-Za-z_][\w-]*(?:\*)?)\s*(?:\((?P<content>.*)\))?\s*", re.DOTALL)
 _PATTERN: Final = re.compile(r"[*?\[\]!]|:\*|^[~/.]{1,2}/|^//|^domain:|^prompt:")
+_SHELL_PATTERN: Final = re.compile(r"\*|^prompt:")
+_SHELLS: Final = {"Bash", "PowerShell"}
 _COVERED_BY: Final = {"Write": ("Edit",), "NotebookEdit": ("Edit",), "Grep": ("Read",), "Glob": ("Read",)}
 """Whose rules bind a tool beside its own."""
 
@@ -33,13 +35,16 @@ class Rule:
     @property
     def is_pattern(self) -> bool:
         """Its content says more than a text to compare with. Only exact text is understood so far."""
-        return self.content is not None and bool(_PATTERN.search(self.content))
+        pattern = _SHELL_PATTERN if self.tool in _SHELLS else _PATTERN
+        return self.content is not None and bool(pattern.search(self.content))
 
 
 def parse_rule(text: str, behavior: Behavior, source: str) -> Rule:
     match = _RULE.fullmatch(text)
     if match is None:
         raise BadRule(f"{text!r} is no rule: write Tool or Tool(content)")
+    if match["tool"].endswith("*") and not match["tool"].startswith("mcp__"):
+        raise BadRule(f"{text!r} is no rule: name one tool, without *")
     content = match["content"]
     # `Bash()` and `Bash(*)` say the same as `Bash`.
     if content is not None and content.strip() in {"", "*"}:
@@ -90,13 +95,18 @@ class RuleBook:
         return frozenset(rule.tool for rule in self._by_behavior["deny"] if rule.content is None)
 
 
-def check_rules(rules: Mapping[str, Iterable[Any]]) -> list[str]:
-    """What is wrong with each rule that cannot be read."""
+def check_rules(rules: Mapping[str, Iterable[Any]], tools: Iterable[str]) -> list[str]:
+    """What is wrong with each rule that cannot be read, or that names a tool almost."""
+    names = {name.casefold(): name for name in tools}
     problems: list[str] = []
     for kind in BEHAVIORS:
         for text in rules.get(kind) or ():
             try:
-                parse_rule(str(text), kind, "session")
+                tool = parse_rule(str(text), kind, "session").tool
             except BadRule as error:
                 problems.append(str(error))
+                continue
+            meant = names.get(tool.casefold(), tool)
+            if meant != tool:
+                problems.append(f"{text!r} speaks of no tool; {meant} is written so")
     return problems

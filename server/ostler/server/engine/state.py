@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ostler.protocol.shapes import Denial, Turn
+
+MAX_DENIALS: Final = 100
 
 
 @dataclass(slots=True)
@@ -18,4 +20,6 @@ class TurnState:
         return self.turn
 
     def deny(self, denial: Denial) -> None:
-        self.change(denials=[*self.turn.denials, denial])
+        # Bounded: a turn is stored and told again and again, and nobody reads the hundredth.
+        if len(self.turn.denials) < MAX_DENIALS:
+            self.change(denials=[*self.turn.denials, denial])

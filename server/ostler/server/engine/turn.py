@@ -19,6 +19,7 @@ from ostler.server.engine.asks import AskDesk
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import plain
+from ostler.server.engine.journal import Draft
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.pipeline import Pipeline
 from ostler.server.engine.prefix import Prefix
@@ -166,15 +167,21 @@ class TurnRun:
         turn = self.state.turn
         if turn.model_requests >= self.settings.max_requests:
             return End("max_requests")
-        if self._spent(turn.usage, self.settings.max_budget_usd):
-            return End("budget", _over_budget("turn", self.settings.max_budget_usd))
-        session_budget = self.session.record.options.get("max_budget_usd")
-        if self._spent(self.session.journal.used, session_budget):
-            return End("budget", _over_budget("session", session_budget))
+        for whose, used, budget in self._budgets(turn.usage):
+            if budget is None:
+                continue
+            if used.cost_usd is None or not self._priced(self._model):
+                return End("budget", _over_budget(f"The budget of the {whose} cannot be kept: a price is not known."))
+            if Decimal(used.cost_usd) >= Decimal(budget):
+                return End("budget", _over_budget(f"The budget of the {whose}, {budget} USD, is used up."))
         return None
 
-    def _spent(self, usage: Usage, budget: str | None) -> bool:
-        return budget is not None and usage.cost_usd is not None and Decimal(usage.cost_usd) >= Decimal(budget)
+    def _budgets(self, used: Usage) -> list[tuple[str, Usage, str | None]]:
+        session_budget = self.session.record.options.get("max_budget_usd")
+        return [("turn", used, self.settings.max_budget_usd), ("session", self.session.journal.used, session_budget)]
+
+    def _priced(self, model: str) -> bool:
+        return self.services.cost(model, Usage()) is not None
 
     async def _ask_model(self, group: TaskGroup) -> Answered | None:
         """The next message, from the fallback model where the first one stays overloaded."""
@@ -185,6 +192,8 @@ class TurnRun:
         except ModelFailure as failure:
             fallback = self.services.config().model.fallback
             if failure.kind != "overloaded" or fallback is None or fallback == self._model:
+                raise
+            if any(budget for _, _, budget in self._budgets(Usage())) and not self._priced(fallback):
                 raise
             self._notice("warning", f"{self._model} is overloaded; {fallback} goes on with this turn.")
             self._model = fallback
@@ -198,7 +207,7 @@ class TurnRun:
         self.state.change(model_requests=self.state.turn.model_requests + 1)
         self._stage = Stop()
 
-        def make_executor(message_id: MessageId, draft: Callable[[], bytes | None]) -> Executor:
+        def make_executor(message_id: MessageId, draft: Callable[[], Draft]) -> Executor:
             self.executor = self.new_executor(group, message_id, draft)
             return self.executor
 
@@ -230,7 +239,7 @@ class TurnRun:
             extras["tool_choice"] = self.settings.tool_choice
         return extras
 
-    def new_executor(self, group: TaskGroup, message_id: MessageId, draft: Callable[[], bytes | None]) -> Executor:
+    def new_executor(self, group: TaskGroup, message_id: MessageId, draft: Callable[[], Draft]) -> Executor:
         config = self.services.config()
 
         async def clear_to_run(entry: Any) -> None:
@@ -270,6 +279,7 @@ class TurnRun:
     async def _finish_calls(self, executor: Executor, *words: str) -> None:
         """Wait for every call, then give the model all results in the order of its blocks."""
         await executor.finished()
+        await self.asks.cancel_unheard()
         self.executor = None
         results = [
             ToolResultBlock.model_validate(
@@ -282,15 +292,17 @@ class TurnRun:
             for entry in executor.entries
         ]
         brought = {entry.use.id: entry.call.call_id for entry in executor.entries}
-        await self._add_user_message(results, brought, *words)
         answer = next((entry for entry in executor.entries if _gives_answer(entry)), None)
         if answer is not None and self.end is None:
             self.state.change(structured_output=answer.call.input)
             self.end = End("completed")
+        await self._add_user_message(results, brought, *words)
 
     async def _add_user_message(self, results: list[Any], brought: dict[str, Any], *words: str) -> None:
         """Results, further input and words of ours, as one message."""
-        taken, self.steers = self.steers, []
+        # Input that no request of this turn would carry starts the next turn.
+        goes_on = self.end is None and self._limit() is None
+        taken, self.steers = (self.steers, []) if goes_on else ([], self.steers)
         further = [block for steer in taken for block in steer.blocks]
         message = Message.model_validate(
             {
@@ -309,10 +321,11 @@ class TurnRun:
     async def _after_words(self, answered: Answered) -> None:
         """The model called nothing: is it done?"""
         match answered.stop_reason:
-            case "pause_turn":
+            case "pause_turn" if not answered.empty:
                 return
             case "refusal":
-                self.end = End("failed", {"code": "refusal", "message": "The model declined to go on."})
+                refused = {"code": "model_error", "kind": "refusal", "message": "The model declined to go on."}
+                self.end = End("failed", refused)
             case "model_context_window_exceeded":
                 self.end = End("failed", _too_long("The conversation has filled the model's context window."))
             case "max_tokens" if self._continuations < _CONTINUATIONS:
@@ -334,15 +347,14 @@ class TurnRun:
     async def _ask_for_the_form(self) -> None:
         """A turn with a schema ends only with a valid call: two nudges, then it has failed."""
         if self._nudges == _NUDGES:
-            message = "The model ended without an answer in the form that was asked for."
-            self.end = End("schema", {"code": "schema", "message": message})
+            self.end = _no_form()
             return
         self._nudges += 1
         await self._add_user_message([], {}, NUDGE)
 
     def _end_cut(self) -> None:
         self._notice("warning", "The model's answer was cut: it reached its length limit again and again.")
-        self.end = End("completed")
+        self.end = End("completed") if self.settings.output_schema is None else _no_form()
 
     def _fail(self, failure: ModelFailure) -> None:
         if failure.kind == "too_long":
@@ -378,10 +390,15 @@ def _gives_answer(entry: Entry) -> bool:
     return isinstance(entry.tool, StructuredOutput) and not entry.call.is_error
 
 
+def _no_form() -> End:
+    message = "The model ended without an answer in the form that was asked for."
+    return End("schema", {"code": "schema", "message": message})
+
+
 def _too_long(message: str) -> dict[str, Any]:
     advice = "Fork the session from an earlier message, or start a new one: older parts cannot be summarised yet."
     return {"code": "model_error", "kind": "too_long", "message": f"{message} {advice}"}
 
 
-def _over_budget(whose: str, budget: str | None) -> dict[str, Any]:
-    return {"code": "budget_exceeded", "message": f"The budget of the {whose}, {budget} USD, is used up."}
+def _over_budget(message: str) -> dict[str, Any]:
+    return {"code": "budget_exceeded", "message": message}

@@ -93,14 +93,22 @@ class TurnMethods:
 
     async def run(self, params: Run) -> RunResult:
         """Start and wait; the turn goes on where the caller leaves."""
-        key = idempotency.key_of(RUN.name, params)
-        if key is None:
-            session_id, turn_id = await self._run(params, None)
-        else:
-            async with self.keys.hold("key", f"{key.method} {key.key}"):
-                session_id, turn_id = await self._run_once(params, key)
+        session_id, turn_id = await self._started(params)
         turn = await self._until_it_rests(turn_id)
         return RunResult(session_id=session_id, turn=turn)
+
+    async def _started(self, params: Run) -> tuple[SessionId, TurnId]:
+        """Shielded: a caller that leaves just now must not leave half of a turn behind."""
+        with anyio.CancelScope(shield=True):
+            return await self._start_run(params)
+        raise AssertionError("nobody cancels that scope")
+
+    async def _start_run(self, params: Run) -> tuple[SessionId, TurnId]:
+        key = idempotency.key_of(RUN.name, params)
+        if key is None:
+            return await self._run(params, None)
+        async with self.keys.hold("key", f"{key.method} {key.key}"):
+            return await self._run_once(params, key)
 
     async def _run_once(self, params: Run, key: Key) -> tuple[SessionId, TurnId]:
         answer = await self._answered_before(key)

@@ -33,9 +33,9 @@ async def _expanded(block: InputBlock, folder: str, roots: Sequence[str]) -> dic
         case InputText(text=text):
             return {"type": "text", "text": text} if text.strip() else None
         case InputImage(source=source):
-            return {"type": "image", "source": source}
+            return {"type": "image", "source": source.model_dump()}
         case InputDocument(source=source, title=title):
-            return {"type": "document", "source": source} | ({"title": title} if title else {})
+            return {"type": "document", "source": source.model_dump()} | ({"title": title} if title else {})
         case InputFile():
             text = await anyio.to_thread.run_sync(
                 _mentioned, block, folder, roots, limiter=_THREADS, abandon_on_cancel=True

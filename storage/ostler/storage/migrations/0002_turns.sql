@@ -1,10 +1,15 @@
 -- What a turn needs to go on after a crash.
 
--- The message that is being streamed: its complete blocks, as far as a call of it depends on them.
+-- The message that is being streamed, and its complete blocks, as far as a call of it depends on them.
 CREATE TABLE drafts (
     session_id         TEXT PRIMARY KEY,
-    message_json       TEXT NOT NULL,
-    content_json       TEXT NOT NULL
+    message_json       TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE draft_blocks (
+    session_id         TEXT NOT NULL,
+    place              INTEGER NOT NULL,
+    block_json         TEXT NOT NULL,
+    PRIMARY KEY (session_id, place)
 );
 
 -- Input that arrived during a turn and was not read by it yet.

@@ -1,0 +1,190 @@
+"""From raw events to blocks that can be stored and sent back."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ostler.server.engine import assembly as assembly_module
+from ostler.server.engine.assembly import Assembly, Delta, Step, ToolUse
+from ostler.server.engine.history import History
+from ostler.server.models.provider import ModelFailure
+from tests.messages_api.validation import problems
+
+Event = dict[str, Any]
+
+
+def block(start: Event, *deltas: Event) -> list[Event]:
+    return [
+        {"type": "content_block_start", "index": 0, "content_block": start},
+        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": 0},
+    ]
+
+
+def text(*pieces: str) -> list[Event]:
+    return block({"type": "text", "text": ""}, *({"type": "text_delta", "text": piece} for piece in pieces))
+
+
+def thinking(words: str, signature: str | None) -> list[Event]:
+    signed = [{"type": "signature_delta", "signature": signature}] if signature else []
+    return block({"type": "thinking", "thinking": ""}, {"type": "thinking_delta", "thinking": words}, *signed)
+
+
+def tool_use(name: str, *pieces: str, id: str = "toolu_1") -> list[Event]:
+    start = {"type": "tool_use", "id": id, "name": name, "input": {}}
+    return block(start, *({"type": "input_json_delta", "partial_json": piece} for piece in pieces))
+
+
+def whole(*blocks: list[Event], stop_reason: str = "end_turn") -> list[Event]:
+    return [
+        {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 3, "output_tokens": 1}}},
+        *(event for each in blocks for event in each),
+        {"type": "message_delta", "delta": {"stop_reason": stop_reason}, "usage": {"output_tokens": 9}},
+        {"type": "message_stop"},
+    ]
+
+
+def fed(events: list[Event], used_ids: set[str] | None = None) -> tuple[Assembly, list[Step]]:
+    assembly = Assembly(used_ids or set())
+    return assembly, [step for event in events for step in assembly.feed(event)]
+
+
+def test_a_whole_message_is_read() -> None:
+    assembly, steps = fed(whole(text("Hello ", "there"), tool_use("Read", '{"a"', ": 1}"), stop_reason="tool_use"))
+    assert assembly.stopped
+    assert (assembly.stop_reason, assembly.model, assembly.text) == ("tool_use", "m", "Hello there")
+    assert (assembly.usage.input_tokens, assembly.usage.output_tokens) == (3, 9)
+    assert assembly.content[1] == {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"a": 1}}
+    assert [step for step in steps if isinstance(step, ToolUse)] == [ToolUse(1, "toolu_1", "Read", {"a": 1})]
+    assert steps[0] == Delta(0, "text", 0, "Hello ")
+    assert steps[1] == Delta(0, "text", 6, "there")
+
+
+def test_a_call_without_input_has_an_empty_object() -> None:
+    assembly, steps = fed(whole(tool_use("Read"), tool_use("Read", "", "  ", id="toolu_2")))
+    assert [step.broken for step in steps if isinstance(step, ToolUse)] == [None, None]
+    assert [one["input"] for one in assembly.content] == [{}, {}]
+
+
+@pytest.mark.parametrize("raw", ["{", "[]", "1", '"x"', "null", '{"a":1}}', "{'a':1}", '{"a":NaN}'])
+def test_input_that_is_no_object_is_marked_as_broken(raw: str) -> None:
+    assembly, steps = fed(whole(tool_use("Read", raw)))
+    [call] = [step for step in steps if isinstance(step, ToolUse)]
+    assert (call.broken, call.input) == (raw, {})
+    assert assembly.content[0]["input"] == {}
+
+
+def test_ids_are_unique_in_the_message_and_in_the_history() -> None:
+    twice = [*tool_use("Read", "{}"), *tool_use("Read", "{}")]
+    assembly, _ = fed(whole(twice), used_ids={"toolu_1"})
+    assert [one["id"] for one in assembly.content] == ["toolu_1_2", "toolu_1_3"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "x" * 300, "a/b.c"])
+def test_names_are_made_such_that_the_api_takes_them_back(name: str) -> None:
+    assembly, steps = fed(whole(tool_use(name, "{}")))
+    [call] = [step for step in steps if isinstance(step, ToolUse)]
+    assert call.name == name
+    shown = assembly.content[0]["name"]
+    assert 1 <= len(shown) <= 128
+    assert shown.isascii()
+    assert " " not in shown
+
+
+def test_blanks_in_front_of_words_belong_to_them() -> None:
+    assembly, steps = fed(whole(text(" ", "\n", "x", " ")))
+    assert assembly.content == [{"type": "text", "text": " \nx "}]
+    assert steps[0] == Delta(0, "text", 0, " \nx")
+
+
+def test_a_text_of_blanks_leaves_no_gap_in_the_numbers() -> None:
+    assembly, steps = fed(whole(text("  "), tool_use("Read", "{}")))
+    assert [one["type"] for one in assembly.content] == ["tool_use"]
+    assert [step.index for step in steps] == [0, 0]
+
+
+def test_an_error_in_the_stream_is_a_failure_of_its_kind() -> None:
+    for kind, expected in (("overloaded_error", "overloaded"), ("rate_limit_error", "rate_limited"), ("odd", "server")):
+        with pytest.raises(ModelFailure) as raised:
+            fed([{"type": "error", "error": {"type": kind, "message": "no"}}])
+        assert raised.value.kind == expected
+
+
+def test_a_message_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly_module, "MAX_MESSAGE_CHARS", 100)
+    with pytest.raises(ModelFailure) as raised:
+        fed(whole(text(*["x" * 10] * 11)))
+    assert raised.value.kind == "garbage"
+
+
+def test_what_was_open_at_the_end_is_kept_where_it_is_text() -> None:
+    for last in (text("half a ", "sentence")[:-1], text("half a ", "sentence")[:-2]):
+        assembly, _ = fed([whole()[0], *last])
+        assembly.end_where_it_broke()
+        assert assembly.content[0]["text"].startswith("half a ")
+    for last in (tool_use("Read", "{}")[:-1], thinking("Hm", "sig")[:-1]):
+        assembly, _ = fed([whole()[0], *last])
+        assembly.end_where_it_broke()
+        assert assembly.content == []
+
+
+WORDS = st.text(max_size=8)
+SAFE_JSON = st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.text(max_size=5)), max_size=3)
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> list[Event]:
+    match draw(st.sampled_from(["text", "thinking", "call", "broken", "rubbish"])):
+        case "text":
+            return text(*draw(st.lists(WORDS, max_size=4)))
+        case "thinking":
+            return thinking(draw(WORDS), draw(st.one_of(st.none(), st.text(min_size=1, max_size=5))))
+        case "call":
+            raw = json.dumps(draw(SAFE_JSON))
+            at = draw(st.integers(0, len(raw)))
+            return tool_use(draw(WORDS), raw[:at], raw[at:], id=draw(st.sampled_from(["a", "b", "", "ä"])))
+        case "broken":
+            return tool_use(draw(WORDS), draw(WORDS), id=draw(st.sampled_from(["a", "b"])))
+        case _:
+            events = [
+                {"type": "ping"},
+                {"type": "content_block_stop", "index": 9},
+                {"type": "content_block_delta", "index": 9, "delta": {"type": "text_delta", "text": "lost"}},
+                {"type": "weather", "sunny": True},
+            ]
+            return [draw(st.sampled_from(events))]
+
+
+@given(st.lists(blocks(), max_size=5), st.data())
+def test_wherever_a_stream_is_cut_the_history_can_be_sent(made: list[list[Event]], data: st.DataObject) -> None:
+    events = whole(*made)
+    cut = data.draw(st.integers(0, len(events)))
+    assembly, steps = fed(events[:cut])
+    if not assembly.stopped:
+        assembly.end_where_it_broke()
+    uses = [step for step in steps if isinstance(step, ToolUse)]
+    assert [one["id"] for one in assembly.content if one["type"] == "tool_use"] == [use.id for use in uses]
+    for use in uses:
+        assert assembly.content[use.index]["id"] == use.id
+    _check_deltas(assembly, [step for step in steps if isinstance(step, Delta)])
+    history = History()
+    history.add("user", [{"type": "text", "text": "Hello."}])
+    history.add("assistant", assembly.content)
+    results = [{"type": "tool_result", "tool_use_id": use.id, "content": "ok"} for use in uses]
+    history.add("user", [*results, {"type": "text", "text": "And?"}])
+    body = {"model": "m", "max_tokens": 1, "stream": True, "messages": [json.loads(each) for each in history.encoded()]}
+    assert list(problems(body)) == []
+
+
+def _check_deltas(assembly: Assembly, deltas: list[Delta]) -> None:
+    """What clients saw of a text is what is kept of it."""
+    told: dict[int, str] = {}
+    for delta in deltas:
+        assert delta.offset == len(told.get(delta.index, ""))
+        told[delta.index] = told.get(delta.index, "") + delta.text
+    for index, kept in enumerate(assembly.content):
+        if kept["type"] == "text":
+            assert told[index] == kept["text"]

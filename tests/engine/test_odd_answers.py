@@ -1,0 +1,199 @@
+"""A model that answers, but not as one would wish."""
+
+import pytest
+
+from tests.engine.driver import Stage
+from tests.messages_api.acts import Reply
+from tests.messages_api.replies import Block, calls, calls_raw, event, message, refuses, says, says_nothing, thinks
+from tests.messages_api.scripts import attempts
+
+WORDS = message(says("All is well."))
+
+
+def test_a_refusal_ends_the_turn_and_says_so(stage: Stage) -> None:
+    talk = stage.talk(refuses())
+    turn = talk.turn()
+    assert (turn["reason"], turn["error"]["code"], turn["error"]["kind"]) == ("failed", "model_error", "refusal")
+    assert turn["error"]["message"]
+    talk.is_usable()
+
+
+def test_a_refusal_without_a_word_leaves_a_history_that_can_be_sent(stage: Stage) -> None:
+    talk = stage.talk(message(stop_reason="refusal"))
+    assert talk.turn()["error"]["kind"] == "refusal"
+    assert talk.transcript() == [("user", ["text"])]
+    talk.is_usable()
+
+
+def test_an_answer_that_is_cut_by_its_length_goes_on(stage: Stage) -> None:
+    talk = stage.talk(message(says("First half "), stop_reason="max_tokens"), message(says("and second half.")))
+    turn = talk.turn()
+    assert (turn["reason"], turn["model_requests"]) == ("completed", 2)
+    assert [role for role, _ in talk.transcript()] == ["user", "assistant", "user", "assistant"]
+    assert "length limit" in talk.requests[1].messages[-1]["content"][-1]["text"]
+    assert turn["result_text"] == "First half and second half."
+    talk.is_usable()
+
+
+def test_a_call_that_is_cut_by_the_length_limit_is_not_run(stage: Stage) -> None:
+    talk = stage.talk()
+    half = calls_raw("Write", f'{{"file_path": "{talk.folder}/a.txt", "content": "hal')
+    stage.api.script(talk.name, message(says("I write."), half, stop_reason="max_tokens"), WORDS)
+    turn = talk.turn(mode="acceptEdits")
+    assert (turn["reason"], turn["result_text"]) == ("completed", "All is well.")
+    assert not (talk.folder / "a.txt").exists()
+    told = str(talk.requests[1].messages[-1])
+    assert "length limit" in told
+    assert "smaller pieces" in told
+    talk.is_usable()
+
+
+def test_a_cut_call_and_nothing_else_is_not_run_either(stage: Stage) -> None:
+    # The block is opened and never closed, as the API does it when the limit strikes.
+    start = event(
+        "content_block_start", index=0, content_block={"type": "tool_use", "id": "t", "name": "Read", "input": {}}
+    )
+    piece = event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": '{"file_pa'})
+    talk = stage.talk(attempts(message(start, piece, stop_reason="max_tokens"), WORDS))
+    turn = talk.turn()
+    assert (turn["reason"], turn["result_text"]) == ("completed", "All is well.")
+    talk.is_usable()
+
+
+def test_an_answer_that_is_cut_again_and_again_ends_and_says_so(stage: Stage) -> None:
+    talk = stage.talk(otherwise=message(says("on and on "), stop_reason="max_tokens"))
+    turn = talk.turn()
+    assert turn["reason"] == "completed"
+    assert turn["model_requests"] == 4
+    assert any("length limit" in notice["text"] for notice in talk.all("notice"))
+    talk.is_usable()
+
+
+def test_calls_that_are_cut_again_and_again_end_and_say_so(stage: Stage) -> None:
+    half = calls_raw("Write", '{"file_path": "a.txt", "content": "hal')
+    talk = stage.talk(otherwise=message(half, stop_reason="max_tokens"))
+    turn = talk.turn(max_requests=20)
+    assert (turn["reason"], turn["model_requests"]) == ("completed", 4)
+    assert any("length limit" in notice["text"] for notice in talk.all("notice"))
+    talk.is_usable()
+
+
+def test_a_paused_answer_is_taken_up_again(stage: Stage) -> None:
+    talk = stage.talk(message(says("Searching… "), stop_reason="pause_turn"), WORDS)
+    turn = talk.turn()
+    assert (turn["reason"], turn["model_requests"]) == ("completed", 2)
+    assert [role for role, _ in talk.transcript()] == ["user", "assistant", "assistant"]
+    assert talk.requests[1].messages[-1]["role"] == "assistant"
+    talk.is_usable()
+
+
+def test_an_answer_of_nothing_ends_the_turn_with_a_notice(stage: Stage) -> None:
+    talk = stage.talk(says_nothing())
+    turn = talk.turn()
+    assert (turn["reason"], turn["result_text"]) == ("completed", None)
+    assert any("nothing" in notice["text"] for notice in talk.all("notice"))
+    assert talk.transcript() == [("user", ["text"])]
+    talk.is_usable()
+
+
+def test_an_answer_of_blanks_is_an_answer_of_nothing(stage: Stage) -> None:
+    talk = stage.talk(message(says(" ", "\n\n")))
+    assert talk.turn()["reason"] == "completed"
+    assert talk.transcript() == [("user", ["text"])]
+    talk.is_usable()
+
+
+def test_blanks_beside_a_call_are_not_kept(stage: Stage) -> None:
+    talk = stage.talk(message(says("\n"), calls("Nothing", {})), WORDS)
+    assert talk.turn()["reason"] == "completed"
+    assert talk.transcript()[1] == ("assistant", ["tool_use"])
+    assert [data["index"] for data in talk.all("message.delta") if data["kind"] == "tool_input"] == [0]
+
+
+def test_thoughts_without_an_answer_are_an_answer(stage: Stage) -> None:
+    talk = stage.talk(message(thinks("Hm.")))
+    assert talk.turn()["reason"] == "completed"
+    talk.is_usable()
+
+
+def test_a_full_window_fails_with_advice(stage: Stage) -> None:
+    talk = stage.talk(message(says("I was"), stop_reason="model_context_window_exceeded"))
+    turn = talk.turn()
+    assert (turn["reason"], turn["error"]["kind"]) == ("failed", "too_long")
+    talk.is_usable()
+
+
+def test_a_stop_reason_that_nobody_knows_ends_the_turn(stage: Stage) -> None:
+    talk = stage.talk(message(says("Well."), stop_reason="tired"))
+    assert (talk.turn()["reason"], talk.messages()[1]["stop_reason"]) == ("completed", "tired")
+    talk.is_usable()
+
+
+def test_the_reason_tool_use_without_a_call_ends_the_turn(stage: Stage) -> None:
+    talk = stage.talk(message(says("I would call."), stop_reason="tool_use"))
+    assert talk.turn()["reason"] == "completed"
+    talk.is_usable()
+
+
+def test_calls_under_the_reason_end_turn_are_run(stage: Stage) -> None:
+    talk = stage.talk(message(calls("Nothing", {}), stop_reason="end_turn"), WORDS)
+    assert talk.turn()["model_requests"] == 2
+    talk.is_usable()
+
+
+def test_blocks_and_events_of_an_unknown_kind_pass_through(stage: Stage) -> None:
+    stage.api.may_refuse = True  # the scripted API does not know the kind either
+    search = Block(
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+        ({"type": "input_json_delta", "partial_json": '{"query": "x"}'},),
+    )
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    talk = stage.talk(
+        message(
+            event("weather", sunny=True),
+            search,
+            Block(found, ()),
+            Block(
+                {"type": "text", "text": ""},
+                ({"type": "scent_delta", "scent": "rose"}, {"type": "text_delta", "text": "So."}),
+            ),
+        ),
+        WORDS,
+    )
+    assert talk.turn()["result_text"] == "So."
+    content = talk.messages()[1]["content"]
+    assert content == [
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
+        found,
+        {"type": "text", "text": "So."},
+    ]
+    talk.turn()
+    assert talk.requests[1].messages[1]["content"] == content
+    assert stage.api.violations == []
+
+
+def test_a_block_of_next_month_is_stored_and_sent_back_as_it_came(stage: Stage) -> None:
+    stage.api.may_refuse = True  # the scripted API does not know the kind either
+    hologram = {"type": "hologram", "data": {"depth": 3}, "flag": None}
+    talk = stage.talk(message(Block(hologram, ()), says("See?")), WORDS)
+    talk.turn()
+    assert talk.messages()[1]["content"][0] == hologram
+    talk.turn()
+    sent = stage.api.requests[-1].body["messages"][1]["content"][0]
+    assert sent == hologram
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        message(event("content_block_stop", index=7), says("Well.")),
+        message(event("content_block_delta", index=3, delta={"type": "text_delta", "text": "lost"}), says("Well.")),
+        message(event("content_block_start", index=0, content_block={}), says("Well.")),
+        message(event("message_delta", delta={}, usage={"output_tokens": "many"}), says("Well.")),
+    ],
+    ids=["stop without start", "delta without block", "block without kind", "usage of words"],
+)
+def test_events_that_make_no_sense_do_no_harm(stage: Stage, reply: Reply) -> None:
+    talk = stage.talk(reply)
+    assert talk.turn()["result_text"] == "Well."
+    talk.is_usable()

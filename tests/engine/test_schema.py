@@ -1,0 +1,135 @@
+"""What a model writes, and what a tool is given."""
+
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from ostler.server.engine.schema import BadInput, parse_input
+from ostler.tools.tool import Tool, ToolInput, ToolOutput
+
+
+class Inner(ToolInput):
+    """A part."""
+
+    name: str
+
+
+class ManyInput(ToolInput):
+    """All kinds of fields."""
+
+    text: str = "x"
+    number: int = 0
+    ratio: float = 0.0
+    flag: bool = False
+    names: list[str] = Field(default_factory=list)
+    inner: Inner | None = None
+    table: dict[str, int] = Field(default_factory=dict)
+    small: int | None = Field(None, le=10)
+
+
+class NothingOutput(ToolOutput):
+    """Nothing."""
+
+
+class Many(Tool[ManyInput, NothingOutput]):
+    """A tool with many parameters."""
+
+    name = "Many"
+    Input = ManyInput
+    Output = NothingOutput
+
+
+def mended(**given: Any) -> dict[str, Any]:
+    return parse_input(Many(), given)[1]
+
+
+def problem(**given: Any) -> str:
+    with pytest.raises(BadInput) as raised:
+        parse_input(Many(), given)
+    return str(raised.value)
+
+
+def test_good_input_is_left_alone() -> None:
+    given = {"text": "5", "number": 5, "names": ["a"], "inner": {"name": "b"}}
+    assert mended(**given) == given
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "meant"),
+    [
+        ("number", "5", 5),
+        ("number", " 5 ", 5),
+        ("number", "-5", -5),
+        ("small", "7", 7),
+        ("ratio", "0.5", 0.5),
+        ("ratio", "2", 2),
+        ("flag", "true", True),
+        ("flag", "True", True),
+        ("flag", "false", False),
+        ("names", '["a", "b"]', ["a", "b"]),
+        ("inner", '{"name": "b"}', {"name": "b"}),
+        ("table", '{"a": 1}', {"a": 1}),
+    ],
+)
+def test_common_slips_are_mended(field: str, written: str, meant: Any) -> None:
+    repaired = mended(**{field: written})
+    assert repaired == {field: meant}
+    assert type(repaired[field]) is type(meant)
+
+
+@pytest.mark.parametrize(
+    ("field", "written"),
+    [
+        ("number", "five"),
+        ("number", "5.5"),
+        ("number", "true"),
+        ("number", ""),
+        ("flag", "yes"),
+        ("flag", "1"),
+        ("names", '{"a": 1}'),
+        ("names", "a, b"),
+        ("names", "[1, 2]"),
+        ("inner", "[]"),
+        ("inner", '{"nick": "b"}'),
+        ("table", '{"a": "b"}'),
+        ("small", "11"),
+        ("text", None),
+        ("number", None),
+        ("text", 5),
+        ("flag", 1),
+        ("names", [1]),
+    ],
+)
+def test_what_is_no_slip_is_explained(field: str, written: Any) -> None:
+    words = problem(**{field: written})
+    assert words.startswith("The input of Many is not valid:")
+    assert f"`{field}" in words
+
+
+def test_each_problem_has_a_line() -> None:
+    words = problem(number="x", names=5, colour="red", inner={})
+    lines = words.splitlines()[1:]
+    assert len(lines) == 4
+    assert all(line.startswith("- `") for line in lines)
+    assert "`colour` is not a parameter of this tool" in words
+    assert "`inner.name` is missing" in words
+    assert '`number`: given "x"' in words
+
+
+def test_what_is_mended_is_not_complained_about() -> None:
+    assert "number" not in problem(number="5", flag="perhaps")
+
+
+def test_many_problems_are_cut_short() -> None:
+    words = problem(**{f"unknown_{n}": n for n in range(30)})
+    assert "… and 20 more" in words
+    assert len(words.splitlines()) == 12
+
+
+def test_long_values_are_cut_short() -> None:
+    assert len(problem(number="x" * 100_000)) < 500
+
+
+def test_a_text_that_looks_like_something_else_stays_a_text() -> None:
+    assert mended(text="[1, 2]", number="1") == {"text": "[1, 2]", "number": 1}
