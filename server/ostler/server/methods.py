@@ -18,20 +18,19 @@ P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Shape)
 
 
-def _from_anybody(handler: Callable[[P], Awaitable[R]]) -> Callable[[P, Caller], Awaitable[R]]:
-    """A handler to which it does not matter who calls."""
-
-    async def called(params: P, caller: Caller) -> R:
-        return await handler(params)
-
-    return called
-
-
 def bind_methods(house: House) -> Handlers:
     handlers = Handlers()
 
     def bind(method: table.Method[P, R], handler: Callable[[P], Awaitable[R]]) -> None:
-        handlers.bind(method, _from_anybody(handler))
+        """A handler to which it does not matter who calls."""
+
+        async def called(params: P, caller: Caller) -> R:
+            # Whatever touches a session that a crash cut short waits until that is brought in order.
+            if (session_id := getattr(params, "session_id", None)) is not None:
+                await house.engine.settled(session_id)
+            return await handler(params)
+
+        handlers.bind(method, called)
 
     async def export(params: SessionExport) -> Export:
         return await export_whole(house.log, params)

@@ -107,8 +107,6 @@ class Sessions:
         return SessionPage(sessions=page, next=token)
 
     async def get(self, params: SessionRef) -> Session:
-        await self.engine.settled(params.session_id)
-
         def look(connection: sqlite3.Connection) -> Session:
             record = sessions.get(connection, params.session_id)
             session = session_shape(record, head_of(connection), usage.total(connection, record.id))
@@ -176,7 +174,6 @@ class Sessions:
         return MessagePage(messages=shown, next=token)
 
     async def fork(self, params: SessionFork) -> Session:
-        await self.engine.settled(params.session_id)
         key = idempotency.key_of(SESSION_FORK.name, params)
         if (answer := await self._answered_before(key)) is not None:
             return answer
@@ -211,7 +208,6 @@ class Sessions:
 
     async def _change(self, session_id: SessionId, change: Callable[[SessionRecord], SessionRecord]) -> Session:
         """Read, change, write and tell, as one unit; nothing happens where nothing changes."""
-        await self.engine.settled(session_id)
         changed: list[SessionRecord] = []
 
         def work(tx: Tx) -> Session:

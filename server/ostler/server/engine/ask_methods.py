@@ -22,8 +22,6 @@ class AskMethods:
 
     async def list(self, params: AskList) -> AskPage:
         after = page_position(ASK_LIST.name, params, params.page, (str,))
-        if params.session_id is not None:
-            await self.engine.settled(params.session_id)
 
         def look(connection: sqlite3.Connection) -> list[Ask]:
             root, members = None, None

@@ -1,5 +1,6 @@
 """The turn methods: start, steer, interrupt, get, list, wait; and `run`."""
 
+import hashlib
 import sqlite3
 from dataclasses import dataclass
 
@@ -122,15 +123,18 @@ class TurnMethods:
             self.sessions.check_mode(params.mode)
         session_id = params.session_id
         if session_id is None:
-            session_id = await self._create(params)
+            session_id = await self._create(params, key)
         options = TurnOptions.model_validate({name: getattr(params, name) for name in _OPTIONS})
         actor = await self.engine.actor(session_id)
         turn = await actor.start(Start(options, on_ask=params.on_ask, key=key))
         return session_id, turn.id
 
-    async def _create(self, params: Run) -> SessionId:
+    async def _create(self, params: Run, key: Key | None) -> SessionId:
         shared = (SessionCreate.model_fields.keys() & params.model_fields_set) - {"idempotency_key"}
         given = {name: getattr(params, name) for name in shared if getattr(params, name) is not None}
+        if key is not None:
+            # The same session again, where the daemon was killed before its turn had begun.
+            given["idempotency_key"] = "run." + hashlib.sha256(key.key.encode()).hexdigest()
         created = await self.sessions.create(SessionCreate.model_validate({**given, "on_ask": params.on_ask}))
         return created.id
 
