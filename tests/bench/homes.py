@@ -16,7 +16,7 @@ from ostler.server.shapes import session_shape
 from ostler.storage import Scope, Tx, sessions
 from ostler.storage.database import open_database
 from ostler.storage.sessions import SessionRecord
-from tests.bench.histories import write_history
+from tests.bench.histories import write_history, write_unfinished
 
 RARE: Final = "harness"
 """A word in the title of one session in a hundred."""
@@ -45,6 +45,10 @@ class Homes:
         """A session for each name, which is its title and the script of its conversation, with so many messages."""
         name = "-".join(f"{title}{count}" for title, count in counts.items())
         return self._copy(name, lambda tx: _fill_histories(tx, counts, str(folder)))
+
+    def with_unfinished(self, count: int) -> Path:
+        """So many sessions whose turns a crash cut short."""
+        return self._copy(f"unfinished{count}", lambda tx: _fill_unfinished(tx, count, str(self._folder)))
 
     def _copy(self, name: str, fill: Callable[[Tx], None]) -> Path:
         if name not in self._filled:
@@ -111,3 +115,8 @@ def _fill_events(tx: Tx, count: int, folder: str) -> None:
 def _fill_histories(tx: Tx, counts: Mapping[str, int], folder: str) -> None:
     for number, (title, count) in enumerate(counts.items()):
         write_history(tx, replace(_record(number, folder), title=title), f"[{title}] go on", count)
+
+
+def _fill_unfinished(tx: Tx, count: int, folder: str) -> None:
+    for number in range(count):
+        write_unfinished(tx, _record(number, folder))

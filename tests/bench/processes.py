@@ -30,13 +30,15 @@ class Bench:
         """Bytecode is kept, as where ostler is installed, but not in the tree."""
         return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode")}
 
-    def daemon(self, home: Path) -> Daemon:
-        return Daemon(home, environment=self.environment)
+    def daemon(self, home: Path, model_url: str | None = None) -> Daemon:
+        """A daemon; with a URL it asks the model there."""
+        model = {"ANTHROPIC_BASE_URL": model_url} if model_url else {}
+        return Daemon(home, environment={**self.environment, **model})
 
     @contextmanager
-    def settled_daemon(self, home: Path) -> Iterator[Daemon]:
+    def settled_daemon(self, home: Path, model_url: str | None = None) -> Iterator[Daemon]:
         """A daemon that has loaded what it loads in the background, so that nothing competes with what is timed."""
-        with self.daemon(home) as daemon:
+        with self.daemon(home, model_url) as daemon:
             # Any page will do, also one that there is not: it is answered when the pages are there.
             daemon.http("GET", "/no-such-page")
             yield daemon

@@ -35,6 +35,22 @@ class Sizes:
     """Updates made meanwhile."""
     stopped_bytes: int
     """How large each of those is."""
+    relays: int
+    """Messages whose deltas are timed."""
+    histories: tuple[int, ...]
+    """Lengths of the conversations in which round trips are timed."""
+    trips: int
+    """Round trips in a turn."""
+    trip_rounds: int
+    """Turns of each kind."""
+    at_once: tuple[int, int]
+    """Sessions that run commands at the same time, and sessions that read."""
+    live_sessions: int
+    """Sessions in memory when it is looked at."""
+    unfinished: int
+    """Sessions whose turns a crash cut short."""
+    recoveries: int
+    """Starts after such a crash; the median counts."""
 
 
 FULL = Sizes(
@@ -54,6 +70,14 @@ FULL = Sizes(
     stopped_readers=8,
     stopped_updates=1200,
     stopped_bytes=48_000,
+    relays=60,
+    histories=(10, 1000, 2000),
+    trips=12,
+    trip_rounds=4,
+    at_once=(10, 50),
+    live_sessions=100,
+    unfinished=1000,
+    recoveries=3,
 )
 
 TINY = Sizes(
@@ -73,5 +97,13 @@ TINY = Sizes(
     stopped_readers=2,
     stopped_updates=10,
     stopped_bytes=500,
+    relays=2,
+    histories=(4, 10),
+    trips=2,
+    trip_rounds=1,
+    at_once=(2, 3),
+    live_sessions=2,
+    unfinished=5,
+    recoveries=1,
 )
 """Enough to see that every measure still works."""

@@ -1,7 +1,8 @@
-"""`python -m tests.faults`: every scenario, 200 kills, and a table."""
+"""`python -m tests.faults`: every scenario, 200 kills under load, 200 in turns, and a table."""
 
 import argparse
 import functools
+import logging
 import secrets
 import signal
 import sys
@@ -12,11 +13,12 @@ from pathlib import Path
 from tests.faults.kills import kills
 from tests.faults.rows import Row, table
 from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.turn_kills import turn_kills
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Kill, fill and damage a daemon.")
-    parser.add_argument("--kills", type=int, default=200, help="how often to kill the daemon under load")
+    parser.add_argument("--kills", type=int, default=200, help="how often to kill a daemon, under load and in turns")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="for the same kills again")
     return parser.parse_args()
 
@@ -42,10 +44,13 @@ def main() -> int:
     arguments = _arguments()
     # What a scenario has started and mounted goes with it, also when somebody ends us politely.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # The scripted model speaks on for a moment when a daemon has died; asyncio remarks on each word.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     sys.stdout.write(f"seed {arguments.seed}\n")
     sys.stdout.flush()
     killing = functools.partial(kills, count=arguments.kills, seed=arguments.seed, say=_say)
-    named: list[tuple[Scenario, str]] = [(killing, "SIGKILL under load")]
+    at_work = functools.partial(turn_kills, count=arguments.kills, seed=arguments.seed, say=_say)
+    named: list[tuple[Scenario, str]] = [(killing, "SIGKILL under load"), (at_work, "SIGKILL in turns")]
     named += [(scenario, scenario.__name__.replace("_", " ")) for scenario in SCENARIOS]
     rows = [_attempt(scenario, name) for scenario, name in named]
     _say("")

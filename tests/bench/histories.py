@@ -1,0 +1,83 @@
+"""Sessions that have come far: their messages and calls are written as turns would have left them."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ostler.protocol import times
+from ostler.protocol.ids import TurnId, call_id, new_message_id, new_turn_id
+from ostler.protocol.shapes import Call, Message, Turn
+from ostler.storage import Scope, Tx, calls, messages, sessions, turns
+from ostler.storage.sessions import SessionRecord
+
+MODEL = "claude-sonnet-4-5"
+ONE_RESULT = "The quick brown mare walks past the stable door and back again, line by line.\n" * 8
+"""So that a thousand of them come near to what a model's window holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Writes one session's history."""
+
+    tx: Tx
+    record: SessionRecord
+    turn_id: TurnId
+
+    def add(self, role: str, content: list[dict[str, Any]], brought: dict[str, Any] | None = None) -> Message:
+        message = Message.model_validate(
+            {
+                "id": new_message_id(),
+                "session_id": self.record.id,
+                "turn_id": self.turn_id,
+                "role": role,
+                "content": content,
+                "created_at": times.now(),
+            }
+        )
+        messages.add(self.tx.connection, message, brought)
+        scope = Scope(self.record.id, self.record.root_id, self.turn_id)
+        self.tx.append("message.completed", scope, reference=message.id)
+        return message
+
+    def add_read(self, number: int) -> None:
+        """A call and its result: two messages."""
+        content = [{"type": "text", "text": ONE_RESULT}]
+        call = self.add_call(number, status="completed", content=content)
+        result = {"type": "tool_result", "tool_use_id": call.tool_use_id, "content": content}
+        self.add("user", [result], {call.tool_use_id: call.call_id})
+
+    def add_call(self, number: int, **fields: Any) -> Call:
+        name, given = f"toolu_{number:08d}", {"file_path": f"/stable/{number}"}
+        message = self.add("assistant", [{"type": "tool_use", "id": name, "name": "Read", "input": given}])
+        whose = {"session_id": self.record.id, "turn_id": self.turn_id}
+        named = {"call_id": call_id(message.id, 0), "tool_use_id": name, "tool": "Read", "input": given}
+        call = Call.model_validate({**whose, **named, **fields})
+        calls.put(self.tx.connection, call)
+        return call
+
+
+def write_history(tx: Tx, record: SessionRecord, opening: str, count: int) -> None:
+    """A session at rest with so many messages."""
+    history = _begun(tx, record, opening, status="ended", reason="completed", ended_at=times.now())
+    for number in range((count - 2) // 2):
+        history.add_read(number)
+    history.add("assistant", [{"type": "text", "text": "Done."}])
+
+
+def write_unfinished(tx: Tx, record: SessionRecord) -> None:
+    """A session whose turn was cut while a call ran."""
+    history = _begun(tx, replace(record, status="running"), "go on", status="running")
+    history.add_read(0)
+    history.add_call(1, status="running", started_at=times.now())
+
+
+def _begun(tx: Tx, record: SessionRecord, opening: str, **fields: Any) -> History:
+    """A session with a turn that has its input."""
+    record = replace(record, model=MODEL, provider="anthropic", options={"rules": {"allow": ["Bash(true)"]}})
+    sessions.put(tx.connection, record)
+    named = {"id": new_turn_id(), "session_id": record.id, "started_at": times.now(), "cursor": tx.next_cursor}
+    turn = Turn.model_validate({**named, **fields})
+    settings = {"model": MODEL, "max_requests": 500}
+    turns.put(tx.connection, turn, {**settings, "input": [{"type": "text", "text": opening}], "mode": None})
+    history = History(tx, record, turn.id)
+    history.add("user", [{"type": "text", "text": opening}])
+    return history

@@ -1,0 +1,58 @@
+"""A start after a crash that cut many turns short."""
+
+import time
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+from ostler.storage.database import open_database
+from tests.bench.processes import Bench
+from tests.bench.table import Row
+from tests.daemon import wait_until
+
+
+def recover(bench: Bench) -> list[Row]:
+    """The floor of a recovery is one transaction that changes as many rows."""
+    count = bench.sizes.unfinished
+    ready: list[float] = []
+    at_rest: list[float] = []
+    recovered: list[float] = []
+    bare: list[float] = []
+    for _ in range(bench.sizes.recoveries):
+        until_ready, after_ready = _start(bench, bench.homes.with_unfinished(count))
+        ready.append(until_ready)
+        recovered.append(after_ready)
+        bare.append(_bare_ms(bench.homes.with_unfinished(count) / "ostler.db"))
+        at_rest.append(_ready_ms(bench))
+    name = f"{count:,} unfinished turns"
+    return [
+        Row(f"start to ready, {name}", "ms", median(ready), median(at_rest), samples=ready),
+        Row(f"recovery of {name}, after ready", "ms", median(recovered), median(bare), samples=recovered),
+    ]
+
+
+def _start(bench: Bench, home: Path) -> tuple[float, float]:
+    """Until it is ready, and from then on until every session is in order."""
+    began = time.perf_counter()
+    with bench.daemon(home) as daemon:
+        ready = time.perf_counter()
+        wait_until(lambda: " sessions_recovered " in daemon.stderr, seconds=60)
+        return (ready - began) * 1000, (time.perf_counter() - ready) * 1000
+
+
+def _ready_ms(bench: Bench) -> float:
+    home = bench.homes.with_sessions(bench.sizes.unfinished)
+    began = time.perf_counter()
+    with bench.daemon(home):
+        return (time.perf_counter() - began) * 1000
+
+
+def _bare_ms(database: Path) -> float:
+    with closing(open_database(database).connection) as connection:
+        began = time.perf_counter()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE turns SET status = 'ended'")
+        connection.execute("UPDATE calls SET status = 'completed'")
+        connection.execute("UPDATE sessions SET status = 'idle'")
+        connection.execute("COMMIT")
+        return (time.perf_counter() - began) * 1000
