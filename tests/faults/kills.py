@@ -23,7 +23,7 @@ from tests.faults.rows import Findings, Row
 _JOIN_SECONDS: Final = 60.0
 _COPY_EVERY: Final = 10
 _FILES: Final = {
-    *("daemon.json", "daemon.lock", "daemon.pid", "logs", "ostler.sock", "stderr", "token"),
+    *("daemon.json", "daemon.lock", "daemon.pid", "logs", "ostler.sock", "stderr", "tasks", "token"),
     *("ostler.db", "ostler.db-wal", "ostler.db-shm"),
 }
 

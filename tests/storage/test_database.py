@@ -116,7 +116,9 @@ def test_the_check_ends_when_it_is_told_to(tmp_path: Path) -> None:
     path = tmp_path / "ostler.db"
     opened = open_database(path)
     rows = [(f"key {n}", "value " * 20) for n in range(20_000)]
+    opened.connection.execute("BEGIN")
     opened.connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", rows)
+    opened.connection.execute("COMMIT")
     stop = threading.Event()
     stop.set()
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):

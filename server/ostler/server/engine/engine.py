@@ -96,8 +96,9 @@ class Engine:
     async def _look_after(self) -> None:
         """Evict what is idle, try again what could not be written, bury orphans."""
         while True:
-            await anyio.sleep(_LOOK_SECONDS)
-            self._evict(self.services.config().turns.evict_seconds)
+            evict_after = self.services.config().turns.evict_seconds
+            await anyio.sleep(min(_LOOK_SECONDS, evict_after))
+            self._evict(evict_after)
             reap_orphans()
 
     def _evict(self, after: float) -> None:

@@ -1,5 +1,6 @@
 """Which provider answers for which model."""
 
+import contextlib
 import gc
 from collections.abc import Mapping
 from typing import Final
@@ -7,7 +8,6 @@ from typing import Final
 import anyio.to_thread
 
 from ostler.protocol.config import Model
-from ostler.server import logs
 from ostler.server.models.anthropic import AnthropicProvider, AnthropicSettings
 from ostler.server.models.provider import ModelFailure, Provider
 
@@ -29,10 +29,9 @@ class Providers:
     async def warm_up(self) -> None:
         """Load what the first request would wait for."""
         self._rehearsal = await anyio.to_thread.run_sync(_load_rehearsal)
-        try:
+        # Without a key there is nothing to load; the first request that needs it says so.
+        with contextlib.suppress(ModelFailure):
             await self._anthropic.warm_up()
-        except ModelFailure as failure:
-            logs.log.debug("provider_not_usable", provider="anthropic", reason=failure.message)
         # What was loaded stays for good: a collection that went through the SDK's classes would hold everybody up.
         gc.freeze()
 
