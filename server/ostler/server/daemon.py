@@ -51,7 +51,7 @@ from ostler.server.transport import RpcTransport
 from ostler.server.upkeep import look_after
 from ostler.server.version import version
 from ostler.storage import Store, open_store
-from ostler.tools.built_in import load_registry
+from ostler.tools.registry import Registry
 
 _GRACE_SECONDS: Final = 1
 """How long calls that run may take to finish when the daemon stops."""
@@ -212,16 +212,23 @@ def _assembled(
 
 
 def _rooms(places: Places, configuration: Configuration, umask: int, *, testing: bool) -> Rooms:
-    registry = load_registry()
-    for problem in registry.problems:
-        logs.log.warning("tool_left_out", reason=problem)
     output_folder = places.data / "tasks"
     own_folder(output_folder)
 
     def allow_bypass() -> bool:
         return configuration.current.permissions.allow_bypass
 
-    return Rooms(registry, str(places.data), output_folder, allow_bypass, umask, testing)
+    return Rooms(_load_registry, str(places.data), output_folder, allow_bypass, umask, testing)
+
+
+def _load_registry() -> Registry:
+    # Imported here: the tools are a tenth of the start, and nobody needs them before the first session.
+    from ostler.tools.built_in import load_registry  # noqa: PLC0415
+
+    registry = load_registry()
+    for problem in registry.problems:
+        logs.log.warning("tool_left_out", reason=problem)
+    return registry
 
 
 def _engine(places: Places, configuration: Configuration, log: EventLog, providers: Providers, rooms: Rooms) -> Engine:

@@ -62,8 +62,9 @@ class MessagesInProgress:
     def _end(self, event: LoggedEvent) -> None:
         assert event.session_id is not None
         current = self._by_session.get(event.session_id)
-        # User messages complete while an assistant's is in progress; only its own ending ends it.
-        if current and MessageData.model_validate_json(event.data).message.id == current.message.id:
+        # User messages complete while an assistant's is in progress; only its own ending ends it. The id stands first,
+        # and the rest is not read: a message may be megabytes.
+        if current and event.data.startswith(b'{"message":{"id":"%s"' % current.message.id.encode()):
             del self._by_session[event.session_id]
 
     def see_delta(self, session_id: SessionId | None, delta: MessageDelta) -> None:

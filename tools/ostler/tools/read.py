@@ -93,9 +93,9 @@ class Read(Tool[ReadInput, ReadOutput]):
         return None
 
     async def check_permission(self, given: ReadInput, context: ToolContext) -> Check:
-        place = await read_in_thread(paths.real, given.file_path)
+        place, check = await read_in_thread(_checked, given.file_path, context.surroundings)
         self._approved.note(context.call_id, place)
-        return await read_in_thread(_may_read, given.file_path, place, context.surroundings)
+        return check
 
     async def run(self, given: ReadInput, context: ToolContext) -> Ran[ReadOutput] | Failure:
         first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
@@ -120,6 +120,12 @@ class Read(Tool[ReadInput, ReadOutput]):
         if last < output.total_lines:
             parts.append(f"({output.total_lines - last} more lines; go on with offset {last + 1})")
         return [text_block("\n".join(parts))]
+
+
+def _checked(path: str, surroundings: Surroundings) -> tuple[str, Check]:
+    """Where the path leads, and whether that may be read."""
+    place = paths.real(path)
+    return place, _may_read(path, place, surroundings)
 
 
 def _may_read(path: str, place: str, surroundings: Surroundings) -> Check:

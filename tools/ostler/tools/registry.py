@@ -1,6 +1,5 @@
 """Which tools there are, and which of them a session has."""
 
-import difflib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -76,6 +75,9 @@ class ToolSet:
         for absent in self.unavailable.values():
             if name == absent.tool.name or name in absent.tool.aliases:
                 return f"The tool {absent.tool.name} cannot be used here: {absent.reason}."
+        # Imported here: only a mistake needs it.
+        import difflib  # noqa: PLC0415
+
         close = difflib.get_close_matches(name[:100], self.by_name, n=3, cutoff=0.4)
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         return f"There is no tool {name[:100]!r}.{hint}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from ostler.protocol.errors import ProtocolError, ReadOnly, SessionNotFound, ShuttingDown, StorageFailed
@@ -78,6 +79,7 @@ class Engine:
         """For as long as the daemon runs."""
         async with anyio.create_task_group() as group:
             self._group = group
+            await anyio.to_thread.run_sync(lambda: self.rooms.registry)
             group.start_soon(self._recover_all)
             group.start_soon(self._look_after)
             group.start_soon(self._settle_given_up)

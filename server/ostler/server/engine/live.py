@@ -71,11 +71,12 @@ class StoredProcesses:
             self.journal.post(lambda tx: processes.drop(tx.connection, pid, start_time))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rooms:
     """What all sessions of a daemon share."""
 
-    registry: Registry
+    load_registry: Callable[[], Registry]
+    """The tools are loaded when they are first needed, so that the start does not wait for them."""
     home: str
     output_folder: Path
     allow_bypass: Callable[[], bool]
@@ -83,6 +84,13 @@ class Rooms:
     umask: int = 0o022
     """The person's own: the daemon's is stricter, and commands are not to make a project's files private."""
     testing: bool = False
+    _registry: Registry | None = None
+
+    @property
+    def registry(self) -> Registry:
+        if self._registry is None:
+            self._registry = self.load_registry()
+        return self._registry
 
 
 @dataclass(slots=True)
