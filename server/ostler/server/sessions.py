@@ -63,8 +63,8 @@ class Sessions:
         if (answer := await self._answered_before(key)) is not None:
             return answer
         self.check_mode(params.mode)
-        self._check_rules(params.rules)
-        self._check_tools(params.tools)
+        await self._check_rules(params.rules)
+        await self._check_tools(params.tools)
         cwd, *directories = await _checked_folders([params.cwd, *params.additional_directories])
         model = params.model or self.configuration.default_model
         moment = times.now()
@@ -127,7 +127,7 @@ class Sessions:
         if "mode" in given and params.mode is not None:
             self.check_mode(params.mode)
         if params.rules is not None:
-            self._check_rules(params.rules)
+            await self._check_rules(params.rules)
         directories = await _checked_folders(params.additional_directories) if params.additional_directories else []
 
         def change(record: SessionRecord) -> SessionRecord:
@@ -251,14 +251,16 @@ class Sessions:
             options["tools"] = self.configuration.default_tools
         return options
 
-    def _check_rules(self, rules: Rules) -> None:
-        tools = self.engine.rooms.registry.tools
+    async def _check_rules(self, rules: Rules) -> None:
+        if rules == Rules():
+            return
+        tools = (await self.engine.registry()).tools
         problems = check_rules(rules.model_dump(), [name for tool in tools for name in (tool.name, *tool.aliases)])
         if problems:
             raise InvalidParams([{"path": "rules", "reason": problem} for problem in problems])
 
-    def _check_tools(self, wanted: str | Sequence[str]) -> None:
-        unknown = [] if isinstance(wanted, str) else self.engine.rooms.registry.unknown(wanted)
+    async def _check_tools(self, wanted: str | Sequence[str]) -> None:
+        unknown = [] if isinstance(wanted, str) else (await self.engine.registry()).unknown(wanted)
         if unknown:
             raise InvalidParams.of("tools", f"there is no tool {unknown[0]!r}; `tool/list` shows what there is")
 

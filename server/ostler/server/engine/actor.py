@@ -355,7 +355,10 @@ class SessionActor:
             return
         options = {name: value for name, value in stored.options.items() if name not in {"input", "mode"}}
         settings = TurnSettings(**options)
-        toolset, prefix = await self._prepare(settings, await self._facts())
+        # As the model was told them: what has changed since is told with the next input.
+        told = self.live.state.get("facts")
+        facts = Facts.decoded(told.encode()) if told else await self._facts()
+        toolset, prefix = await self._prepare(settings, facts)
         run = TurnRun(self.live, self.services, settings, prefix, toolset, stored.turn, list(stored.steers))
         for one in stored.last_calls:
             if one.ask is not None:

@@ -25,6 +25,7 @@ from ostler.storage import Tx, processes, turns
 from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
 from ostler.tools.process import kill_left_over, reap_orphans
+from ostler.tools.registry import Registry
 
 _AT_ONCE: Final = 64
 """Sessions that are recovered at the same time."""
@@ -79,11 +80,15 @@ class Engine:
         """For as long as the daemon runs."""
         async with anyio.create_task_group() as group:
             self._group = group
-            await anyio.to_thread.run_sync(lambda: self.rooms.registry)
+            await self.registry()
             group.start_soon(self._recover_all)
             group.start_soon(self._look_after)
             group.start_soon(self._settle_given_up)
             await anyio.sleep_forever()
+
+    async def registry(self) -> Registry:
+        """All tools; loaded on a thread, where that has not been done yet."""
+        return await anyio.to_thread.run_sync(lambda: self.rooms.registry)
 
     async def close(self) -> None:
         """Let go of every session, before the tasks of the daemon are cancelled: open asks have to stay open."""

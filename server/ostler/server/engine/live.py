@@ -106,6 +106,7 @@ class LiveSession:
     turn_on_ask: OnAsk | None = None
     """What a headless turn says about asks, above what the session says."""
     _rules: tuple[Any, RuleBook] | None = None
+    _surroundings: tuple[tuple[Any, ...], Surroundings] | None = None
 
     @property
     def rules(self) -> RuleBook:
@@ -126,6 +127,15 @@ class LiveSession:
 
     @property
     def surroundings(self) -> Surroundings:
+        """Made anew only when something of it has changed: every call looks at it several times."""
+        now = (self.record, self.state.get("shell_folder"), self.mode)
+        if self._surroundings is None or any(
+            old is not new for old, new in zip(self._surroundings[0], now, strict=True)
+        ):
+            self._surroundings = (now, self._look_around())
+        return self._surroundings[1]
+
+    def _look_around(self) -> Surroundings:
         return Surroundings(
             session_id=self.record.id,
             folder=self.record.cwd,

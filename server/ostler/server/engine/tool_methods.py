@@ -24,7 +24,7 @@ class ToolMethods:
         else:
             rooms = self.engine.rooms
             surroundings = Surroundings(SessionId(""), "/", "/", (), "default", testing=rooms.testing)
-            toolset = rooms.registry.for_session("full", (), surroundings)
+            toolset = (await self.engine.registry()).for_session("full", (), surroundings)
         return ToolPage(tools=_shown(toolset, surroundings))
 
     async def cancel(self, params: CallRef) -> Call:
