@@ -213,7 +213,7 @@ Go on with (add .venv/bin to your PATH first):
   ostler                              a chat in this folder; it starts the daemon
   ostler run 'read README.md'         one turn, for scripts: see its --format and exit codes
   ostler attach                       a second terminal on the same session
-  ostler asks, ostler answer ID yes   questions, answered from anywhere
+  ostler asks, ostler answer ID allow questions, answered from anywhere
   ostler sessions, ostler show ID     what the daemon holds
   ostler doctor, ostler --help        whether it has all that it needs, and the rest
 
