@@ -41,7 +41,7 @@ def test_queued_turns_start_after_the_restart_in_their_order(scene: Scene) -> No
     scene.create()
     first = scene.begin("[go] one")
     second, third = scene.begin("[two]", queue=True), scene.begin("[three]", queue=True)
-    scene.wait_for("message.started")
+    scene.wait_for("message.delta")
     scene.crash()
     reasons = [scene.ends(turn_id)["reason"] for turn_id in (first, second, third)]
     assert reasons == ["interrupted", "completed", "completed"]
@@ -70,7 +70,7 @@ def test_a_steer_that_nobody_has_read_starts_a_turn_after_the_restart(scene: Sce
     scene.script(attempts(message(says("So ", hold(gate), "far.")), _DONE))
     scene.create()
     first = scene.begin("[go] one")
-    scene.wait_for("message.started")
+    scene.wait_for("message.delta")
     scene.daemon.call("turn/steer", turn_id=first, input="[steer] left")
     scene.daemon.call("turn/steer", turn_id=first, input="[steer] and up")
     scene.crash()
@@ -86,7 +86,7 @@ def test_a_steer_that_nobody_has_read_joins_the_turn_that_resumes(scene: Scene) 
     scene.script(attempts(message(says("So ", hold(gate), "far.")), _DONE))
     scene.create(on_restart="resume")
     first = scene.begin("[go] one")
-    scene.wait_for("message.started")
+    scene.wait_for("message.delta")
     scene.daemon.call("turn/steer", turn_id=first, input="[steer] left")
     scene.crash()
     assert scene.ends(first)["reason"] == "completed"
@@ -191,7 +191,7 @@ def test_a_turn_goes_on_after_a_stop_where_the_session_resumes(scene: Scene) -> 
     scene.script(attempts(message(says("So ", hold(gate), "far.")), _DONE))
     scene.create(on_restart="resume")
     turn_id = scene.begin()
-    scene.wait_for("message.started")
+    scene.wait_for("message.delta")
     scene.terminate()
     turn = scene.ends(turn_id)
     assert (turn["reason"], turn["result_text"]) == ("completed", "Done.")
@@ -256,7 +256,7 @@ def test_a_turn_that_cannot_be_stored_ends_when_the_disk_has_healed(scene: Scene
     scene.script(attempts(message(says("So ", hold(gate), "far.")), _DONE))
     scene.create()
     turn_id = scene.begin()
-    scene.wait_for("message.started")
+    scene.wait_for("message.delta")
     with _no_room(scene.daemon):
         gate.open()
         wait_until(lambda: not _healed(scene))
@@ -274,7 +274,7 @@ def test_a_turn_goes_on_after_a_disk_that_was_full_where_the_session_resumes(sce
     scene.script(attempts(message(says("So ", hold(gate), "far.")), _DONE))
     scene.create(on_restart="resume")
     turn_id = scene.begin()
-    scene.wait_for("message.started")
+    scene.wait_for("message.delta")
     with _no_room(scene.daemon):
         gate.open()
         wait_until(lambda: not _healed(scene))

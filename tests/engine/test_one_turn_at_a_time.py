@@ -56,7 +56,7 @@ def test_a_steer_that_comes_while_its_turn_ends_does_not_run_beside_the_queued_t
         scene.create()
         first = scene.begin("[go] one")
         second = scene.begin("[two]", queue=True)
-        scene.wait_for("message.started")
+        scene.wait_for("message.delta")
         actor = daemon.running.house.engine.found(SessionId(scene.session_id))
         assert actor is not None
         before_the_end = _Hold(daemon, pool)

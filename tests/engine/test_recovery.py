@@ -25,6 +25,7 @@ def test_a_message_that_was_streaming_with_no_call_started_is_out_of_the_history
     scene.create()
     turn_id = scene.begin()
     started = scene.wait_for("message.started")
+    scene.wait_for("message.delta")
     scene.crash()
     turn = scene.ends(turn_id)
     assert turn["reason"] == "interrupted"
@@ -38,7 +39,7 @@ def test_an_aborted_message_is_asked_for_again_where_the_session_resumes(scene: 
     scene.script(attempts(message(says("Half a ", hold(gate), "sentence.")), DONE))
     scene.create(on_restart="resume")
     turn_id = scene.begin()
-    scene.wait_for("message.started")
+    scene.wait_for("message.delta")
     scene.crash()
     turn = scene.ends(turn_id)
     assert (turn["reason"], turn["result_text"]) == ("completed", "Done.")

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -71,6 +72,28 @@ async def test_body_is_sent_byte_for_byte(api: ScriptedApi, provider: AnthropicP
     assert api.requests[0].body == orjson.loads(request().body())
     assert api.requests[0].headers["content-type"] == "application/json"
     assert KEY in api.requests[0].headers.get("authorization", "") + api.requests[0].headers.get("x-api-key", "")
+
+
+async def test_nothing_leaves_before_the_disk_has_the_request(api: ScriptedApi, provider: AnthropicProvider) -> None:
+    api.always(message(says("hi")))
+    asked, written = anyio.Event(), anyio.Event()
+    gone_early: list[int] = []
+
+    async def stored() -> None:
+        asked.set()
+        await written.wait()
+
+    async def ask() -> None:
+        async with provider.stream(replace(request(), stored=stored)) as events:
+            assert types([event async for event in events])[-1] == "message_stop"
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await asked.wait()
+        await told(provider, "another, which waits for nothing")
+        gone_early.append(len(api.requests))
+        written.set()
+    assert (gone_early, len(api.requests)) == ([1], 2)
 
 
 async def test_event_is_given_before_the_next_one_is_sent(api: ScriptedApi, provider: AnthropicProvider) -> None:

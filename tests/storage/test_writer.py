@@ -50,6 +50,25 @@ async def test_units_that_wait_together_are_committed_together(store: Store) -> 
     assert len(await keys(store)) == 100
 
 
+async def test_units_that_nobody_waits_for_share_the_commit_of_the_next_that_somebody_waits_for(store: Store) -> None:
+    before = store.writer.counts.commits
+    patient = [store.writer.submit(put(f"k{number}"), quiet, urgent=False) for number in range(10)]
+    await store.writer.submit(put("k-urgent"), quiet)
+    assert all(one.done() for one in patient)
+    assert store.writer.counts.commits == before + 1
+
+
+async def test_a_unit_that_nobody_waits_for_is_written_by_itself_a_moment_later(store: Store) -> None:
+    await store.writer.submit(put("k1"), quiet, urgent=False)
+    assert await keys(store) == {"k1"}
+
+
+async def test_a_stop_writes_what_nobody_waits_for(store: Store, tmp_path: Path) -> None:
+    patient = store.writer.submit(put("k1"), quiet, urgent=False)
+    await store.writer.close()
+    assert await patient == "k1"
+
+
 async def test_a_unit_that_fails_leaves_nothing_and_the_others_go_on(store: Store) -> None:
     def broken(tx: Tx) -> None:
         put("k-broken")(tx)

@@ -9,7 +9,7 @@ from pathlib import Path
 # The imports that follow make many objects that all stay; looking through them for garbage only costs time.
 gc.disable()
 
-import asyncio  # noqa: E402
+import anyio  # noqa: E402
 
 from ostler.protocol.places import find_places  # noqa: E402
 from ostler.server.configuration import BadConfig, Configuration, load_configuration  # noqa: E402
@@ -64,7 +64,8 @@ def main() -> int:
             os.chdir("/")
             gc.enable()
             gc.freeze()
-            asyncio.run(run_daemon(places, configuration, instance, umask))
+            # By anyio, and not by asyncio itself: else each of its locks and scopes asks anew which of the two runs.
+            anyio.run(run_daemon, places, configuration, instance, umask)
         finally:
             instance.release()
     except (AlreadyRunning, BadConfig, UnsafeFile, StorageTrouble, OSError) as error:

@@ -50,16 +50,18 @@ class EventLog:
         """Run a unit of work about one session tree, and wait until it is on the disk and published."""
         return await self.submit(work, root_id)
 
-    def submit(self, work: Callable[[Tx], T], root_id: SessionId | None = None) -> asyncio.Future[T]:
-        """Queue a unit of work; wait for the future only where something was promised."""
-        future = self._store.writer.submit(work, lambda appended: self._committed(root_id, appended))
+    def submit(
+        self, work: Callable[[Tx], T], root_id: SessionId | None = None, *, urgent: bool = True
+    ) -> asyncio.Future[T]:
+        """Queue a unit of work; it is urgent where somebody waits for it, because something was promised."""
+        future = self._store.writer.submit(work, lambda appended: self._committed(root_id, appended), urgent=urgent)
         self._waiting.setdefault(root_id, deque()).append(_UNIT)
         return future
 
     def submit_quietly(self, work: Callable[[Tx], object]) -> None:
         """Write something that nobody waits for; where it cannot be written, it is not."""
         try:
-            future = self.submit(work)
+            future = self.submit(work, urgent=False)
         except ProtocolError:
             return
         future.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -10,13 +10,15 @@ from ostler.protocol.shapes import Call
 from ostler.storage.packing import pack, unpack
 
 
-def put(connection: sqlite3.Connection, call: Call) -> None:
-    """Insert a call, or replace the state it has."""
+def put(connection: sqlite3.Connection, call: Call) -> bytes:
+    """Insert a call, or replace the state it has; returns it as JSON, for who tells of it at once."""
+    encoded = call.encoded()
     connection.execute(
         "INSERT INTO calls (id, session_id, turn_id, status, call_json) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET status = excluded.status, call_json = excluded.call_json",
-        (call.call_id, call.session_id, call.turn_id, call.status, pack(call.encoded())),
+        (call.call_id, call.session_id, call.turn_id, call.status, pack(encoded)),
     )
+    return encoded
 
 
 _CHANGING: Final = ("input", "summary", "activity")

@@ -17,6 +17,9 @@ _COLUMNS: Final = "id, session_id, turn_id, role, content_json, model, stop_reas
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """Messages hold pictures: a page of 500 could be hundreds of megabytes, and everybody waits while it is encoded."""
 
+Block = dict[str, Any]
+"""A content block as JSON has it."""
+
 _SHARED: Final = "$content_of"
 """Stands in a stored tool_result in the place of its content, with the call that has the same."""
 
@@ -56,15 +59,12 @@ def _with_content(connection: sqlite3.Connection, block: dict[str, Any]) -> dict
     return {"type": kind, "tool_use_id": tool_use_id, "content": content, **block}
 
 
-def _lean_content(message: Message, results: Mapping[str, CallId]) -> str | bytes:
-    """The content without what the message's calls hold already: what a tool printed is stored once."""
-    blocks = [block.model_dump(mode="json") for block in message.content]
-    for block in blocks:
-        source = results.get(block.get("tool_use_id", "")) if block["type"] == "tool_result" else None
-        if source is not None:
-            del block["content"]
-            block[_SHARED] = source
-    return pack(orjson.dumps(blocks))
+def _lean(block: Block, results: Mapping[str, CallId]) -> Block:
+    """A block without what its call holds already: what a tool printed is stored once."""
+    source = results.get(block.get("tool_use_id", "")) if block["type"] == "tool_result" else None
+    if source is None:
+        return block
+    return {**{name: value for name, value in block.items() if name != "content"}, _SHARED: source}
 
 
 def add(connection: sqlite3.Connection, message: Message, results: Mapping[str, CallId] | None = None) -> int:
@@ -72,7 +72,14 @@ def add(connection: sqlite3.Connection, message: Message, results: Mapping[str, 
 
     `results` names the call of each tool_use whose result it brings, unchanged: the content stays with the call.
     """
-    return _insert(connection, message, _lean_content(message, results or {}))
+    return add_blocks(connection, message, [block.model_dump(mode="json") for block in message.content], results or {})
+
+
+def add_blocks(
+    connection: sqlite3.Connection, message: Message, blocks: Sequence[Block], results: Mapping[str, CallId]
+) -> int:
+    """The same, with the content as JSON has it."""
+    return add_encoded(connection, message, orjson.dumps([_lean(block, results) for block in blocks]))
 
 
 def add_encoded(connection: sqlite3.Connection, message: Message, content: bytes) -> int:

@@ -29,6 +29,8 @@ OnCommit = Callable[[list[LoggedEvent]], None]
 
 _BATCH: Final = 512
 _PROBE_SECONDS: Final = 2.0
+_PATIENCE_SECONDS: Final = 0.01
+"""How long units that nobody waits for are held, so that they share the commit of one that somebody waits for."""
 _STOP: Final = None
 
 
@@ -64,7 +66,11 @@ class Writer:
         self._pending = 0
         self._damaged = False
         self._closing = False
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._outbox: list[_Job | None] = []
+        """What the thread has not been given yet: waking it costs more than most units do."""
+        self._soon: asyncio.Handle | None = None
+        self._later: asyncio.Handle | None = None
+        self._jobs: queue.SimpleQueue[list[_Job | None]] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="ostler-writer", daemon=True)
         self._thread.start()
@@ -73,13 +79,28 @@ class Writer:
     def pending(self) -> int:
         return self._pending
 
-    def submit(self, work: Work[T], on_commit: OnCommit) -> asyncio.Future[T]:
-        """Queue a unit of work; its future is done when the disk has it, or cannot have it."""
+    def submit(self, work: Work[T], on_commit: OnCommit, *, urgent: bool = True) -> asyncio.Future[T]:
+        """Queue a unit of work; its future is done when the disk has it, or cannot have it.
+
+        One that is not urgent, since nobody waits for it, goes with the next that is, or by itself a moment later.
+        """
         self.refuse_if_unable()
         future: asyncio.Future[T] = self._loop.create_future()
         self._pending += 1
-        self._jobs.put(_Job(work, on_commit, future))
+        self._outbox.append(_Job(work, on_commit, future))
+        if urgent:
+            self._soon = self._soon or self._loop.call_soon(self._send)
+        else:
+            self._later = self._later or self._loop.call_later(_PATIENCE_SECONDS, self._send)
         return future
+
+    def _send(self) -> None:
+        for handle in filter(None, (self._soon, self._later)):
+            handle.cancel()
+        self._soon = self._later = None
+        jobs, self._outbox = self._outbox, []
+        if jobs:
+            self._jobs.put(jobs)
 
     def refuse_if_unable(self) -> None:
         """Raise what a unit of work would be refused with now."""
@@ -108,7 +129,8 @@ class Writer:
         """Write what is queued, fold the log into the database, and let go of the file."""
         if not self._closing:
             self._closing = True
-            self._jobs.put(_STOP)
+            self._outbox.append(_STOP)
+            self._send()
         await asyncio.to_thread(self._thread.join)
 
     # On the writer's thread from here on.
@@ -127,14 +149,14 @@ class Writer:
         self._let_go()
 
     def _next_batch(self) -> list[_Job | None]:
-        """Everything that waits, at most _BATCH; nothing after a while, when the disk is in trouble."""
+        """Everything that waits, about _BATCH at most; nothing after a while, when the disk is in trouble."""
         try:
-            batch = [self._jobs.get(timeout=_PROBE_SECONDS if self.read_only else None)]
+            batch = self._jobs.get(timeout=_PROBE_SECONDS if self.read_only else None)
         except queue.Empty:
             return []
         while len(batch) < _BATCH and batch[-1] is not _STOP:
             try:
-                batch.append(self._jobs.get_nowait())
+                batch += self._jobs.get_nowait()
             except queue.Empty:
                 break
         return batch

@@ -6,6 +6,7 @@ from typing import Any, Final
 import orjson
 
 from ostler.protocol.content import ContentBlock
+from ostler.protocol.shapes import Call
 from ostler.storage.messages import ApiMessage
 
 _BREAKPOINT: Final = b',"cache_control":{"type":"ephemeral"}'
@@ -16,6 +17,16 @@ _CACHED_USER_MESSAGES: Final = 2
 def plain(content: Iterable[ContentBlock]) -> list[dict[str, Any]]:
     """Blocks as the API takes them, in the order of fields in which they are stored."""
     return [block.model_dump(mode="json") for block in content]
+
+
+def tool_result(call: Call) -> dict[str, Any]:
+    """What a call gave, as the answer to its tool_use."""
+    return {
+        "type": "tool_result",
+        "tool_use_id": call.tool_use_id,
+        "content": call.content or "",
+        "is_error": call.is_error,
+    }
 
 
 class History:

@@ -73,6 +73,17 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the user's, with its content beside it: as blocks, and as the bytes that the model is sent."""
+
+    message: Message
+    blocks: Sequence[dict[str, Any]]
+    encoded: bytes
+    brought: Mapping[str, CallId]
+    """The call of each result."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """What became of an attempt to settle an ask."""
 
@@ -100,16 +111,16 @@ class Journal:
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await self.log.write(work, self.root_id)
 
-    def post(self, work: Callable[[Tx], object]) -> None:
+    def post(self, work: Callable[[Tx], object], *, urgent: bool = False) -> None:
         """Queue a unit that nobody waits for."""
         try:
-            self._submit(work)
+            self._submit(work, urgent=urgent)
         except ProtocolError as error:
             self.on_trouble(error)
 
-    def _submit(self, work: Callable[[Tx], T]) -> "asyncio.Future[T]":
+    def _submit(self, work: Callable[[Tx], T], *, urgent: bool = True) -> "asyncio.Future[T]":
         """Queue a unit; waiting for it is for the caller to decide."""
-        future = self.log.submit(work, self.root_id)
+        future = self.log.submit(work, self.root_id, urgent=urgent)
         future.add_done_callback(self._look)
         return future
 
@@ -148,7 +159,8 @@ class Journal:
                 turns.put(tx.connection, begun, options)
             tx.append("turn.started", self._scope(turn.id), data=TurnData(turn=begun))
             self.set_status(tx, "running")
-            self._add_message(tx, message)
+            messages.add(tx.connection, message)
+            tx.append("message.completed", self._scope(message.turn_id), reference=message.id, thing=message)
             steers.drop(tx.connection, list(taken_steers))
             if key is not None:
                 idempotency.remember(tx.connection, key, self.session_id, begun.encoded())
@@ -208,7 +220,8 @@ class Journal:
             drafts.put(tx.connection, message)
             tx.append("message.started", self._scope(message.turn_id), data=MessageData(message=message))
 
-        self.post(work)
+        # In a hurry, although nobody waits for it: the first words come after it.
+        self.post(work, urgent=True)
 
     def message_aborted(self, message: Message) -> None:
         def work(tx: Tx) -> None:
@@ -241,21 +254,17 @@ class Journal:
         data = UsageData(model=model, request=request, turn=turn.usage, session=session_used)
         tx.append("usage.updated", self._scope(turn.id), data=data)
 
-    def _add_message(self, tx: Tx, message: Message, brought: Mapping[str, CallId] | None = None) -> None:
-        messages.add(tx.connection, message, brought)
-        tx.append("message.completed", self._scope(message.turn_id), reference=message.id, thing=message)
-
-    async def add_user_message(
-        self, message: Message, brought: Mapping[str, CallId], taken_steers: list[int], turn: Turn
-    ) -> None:
-        """Results, further input or both; on the disk before the model is sent them."""
+    def add_user_message(self, said: Said, taken_steers: list[int], turn: Turn) -> "asyncio.Future[None]":
+        """Results, further input or both; to be waited for before the model is sent them."""
 
         def work(tx: Tx) -> None:
-            self._add_message(tx, message, brought)
+            messages.add_blocks(tx.connection, said.message, said.blocks, said.brought)
+            told = messages.with_content(said.message, said.encoded)
+            tx.append("message.completed", self._scope(said.message.turn_id), reference=said.message.id, thing=told)
             steers.drop(tx.connection, taken_steers)
             turns.update(tx.connection, turn)
 
-        await self.write(work)
+        return self._submit(work)
 
     async def add_steer(self, turn_id: TurnId, blocks: list[dict[str, Any]]) -> int:
         return await self.write(lambda tx: steers.add(tx.connection, self.session_id, turn_id, blocks))
@@ -265,32 +274,33 @@ class Journal:
     def call_queued(self, call: Call, draft: Draft) -> None:
         self.post(lambda tx: self._put_call(tx, call, draft, ("tool.queued",)))
 
-    def call_started(self, call: Call, draft: Draft, *, queued: bool) -> "asyncio.Future[None]":
+    def call_started(self, call: Call, draft: Draft, *, queued: bool, urgent: bool) -> "asyncio.Future[bytes]":
         """Before it runs: the message as far as it has come and the call's start, together."""
         kinds = ("tool.started",) if queued else ("tool.queued", "tool.started")
-        return self._submit(lambda tx: self._put_call(tx, call, draft, kinds))
+        return self._submit(lambda tx: self._put_call(tx, call, draft, kinds), urgent=urgent)
 
-    def _put_call(self, tx: Tx, call: Call, draft: Draft, kinds: Sequence[str]) -> None:
+    def _put_call(self, tx: Tx, call: Call, draft: Draft, kinds: Sequence[str]) -> bytes:
         drafts.extend(tx.connection, self.session_id, draft)
-        calls.put(tx.connection, call)
+        encoded = calls.put(tx.connection, call)
         for kind in kinds:
-            told = call.model_copy(update=_AS_QUEUED) if kind == "tool.queued" else call
+            told = call.model_copy(update=_AS_QUEUED) if kind == "tool.queued" else encoded
             tx.append(kind, self._scope(call.turn_id), reference=call.call_id, thing=told)
+        return encoded
 
     def call_completed(self, ended: Ended, draft: Draft, *, queued: bool) -> None:
         def work(tx: Tx) -> None:
-            self._put_call(tx, ended.call, draft, () if queued else ("tool.queued",))
-            self._complete(tx, ended)
+            encoded = self._put_call(tx, ended.call, draft, () if queued else ("tool.queued",))
+            self._complete(tx, ended, encoded)
 
         self.post(work)
 
-    def _complete(self, tx: Tx, ended: Ended) -> None:
+    def _complete(self, tx: Tx, ended: Ended, encoded: bytes) -> None:
         call = ended.call
         if ended.whole_result is not None and call.result_id is not None:
             results.put(tx.connection, call.result_id, self.session_id, ended.whole_result, tool=call.tool)
         for path, read in ended.reads.items():
             states.put_read(tx.connection, self.session_id, path, read)
-        tx.append("tool.completed", self._scope(call.turn_id), reference=call.call_id, thing=call)
+        tx.append("tool.completed", self._scope(call.turn_id), reference=call.call_id, thing=encoded)
         for change in ended.files:
             tx.append("file.changed", self._scope(call.turn_id), data=change)
 

@@ -122,10 +122,7 @@ class Pipeline:
         given = await self._permitted(entry, tool, given, context)
         await self.clear_to_run(entry)
         entry.call = entry.call.model_copy(update={"status": "running", "started_at": times.now()})
-        # Noted before the wait: where the call is cancelled meanwhile, its start is written all the same.
-        queued, entry.queued = entry.queued, True
-        await self.session.journal.call_started(entry.call, self.draft(), queued=queued)
-        entry.started = True
+        await self._store_start(entry, tool)
         began = time.perf_counter()
         ran = await tool.run(given, self._context(entry, reads))
         took = int((time.perf_counter() - began) * 1000)
@@ -136,11 +133,14 @@ class Pipeline:
 
     async def _store_start(self, entry: Entry, tool: AnyTool) -> None:
         """Before anything happens that cannot be taken back, the disk knows of it."""
-        stored = self.session.journal.call_started(entry.call, self.draft(), queued=entry.queued)
-        entry.queued = entry.started = True
         # Reading twice harms nobody, and a gate waits for a later unit of the same queue.
-        if not (tool.waits_at_gate or entry.only_reads):
+        waits = not (tool.waits_at_gate or entry.only_reads)
+        stored = self.session.journal.call_started(entry.call, self.draft(), queued=entry.queued, urgent=waits)
+        # Noted before the wait: where the call is cancelled meanwhile, its start is written all the same.
+        entry.queued = True
+        if waits:
             await stored
+        entry.started = True
 
     async def _permitted(self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext) -> ToolInput:
         """Steps 3 to 5: the input with which the call may run; raises where it may not."""

@@ -22,6 +22,7 @@ from ostler.protocol.ids import CallId, SessionId, call_id, new_message_id
 from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Ask, Call, Message, Turn
 from ostler.server.engine.executor import OUTCOME_UNKNOWN
+from ostler.server.engine.history import tool_result
 from ostler.server.engine.request import DISCARDED
 from ostler.server.shapes import session_shape
 from ostler.storage import Scope, Tx, asks, calls, drafts, messages, sessions, steers, turns, usage
@@ -165,10 +166,7 @@ class _Case:
             if call.status != "completed":
                 call = self._complete(call, NOT_STARTED)
             brought[call.tool_use_id] = call.call_id
-            failed = {"is_error": True} if call.is_error else {}
-            results.append(
-                {"type": "tool_result", "tool_use_id": call.tool_use_id, "content": call.content or "", **failed}
-            )
+            results.append(tool_result(call))
         if results:
             message = Message.model_validate(
                 {

@@ -91,6 +91,8 @@ class ModelCall:
             model=self.request.model,
             created_at=times.now(),
         )
+        # With the request and not with the answer: the first words need not wait for a commit.
+        self.session.journal.message_started(message)
         stream = _Stream(self.session, message, Assembly(self.session.history.tool_use_ids))
         executor = self.executor = self.make_executor(message.id, stream.draft)
         failure = await self._read(stream, executor)
@@ -116,6 +118,8 @@ class ModelCall:
                         if stream.assembly.stopped:
                             return None
         except ModelFailure as failure:
+            if self.request.stored is not None:
+                await self.request.stored()  # raises where it was the disk that failed, and not the model
             return failure
         except TimeoutError:
             return ModelFailure("garbage", f"The model was still writing one message after {limit:.0f} seconds.")
@@ -141,8 +145,7 @@ class ModelCall:
 
     def _abort(self, stream: "_Stream") -> None:
         stream.completed = True
-        if stream.announced:
-            self.session.journal.message_aborted(stream.message)
+        self.session.journal.message_aborted(stream.message)
         if stream.assembly.usage != Usage():
             used = self._count(stream.assembly)
             self.session.journal.paid(self.request.model, self.state.turn, used)
@@ -166,7 +169,6 @@ class _Stream:
     session: LiveSession
     message: Message
     assembly: Assembly
-    announced: bool = False
     completed: bool = False
     _taken: int = 0
 
@@ -174,9 +176,6 @@ class _Stream:
         """Tell the clients what an event brings; returns the calls that it completes."""
         # As a list: a block is in the content only when the whole event has been read.
         steps: list[Step] = list(self.assembly.feed(event))
-        if self.assembly.started and not self.announced:
-            self.announced = True
-            self.session.journal.message_started(self.message)
         for step in steps:
             if isinstance(step, Delta):
                 self._say(step)

@@ -1,5 +1,6 @@
 """The turn loop: request, stream, calls, results, until there is nothing left to do or a reason to stop."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -7,19 +8,19 @@ from decimal import Decimal
 from typing import Any, Final
 
 import anyio
+import orjson
 from anyio.abc import TaskGroup
 
 from ostler.protocol import times
 from ostler.protocol.config import Config
-from ostler.protocol.content import TextBlock, ToolResultBlock
 from ostler.protocol.events import Notice
-from ostler.protocol.ids import MessageId, new_message_id
+from ostler.protocol.ids import CallId, MessageId, new_message_id
 from ostler.protocol.shapes import Message, Turn, Usage
 from ostler.server.engine.asks import AskDesk
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
-from ostler.server.engine.history import plain
-from ostler.server.engine.journal import Draft
+from ostler.server.engine.history import tool_result
+from ostler.server.engine.journal import Draft, Said
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.pipeline import Pipeline
 from ostler.server.engine.prefix import Prefix
@@ -101,6 +102,8 @@ class TurnRun:
     _goes_on: bool = False
     """The next message says the rest of what the one before it began."""
     _text: str | None = None
+    _stored: "asyncio.Future[None] | None" = None
+    """Of the message that the next request brings to the model."""
 
     def __post_init__(self) -> None:
         self.state = TurnState(self.turn, self.halt)
@@ -136,7 +139,7 @@ class TurnRun:
             if self.executor is not None:
                 await self._finish_calls(self.executor)
             elif resume is not None and self.session.history.ends_with_assistant:
-                await self._add_user_message([], {}, RESUMED)
+                self._add_user_message([], {}, RESUMED)
             while self.end is None:
                 await self._step(group)
             group.cancel_scope.cancel()
@@ -186,7 +189,7 @@ class TurnRun:
     async def _ask_model(self, group: TaskGroup) -> Answered | None:
         """The next message, from the fallback model where the first one stays overloaded."""
         if self.steers:
-            await self._add_user_message([], {})
+            self._add_user_message([], {})
         try:
             return await self._request(group, self._model)
         except ModelFailure as failure:
@@ -222,6 +225,7 @@ class TurnRun:
                 tools=self.prefix.tools,
                 messages=self.session.history.encoded(),
                 extras=self._extras(first),
+                stored=self._storing if self._stored is not None else None,
             ),
             settings=config.model,
             make_executor=make_executor,
@@ -281,42 +285,39 @@ class TurnRun:
         await executor.finished()
         await self.asks.cancel_unheard()
         self.executor = None
-        results = [
-            ToolResultBlock.model_validate(
-                {
-                    "tool_use_id": entry.use.id,
-                    "content": entry.call.content,
-                    **({"is_error": True} if entry.call.is_error else {}),
-                }
-            )
-            for entry in executor.entries
-        ]
+        results = [tool_result(entry.call) for entry in executor.entries]
         brought = {entry.use.id: entry.call.call_id for entry in executor.entries}
         answer = next((entry for entry in executor.entries if _gives_answer(entry)), None)
         if answer is not None and self.end is None:
             self.state.change(structured_output=answer.call.input)
             self.end = End("completed")
-        await self._add_user_message(results, brought, *words)
+        self._add_user_message(results, brought, *words)
 
-    async def _add_user_message(self, results: list[Any], brought: dict[str, Any], *words: str) -> None:
+    def _add_user_message(self, results: list[dict[str, Any]], brought: dict[str, CallId], *words: str) -> None:
         """Results, further input and words of ours, as one message."""
         # Input that no request of this turn would carry starts the next turn.
         goes_on = self.end is None and self._limit() is None
         taken, self.steers = (self.steers, []) if goes_on else ([], self.steers)
         further = [block for steer in taken for block in steer.blocks]
-        message = Message.model_validate(
-            {
-                "id": new_message_id(),
-                "session_id": self.session.record.id,
-                "turn_id": self.turn.id,
-                "role": "user",
-                "content": [*results, *further, *(TextBlock(text=each) for each in words)],
-                "created_at": times.now(),
-            }
+        message = Message(
+            id=new_message_id(),
+            session_id=self.session.record.id,
+            turn_id=self.turn.id,
+            role="user",
+            content=[],
+            created_at=times.now(),
         )
-        self.session.history.add("user", plain(message.content))
-        ids = [steer.id for steer in taken]
-        await self.session.journal.add_user_message(message, brought, ids, self.state.turn)
+        blocks = [*results, *further, *({"type": "text", "text": each} for each in words)]
+        said = Said(message, blocks, orjson.dumps(blocks), brought)
+        self.session.history.add_encoded("user", said.encoded)
+        self._stored = self.session.journal.add_user_message(said, [steer.id for steer in taken], self.state.turn)
+
+    async def _storing(self) -> None:
+        """Wait until the last message is on the disk; raises what the disk said."""
+        if self._stored is not None:
+            # Not the future itself: who is stopped while it waits would cancel it for everybody.
+            await asyncio.wait([self._stored])
+            self._stored.result()
 
     async def _after_words(self, answered: Answered) -> None:
         """The model called nothing: is it done?"""
@@ -331,7 +332,7 @@ class TurnRun:
             case "max_tokens" if self._continuations < _CONTINUATIONS:
                 self._continuations += 1
                 self._goes_on = not answered.empty
-                await self._add_user_message([], {}, CALL_CUT if answered.empty else GO_ON)
+                self._add_user_message([], {}, CALL_CUT if answered.empty else GO_ON)
             case "max_tokens":
                 self._end_cut()
             case _:
@@ -350,7 +351,7 @@ class TurnRun:
             self.end = _no_form()
             return
         self._nudges += 1
-        await self._add_user_message([], {}, NUDGE)
+        self._add_user_message([], {}, NUDGE)
 
     def _end_cut(self) -> None:
         self._notice("warning", "The model's answer was cut: it reached its length limit again and again.")

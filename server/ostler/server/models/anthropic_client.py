@@ -2,7 +2,8 @@
 
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any, Final, cast
 
 import anyio
@@ -26,6 +27,14 @@ _HEADERS: Final = {
     "content-type": "application/json",
     "accept-encoding": "identity",  # a compressed stream comes in lumps
 }
+_stored: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("stored", default=None)
+"""Of the request that this task is about to send."""
+
+
+async def _wait_for_the_disk(_: httpx2.Request) -> None:
+    # Here, where the SDK has made everything ready, and not before: the two take about the same time.
+    if (stored := _stored.get()) is not None:
+        await stored()
 
 
 class AnthropicClient:
@@ -50,15 +59,18 @@ class AnthropicClient:
                 max_retries=0,
                 timeout=timeout,
                 open_telemetry=False,
-                http_client=DefaultAsyncHttpxClient(timeout=timeout, limits=limits),
+                http_client=DefaultAsyncHttpxClient(
+                    timeout=timeout, limits=limits, event_hooks={"request": [_wait_for_the_disk]}
+                ),
             )
         except (httpx2.InvalidURL, ValueError, OSError) as error:
             raise self._failures.unusable(error) from error
         # It asks the system who it is, once: better here than in the first request.
         self._sdk.platform_headers()
 
-    async def ask(self, body: bytes) -> "Answer":
+    async def ask(self, body: bytes, stored: Callable[[], Awaitable[None]] | None = None) -> "Answer":
         """Send a request; returns when the provider has accepted it."""
+        _stored.set(stored)
         try:
             response = await self._sdk.post(
                 "/v1/messages",

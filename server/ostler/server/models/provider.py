@@ -1,6 +1,6 @@
 """What the turn engine asks of a provider: one request, and the Messages API's raw events in return."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -25,6 +25,8 @@ class ModelRequest:
     """The JSON of each message."""
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the body: `thinking`, `tool_choice`…"""
+    stored: Callable[[], Awaitable[None]] | None = None
+    """Waits until the disk has all of it: nothing leaves before, but everything can be made ready."""
 
     def body(self) -> bytes:
         """The whole request as the Messages API takes it."""
@@ -84,6 +86,7 @@ class Provider(Protocol):
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[RawEvent]]:
         """Send the request; entering returns when the provider has accepted it, and the iterator gives its events.
 
+        Before anything leaves, it waits for `request.stored`.
         Everything that goes wrong, on entering or in the middle, is a ModelFailure. A stream that ends without
         `message_stop` is for the caller to notice. Leaving ends the request at once.
         """

@@ -35,6 +35,8 @@ class RehearsalProvider:
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[RawEvent]]:
         # On a thread: a tail with megabytes of results takes its time to decode.
         timed = await anyio.to_thread.run_sync(_decided, request, abandon_on_cancel=True, limiter=self._threads)
+        if request.stored is not None:
+            await request.stored()
         async with aclosing(self._paced(timed)) as events:
             yield events
 
