@@ -281,6 +281,7 @@ export interface Config {
   turns?: ConfigTurns;
   asks?: ConfigAsks;
   permissions?: ConfigPermissions;
+  sandbox?: ConfigSandbox;
   retention?: ConfigRetention;
   log?: ConfigLogging;
 }
@@ -375,6 +376,8 @@ export interface ConfigModel {
   name?: string | null;
   /** The model that takes over for the rest of a turn when the first one stays overloaded. */
   fallback?: string | null;
+  /** The model for short judgements, as in mode `auto`. Null: a small one of the same family. */
+  small?: string | null;
   /** How often a request that failed for a passing reason is made again. */
   max_retries?: number;
   /** How long the first retry waits; each one after it waits twice as long. */
@@ -397,6 +400,8 @@ export interface ConfigModel {
 export interface ConfigPermissions {
   /** Allows the mode `bypassPermissions`. */
   allow_bypass?: boolean;
+  /** Where a small model judges commands (mode `auto`), its yes also settles them in `default` and `acceptEdits`. */
+  bash_classifier?: boolean;
 }
 
 /** What a million tokens of a model cost, in dollars. */
@@ -417,6 +422,16 @@ export interface ConfigRetention {
   events_days?: number;
   /** Clients that introduced themselves and were not seen since. */
   clients_days?: number;
+}
+
+/** Where commands run. */
+export interface ConfigSandbox {
+  /** `auto`: what only reads runs in it, where it works. `on`: every command. `required`: none without it. `off`. */
+  mode?: "auto" | "on" | "required" | "off";
+  /** Hosts that commands in the sandbox may reach; `*.name` is any host below it. None: no network at all. */
+  hosts?: Array<string>;
+  /** A command in the workspace's sandbox is not asked about because of an ask rule. */
+  skips_ask_rules?: boolean;
 }
 
 /** A setting, and what it shall be. */
@@ -457,8 +472,10 @@ export interface Decision {
   by: string;
   /** The rule, where one decided. */
   rule: string | null;
-  /** Where the rule comes from. */
+  /** Where the rule comes from, or who decided. */
   source: string | null;
+  /** Why, for people. */
+  reason: string | null;
 }
 
 /** Question or elicitation: no answer. */
@@ -521,7 +538,7 @@ export interface DocumentBlock {
 }
 
 /** The word in `data.code` of an error of the daemon's own. */
-export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "storage_error" | "too_large" | "turn_not_found" | "turn_running";
+export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "storage_error" | "too_large" | "tool_not_found" | "turn_not_found" | "turn_running";
 
 /** A line of the log, or something said in passing. */
 export interface Event {
@@ -541,6 +558,34 @@ export interface Event {
   type: string;
   /** The whole new state of the thing wherever that is small; its shape goes by the type. */
   data: Record<string, unknown>;
+}
+
+/** One simple command of a call of Bash. */
+export interface ExplainedPart {
+  /** The command. */
+  text: string;
+  /** Whether it only reads. */
+  read_only: boolean;
+  /** Why it does more than read. */
+  reason: string | null;
+}
+
+/** What would happen to a call now. */
+export interface Explanation {
+  /** What would be done. */
+  behavior: "allow" | "ask" | "deny";
+  /** What decides: `rule`, `mode`, `read_only`, `tool`, `safety`, `on_ask`, or `default` where nothing does. */
+  by: string;
+  /** The rule that decides. */
+  rule: string | null;
+  /** Where that rule comes from. */
+  source: string | null;
+  /** Whether the call only reads. */
+  read_only: boolean;
+  /** Why, for people. */
+  reason: string;
+  /** Of a command: the simple commands that it consists of. */
+  parts: Array<ExplainedPart>;
 }
 
 /** A session as one file. */
@@ -575,6 +620,88 @@ export interface GiveAnswers {
   answers: Record<string, Array<string>>;
   /** Further words by question. */
   notes?: Record<string, string>;
+}
+
+/** A hook has run. */
+export interface HookData {
+  /** What came of it. */
+  run: HookRun;
+}
+
+/** A hook as it was declared. */
+export interface HookEntry {
+  /** When it runs. */
+  event: string;
+  /** Where it stands in its file, or the plug-in's name. */
+  name: string;
+  /** How it runs. */
+  kind: "command" | "http" | "prompt" | "python";
+  /** What it does: the command, the address, the question. */
+  shown: string;
+  /** The tools, or whatever else the event has, that it is for; null is all. */
+  matcher: string | null;
+  /** The permission rule of its `if`. */
+  condition: string | null;
+  /** How long it may take. */
+  timeout_ms: number;
+  /** Whose it is. */
+  source: "policy" | "user" | "project" | "local" | "plugin";
+  /** The file that it stands in; null for a plug-in. */
+  file: string | null;
+  /** Whether it runs: a project's hooks do nothing before the project is trusted. */
+  acts: boolean;
+  /** Why it cannot be run. */
+  problem: string | null;
+}
+
+/** Whose hooks to list. */
+export interface HookList {
+  /** Which session. */
+  session_id: string;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
+/** Hooks, in the order in which they are declared. */
+export interface HookPage {
+  /** The hooks of this page. */
+  hooks: Array<HookEntry>;
+  /** What is wrong with the hooks in the settings files. */
+  problems: Array<SettingsProblem>;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
+}
+
+/** One run of one hook. */
+export interface HookRun {
+  /** When it ran. */
+  event: string;
+  /** Which hook: where it stands in its file, or the plug-in's name. */
+  hook: string;
+  /** Whose it is. */
+  source: "policy" | "user" | "project" | "local" | "plugin";
+  /** The file that it stands in. */
+  file: string | null;
+  /** How it ran. */
+  kind: "command" | "http" | "prompt" | "python";
+  /** What it did: the command, the address, the question. */
+  shown: string;
+  /** `passed`, `allowed`, `asked`, `denied`, `blocked`, `stopped`, `failed` or `timed_out`. */
+  outcome: string;
+  /** How long it took. */
+  duration_ms: number;
+  /** Of a command that ended by itself. */
+  exit_code: number | null;
+  /** What it printed, cut. */
+  stdout: string;
+  /** What it said beside, cut. */
+  stderr: string;
+  /** Why it failed. */
+  error: string | null;
+  /** The call that it ran for. */
+  call_id: string | null;
 }
 
 /** A picture. */
@@ -782,6 +909,78 @@ export interface Reject {
 export interface RestrictFolder {
   /** Always `restrict`. */
   choice?: "restrict";
+}
+
+/** A rule to remember. */
+export interface RuleAdd {
+  /** The session that it is for, or whose folder's settings it is written to. */
+  session_id: string;
+  /** What it says. */
+  behavior: "allow" | "ask" | "deny";
+  /** `Tool` or `Tool(content)`. */
+  rule: string;
+  /** How far it reaches: this session, or settings: the folder's (`local`, `project`) or the person's (`user`). */
+  scope?: "session" | "local" | "project" | "user";
+  /** When it ends; null is never. */
+  expires_at?: string | null;
+}
+
+/** A rule, and where it comes from. */
+export interface RuleEntry {
+  /** What it says. */
+  behavior: "allow" | "ask" | "deny";
+  /** The rule, as it was written. */
+  rule: string;
+  /** `policy`, `flag`, `session`, `local`, `project` or `user`. */
+  source: string;
+  /** The file that it stands in; null for a rule of the session. */
+  file: string | null;
+  /** When it ends; null is never. */
+  expires_at: string | null;
+  /** Whether it holds: what a project allows does nothing before the project is trusted. */
+  counts: boolean;
+}
+
+/** A call that nobody makes. */
+export interface RuleExplain {
+  /** The session that it would be made in. */
+  session_id: string;
+  /** The tool. */
+  tool: string;
+  /** What it would be given. */
+  input: Record<string, unknown>;
+}
+
+/** Whose rules to list. */
+export interface RuleList {
+  /** Which session. */
+  session_id: string;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
+/** Rules, the strongest source first. */
+export interface RulePage {
+  /** The rules of this page. */
+  rules: Array<RuleEntry>;
+  /** What is wrong in the settings files that were read. */
+  problems: Array<SettingsProblem>;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
+}
+
+/** A rule to forget. */
+export interface RuleRemove {
+  /** The session that it is of, or whose folder's settings hold it. */
+  session_id: string;
+  /** What it says. */
+  behavior: "allow" | "ask" | "deny";
+  /** The rule, as it was written. */
+  rule: string;
+  /** Where it is. */
+  scope?: "session" | "local" | "project" | "user";
 }
 
 /** Permission rules by what they do. */
@@ -1118,6 +1317,18 @@ export interface SessionUpdate {
   metadata?: Record<string, unknown> | null;
 }
 
+/** Something wrong in a settings file. */
+export interface SettingsProblem {
+  /** The file. */
+  file: string;
+  /** The line, counted from 1. */
+  line: number;
+  /** The column, counted from 1. */
+  column: number;
+  /** What is wrong, and perhaps what was meant. */
+  message: string;
+}
+
 /** The daemon is on its way out. */
 export interface ShutdownStarted {
   /** The process that is stopping; it is gone when this pid is. */
@@ -1288,10 +1499,48 @@ export interface ToolUseBlock {
   [key: string]: unknown;
 }
 
+/** A folder that a person trusted, bound to what it brought at that time. */
+export interface Trust {
+  /** The folder. */
+  folder: string;
+  /** SHA-256 of what was trusted: its hooks, allow rules and servers. */
+  digest: string;
+  /** When it was trusted. */
+  granted_at: string;
+  /** The client that did it, where it said who it is. */
+  granted_by: string | null;
+  /** Whether the folder still brings just that; if not, it is asked again. */
+  current: boolean;
+  /** What the folder brings now that would act, a line each. */
+  what: Array<string>;
+}
+
 /** Trust: what the folder brings may act. */
 export interface TrustFolder {
   /** Always `trust`. */
   choice?: "trust";
+}
+
+/** One folder. */
+export interface TrustFor {
+  /** An absolute path. */
+  folder: string;
+}
+
+/** Which page of the trusted folders. */
+export interface TrustList {
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
+/** Trusted folders, by name. */
+export interface TrustPage {
+  /** The folders of this page. */
+  trusts: Array<Trust>;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
 }
 
 /** One input and all that the agent does about it. */
@@ -1498,6 +1747,22 @@ export interface Methods {
   "tool/list": { params: ToolList; result: ToolPage };
   /** Stop one call; its turn goes on. */
   "tool/cancel": { params: CallRef; result: Call };
+  /** The rules of a session, and where each is from. */
+  "rule/list": { params: RuleList; result: RulePage };
+  /** Remember a rule, in the session or in settings. */
+  "rule/add": { params: RuleAdd; result: RuleEntry };
+  /** Forget a rule. */
+  "rule/remove": { params: RuleRemove; result: RuleEntry };
+  /** What would be done with a call now, without doing it. */
+  "rule/explain": { params: RuleExplain; result: Explanation };
+  /** The hooks of a session, and whose each is. */
+  "hook/list": { params: HookList; result: HookPage };
+  /** The folders that were trusted. */
+  "trust/list": { params: TrustList; result: TrustPage };
+  /** Trust what a folder brings now. */
+  "trust/grant": { params: TrustFor; result: Trust };
+  /** Trust a folder no longer. */
+  "trust/revoke": { params: TrustFor; result: Trust };
   /** Who is attached. */
   "client/list": { params: ClientList; result: ClientPage };
   /** A setting of the daemon, or all. */
@@ -1548,6 +1813,8 @@ export interface Events {
   "task.output": TaskOutput;
   /** A background task is over. */
   "task.ended": TaskData;
+  /** A hook has run; what it said, and how it ended. */
+  "hook.ran": HookData;
   /** A call changed a file. */
   "file.changed": FileChange;
   /** A request to the model failed, and is made again after a while. */

@@ -22,7 +22,7 @@ def resolve(talk: Talk, ask: Json, client_id: str, **answer: Any) -> Json:
 
 
 def test_an_answer_carries_the_client_that_gave_it(stage: Stage) -> None:
-    talk = stage.talk(message(calls("Bash", {"command": "true"})), DONE)
+    talk = stage.talk(message(calls("Bash", {"command": "touch it"})), DONE)
     turn_id = talk.start()
     me = client(talk, "me")
     answered = resolve(talk, talk.ask(), me, choice="allow")["result"]
@@ -33,7 +33,7 @@ def test_an_answer_carries_the_client_that_gave_it(stage: Stage) -> None:
 
 
 def test_the_second_answer_is_told_who_won(stage: Stage) -> None:
-    talk = stage.talk(message(calls("Bash", {"command": "true"})), DONE)
+    talk = stage.talk(message(calls("Bash", {"command": "touch it"})), DONE)
     turn_id = talk.start()
     one, two = client(talk, "one"), client(talk, "two")
     ask = talk.ask()
@@ -98,7 +98,7 @@ def test_an_answer_and_an_interrupt_at_once_leave_one_outcome(stage: Stage) -> N
 
 def test_an_answer_and_a_delete_at_once_leave_nothing(stage: Stage) -> None:
     for _ in range(5):
-        talk = stage.talk(message(calls("Bash", {"command": "true"})), DONE)
+        talk = stage.talk(message(calls("Bash", {"command": "touch it"})), DONE)
         talk.start()
         ask = talk.ask()
         gone = Beside(partial(stage.daemon.rpc, "session/delete", {"session_id": talk.id}))

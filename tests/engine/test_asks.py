@@ -26,7 +26,7 @@ def test_an_ask_says_all_that_a_person_needs(stage: Stage) -> None:
     assert (ask["kind"], ask["status"], ask["session_id"], ask["turn_id"]) == ("permission", "open", talk.id, turn_id)
     assert (ask["call"]["tool"], ask["call"]["input"]) == ("Bash", {"command": "touch it"})
     assert ask["choices"] == ["allow", "allow_always", "deny", "deny_always"]
-    assert ask["suggestions"][0] == {"rule": "Bash(touch it)", "scope": "session"}
+    assert ask["suggestions"][0] == {"rule": "Bash(touch:*)", "scope": "session"}
     assert (ask["answer"], ask["answered_by"], ask["expires_at"]) == (None, None, None)
     assert "touch it" in ask["message"]
     talk.answer(ask, "allow")
@@ -90,7 +90,13 @@ def test_allow_always_is_remembered_for_the_session(stage: Stage) -> None:
     assert (turn["reason"], turn["tool_calls"]) == ("completed", 2)
     assert talk.types("ask.opened") == ["ask.opened"]
     second = talk.all("tool.completed")[1]["call"]
-    assert second["decision"] == {"behavior": "allow", "by": "rule", "rule": "Bash(touch it)", "source": "session"}
+    assert second["decision"] == {
+        "behavior": "allow",
+        "by": "rule",
+        "rule": "Bash(touch:*)",
+        "source": "session",
+        "reason": None,
+    }
     talk.is_usable()
 
 
@@ -110,22 +116,10 @@ def test_deny_always_is_remembered_and_needs_no_second_ask(stage: Stage) -> None
     assert talk.types("ask.opened") == ["ask.opened"]
     first, second = talk.result_texts()
     assert "never do that" in first
-    assert "Bash(touch it)" in second
+    assert "Bash(touch:*)" in second
     assert not (talk.folder / "it").exists()
     assert talk.all("tool.completed")[1]["call"]["decision"]["by"] == "rule"
     talk.is_usable()
-
-
-@pytest.mark.parametrize("scope", ["local", "project", "user"])
-def test_scopes_that_do_not_exist_yet_are_refused_and_the_ask_stays_open(stage: Stage, scope: str) -> None:
-    talk, turn_id, ask = asked(stage, "touch it")
-    error = talk.refused("ask/resolve", ask_id=ask["id"], answer={"choice": "allow_always", "scope": scope})
-    assert error["code"] == -32602
-    assert "scope" in error["data"]["errors"][0]["path"]
-    assert "session" in error["data"]["errors"][0]["reason"]
-    assert stage.daemon.call("ask/get", ask_id=ask["id"]) == ask
-    talk.answer(ask, "allow")
-    talk.ended(turn_id)
 
 
 @pytest.mark.parametrize(
@@ -274,10 +268,10 @@ def test_where_nobody_is_asked_the_denial_names_the_rule_that_would_allow(stage:
     assert (denial["tool"], denial["input"], denial["allow_with"]) == (
         "Bash",
         {"command": "touch it"},
-        "Bash(touch it)",
+        "Bash(touch:*)",
     )
     assert talk.types("ask.opened") == []
-    assert "Bash(touch it)" in talk.result_texts()[0]
+    assert "Bash(touch:*)" in talk.result_texts()[0]
     assert not (talk.folder / "it").exists()
     assert stage.daemon.call("turn/get", turn_id=turn["id"])["denials"] == turn["denials"]
     talk.is_usable()

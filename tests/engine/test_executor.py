@@ -218,7 +218,13 @@ def test_the_events_of_a_call_carry_its_whole_state(stage: Stage) -> None:
     assert [call["status"] for call in (queued, started, done)] == ["queued", "running", "completed"]
     assert (done["tool"], done["summary"], done["activity"]) == ("Bash", "echo hello", "run")
     assert done["output"]["exit_code"] == 0
-    assert done["decision"] == {"behavior": "allow", "by": "rule", "rule": "Bash(echo hello)", "source": "session"}
+    assert done["decision"] == {
+        "behavior": "allow",
+        "by": "rule",
+        "rule": "Bash(echo hello)",
+        "source": "session",
+        "reason": None,
+    }
     assert done["duration_ms"] >= 0
     assert done["started_at"] == started["started_at"]
 

@@ -135,7 +135,7 @@ def test_a_write_is_never_half_done(stage: Stage) -> None:
 
 
 def test_an_interrupt_cancels_an_open_ask(stage: Stage) -> None:
-    talk = stage.talk(message(calls("Bash", {"command": "true"}), calls("Gate", {"path": "/x"})))
+    talk = stage.talk(message(calls("Bash", {"command": "touch it"}), calls("Gate", {"path": "/x"})))
     turn_id = talk.start()
     ask = talk.ask()
     interrupt(talk, turn_id)

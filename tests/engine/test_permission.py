@@ -1,13 +1,20 @@
 """The chain of ten steps, as a table."""
 
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
+import anyio
 import pytest
 
+from ostler.protocol.ids import SessionId
 from ostler.protocol.session import Mode, OnAsk
-from ostler.server.engine.permission import PermissionContext, Verdict, decide, denied_by_rule, rule_for
-from ostler.server.engine.rules import RuleBook
-from ostler.tools.tool import Allow, AskFirst, Check, Pass, Refuse, Tool, ToolInput, ToolOutput
+from ostler.server.classifier import Behavior, Opinion
+from ostler.server.engine.permission import Case, PermissionContext, Verdict, decide, denied_by_rule, rule_for
+from ostler.server.hooks import NOTHING, Outcome
+from ostler.server.settings import Origin, RuleSet, rules_of
+from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.subject import OfText
+from ostler.tools.tool import Allow, AskFirst, Check, Pass, Ran, Refuse, Tool, ToolInput, ToolOutput
 
 
 class ActInput(ToolInput):
@@ -34,6 +41,9 @@ class Act(Tool[ActInput, ActOutput]):
     def permission_matcher(self, given: ActInput) -> str:
         return given.what
 
+    async def run(self, given: ActInput, context: ToolContext) -> Ran[ActOutput]:
+        return Ran(ActOutput())
+
 
 MODES: Final[tuple[Mode, ...]] = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 CHECKS: Final[dict[str, Check]] = {
@@ -52,10 +62,20 @@ def verdict(
     *,
     on_ask: OnAsk = "ask",
     reads: bool = False,
+    hook: Outcome = NOTHING,
+    classify: Callable[[], Awaitable[Opinion]] | None = None,
 ) -> Verdict:
-    return decide(
-        Act(), ActInput(reads=reads), check, PermissionContext(mode, on_ask, RuleBook.of_session(rules or {}))
-    )
+    given = ActInput(reads=reads)
+    case = Case(Act(), given, check, OfText(given.what), hook, classify)
+    return anyio.run(decide, case, context(mode, rules, on_ask=on_ask))
+
+
+def context(
+    mode: Mode = "default", rules: dict[str, list[str]] | None = None, *, on_ask: OnAsk = "ask"
+) -> PermissionContext:
+    found = RuleSet.of(rules_of(rules or {}, Origin("session", None, "/p", "/p", "/home/me")), {})
+    surroundings = Surroundings(SessionId("s_1"), "/p", "/p", ("/p",), mode)
+    return PermissionContext(mode, on_ask, found, surroundings)
 
 
 CHANGING: Final[dict[str, tuple[str, ...]]] = {
@@ -95,13 +115,6 @@ def test_a_deny_rule_denies_in_every_mode_whatever_allows(mode: Mode, check: str
 def test_an_ask_rule_asks_whatever_allows(mode: Mode, check: str) -> None:
     found = verdict(CHECKS[check], mode, {"ask": ["Act(it)"], "allow": ["Act"]})
     assert found.behavior == ("deny" if mode == "dontAsk" else "ask")
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_deny_rule_that_may_be_meant_asks(mode: Mode) -> None:
-    found = verdict(Allow(), mode, {"deny": ["Act(i*)"], "allow": ["Act"]})
-    assert found.behavior == ("deny" if mode == "dontAsk" else "ask")
-    assert mode == "dontAsk" or "may speak of it" in found.reason
 
 
 @pytest.mark.parametrize("mode", ["default", "acceptEdits", "auto", "dontAsk"])
@@ -150,14 +163,60 @@ def test_an_allow_says_why(reads: bool, by: str) -> None:
 
 
 def test_deny_rules_alone_can_be_asked_again() -> None:
-    def context(**rules: Any) -> PermissionContext:
-        return PermissionContext("default", "ask", RuleBook.of_session(rules))
+    def denied(what: str, **rules: list[str]) -> Verdict | None:
+        case = Case(Act(), ActInput(what=what), Pass(), OfText(what))
+        return denied_by_rule(case, context(rules=rules))
 
-    assert denied_by_rule(Act(), ActInput(), context(allow=["Act"], ask=["Act"])) is None
-    found = denied_by_rule(Act(), ActInput(), context(deny=["Act(it)"]))
+    assert denied("it", allow=["Act"], ask=["Act"]) is None
+    found = denied("it", deny=["Act(it)"])
     assert found is not None
     assert found.behavior == "deny"
-    assert denied_by_rule(Act(), ActInput(what="other"), context(deny=["Act(it)"])) is None
+    assert denied("other", deny=["Act(it)"]) is None
+
+
+HOOKS: Final = {word: Outcome(decision=word, reason="because", by="user hook x") for word in ("allow", "ask", "deny")}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_hooks_deny_denies_in_every_mode_whatever_allows(mode: Mode, check: str) -> None:
+    found = verdict(CHECKS[check], mode, {"allow": ["Act"]}, hook=HOOKS["deny"])
+    assert (found.behavior, found.by, found.source, found.reason) == ("deny", "hook", "user hook x", "because")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("check", ["pass", "allow", "ask"])
+def test_a_hooks_ask_asks_whatever_allows(mode: Mode, check: str) -> None:
+    found = verdict(CHECKS[check], mode, {"allow": ["Act"]}, hook=HOOKS["ask"])
+    assert found.behavior == ("deny" if mode == "dontAsk" else "ask")
+
+
+def test_a_hooks_allow_allows_and_overrides_neither_rule_nor_safety_nor_plan() -> None:
+    assert verdict(CHECKS["ask"], hook=HOOKS["allow"]).by == "hook"
+    assert verdict(Pass(), rules={"deny": ["Act"]}, hook=HOOKS["allow"]).behavior == "deny"
+    assert verdict(Pass(), rules={"ask": ["Act"]}, hook=HOOKS["allow"]).behavior == "ask"
+    assert verdict(CHECKS["safety"], hook=HOOKS["allow"]).behavior == "ask"
+    assert verdict(CHECKS["refuse"], hook=HOOKS["allow"]).behavior == "deny"
+    assert verdict(Pass(), "plan", hook=HOOKS["allow"]).behavior == "deny"
+
+
+@pytest.mark.parametrize("opinion", ["allow", "deny", "ask"])
+def test_the_classifier_decides_in_mode_auto_after_rules_and_hooks(opinion: Behavior) -> None:
+    asked: list[str] = []
+
+    async def classify() -> Opinion:
+        asked.append(opinion)
+        return Opinion(opinion, "it seems so", "small")
+
+    found = verdict(Pass(), "auto", classify=classify)
+    assert found.behavior == opinion
+    assert found.by == ("default" if opinion == "ask" else "classifier")
+    assert "it seems so" in found.reason
+    assert verdict(Pass(), "auto", {"deny": ["Act"]}, classify=classify).by == "rule"
+    assert verdict(Pass(), "auto", hook=HOOKS["allow"], classify=classify).by == "hook"
+    assert verdict(CHECKS["safety"], "auto", classify=classify).behavior == "ask"
+    assert verdict(Pass(), "default", classify=classify).behavior == "ask"
+    assert asked == [opinion]
 
 
 def test_the_suggested_rule_is_the_narrowest() -> None:

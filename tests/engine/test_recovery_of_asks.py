@@ -90,7 +90,7 @@ def test_changed_input_after_the_crash_is_what_runs(scene: Scene) -> None:
 
 
 def test_an_interrupt_after_the_crash_cancels_the_ask(scene: Scene) -> None:
-    scene.script(message(calls("Bash", {"command": "true"}, id="toolu_a")))
+    scene.script(message(calls("Bash", {"command": "touch it"}, id="toolu_a")))
     scene.create()
     turn_id = scene.begin()
     _waiting(scene, turn_id)
@@ -279,7 +279,7 @@ def test_an_ask_whose_tool_is_forbidden_after_the_crash_is_cancelled_and_the_tur
 
 def test_what_a_request_took_is_counted_though_the_daemon_died_right_after_it(scene: Scene) -> None:
     gate = Gate()
-    scene.script(message(calls("Bash", {"command": "true"}, id="toolu_a"), hold(gate)))
+    scene.script(message(calls("Bash", {"command": "touch it"}, id="toolu_a"), hold(gate)))
     scene.create()
     turn_id = scene.begin()
     scene.wait_for("ask.opened")

@@ -6,7 +6,8 @@ import pytest
 from pydantic import Field
 
 from ostler.server.engine.schema import BadInput, parse_input
-from ostler.tools.tool import Tool, ToolInput, ToolOutput
+from ostler.tools.context import ToolContext
+from ostler.tools.tool import Ran, Tool, ToolInput, ToolOutput
 
 
 class Inner(ToolInput):
@@ -38,6 +39,9 @@ class Many(Tool[ManyInput, NothingOutput]):
     name = "Many"
     Input = ManyInput
     Output = NothingOutput
+
+    async def run(self, given: ManyInput, context: ToolContext) -> Ran[NothingOutput]:
+        return Ran(NothingOutput())
 
 
 def mended(**given: Any) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def test_a_steer_now_while_the_model_speaks_is_heard_at_once(stage: Stage) -> No
 
 
 def test_a_steer_now_while_an_ask_is_open_takes_the_ask_back(stage: Stage) -> None:
-    talk = stage.talk(message(calls("Bash", {"command": "true"})), WORDS)
+    talk = stage.talk(message(calls("Bash", {"command": "touch it"})), WORDS)
     turn_id = talk.start()
     ask = talk.ask()
     steer(talk, turn_id, "Something else.", now=True)

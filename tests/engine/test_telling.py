@@ -13,7 +13,7 @@ def test_a_turn_is_replayed_in_the_same_bytes_as_it_was_told_live(home: Path, tm
         rules = {"allow": ["Bash(echo hi)"]}
         session_id = daemon.call("session/create", cwd=str(project), rules=rules)["id"]
         with daemon.follow(f"?session={session_id}&after=0") as live:
-            daemon.call("turn/start", session_id=session_id, input="read a.txt then run echo hi then run false")
+            daemon.call("turn/start", session_id=session_id, input="read a.txt then run echo hi then run touch it")
             told = stored_through("turn.updated", live)
             (ask,) = daemon.call("ask/list", session_id=session_id)["asks"]
             daemon.call("ask/resolve", ask_id=ask["id"], answer={"choice": "allow", "input": {"command": "true"}})

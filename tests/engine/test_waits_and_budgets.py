@@ -6,7 +6,8 @@ from ostler.protocol.config import Model
 from ostler.protocol.ids import ResultId
 from ostler.protocol.shapes import Usage
 from ostler.server.engine.budget import cut_fields, limit_of, stand_in
-from ostler.server.engine.request import added, described, wait_before_retry
+from ostler.server.engine.request import described, wait_before_retry
+from ostler.server.engine.sums import added
 from ostler.server.models.provider import ModelFailure
 from ostler.tools.bash import Bash
 from ostler.tools.grep import Grep

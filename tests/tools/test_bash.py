@@ -11,7 +11,7 @@ import pytest
 from ostler.tools import bash, shell, shell_output
 from ostler.tools.bash import Bash
 from ostler.tools.shell_output import clean_ahead, for_the_model, long_sleep, meaning
-from ostler.tools.tool import Failure, FolderChanged, Pass
+from ostler.tools.tool import AskFirst, Failure, FolderChanged
 from tests.tools.calling import Session, alive, until
 
 pytestmark = pytest.mark.anyio
@@ -288,8 +288,11 @@ async def test_the_longest_command_that_is_taken_runs(session: Session) -> None:
     assert len(await text(session, command)) == 50_000
 
 
-async def test_no_opinion_on_permission_and_rules_see_the_command(session: Session) -> None:
-    assert isinstance(await session.check(BASH, command="rm -rf /"), Pass)
+async def test_what_is_not_in_the_table_is_asked_and_rules_see_the_command(session: Session) -> None:
+    check = await session.check(BASH, command="rm -rf /")
+    assert isinstance(check, AskFirst)
+    assert not check.safety
+    assert check.reason == "`rm -rf /`: rm is not in the table of programs that only read."
     given = BASH.parse({"command": "git  status"})
     assert BASH.permission_matcher(given) == "git  status"
     assert BASH.summary(given) == "git status"

@@ -15,6 +15,7 @@ class Section(BaseModel):
 
 
 HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9.:\[\]_-]+$")]
+HostPattern = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^(\*\.)?[A-Za-z0-9.:\[\]_-]+$")]
 
 
 class Listen(Section):
@@ -79,6 +80,8 @@ class Model(Section):
     """The model of new sessions. Null: `claude-sonnet-5` where a key or base URL is set, else `rehearsal`."""
     fallback: Name | None = None
     """The model that takes over for the rest of a turn when the first one stays overloaded."""
+    small: Name | None = None
+    """The model for short judgements, as in mode `auto`. Null: a small one of the same family."""
     max_retries: Annotated[int, Field(ge=0, le=100)] = 5
     """How often a request that failed for a passing reason is made again."""
     first_wait_seconds: Annotated[float, Field(ge=0, le=60)] = 1
@@ -120,6 +123,19 @@ class Permissions(Section):
 
     allow_bypass: bool = False
     """Allows the mode `bypassPermissions`."""
+    bash_classifier: bool = False
+    """Where a small model judges commands (mode `auto`), its yes also settles them in `default` and `acceptEdits`."""
+
+
+class Sandbox(Section):
+    """Where commands run."""
+
+    mode: Literal["auto", "on", "required", "off"] = "auto"
+    """`auto`: what only reads runs in it, where it works. `on`: every command. `required`: none without it. `off`."""
+    hosts: list[HostPattern] = []
+    """Hosts that commands in the sandbox may reach; `*.name` is any host below it. None: no network at all."""
+    skips_ask_rules: bool = False
+    """A command in the workspace's sandbox is not asked about because of an ask rule."""
 
 
 class Retention(Section):
@@ -151,6 +167,7 @@ class Config(Section):
     turns: Turns = Turns()
     asks: Asks = Asks()
     permissions: Permissions = Permissions()
+    sandbox: Sandbox = Sandbox()
     retention: Retention = Retention()
     log: Logging = Logging()
 

@@ -135,6 +135,12 @@ class CallNotFound(NotFound):
     meaning = "No call has this id, or it went with its session."
 
 
+class ToolNotFound(NotFound):
+    word = "tool_not_found"
+    noun = "tool"
+    meaning = "No tool has this name; `tool/list` shows what there is."
+
+
 class ResultNotFound(NotFound):
     word = "result_not_found"
     noun = "result"

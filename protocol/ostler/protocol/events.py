@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ostler.protocol.client import Client
+from ostler.protocol.hook import HookData
 from ostler.protocol.ids import CallId, Cursor, MessageId, SessionId, TaskId, TurnId
 from ostler.protocol.session import Session
 from ostler.protocol.shapes import Ask, Call, Message, Task, Turn, Usage
@@ -221,6 +222,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         EventType("task.started", TaskData, "A background task runs."),
         EventType("task.output", TaskOutput, "A background task printed something.", stored=False),
         EventType("task.ended", TaskData, "A background task is over."),
+        EventType("hook.ran", HookData, "A hook has run; what it said, and how it ended."),
         EventType("file.changed", FileChange, "A call changed a file."),
         EventType("model.retrying", ModelRetry, "A request to the model failed, and is made again after a while."),
         EventType("usage.updated", UsageData, "A request to the model has ended, and this is what it took."),

@@ -8,6 +8,8 @@ from pydantic import ConfigDict
 from ostler.protocol.ask import AskList, AskPage, AskRef, AskResolve
 from ostler.protocol.client import ClientList, ClientPage, Initialize, Initialized
 from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
+from ostler.protocol.hook import HookList, HookPage
+from ostler.protocol.rule import Explanation, RuleAdd, RuleEntry, RuleExplain, RuleList, RulePage, RuleRemove
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
 from ostler.protocol.session import (
     Deleted,
@@ -26,6 +28,7 @@ from ostler.protocol.session import (
 )
 from ostler.protocol.shapes import Ask, Call, Turn
 from ostler.protocol.tool import CallRef, ToolList, ToolPage
+from ostler.protocol.trust import Trust, TrustFor, TrustList, TrustPage
 from ostler.protocol.turn import (
     Run,
     RunResult,
@@ -155,6 +158,16 @@ ASK_RESOLVE: Final = Method(
 )
 TOOL_LIST: Final = Method("tool/list", ToolList, ToolPage, "nothing", "The tools that there are.")
 TOOL_CANCEL: Final = Method("tool/cancel", CallRef, Call, "nothing", "Stop one call; its turn goes on.")
+RULE_LIST: Final = Method("rule/list", RuleList, RulePage, "nothing", "The rules of a session, and where each is from.")
+RULE_ADD: Final = Method("rule/add", RuleAdd, RuleEntry, "session", "Remember a rule, in the session or in settings.")
+RULE_REMOVE: Final = Method("rule/remove", RuleRemove, RuleEntry, "session", "Forget a rule.")
+RULE_EXPLAIN: Final = Method(
+    "rule/explain", RuleExplain, Explanation, "nothing", "What would be done with a call now, without doing it."
+)
+HOOK_LIST: Final = Method("hook/list", HookList, HookPage, "nothing", "The hooks of a session, and whose each is.")
+TRUST_LIST: Final = Method("trust/list", TrustList, TrustPage, "nothing", "The folders that were trusted.")
+TRUST_GRANT: Final = Method("trust/grant", TrustFor, Trust, "nothing", "Trust what a folder brings now.")
+TRUST_REVOKE: Final = Method("trust/revoke", TrustFor, Trust, "nothing", "Trust a folder no longer.")
 CLIENT_LIST: Final = Method("client/list", ClientList, ClientPage, "nothing", "Who is attached.")
 CONFIG_GET: Final = Method("config/get", ConfigGet, ConfigValue, "nothing", "A setting of the daemon, or all.")
 CONFIG_SET: Final = Method("config/set", ConfigSet, ConfigChange, "daemon", "Change a setting in `config.toml`.")
@@ -188,6 +201,14 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         ASK_RESOLVE,
         TOOL_LIST,
         TOOL_CANCEL,
+        RULE_LIST,
+        RULE_ADD,
+        RULE_REMOVE,
+        RULE_EXPLAIN,
+        HOOK_LIST,
+        TRUST_LIST,
+        TRUST_GRANT,
+        TRUST_REVOKE,
         CLIENT_LIST,
         CONFIG_GET,
         CONFIG_SET,

@@ -119,7 +119,9 @@ class Decision(Shape):
     rule: str | None = None
     """The rule, where one decided."""
     source: str | None = None
-    """Where the rule comes from."""
+    """Where the rule comes from, or who decided."""
+    reason: str | None = None
+    """Why, for people."""
 
 
 CallStatus = Literal["queued", "waiting", "running", "completed"]

@@ -17,6 +17,7 @@ from ostler.server.daemon import close_to_others, run_daemon  # noqa: E402
 from ostler.server.files import UnsafeFile, own_folder  # noqa: E402
 from ostler.server.instance import AlreadyRunning, take_home  # noqa: E402
 from ostler.server.logs import LogFile, set_up_logs  # noqa: E402
+from ostler.server.settings import BadPolicy  # noqa: E402
 from ostler.storage import StorageTrouble  # noqa: E402
 
 
@@ -68,7 +69,7 @@ def main() -> int:
             anyio.run(run_daemon, places, configuration, instance, umask)
         finally:
             instance.release()
-    except (AlreadyRunning, BadConfig, UnsafeFile, StorageTrouble, OSError) as error:
+    except (AlreadyRunning, BadConfig, BadPolicy, UnsafeFile, StorageTrouble, OSError) as error:
         print(f"ostler: {error}", file=sys.stderr)  # noqa: T201 - for a person at a terminal
         return 1
     return 0

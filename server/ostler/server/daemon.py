@@ -26,12 +26,14 @@ from ostler.server.dispatcher import Dispatcher
 from ostler.server.door import Door, names_for
 from ostler.server.engine.ask_methods import AskMethods
 from ostler.server.engine.engine import Engine
+from ostler.server.engine.hook_methods import HookMethods
 from ostler.server.engine.live import Rooms
+from ostler.server.engine.rule_methods import RuleMethods
 from ostler.server.engine.tool_methods import ToolMethods
-from ostler.server.engine.turn import Services
+from ostler.server.engine.trust_methods import TrustMethods
 from ostler.server.engine.turn_methods import TurnMethods
+from ostler.server.engine.turn_settings import Services
 from ostler.server.engine.watch import TurnWatch
-from ostler.server.files import own_folder
 from ostler.server.front import Front, Probes
 from ostler.server.house import Address, House
 from ostler.server.http_protocol import HttpLimits, with_limits
@@ -44,14 +46,15 @@ from ostler.server.metrics import CallCounts, Gauge, Metrics
 from ostler.server.models import prices
 from ostler.server.models.providers import Providers, make_providers
 from ostler.server.presence import Presence
+from ostler.server.rooms import make_rooms, settings_places
 from ostler.server.sessions import Sessions
+from ostler.server.settings import check_policy
 from ostler.server.streams import Streams
 from ostler.server.token_file import load_token
 from ostler.server.transport import RpcTransport
 from ostler.server.upkeep import look_after
 from ostler.server.version import version
 from ostler.storage import Store, open_store
-from ostler.tools.registry import Registry
 
 _GRACE_SECONDS: Final = 1
 """How long calls that run may take to finish when the daemon stops."""
@@ -133,6 +136,7 @@ async def open_daemon(
     umask: int = 0o022,
 ) -> AsyncIterator[Daemon]:
     """Everything that has to be there before the first request; closed again in the opposite order."""
+    check_policy(settings_places(places))
     token = load_token(places.token_file)
     listen = configuration.current.listen
     listening = open_sockets(listen, Path(listen.socket) if listen.socket else places.socket)
@@ -168,7 +172,7 @@ def _assembled(
         door.wrong_per_minute = configuration.current.limits.wrong_tokens_per_minute
 
     providers = make_providers(environ, configuration.current.model)
-    rooms = _rooms(places, configuration, umask, testing=environ.get("OSTLER_TESTING") == "1")
+    rooms = make_rooms(places, configuration, umask, testing=environ.get("OSTLER_TESTING") == "1")
     engine = _engine(places, configuration, log, providers, rooms)
     sessions = Sessions(log, configuration, engine)
     watch = TurnWatch()
@@ -184,6 +188,9 @@ def _assembled(
         engine=engine,
         turns=TurnMethods(engine, sessions, watch, Locks()),
         asks=AskMethods(engine),
+        rules=RuleMethods(engine),
+        hooks=HookMethods(engine),
+        trust=TrustMethods(engine),
         tools=ToolMethods(engine),
         calls=calls,
         address=address,
@@ -209,26 +216,6 @@ def _assembled(
         wrong_per_minute=configuration.current.limits.wrong_tokens_per_minute,
     )
     return Daemon(house, dispatcher, door, front, probes, listening, providers, stopping)
-
-
-def _rooms(places: Places, configuration: Configuration, umask: int, *, testing: bool) -> Rooms:
-    output_folder = places.data / "tasks"
-    own_folder(output_folder)
-
-    def allow_bypass() -> bool:
-        return configuration.current.permissions.allow_bypass
-
-    return Rooms(_load_registry, str(places.data), output_folder, allow_bypass, umask, testing)
-
-
-def _load_registry() -> Registry:
-    # Imported here: the tools are a tenth of the start, and nobody needs them before the first session.
-    from ostler.tools.built_in import load_registry  # noqa: PLC0415
-
-    registry = load_registry()
-    for problem in registry.problems:
-        logs.log.warning("tool_left_out", reason=problem)
-    return registry
 
 
 def _engine(places: Places, configuration: Configuration, log: EventLog, providers: Providers, rooms: Rooms) -> Engine:

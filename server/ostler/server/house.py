@@ -27,7 +27,10 @@ from ostler.protocol.wire import Nothing
 from ostler.server.configuration import Configuration
 from ostler.server.engine.ask_methods import AskMethods
 from ostler.server.engine.engine import Engine
+from ostler.server.engine.hook_methods import HookMethods
+from ostler.server.engine.rule_methods import RuleMethods
 from ostler.server.engine.tool_methods import ToolMethods
+from ostler.server.engine.trust_methods import TrustMethods
 from ostler.server.engine.turn_methods import TurnMethods
 from ostler.server.log import EventLog
 from ostler.server.metrics import CallCounts
@@ -63,6 +66,9 @@ class House:
     engine: Engine
     turns: TurnMethods
     asks: AskMethods
+    rules: RuleMethods
+    hooks: HookMethods
+    trust: TrustMethods
     tools: ToolMethods
     calls: CallCounts
     address: Address

@@ -8,6 +8,7 @@ from ostler.protocol.ask import AskResolve
 from ostler.protocol.methods import METHODS, OpenRpcDocument
 from ostler.protocol.session import Export, SessionExport
 from ostler.protocol.shapes import Ask
+from ostler.protocol.trust import Trust, TrustFor
 from ostler.protocol.wire import Nothing, Params, Shape
 from ostler.server.discovery import discovery
 from ostler.server.dispatcher import Caller, Handlers
@@ -18,7 +19,7 @@ P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Shape)
 
 
-def bind_methods(house: House) -> Handlers:
+def bind_methods(house: House) -> Handlers:  # noqa: PLR0915 - a table, a line a method
     handlers = Handlers()
 
     def bind(method: table.Method[P, R], handler: Callable[[P], Awaitable[R]]) -> None:
@@ -38,6 +39,10 @@ def bind_methods(house: House) -> Handlers:
     async def resolve(params: AskResolve, caller: Caller) -> Ask:
         client = await house.presence.known(caller.client_id)
         return await house.asks.resolve(params, client.id if client else None)
+
+    async def grant(params: TrustFor, caller: Caller) -> Trust:
+        client = await house.presence.known(caller.client_id)
+        return await house.trust.grant(params, client.id if client else None)
 
     bind(table.INITIALIZE, house.initialize)
     bind(table.DISCOVER, _discover)
@@ -63,6 +68,14 @@ def bind_methods(house: House) -> Handlers:
     bind(table.ASK_LIST, house.asks.list)
     bind(table.ASK_GET, house.asks.get)
     handlers.bind(table.ASK_RESOLVE, resolve)
+    bind(table.RULE_LIST, house.rules.list)
+    bind(table.RULE_ADD, house.rules.add)
+    bind(table.RULE_REMOVE, house.rules.remove)
+    bind(table.RULE_EXPLAIN, house.rules.explain)
+    bind(table.HOOK_LIST, house.hooks.list)
+    bind(table.TRUST_LIST, house.trust.list)
+    handlers.bind(table.TRUST_GRANT, grant)
+    bind(table.TRUST_REVOKE, house.trust.revoke)
     bind(table.TOOL_LIST, house.tools.list)
     bind(table.TOOL_CANCEL, house.tools.cancel)
     bind(table.CLIENT_LIST, house.clients)

@@ -29,12 +29,13 @@ from ostler.protocol.session import (
 from ostler.protocol.shapes import Message, Usage
 from ostler.server.configuration import Configuration
 from ostler.server.engine.engine import Engine
-from ostler.server.engine.rules import check_rules
+from ostler.server.engine.trusting import is_trusted, trusting
 from ostler.server.folders import checked_folder
 from ostler.server.log import EventLog
 from ostler.server.paging import page_position, page_token
+from ostler.server.settings import Settings, check_lists, default_mode
 from ostler.server.shapes import provider_of, session_shape
-from ostler.storage import Scope, Tx, asks, idempotency, messages, results, sessions, turns, usage
+from ostler.storage import Scope, Tx, asks, idempotency, messages, results, sessions, trust, turns, usage
 from ostler.storage.database import head_of
 from ostler.storage.idempotency import Key
 from ostler.storage.sessions import Filter, SessionRecord
@@ -80,12 +81,22 @@ class Sessions:
             created_at=moment,
             updated_at=moment,
             title=params.title,
-            trusted=params.trust,
             directories=tuple(directories),
             metadata=params.metadata,
             options=self._options(params),
         )
-        return await self.log.write(lambda tx: _created_once(tx, key, record, _nothing_more), record.root_id)
+        settings = await self.engine.rooms.settings.of(cwd)
+        self._check_frozen(settings, params)
+
+        def create(tx: Tx) -> Session:
+            if params.trust:
+                trust.grant(tx.connection, trusting(settings, None))
+            trusted = is_trusted(tx.connection, settings)
+            mode = params.mode if "mode" in params.model_fields_set else default_mode(settings, trusted)
+            made = replace(record, trusted=trusted, mode=self._permitted_mode(mode or "default"))
+            return _created_once(tx, key, made, _nothing_more)
+
+        return await self.log.write(create, record.root_id)
 
     async def list(self, params: SessionList) -> SessionPage:
         after = page_position(SESSION_LIST.name, params, params.page, (str, str))
@@ -245,6 +256,16 @@ class Sessions:
                 mode=mode,
             )
 
+    def _check_frozen(self, settings: Settings, params: SessionCreate) -> None:
+        frozen = settings.frozen_mode
+        if frozen is not None and "mode" in params.model_fields_set and params.mode != frozen:
+            raise ModeForbidden(f"The policy of this machine wants the mode {frozen}, and no other.", mode=params.mode)
+
+    def _permitted_mode(self, mode: Mode) -> Mode:
+        """A settings file does not switch on what the person's configuration has off."""
+        allowed = mode != "bypassPermissions" or self.configuration.current.permissions.allow_bypass
+        return mode if allowed else "default"
+
     def _options(self, params: SessionCreate) -> dict[str, Any]:
         options = params.model_dump(mode="json", include=_OPTIONS)
         if "tools" not in params.model_fields_set:
@@ -255,7 +276,7 @@ class Sessions:
         if rules == Rules():
             return
         tools = (await self.engine.registry()).tools
-        problems = check_rules(rules.model_dump(), [name for tool in tools for name in (tool.name, *tool.aliases)])
+        problems = check_lists(rules.model_dump(), [name for tool in tools for name in (tool.name, *tool.aliases)])
         if problems:
             raise InvalidParams([{"path": "rules", "reason": problem} for problem in problems])
 

@@ -56,6 +56,15 @@ def of_call(connection: sqlite3.Connection, call_id: CallId) -> Ask | None:
     return Ask.model_validate_json(unpack(row[0])) if row else None
 
 
+def open_without_call(connection: sqlite3.Connection, session_id: SessionId) -> Ask | None:
+    """The open ask of a session's own that is about no call: whether its folder is trusted."""
+    row = connection.execute(
+        "SELECT ask_json FROM asks WHERE session_id = ? AND status = 'open' AND call_id IS NULL ORDER BY id LIMIT 1",
+        (session_id,),
+    ).fetchone()
+    return Ask.model_validate_json(unpack(row[0])) if row else None
+
+
 def page(
     connection: sqlite3.Connection,
     root_id: SessionId | None,

@@ -115,6 +115,11 @@ def _insert(connection: sqlite3.Connection, message: Message, content: str | byt
     return int(position)
 
 
+def drop(connection: sqlite3.Connection, message_id: MessageId) -> None:
+    """Take a message out of the history."""
+    connection.execute("DELETE FROM messages WHERE id = ?", (message_id,))
+
+
 def encoded(connection: sqlite3.Connection, message_id: str) -> bytes | None:
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - constant text

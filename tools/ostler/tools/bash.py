@@ -5,10 +5,15 @@ from typing import Final
 
 from pydantic import Field
 
+from ostler.protocol.ids import CallId
 from ostler.tools import paths
+from ostler.tools.command_check import Bound, Judged, bound, changes_folder, judge, seems_read_only, subject
+from ostler.tools.confinement import SandboxMissing
 from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.sandbox import NotProtectable
 from ostler.tools.shell import MAX_OUTPUT_BYTES, Finished, NoFolder, run_command
 from ostler.tools.shell_output import for_the_model, long_sleep, meaning, signal_name
+from ostler.tools.subject import Subject
 from ostler.tools.text_files import size_in_words
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
@@ -17,7 +22,6 @@ from ostler.tools.tool import (
     Check,
     Failure,
     FolderChanged,
-    Pass,
     Ran,
     Tool,
     ToolInput,
@@ -27,6 +31,8 @@ from ostler.tools.tool import (
 
 _DEFAULT_TIMEOUT_MS: Final = 120_000
 _MAX_TIMEOUT_MS: Final = 600_000
+_REMEMBERED: Final = 1_000
+"""Calls that can wait for their permission at one time."""
 _MAX_COMMAND_BYTES: Final = 100_000
 """Linux takes 128 KiB in one argument."""
 
@@ -51,6 +57,7 @@ class BashOutput(ToolOutput):
     interrupted: bool = False
     timed_out: bool = False
     return_code_interpretation: str | None = None
+    sandboxed: bool = False
     duration_ms: int
 
 
@@ -65,6 +72,9 @@ class Bash(Tool[BashInput, BashOutput]):
     max_result_chars = 30_000
     is_shell = True
     waits_at_gate = True
+
+    def __init__(self) -> None:
+        self._bound: dict[CallId, Bound] = {}
 
     def description(self, surroundings: Surroundings) -> str:
         default, maximum = timeouts()
@@ -102,15 +112,32 @@ class Bash(Tool[BashInput, BashOutput]):
             return Failure(f"timeout is {given.timeout}, but must be from 1 to {maximum} milliseconds.")
         return None
 
+    def is_read_only(self, given: BashInput) -> bool:
+        return seems_read_only(given.command)
+
+    def is_concurrency_safe(self, given: BashInput) -> bool:
+        # The next command starts where this one went.
+        return seems_read_only(given.command) and not changes_folder(given.command)
+
+    async def subject(self, given: BashInput, surroundings: Surroundings) -> Subject:
+        return await read_in_thread(subject, given.command, surroundings.shell_folder)
+
     async def check_permission(self, given: BashInput, context: ToolContext) -> Check:
-        return Pass()
+        judged, about = await read_in_thread(_judged_and_bound, given.command, context.surroundings)
+        self._bound[context.call_id] = about
+        if len(self._bound) > _REMEMBERED:
+            self._bound.pop(next(iter(self._bound)))
+        return judged.check
 
     async def run(self, given: BashInput, context: ToolContext) -> Ran[BashOutput] | Failure:
         surroundings = context.surroundings
         timeout = given.timeout or timeouts()[0]
+        approved = self._bound.pop(context.call_id, None)
+        if approved is not None and approved != await read_in_thread(bound, given.command, surroundings):
+            return Failure("The folder or a script of this command is another one than when it was allowed. Ask again.")
         try:
             finished = await run_command(given.command, timeout, context)
-        except NoFolder as error:
+        except (NoFolder, SandboxMissing, NotProtectable) as error:
             return Failure(str(error))
         except OSError as error:
             return Failure(f"The command could not be started: {error.strerror}.")
@@ -133,6 +160,10 @@ class Bash(Tool[BashInput, BashOutput]):
         if output.stderr:
             parts.append("\n".join(f"({remark})" for remark in output.stderr.split("\n")))
         return [text_block("\n".join(part for part in parts if part))]
+
+
+def _judged_and_bound(command: str, surroundings: Surroundings) -> tuple[Judged, Bound]:
+    return judge(command, surroundings), bound(command, surroundings)
 
 
 def timeouts() -> tuple[int, int]:
@@ -166,7 +197,12 @@ def _next_folder(finished: Finished, surroundings: Surroundings) -> tuple[str, l
 
 def _judged(command: str, finished: Finished, timeout: int) -> tuple[BashOutput, bool]:
     """The output, and whether it is a failure."""
-    output = BashOutput(stdout=finished.output, exit_code=finished.exit_code, duration_ms=finished.duration_ms)
+    output = BashOutput(
+        stdout=finished.output,
+        exit_code=finished.exit_code,
+        duration_ms=finished.duration_ms,
+        sandboxed=finished.sandboxed,
+    )
     if finished.timed_out:
         words = f"Timed out after {timeout / 1000:g} s: it was ended, with all that it had started."
         return output.model_copy(update={"timed_out": True, "stderr": words}), True

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.session import Mode
+
+if TYPE_CHECKING:
+    from ostler.tools.confinement import Sandboxing
 
 ProgressKind = Literal["shell", "agent", "mcp", "search", "skill"]
 
@@ -31,6 +34,10 @@ class Surroundings:
     """Tools that exist only for tests are there."""
     umask: int = 0o022
     """The person's own: the daemon's is stricter than what they want for the files of their projects."""
+    sandboxing: "Sandboxing | None" = None
+    """Null: there is no sandbox, as in a program that only uses the tools."""
+    may_read: Callable[[str], bool] | None = None
+    """Whether the person's rules let a real path be read; null where no rule speaks of paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +87,5 @@ class ToolContext:
     """Tells the clients how far the call is; what it says is not stored."""
     output_folder: Path
     """Where a command's output may be kept while it runs."""
+    only_reads: bool = False
+    """It was let pass because it changes nothing, and must be kept to that."""

@@ -15,6 +15,7 @@ from ostler.tools.globs import BadPattern, matcher, names_something
 from ostler.tools.paths import Approved
 from ostler.tools.ripgrep import Search
 from ostler.tools.search_place import Start
+from ostler.tools.subject import Subject
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
@@ -76,6 +77,9 @@ class Glob(Tool[GlobInput, GlobOutput]):
         except BadPattern as error:
             return Failure(str(error))
         return await read_in_thread(_no_folder, given, context.surroundings)
+
+    async def subject(self, given: GlobInput, surroundings: Surroundings) -> Subject:
+        return await read_in_thread(search_place.subject, given.path, surroundings, given.pattern)
 
     async def check_permission(self, given: GlobInput, context: ToolContext) -> Check:
         begin = await read_in_thread(search_place.start, given.path, context.surroundings, given.pattern)
@@ -142,7 +146,7 @@ async def _find(given: GlobInput, begin: Start) -> _Found:
 def _dated(search: Search, begin: Start, matches: Callable[[str], bool]) -> Iterator[tuple[int, str]]:
     for record in search.records(b"\0"):
         name = os.fsdecode(record)
-        if matches(begin.relative(name)):
+        if matches(begin.relative(name)) and begin.visible(name):
             try:
                 yield os.lstat(name).st_mtime_ns, name
             except OSError:

@@ -5,11 +5,12 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ostler.tools import ripgrep, search_place
-from ostler.tools.context import ToolContext
+from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.globs import BadPattern, matcher
 from ostler.tools.grep_lines import Collected, NameFilter, Wanted, collect
 from ostler.tools.paths import Approved
 from ostler.tools.search_place import Start
+from ostler.tools.subject import Subject
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
@@ -93,6 +94,9 @@ class Grep(Tool[GrepInput, GrepOutput]):
         except BadPattern as error:
             return Failure(str(error))
         return await read_in_thread(search_place.missing, given.path, context.surroundings)
+
+    async def subject(self, given: GrepInput, surroundings: Surroundings) -> Subject:
+        return await read_in_thread(search_place.subject, given.path, surroundings)
 
     async def check_permission(self, given: GrepInput, context: ToolContext) -> Check:
         begin = await read_in_thread(search_place.start, given.path, context.surroundings)

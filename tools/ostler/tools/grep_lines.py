@@ -30,7 +30,7 @@ class Wanted:
     matches: NameFilter | None
 
     def accepts(self, name: str) -> bool:
-        return self.matches is None or self.matches(self.begin.relative(name))
+        return self.begin.visible(name) and (self.matches is None or self.matches(self.begin.relative(name)))
 
 
 @dataclass(slots=True)

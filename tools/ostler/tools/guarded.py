@@ -24,20 +24,21 @@ _PROGRAMS: Final = (
 _CREDENTIALS: Final = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/glab-cli",
     ".config/hub", ".netrc", ".git-credentials", ".pgpass", ".my.cnf", ".terraform.d", ".terraformrc", ".vault-token",
-    ".boto", ".s3cfg", ".password-store", "etc/ssh", "etc/sudoers", "etc/sudoers.d", "etc/pam.d", "etc/shadow",
-    "etc/passwd",
+    ".boto", ".s3cfg", ".oci", ".config/doctl", ".config/rclone", ".password-store", "etc/ssh", "etc/sudoers",
+    "etc/sudoers.d", "etc/pam.d", "etc/shadow", "etc/passwd",
 )  # fmt: skip
 _TIMERS: Final = (
-    "etc/crontab", "etc/cron*", "etc/anacrontab", "var/spool/cron", "etc/systemd", "lib/systemd", ".config/systemd",
-    ".local/share/systemd", "etc/init.d", "etc/rc.local", ".config/autostart", "etc/xdg/autostart",
+    "etc/crontab", "etc/cron*", "etc/anacrontab", "var/spool/cron", "etc/systemd", "lib/systemd", "run/systemd",
+    ".config/systemd", ".local/share/systemd", "etc/init.d", "etc/rc.local", ".config/autostart", "etc/xdg/autostart",
     "library/launchagents", "library/launchdaemons",
 )  # fmt: skip
 _AGENTS: Final = (
     ".ostler/settings*.json", ".ostler/agents", ".ostler/skills", ".ostler/rules", ".ostler/hooks",
-    ".config/ostler",
+    ".config/ostler", "etc/ostler",
     ".claude/settings*.json", ".claude/agents", ".claude/skills", ".claude/commands", ".claude/rules", ".claude/hooks",
     ".claude/plugins", ".claude.json", ".codex", ".cursor", ".cursorrules", ".windsurf", ".windsurfrules", ".gemini",
-    ".opencode", "opencode.json", ".continue", ".aider.conf.yml", ".clinerules", ".roo", ".crush.json",
+    ".opencode", "opencode.json", ".config/opencode", ".config/crush", ".amazonq", ".kiro", ".junie", ".continue",
+    ".aider.conf.yml", ".clinerules", ".roo", ".crush.json",
     ".github/copilot-instructions.md",
 )  # fmt: skip
 

@@ -1,17 +1,21 @@
 """Where a search starts, and whether it may."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from ostler.tools import paths
 from ostler.tools.context import Surroundings
 from ostler.tools.globs import literal_prefix
+from ostler.tools.subject import OfPlaces, Place
 from ostler.tools.suggestions import missing_file
 from ostler.tools.tool import Allow, AskFirst, Check, Failure, Refuse
 
 _MAX_BYTES: Final = 100_000
 """Linux takes 128 KiB in one argument."""
+_ANYTHING: Final = "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+"""Stands for whatever lies in a folder: only a rule about all of it speaks of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class Start:
     """The session's own, from which on names are shown."""
     home: str
     """The daemon's own, which is left out."""
+    may_read: Callable[[str], bool] | None
+    """What the person's rules say of a path."""
 
     def relative(self, name: str) -> str:
         """The name of something inside, as patterns see it."""
@@ -37,8 +43,18 @@ class Start:
 
     def found(self, name: str) -> str:
         """The name of something inside, as it is shown."""
-        written = self.written if name == self.place else os.path.join(self.written, self.relative(name))
-        return paths.shown(written, self.folder)
+        return paths.shown(self._written(name), self.folder)
+
+    def visible(self, name: str) -> bool:
+        """Whether the rules let something inside be shown, by its name as it would be written and as it really is."""
+        return self.may_read is None or (self.may_read(name) and self.may_read(self._written(name)))
+
+    def hides_all(self) -> bool:
+        """Whether a rule speaks of everything that could be found here."""
+        return os.path.isdir(self.place) and not self.visible(os.path.join(self.place, _ANYTHING))
+
+    def _written(self, name: str) -> str:
+        return self.written if name == self.place else os.path.join(self.written, self.relative(name))
 
 
 def start(path: str | None, surroundings: Surroundings, pattern: str = "") -> Start:
@@ -59,7 +75,14 @@ def start(path: str | None, surroundings: Surroundings, pattern: str = "") -> St
         pattern=pattern,
         folder=folder,
         home=paths.real(surroundings.home) if surroundings.home else "",
+        may_read=surroundings.may_read,
     )
+
+
+def subject(path: str | None, surroundings: Surroundings, pattern: str = "") -> OfPlaces:
+    """What rules look at: where it starts, whether that was written or not."""
+    begin = start(path, surroundings, pattern)
+    return OfPlaces((Place(begin.written, begin.place),))
 
 
 def missing(path: str | None, surroundings: Surroundings) -> Failure | None:
@@ -72,6 +95,8 @@ def missing(path: str | None, surroundings: Surroundings) -> Failure | None:
 def may_search(name: str, begin: Start, surroundings: Surroundings) -> Check:
     if paths.of_the_daemon(begin.place, surroundings):
         return Refuse(f"{begin.written} is in the daemon's own folder.")
+    if begin.hides_all():
+        return Refuse(f"A rule keeps everything in {begin.written} from being searched.")
     if paths.inside_roots(begin.place, surroundings):
         return Allow()
     return AskFirst(f"{name} in {begin.written}?", reason="It is outside the session's folders.")

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -15,8 +15,10 @@ from typing import Final
 import anyio
 
 from ostler.tools import process
+from ostler.tools.confinement import Confinement, confinement, kept_to_reading
 from ostler.tools.context import ToolContext
 from ostler.tools.environment import command_environment, output_prefix
+from ostler.tools.sandbox import confined, hold, release, wrap
 from ostler.tools.shell_output import clean_ahead
 from ostler.tools.threads import change_in_thread, read_in_thread
 
@@ -51,26 +53,77 @@ class Finished:
     left_behind: list[str]
     """Names of the processes that it had left running, and that were ended."""
     duration_ms: int
+    sandboxed: bool = False
 
 
 async def run_command(command: str, timeout_ms: int, context: ToolContext) -> Finished:
-    """Runs it to its end, its time limit, or the end of the call. Raises NoFolder and OSError."""
-    files, folder = await change_in_thread(_prepared, context)
+    """Runs it to its end, its time limit, or the end of the call.
+
+    Raises NoFolder, SandboxMissing, NotProtectable and OSError.
+    """
+    prepared = await change_in_thread(_prepare, command, context)
     try:
-        return await _Run(command, folder, timeout_ms / 1000, context, files).to_its_end()
+        return await _Run(prepared, timeout_ms / 1000, context).to_its_end()
     finally:
-        if not files.removed:
+        if not prepared.over:
             with anyio.CancelScope(shield=True):
-                await change_in_thread(files.remove)
+                await change_in_thread(prepared.end)
 
 
-def _prepared(context: ToolContext) -> tuple["_Files", str]:
+@dataclass(slots=True)
+class _Prepared:
+    """All that a command needs to be started."""
+
+    folder: str
+    files: "_Files"
+    arguments: list[str]
+    environment: dict[str, str]
+    held: frozenset[str] | None = None
+    """The names that are kept from being created while it runs in the sandbox."""
+    sandboxed: bool = False
+    over: bool = False
+
+    def end(self) -> None:
+        """Nothing is left behind. Blocks."""
+        self.over = True
+        self.files.remove()
+        if self.held is not None:
+            release(self.held)
+
+
+def _prepare(command: str, context: ToolContext) -> _Prepared:
     surroundings = context.surroundings
-    for folder in (surroundings.shell_folder, surroundings.folder):
-        if os.path.isdir(folder):
-            _bash()  # looked for here and not on the event loop: the person's PATH may name a slow place
-            return _Files.create(context.output_folder, output_prefix(context.call_id)), folder
-    raise NoFolder(f"The folder {surroundings.folder} does not exist any more.")
+    folder = next((each for each in (surroundings.shell_folder, surroundings.folder) if os.path.isdir(each)), None)
+    if folder is None:
+        raise NoFolder(f"The folder {surroundings.folder} does not exist any more.")
+    sandboxing = surroundings.sandboxing
+    confined_by = confinement(sandboxing, surroundings, only_reads=context.only_reads) if sandboxing else None
+    files = _Files.create(context.output_folder, output_prefix(context.call_id))
+    try:
+        script = _script(folder, files.folder_path, surroundings.umask)
+        # The shell is looked for here and not on the event loop: the person's PATH may name a slow place.
+        arguments = [_bash(), "--noprofile", "--norc", "-c", script, "bash", command]
+        environment = command_environment(surroundings.environment, context.call_id)
+        if context.only_reads:
+            environment = kept_to_reading(environment, surroundings.roots)
+        prepared = _Prepared(folder, files, arguments, environment)
+        return prepared if confined_by is None else _in_the_sandbox(prepared, confined_by)
+    except BaseException:
+        files.remove()
+        raise
+
+
+def _in_the_sandbox(prepared: _Prepared, by: Confinement) -> _Prepared:
+    profile = replace(by.profile, folder=prepared.folder, own_files=(prepared.files.folder_path,))
+    held = hold(profile) if profile.kind == "workspace" else None
+    try:
+        arguments = wrap(prepared.arguments, profile, by.support)
+    except BaseException:
+        if held is not None:
+            release(held)
+        raise
+    environment = confined(prepared.environment)
+    return replace(prepared, arguments=arguments, environment=environment, held=held, sandboxed=True)
 
 
 @dataclass(slots=True)
@@ -89,7 +142,10 @@ class _Files:
         os.close(created)
         # Everybody writes at its end: what one program writes never covers what another wrote.
         output = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
-        return cls(output, path, f"{path}.folder")
+        folder_path = f"{path}.folder"
+        # It exists from the start, so that a sandbox can let the shell write to it and to nothing beside it.
+        os.close(os.open(folder_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return cls(output, path, folder_path)
 
     def remove(self) -> None:
         self.removed = True
@@ -101,11 +157,9 @@ class _Files:
 
 @dataclass(slots=True)
 class _Run:
-    command: str
-    folder: str
+    prepared: _Prepared
     timeout: float
     context: ToolContext
-    files: _Files
     started: float = field(default_factory=time.monotonic)
     too_much: bool = False
     _told_bytes: int = 0
@@ -115,12 +169,10 @@ class _Run:
     )
 
     async def to_its_end(self) -> Finished:
-        call_id = self.context.call_id
-        surroundings = self.context.surroundings
-        script = _script(self.folder, self.files.folder_path, surroundings.umask)
-        arguments = [_bash(), "--noprofile", "--norc", "-c", script, "bash", self.command]
-        environment = command_environment(surroundings.environment, call_id)
-        child = await process.start(arguments, environment, self.files.output, call_id, self.context.processes)
+        call_id, prepared = self.context.call_id, self.prepared
+        child = await process.start(
+            prepared.arguments, prepared.environment, self.files.output, call_id, self.context.processes
+        )
         left_behind: list[str] = []
         timed_out = False
         try:
@@ -136,18 +188,23 @@ class _Run:
                     await self._tell()
             child.release()
             self.context.processes.ended(call_id, child.pid)
-        output, folder = await change_in_thread(_result, self.files)
+        output, folder = await change_in_thread(_result, prepared)
         return Finished(
             output=output,
             exit_code=child.exit_code if ended_by_itself else None,
             signal=child.signal if ended_by_itself else None,
             timed_out=timed_out,
             too_much=self.too_much,
-            started_in=self.folder,
-            ended_in=folder or self.folder,
+            started_in=prepared.folder,
+            ended_in=folder or prepared.folder,
             left_behind=left_behind if ended_by_itself else [],
             duration_ms=round((time.monotonic() - self.started) * 1000),
+            sandboxed=prepared.sandboxed,
         )
+
+    @property
+    def files(self) -> _Files:
+        return self.prepared.files
 
     async def _watch(self, child: process.Child) -> None:
         """Until it ends, or prints too much."""
@@ -182,7 +239,8 @@ def _since(output: int, place: int) -> tuple[bytes, int, int]:
     return tail, place, lines
 
 
-def _result(files: _Files) -> tuple[str, str | None]:
+def _result(prepared: _Prepared) -> tuple[str, str | None]:
+    files = prepared.files
     size = os.fstat(files.output).st_size
     if size <= 2 * _KEPT:
         data = os.pread(files.output, size, 0)
@@ -192,7 +250,7 @@ def _result(files: _Files) -> tuple[str, str | None]:
     folder = None
     with contextlib.suppress(OSError), open(files.folder_path, "rb") as file:
         folder = os.fsdecode(file.read(65536).removesuffix(b"\n")) or None
-    files.remove()
+    prepared.end()
     output = _decoded(data)
     clean_ahead(output)
     return output, folder

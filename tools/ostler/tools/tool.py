@@ -1,14 +1,17 @@
 """What a tool declares. Everything has a default but its name, its models, its description and its work."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.subject import OfPlaces, OfText, Subject, place_of
+from ostler.tools.threads import read_in_thread
 
 Activity = Literal["search", "read", "list", "edit", "run", "other"]
 Block = dict[str, Any]
@@ -110,7 +113,7 @@ class Ran(Generic[O]):
     changes: Sequence[Change] = ()
 
 
-class Tool(Generic[I, O]):
+class Tool(ABC, Generic[I, O]):
     """One thing that an agent can do. The words that the model reads stand in a Markdown file of the module's name."""
 
     name: ClassVar[str]
@@ -189,6 +192,13 @@ class Tool(Generic[I, O]):
         """The text that the content of a permission rule is compared with."""
         return self.path(given) or ""
 
+    async def subject(self, given: I, surroundings: Surroundings) -> Subject:
+        """What permission rules with a content are compared with."""
+        path = self.path(given)
+        if path is None:
+            return OfText(self.permission_matcher(given))
+        return OfPlaces((await read_in_thread(partial(place_of, path, writes=not self.only_reads)),))
+
     async def validate(self, given: I, context: ToolContext) -> Failure | None:
         """Checks that the schema cannot make."""
         return None
@@ -196,8 +206,9 @@ class Tool(Generic[I, O]):
     async def check_permission(self, given: I, context: ToolContext) -> Check:
         return Pass()
 
+    @abstractmethod
     async def run(self, given: I, context: ToolContext) -> Ran[O] | Failure:
-        raise NotImplementedError
+        """Its work; what goes wrong and the model can mend is a Failure."""
 
     def render(self, output: O) -> list[Block]:
         """The output as the model sees it."""

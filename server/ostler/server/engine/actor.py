@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import orjson
 from anyio.abc import TaskGroup
 
 from ostler.protocol import times
@@ -23,17 +24,20 @@ from ostler.protocol.ids import AskId, CallId, Cursor, TurnId, new_message_id, n
 from ostler.protocol.session import Mode, OnAsk
 from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
 from ostler.protocol.turn import Input, InputText, TurnOptions
+from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import plain
+from ostler.server.engine.journal import Said
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.loading import StoredSession
 from ostler.server.engine.prefix import Prefix, make_prefix
 from ostler.server.engine.restoring import restore_calls
-from ostler.server.engine.turn import Services, TurnRun, TurnSettings
+from ostler.server.engine.turn import TurnRun
+from ostler.server.engine.turn_settings import Services, Start, TurnSettings
 from ostler.server.prompt.facts import Facts, look_around
 from ostler.server.prompt.mentions import expand
 from ostler.server.prompt.prompt import system_prompt
-from ostler.server.prompt.reminders import INTERRUPTED, changes
+from ostler.server.prompt.reminders import INTERRUPTED, changes, is_ours
 from ostler.storage import turns as turn_rows
 from ostler.storage.idempotency import Key
 from ostler.storage.sessions import SessionRecord
@@ -49,17 +53,6 @@ NO_RESULT: Final = "No result: the session was forked here, before the call had 
 _LOOK_SECONDS: Final = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A turn that is asked for."""
-
-    options: TurnOptions
-    on_ask: OnAsk | None = None
-    """What this turn says about asks, above what the session says."""
-    queue: bool = False
-    key: Key | None = None
-
-
 @dataclass(slots=True)
 class SessionActor:
     live: LiveSession
@@ -68,6 +61,7 @@ class SessionActor:
     """Where its turns run; it ends with the daemon."""
     config_folder: Path
     on_failure: Callable[["SessionActor", Exception], None]
+    arranger: Arranger
     last_reason: str | None
     run: TurnRun | None = None
     """The turn that runs or waits."""
@@ -218,6 +212,7 @@ class SessionActor:
         steers: list[Steer] | None = None,
     ) -> Turn:
         """Store the turn with its input, and set it going."""
+        await self.arranger.arrange(self.live)
         if mode is not None and mode != self.record.mode:
             await self._change_mode(mode)
         facts = await self._facts()
@@ -232,14 +227,17 @@ class SessionActor:
                 "created_at": times.now(),
             }
         )
+        said = Said(message, content, orjson.dumps(plain(message.content)), {})
         begun = turn.model_copy(update={"status": "running", "started_at": times.now()})
         toolset, prefix = await self._prepare(settings, facts)
         taken = [steer.id for steer in steers or ()]
         begun = await self.live.journal.start_turn(begun, stored, message, key, taken)
         if begun.id != turn.id:
             return begun  # the same key was used before: this is its answer
-        self.live.history.add("user", plain(message.content))
-        self._launch(TurnRun(self.live, self.services, settings, prefix, toolset, begun))
+        self.live.history.add_encoded("user", said.encoded)
+        self._launch(
+            TurnRun(self.live, self.services, settings, prefix, toolset, begun, opening=said, task=_words(blocks))
+        )
         return begun
 
     async def _facts(self) -> Facts:
@@ -359,7 +357,9 @@ class SessionActor:
         told = self.live.state.get("facts")
         facts = Facts.decoded(told.encode()) if told else await self._facts()
         toolset, prefix = await self._prepare(settings, facts)
-        run = TurnRun(self.live, self.services, settings, prefix, toolset, stored.turn, list(stored.steers))
+        run = TurnRun(self.live, self.services, settings, prefix, toolset, stored.turn, steers=list(stored.steers))
+        if stored.trust_ask is not None:
+            run.asks.expect(stored.trust_ask)
         for one in stored.last_calls:
             if one.ask is not None:
                 run.asks.expect(one.ask)
@@ -380,6 +380,12 @@ class SessionActor:
             self.run.asks.leave_open = True
         if self._scope is not None:
             self._scope.cancel()
+
+
+def _words(blocks: list[dict[str, Any]]) -> str:
+    """What the person said, without what we put around it."""
+    texts = (block.get("text", "") for block in blocks if block.get("type") == "text")
+    return "\n".join(text for text in texts if not is_ours(text))
 
 
 def _answer_tools(schema: dict[str, Any] | None) -> list[StructuredOutput]:

@@ -3,15 +3,18 @@
 import sqlite3
 from dataclasses import dataclass
 
-from ostler.protocol.ask import Allow, AskList, AskPage, AskRef, AskResolve
+from ostler.protocol.ask import Allow, Answer, AskList, AskPage, AskRef, AskResolve, TrustFolder
 from ostler.protocol.errors import AskNotFound, InvalidParams
-from ostler.protocol.ids import AskId
+from ostler.protocol.ids import AskId, ClientId
 from ostler.protocol.methods import ASK_LIST
 from ostler.protocol.shapes import Ask
 from ostler.server.engine.actor import SessionActor
-from ostler.server.engine.asks import already, changed_input, check_answer
+from ostler.server.engine.asks import AskDesk, already, changed_input, check_answer, rule_to_remember
 from ostler.server.engine.engine import Engine
+from ostler.server.engine.journal import Settled
+from ostler.server.engine.remembering import RuleChange, remember
 from ostler.server.engine.schema import BadInput, parse_input
+from ostler.server.engine.trusting import trusting
 from ostler.server.paging import page_position, page_token
 from ostler.storage import asks, sessions
 
@@ -54,10 +57,22 @@ class AskMethods:
             raise already(await self._ask(ask.id))
         if isinstance(params.answer, Allow):
             _check_changed_input(actor, ask, params.answer)
-        settled = await run.asks.resolve(ask, params.answer, client_id or "somebody")
+        settled = await self._settled(actor, run.asks, ask, params.answer, client_id)
         if settled.record is not None:
             actor.replace_record(settled.record)
         return settled.ask
+
+    async def _settled(
+        self, actor: SessionActor, desk: AskDesk, ask: Ask, answer: Answer, client_id: str | None
+    ) -> Settled:
+        by = ClientId(client_id) if client_id else None
+        trusted = trusting(actor.live.settings, by) if isinstance(answer, TrustFolder) else None
+        remembered = rule_to_remember(answer, ask)
+        if remembered is not None and remembered.scope != "session":
+            # Before the answer is taken: a rule that cannot be written must not look as if it had been.
+            change = RuleChange(remembered.behavior, remembered.rule, remembered.scope)
+            await remember(actor, change, by)
+        return await desk.resolve(ask, answer, client_id or "somebody", trusted)
 
     async def _ask(self, ask_id: AskId) -> Ask:
         ask = await self.engine.log.read(lambda connection: asks.find(connection, ask_id))

@@ -3,29 +3,37 @@
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final, Literal
 
 import anyio
 
 from ostler.protocol import times
 from ostler.protocol.ask import Allow, AllowAlways, Answer, Deny, DenyAlways
+from ostler.protocol.ask import Scope as Reach
 from ostler.protocol.errors import AskResolved, InvalidParams
 from ostler.protocol.ids import AskId, new_ask_id
 from ostler.protocol.shapes import Ask, AskedCall, Call, Suggestion
 from ostler.server.engine.journal import Draft, Journal, Settled
-from ostler.server.engine.permission import Verdict, rule_for
-from ostler.server.engine.rules import BadRule, Behavior, parse_rule
+from ostler.server.engine.permission import Verdict, rules_for
 from ostler.server.engine.state import TurnState
+from ostler.server.hooks import Outcome
+from ostler.server.settings.shapes import Behavior
 from ostler.storage.sessions import SessionRecord
+from ostler.storage.trust import TrustRecord
+from ostler.tools.rules import BadRule, parse_rule
 from ostler.tools.tool import AnyTool, ToolInput
 
+HOOK: Final = "hook: "
+"""How the name of whoever answered begins, where it was a hook."""
+_SUGGESTED: Final[tuple[Literal["session", "local"], ...]] = ("session", "local")
 
-def _choices(verdict: Verdict, rule: str | None) -> list[str]:
+
+def _choices(verdict: Verdict, rules: list[str]) -> list[str]:
     """What can be answered: nothing is offered that would not hold."""
-    if rule is None:
+    if not rules:
         return ["allow", "deny"]
     # A rule that asks and a guarded file ask again, whatever another rule allows.
-    if verdict.by in {"rule", "safety"}:
+    if verdict.by in {"rule", "safety", "hook"}:
         return ["allow", "deny", "deny_always"]
     return ["allow", "allow_always", "deny", "deny_always"]
 
@@ -36,7 +44,7 @@ def permission_ask(
     """The question about one call."""
     now = datetime.now(UTC)
     words = verdict.ask
-    rule = rule_for(tool, given)
+    rules = rules_for(tool, given)
     return Ask(
         id=new_ask_id(),
         session_id=session.id,
@@ -49,8 +57,8 @@ def permission_ask(
         reason=verdict.reason or None,
         destructive=tool.is_destructive(given),
         diff=words.diff if words else None,
-        choices=_choices(verdict, rule),
-        suggestions=[Suggestion(rule=rule, scope="session")] if rule else [],
+        choices=_choices(verdict, rules),
+        suggestions=[Suggestion(rule=rule, scope=scope) for scope in _SUGGESTED for rule in rules],
         opened_at=times.at(now),
         expires_at=times.at(now + timedelta(seconds=expire_seconds)) if expire_seconds else None,
     )
@@ -78,7 +86,7 @@ class AskDesk:
     def open(self) -> list[Ask]:
         return [one.ask for one in self._waiting.values()]
 
-    async def ask(self, ask: Ask, call: Call, draft: Draft, *, queued: bool) -> Ask:
+    async def ask(self, ask: Ask, call: Call | None = None, draft: Draft = (), *, queued: bool = True) -> Ask:
         """Put the question, and wait until it is settled."""
         waiting = self._waiting[ask.id] = _Waiting(ask)
         opened = self._journal.open_ask(ask, call, draft, self._state.change(status="waiting"), queued=queued)
@@ -100,11 +108,12 @@ class AskDesk:
             await self._settle(waiting.ask, "cancelled", None, "restart")
             self._waiting.pop(waiting.ask.id, None)
 
-    async def resolve(self, ask: Ask, answer: Answer, by: str) -> Settled:
-        """A person's answer; raises where another one was first."""
-        remember = _rule_to_remember(ask, answer)
+    async def resolve(self, ask: Ask, answer: Answer, by: str, trusted: TrustRecord | None = None) -> Settled:
+        """A person's answer, or a hook's; raises where another one was first."""
+        remember = rule_to_remember(answer, ask)
+        of_the_session = (remember.behavior, remember.rule) if remember and remember.scope == "session" else None
         given = answer.model_dump(mode="json", exclude_none=True)
-        settled = await self._settle(ask, "resolved", given, by, remember)
+        settled = await self._settle(ask, "resolved", given, by, of_the_session, trusted)
         if not settled.won:
             raise already(settled.ask)
         return settled
@@ -133,6 +142,7 @@ class AskDesk:
         answer: dict[str, Any] | None,
         by: str,
         remember: tuple[Behavior, str] | None = None,
+        trusted: TrustRecord | None = None,
     ) -> Settled:
         ended = ask.model_copy(update={"status": status, "answer": answer, "answered_by": by})
         waiting = self._waiting.get(ask.id)
@@ -141,7 +151,7 @@ class AskDesk:
             waiting.settling = True
         if self._state.turn.status == "waiting" and all(one.settling for one in self._waiting.values()):
             self._state.change(status="running")
-        settled = await self._journal.settle_ask(ended, self._state.turn, remember)
+        settled = await self._journal.settle_ask(ended, self._state.turn, remember, trusted)
         waiting = self._waiting.get(ask.id)
         if waiting is not None:
             waiting.ask = settled.ask
@@ -161,10 +171,19 @@ def check_answer(ask: Ask, answer: Answer) -> None:
     """Whether an answer is one that this ask allows."""
     if answer.choice not in ask.choices:
         raise InvalidParams.of("answer.choice", f"is {answer.choice!r}, and this ask takes {', '.join(ask.choices)}")
-    _rule_to_remember(ask, answer)
+    rule_to_remember(answer, ask)
 
 
-def _rule_to_remember(ask: Ask, answer: Answer) -> tuple[Behavior, str] | None:
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A rule that an answer brings, and how far it reaches."""
+
+    behavior: Behavior
+    rule: str
+    scope: Reach
+
+
+def rule_to_remember(answer: Answer, ask: Ask) -> Remembered | None:
     match answer:
         case AllowAlways():
             behavior: Behavior = "allow"
@@ -172,15 +191,23 @@ def _rule_to_remember(ask: Ask, answer: Answer) -> tuple[Behavior, str] | None:
             behavior = "deny"
         case _:
             return None
-    if answer.scope != "session":
-        reason = f"is {answer.scope!r}; rules can be remembered for the session only, so far"
-        raise InvalidParams.of("answer.scope", reason)
     text = answer.rule or (ask.suggestions[0].rule if ask.suggestions else "")
     try:
-        parse_rule(text, behavior, "session")
+        parse_rule(text)
     except BadRule as error:
-        raise InvalidParams.of("answer.rule", str(error)) from None
-    return behavior, text
+        raise InvalidParams.of("answer.rule", error.message) from None
+    return Remembered(behavior, text, answer.scope)
+
+
+def answer_of(outcome: Outcome) -> Answer | None:
+    """A hook's decision about an ask, as the answer that a person could have given."""
+    match outcome.decision:
+        case "allow":
+            return Allow(input=dict(outcome.changed_input) if outcome.changed_input is not None else None)
+        case "deny":
+            return Deny(message=outcome.reason or "A hook said no.", interrupt=outcome.interrupt)
+        case _:
+            return None
 
 
 def ends_turn(answer: Deny | DenyAlways) -> bool:

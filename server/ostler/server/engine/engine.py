@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,22 +15,25 @@ from ostler.protocol.errors import ProtocolError, ReadOnly, SessionNotFound, Shu
 from ostler.protocol.ids import SessionId
 from ostler.server import logs
 from ostler.server.engine.actor import SessionActor
+from ostler.server.engine.arranging import Arranger, no_hooks
 from ostler.server.engine.journal import Journal
 from ostler.server.engine.live import LiveSession, Rooms, StoredProcesses, StoredReads
 from ostler.server.engine.loading import load
 from ostler.server.engine.recovery import Cut, settle
-from ostler.server.engine.turn import Services
+from ostler.server.engine.turn_settings import Services
 from ostler.server.log import EventLog
 from ostler.storage import Tx, processes, turns
 from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
 from ostler.tools.process import kill_left_over, reap_orphans
 from ostler.tools.registry import Registry
+from ostler.tools.sandbox import Proxy
 
 _AT_ONCE: Final = 64
 """Sessions that are recovered at the same time."""
 _RETRY_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 5.0
+_SETTINGS_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 5.0
 """For commands that have to be killed when the daemon stops."""
 
@@ -65,6 +68,7 @@ class Engine:
         """Sessions whose commands from before a crash may still run."""
         self._left_over_ended = anyio.Event()
         self._closing = False
+        self.arranger = Arranger(services.provider, services.config)
 
     @property
     def live(self) -> int:
@@ -83,8 +87,21 @@ class Engine:
             await self.registry()
             group.start_soon(self._recover_all)
             group.start_soon(self._look_after)
+            group.start_soon(self._watch_settings)
             group.start_soon(self._settle_given_up)
-            await anyio.sleep_forever()
+            async with self._way_out():
+                await anyio.sleep_forever()
+
+    @contextlib.asynccontextmanager
+    async def _way_out(self) -> AsyncIterator[None]:
+        """The proxy through which commands in the sandbox reach the hosts that are allowed, where some are."""
+        sandbox = self.rooms.sandbox
+        if not sandbox.hosts:
+            yield
+            return
+        async with Proxy(sandbox.hosts) as proxy:
+            sandbox.proxy = proxy.path
+            yield
 
     async def registry(self) -> Registry:
         """All tools; loaded on a thread, where that has not been done yet."""
@@ -107,6 +124,15 @@ class Engine:
             await anyio.sleep(min(_LOOK_SECONDS, evict_after))
             self._evict(evict_after)
             reap_orphans()
+
+    async def _watch_settings(self) -> None:
+        """What a file says counts at once, also in the middle of a turn."""
+        while True:
+            await anyio.sleep(_SETTINGS_SECONDS)
+            for actor in list(self._actors.values()):
+                if actor.run is not None:
+                    with contextlib.suppress(ProtocolError):
+                        await self.arranger.arrange(actor.live)
 
     def _evict(self, after: float) -> None:
         long_ago = time.monotonic() - after
@@ -174,17 +200,26 @@ class Engine:
                 self._give_up(actor, error)
 
         journal = Journal(self.log, stored.record.id, stored.record.root_id, stored.used, trouble)
+        record = loading.changed or stored.record
+        settings = await self.rooms.settings.of(record.cwd)
         live = LiveSession(
-            record=loading.changed or stored.record,
+            record=loading.changed or record,
             journal=journal,
             rooms=self.rooms,
             history=stored.history,
             reads=StoredReads(stored.reads),
             processes=StoredProcesses(journal),
             state=stored.state,
+            settings=settings,
+            trusted=False,
+            hooks=no_hooks(StoredProcesses(journal)),
+            classifier=self.arranger.classifier(record.model),
         )
+        await self.arranger.arrange(live)
         assert self._group is not None
-        actor = SessionActor(live, self.services, self._group, self._config_folder, self._give_up, stored.last_reason)
+        actor = SessionActor(
+            live, self.services, self._group, self._config_folder, self._give_up, self.arranger, stored.last_reason
+        )
         self._actors[session_id] = actor
         try:
             await actor.come_back(stored, queued)

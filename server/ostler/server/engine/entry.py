@@ -1,12 +1,15 @@
 """One call on its way through the executor."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 
 from ostler.protocol.shapes import Ask, Call
+from ostler.server import logs
 from ostler.server.engine.assembly import ToolUse
 from ostler.server.engine.schedule import Slot
+from ostler.server.hooks import Outcome
 from ostler.tools.tool import AnyTool, Change, ToolInput
 
 
@@ -36,6 +39,10 @@ class Entry:
     """The end of what it has printed so far, for a call that is stopped."""
     changes: list[Change] = field(default_factory=list)
     """What is to be applied when its turn comes."""
+    notes: list[str] = field(default_factory=list)
+    """What hooks have to say to the model about it."""
+    stop: str | None = None
+    """Why a hook wants the turn to end after it."""
 
     @property
     def completed(self) -> bool:
@@ -45,3 +52,27 @@ class Entry:
     def finishes_first(self) -> bool:
         """An interrupt waits for it: it runs, and half of it would be worse than all of it."""
         return self.call.status == "running" and self.call.interrupt == "block"
+
+    def take(self, tool: AnyTool, given: ToolInput, as_json: dict[str, Any]) -> None:
+        """An input that has passed the schema."""
+        self.given = given
+        self.only_reads = tool.is_read_only(given)
+        self.call = self.call.model_copy(
+            update={"input": as_json, "summary": tool.summary(given), "activity": tool.activity(given)}
+        )
+
+    def is_safe(self) -> bool:
+        """Whether it may run beside other safe calls."""
+        if self.tool is None or self.given is None:
+            return False
+        try:
+            return self.tool.is_concurrency_safe(self.given)
+        except Exception as error:  # noqa: BLE001 - a plug-in's mistake makes its call unsafe, and nothing worse
+            logs.log.warning("safety_check_failed", tool=self.tool.name, exc_info=error)
+            return False
+
+    def heed(self, outcome: Outcome) -> Outcome:
+        """What hooks add to a call, whatever they decide."""
+        self.notes += outcome.context
+        self.stop = self.stop or outcome.stop
+        return outcome

@@ -87,7 +87,7 @@ class Executor:
         entry = Entry(use, call, self._schedule.add(safe=False))
         if not entry.completed:
             self._pipeline.look_up(entry)
-            entry.slot.safe = self._pipeline.is_safe(entry)
+            entry.slot.safe = entry.is_safe()
         self.entries.append(entry)
         return entry
 

@@ -67,6 +67,15 @@ class History:
             self._roles.append(role)
             self._messages.append(b'{"role":"' + role.encode() + b'","content":' + content + b"}")
 
+    def take_back(self, content: bytes) -> None:
+        """Undo the last addition, which was this."""
+        whole = b'{"role":"user","content":' + content + b"}"
+        if self._messages and self._messages[-1] == whole:
+            self._messages.pop()
+            self._roles.pop()
+        elif self._messages and self._messages[-1].endswith(b"," + content[1:] + b"}"):
+            self._messages[-1] = self._messages[-1][: -len(content) - 1] + b"]}"
+
     def encoded(self) -> list[bytes]:
         """Each message as the API takes it, with breakpoints for the cache on the last two of the user's."""
         messages = list(self._messages)

@@ -20,11 +20,12 @@ from ostler.protocol.events import (
     TurnData,
     UsageData,
 )
+from ostler.protocol.hook import HookData, HookRun
 from ostler.protocol.ids import CallId, SessionId, TurnId
 from ostler.protocol.session import Mode, SessionStatus
 from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
-from ostler.server.engine.rules import Behavior
 from ostler.server.log import EventLog
+from ostler.server.settings.shapes import Behavior
 from ostler.server.shapes import session_shape
 from ostler.storage import (
     Scope,
@@ -38,11 +39,13 @@ from ostler.storage import (
     sessions,
     states,
     steers,
+    trust,
     turns,
 )
 from ostler.storage import usage as usage_rows
 from ostler.storage.idempotency import Key
 from ostler.storage.sessions import SessionRecord
+from ostler.storage.trust import TrustRecord
 
 T = TypeVar("T")
 Draft = Sequence[drafts.Block]
@@ -309,16 +312,23 @@ class Journal:
 
     # Asks.
 
-    async def open_ask(self, ask: Ask, call: Call, draft: Draft, turn: Turn, *, queued: bool) -> None:
+    async def open_ask(self, ask: Ask, call: Call | None, draft: Draft, turn: Turn, *, queued: bool) -> None:
         def work(tx: Tx) -> None:
-            self._put_call(tx, call, draft, () if queued else ("tool.queued",))
+            if call is not None:
+                self._put_call(tx, call, draft, () if queued else ("tool.queued",))
             asks.open_ask(tx.connection, ask)
             tx.append("ask.opened", self._scope(ask.turn_id), reference=ask.id, thing=ask)
             self._set_turn(tx, turn)
 
         await self.write(work)
 
-    async def settle_ask(self, ask: Ask, turn: Turn | None, remember: tuple[Behavior, str] | None = None) -> Settled:
+    async def settle_ask(
+        self,
+        ask: Ask,
+        turn: Turn | None,
+        remember: tuple[Behavior, str] | None = None,
+        trusted: TrustRecord | None = None,
+    ) -> Settled:
         """Give an ask its ending, unless somebody was faster. `turn` is the turn as it goes on."""
 
         def work(tx: Tx) -> Settled:
@@ -326,6 +336,8 @@ class Journal:
                 return Settled(asks.find(tx.connection, ask.id) or ask, won=False)
             tx.append("ask.resolved", self._scope(ask.turn_id), reference=ask.id, thing=ask)
             record = self._remember(tx, *remember) if remember is not None else None
+            if trusted is not None:
+                trust.grant(tx.connection, trusted)
             if turn is not None:
                 self._set_turn(tx, turn)
             return Settled(ask, won=True, record=record)
@@ -348,6 +360,18 @@ class Journal:
             shown = turn.model_copy(update={"cursor": tx.next_cursor})
             tx.append("turn.updated", self._scope(turn.id), data=TurnData(turn=shown))
             self.set_status(tx, "waiting" if turn.status == "waiting" else "running")
+
+    # Hooks.
+
+    def hook_ran(self, turn_id: TurnId | None, run: HookRun) -> None:
+        def work(tx: Tx) -> None:
+            tx.append("hook.ran", self._scope(turn_id), data=HookData(run=run))
+
+        self.post(work)
+
+    def take_back(self, message: Message) -> None:
+        """A message that a hook did not let pass: the model is never sent it."""
+        self.post(lambda tx: messages.drop(tx.connection, message.id))
 
     # Words.
 

@@ -3,17 +3,23 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ostler.protocol.ids import CallId
 from ostler.protocol.session import Mode, OnAsk
+from ostler.server.classifier import ClassifierDesk
 from ostler.server.engine.history import History
+from ostler.server.engine.house_rules import mode_in_force, rule_set
 from ostler.server.engine.journal import Journal
+from ostler.server.engine.matching import may_read
 from ostler.server.engine.permission import PermissionContext
-from ostler.server.engine.rules import RuleBook
+from ostler.server.engine.settings_room import SettingsRoom
+from ostler.server.hooks import HookRunner
+from ostler.server.settings import RuleSet, Settings
 from ostler.storage import Tx, processes
 from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
+from ostler.tools.confinement import Sandboxing
 from ostler.tools.context import FileRead, Surroundings
 from ostler.tools.registry import Registry, ToolSet
 from ostler.tools.tool import AnyTool
@@ -71,6 +77,17 @@ class StoredProcesses:
             self.journal.post(lambda tx: processes.drop(tx.connection, pid, start_time))
 
 
+class SandboxKeeper(Protocol):
+    """Knows the sandbox as the configuration says now."""
+
+    proxy: str | None
+    """The socket of the proxy that lets the allowed hosts through, while it runs."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]: ...
+    def __call__(self) -> Sandboxing: ...
+
+
 @dataclass(slots=True)
 class Rooms:
     """What all sessions of a daemon share."""
@@ -81,6 +98,9 @@ class Rooms:
     output_folder: Path
     allow_bypass: Callable[[], bool]
     """Whether sessions may be in mode bypassPermissions now."""
+    settings: SettingsRoom
+    sandbox: SandboxKeeper
+    bash_classifier: Callable[[], bool]
     umask: int = 0o022
     """The person's own: the daemon's is stricter, and commands are not to make a project's files private."""
     testing: bool = False
@@ -91,6 +111,11 @@ class Rooms:
         if self._registry is None:
             self._registry = self.load_registry()
         return self._registry
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """Old names of tools, and what they are called now."""
+        return {alias: tool.name for tool in self.registry.tools for alias in tool.aliases}
 
 
 @dataclass(slots=True)
@@ -103,32 +128,56 @@ class LiveSession:
     processes: StoredProcesses
     state: dict[str, Any]
     """What is remembered between requests: the frozen prefix, the shell's folder, what the model was last told."""
+    settings: Settings
+    trusted: bool
+    """Whether what the folder brings may act."""
+    hooks: HookRunner
+    classifier: ClassifierDesk
+    asked_trust: str | None = None
+    """The digest of what a person was last asked to trust."""
+    arranged: bool = False
+    """Its settings, trust and hooks have been looked at."""
+    refused: Settings | None = None
+    """Settings that a hook did not let in."""
+    told_problems: set[str] = field(default_factory=set)
+    """What its watchers were told about wrong settings."""
+    began: bool = False
+    """Its hooks know that it has begun."""
     turn_on_ask: OnAsk | None = None
     """What a headless turn says about asks, above what the session says."""
-    _rules: tuple[Any, RuleBook] | None = None
+    _rules: tuple[tuple[Any, ...], RuleSet] | None = None
     _surroundings: tuple[tuple[Any, ...], Surroundings] | None = None
 
     @property
-    def rules(self) -> RuleBook:
-        given = self.record.options.get("rules") or {}
-        if self._rules is None or self._rules[0] is not given:
-            self._rules = (given, RuleBook.of_session(given))
+    def rules(self) -> RuleSet:
+        """Made anew only when a file, the trust or the session's own rules have changed."""
+        options = self.record.options
+        now = (self.settings, self.trusted, options.get("rules"), options.get("rule_expires"))
+        if self._rules is None or any(old is not new for old, new in zip(self._rules[0], now, strict=True)):
+            self._rules = (now, rule_set(self.settings, self.trusted, options, self.rooms.aliases))
         return self._rules[1]
 
     @property
     def permission(self) -> PermissionContext:
-        return PermissionContext(self.mode, self.turn_on_ask or self.record.on_ask, self.rules)
+        sandboxing = self.rooms.sandbox()
+        return PermissionContext(
+            self.mode,
+            self.turn_on_ask or self.record.on_ask,
+            self.rules,
+            self.surroundings,
+            bash_classifier=self.rooms.bash_classifier(),
+            skips_ask_rules=sandboxing.skips_ask_rules and sandboxing.mode in {"on", "required"},
+        )
 
     @property
     def mode(self) -> Mode:
-        """The session's, unless the daemon does not allow it any more."""
-        forbidden = self.record.mode == "bypassPermissions" and not self.rooms.allow_bypass()
-        return "default" if forbidden else self.record.mode
+        """The session's, unless policy says another, or the daemon does not allow it any more."""
+        return mode_in_force(self.settings, self.record.mode, allow_bypass=self.rooms.allow_bypass())
 
     @property
     def surroundings(self) -> Surroundings:
         """Made anew only when something of it has changed: every call looks at it several times."""
-        now = (self.record, self.state.get("shell_folder"), self.mode)
+        now = (self.record, self.state.get("shell_folder"), self.mode, self.rules, self.rooms.sandbox())
         if self._surroundings is None or any(
             old is not new for old, new in zip(self._surroundings[0], now, strict=True)
         ):
@@ -140,12 +189,14 @@ class LiveSession:
             session_id=self.record.id,
             folder=self.record.cwd,
             shell_folder=self.state.get("shell_folder") or self.record.cwd,
-            roots=(self.record.cwd, *self.record.directories),
+            roots=(self.record.cwd, *self.record.directories, *self.settings.additional_directories),
             mode=self.mode,
-            environment=self.record.options.get("env") or {},
+            environment={**self.settings.env, **(self.record.options.get("env") or {})},
             home=self.rooms.home,
             umask=self.rooms.umask,
             testing=self.rooms.testing,
+            sandboxing=self.rooms.sandbox(),
+            may_read=may_read(self.rules),
         )
 
     def toolset(self, *of_the_turn: AnyTool) -> ToolSet:

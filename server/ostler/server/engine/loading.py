@@ -39,6 +39,8 @@ class StoredSession:
     last_calls: list[StoredCall]
     last_reason: str | None
     """How the last turn ended."""
+    trust_ask: Ask | None = None
+    """Asks whether the folder is trusted, and is open."""
 
 
 def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession:
@@ -58,6 +60,7 @@ def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession
         last_message=open_message,
         last_calls=_calls_of(connection, open_message) if open_message else [],
         last_reason=turns.last_reason(connection, session_id),
+        trust_ask=asks.open_without_call(connection, session_id) if turn else None,
     )
 
 

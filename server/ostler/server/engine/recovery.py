@@ -71,6 +71,7 @@ class _Case:
         """The model's last message, where nothing stands after it."""
         self._calls: dict[CallId, Call] = {}
         self._asks: dict[CallId, Ask] = {}
+        self._trust_ask = asks.open_without_call(tx.connection, record.id)
 
     # The message that was being streamed.
 
@@ -119,7 +120,7 @@ class _Case:
             self._asks[call.call_id] = ask
 
     def goes_on(self) -> bool:
-        if self._asks:
+        if self._asks or self._trust_ask is not None:
             return True
         return self._record.options.get("on_restart") == "resume" and not self._has_last_words()
 
@@ -131,7 +132,7 @@ class _Case:
         return last.stop_reason in _FINAL and not steers.of_session(self._connection, self._record.id)
 
     def keep_alive(self) -> None:
-        waiting = any(ask.status == "open" for ask in self._asks.values())
+        waiting = self._trust_ask is not None or any(ask.status == "open" for ask in self._asks.values())
         status = "waiting" if waiting else "running"
         if self._turn.status != status:
             self._turn = self._turn.model_copy(update={"status": status, "cursor": self._tx.next_cursor})
@@ -144,6 +145,8 @@ class _Case:
     def end(self, cut: Cut) -> None:
         for call in self._calls.values():
             self._cancel_ask(call)
+        if self._trust_ask is not None:
+            self._cancel(self._trust_ask)
         if self._last is not None:
             self._answer_calls(self._last)
         done = self._has_last_words() and self._last is not None and self._last.stop_reason != "refusal"
@@ -210,9 +213,12 @@ class _Case:
         ask = asks.of_call(self._connection, call.call_id)
         if ask is None or ask.status != "open":
             return False
+        self._cancel(ask)
+        return True
+
+    def _cancel(self, ask: Ask) -> None:
         asks.settle(self._connection, ask.model_copy(update={"status": "cancelled", "answered_by": "restart"}))
         self._tx.append("ask.resolved", self._scope, reference=ask.id)
-        return True
 
     def _set_session(self, status: SessionStatus) -> None:
         if self._record.status == status:

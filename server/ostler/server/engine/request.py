@@ -19,6 +19,7 @@ from ostler.server.engine.journal import Draft
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopping import Stop
+from ostler.server.engine.sums import added
 from ostler.server.models.prices import usd
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
 from ostler.storage import Scope
@@ -202,17 +203,6 @@ def _understood(stream: "_Stream", event: dict[str, object]) -> list[ToolUse]:
         return stream.feed(event)
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise ModelFailure("garbage", f"The provider sent an event that makes no sense: {error}") from None
-
-
-def added(total: Usage, more: Usage) -> Usage:
-    known = total.cost_usd is not None and more.cost_usd is not None
-    return Usage(
-        input_tokens=total.input_tokens + more.input_tokens,
-        output_tokens=total.output_tokens + more.output_tokens,
-        cache_read_tokens=total.cache_read_tokens + more.cache_read_tokens,
-        cache_write_tokens=total.cache_write_tokens + more.cache_write_tokens,
-        cost_usd=usd(Decimal(total.cost_usd or 0) + Decimal(more.cost_usd or 0)) if known else None,
-    )
 
 
 def wait_before_retry(attempt: int, failure: ModelFailure, settings: Model) -> float:

@@ -14,6 +14,8 @@ class TurnState:
     turn: Turn
     halt: Callable[[str], None]
     """Ends the turn early, for the reason given."""
+    task: str = ""
+    """What the person asked for, in their own words."""
 
     def change(self, **changes: Any) -> Turn:
         self.turn = self.turn.model_copy(update=changes)

@@ -1,7 +1,7 @@
 """The turn loop: request, stream, calls, results, until there is nothing left to do or a reason to stop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,22 +12,26 @@ import orjson
 from anyio.abc import TaskGroup
 
 from ostler.protocol import times
-from ostler.protocol.config import Config
 from ostler.protocol.events import Notice
 from ostler.protocol.ids import CallId, MessageId, new_message_id
 from ostler.protocol.shapes import Message, Turn, Usage
 from ostler.server.engine.asks import AskDesk
+from ostler.server.engine.endings import End, no_form, over_budget, stopped_by_hook, too_long
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import tool_result
+from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.journal import Draft, Said
 from ostler.server.engine.live import LiveSession
+from ostler.server.engine.permitting import Permitting
 from ostler.server.engine.pipeline import Pipeline
 from ostler.server.engine.prefix import Prefix
 from ostler.server.engine.request import Answered, ModelCall, described
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopping import Stop
-from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
+from ostler.server.engine.trusting import settle_trust
+from ostler.server.engine.turn_settings import Services, TurnSettings
+from ostler.server.models.provider import ModelFailure, ModelRequest
 from ostler.server.prompt.reminders import note
 from ostler.storage.steers import Steer
 from ostler.tools.registry import ToolSet
@@ -45,38 +49,9 @@ CALL_CUT: Final = note(
 )
 
 _NUDGES: Final = 2
+_HELD_BACK: Final = 10
 NUDGE: Final = note("Give the answer by calling StructuredOutput: words alone do not reach the caller.")
 RESUMED: Final = note("The daemon was restarted. Go on with what you were doing.")
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    reason: str
-    error: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TurnSettings:
-    """What holds for one turn, as it is stored with it."""
-
-    model: str
-    max_requests: int
-    max_budget_usd: str | None = None
-    timeout_ms: int | None = None
-    thinking: dict[str, Any] | None = None
-    tool_choice: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | None = None
-    on_ask: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What the turns of all sessions share."""
-
-    provider: Callable[[str], Provider]
-    config: Callable[[], Config]
-    cost: Callable[[str, Usage], Decimal | None]
-    max_output: Callable[[str], int]
 
 
 @dataclass(slots=True)
@@ -87,8 +62,12 @@ class TurnRun:
     prefix: Prefix
     toolset: ToolSet
     turn: Turn
+    opening: Said | None = None
+    """The input that it began with; null for one that comes back."""
     steers: list[Steer] = field(default_factory=list)
     """Input that waits for the next request."""
+    task: str = ""
+    """The person's words."""
     state: TurnState = field(init=False)
     asks: AskDesk = field(init=False)
     executor: Executor | None = None
@@ -99,6 +78,8 @@ class TurnRun:
     """What can be stopped at once: a stream, or a wait before a retry."""
     _continuations: int = 0
     _nudges: int = 0
+    _held_back: int = 0
+    """How often a hook has kept the turn from its end."""
     _goes_on: bool = False
     """The next message says the rest of what the one before it began."""
     _text: str | None = None
@@ -106,7 +87,7 @@ class TurnRun:
     """Of the message that the next request brings to the model."""
 
     def __post_init__(self) -> None:
-        self.state = TurnState(self.turn, self.halt)
+        self.state = TurnState(self.turn, self.halt, task=self.task)
         self.asks = AskDesk(self.session.journal, self.state)
         self._model = self.settings.model
 
@@ -135,6 +116,9 @@ class TurnRun:
         async with anyio.create_task_group() as group:
             if self.settings.timeout_ms is not None:
                 group.start_soon(self._watch_time)
+            await settle_trust(self.session, self.asks, self.turn.id, self.services.config().asks.expire_seconds)
+            if self.opening is not None and self.end is None:
+                await self._open(self.opening)
             self.executor = resume(self, group) if resume else None
             if self.executor is not None:
                 await self._finish_calls(self.executor)
@@ -144,6 +128,30 @@ class TurnRun:
                 await self._step(group)
             group.cancel_scope.cancel()
         return await self._finish()
+
+    async def _open(self, opening: Said) -> None:
+        """Hooks hear of the input before the model does, and may keep it from it."""
+        session = self.session
+        if not session.began:
+            session.began = True
+            source = "resume" if len(session.history) > 1 else "startup"
+            self._add_context((await self._hooking.moment("SessionStart", source=source)).context)
+        outcome = await self._hooking.moment("UserPromptSubmit", prompt=self.state.task)
+        blocked = outcome.block or outcome.stop
+        if blocked:
+            session.history.take_back(opening.encoded)
+            session.journal.take_back(opening.message)
+            self.end = stopped_by_hook(blocked)
+        else:
+            self._add_context(outcome.context)
+
+    def _add_context(self, context: Sequence[str]) -> None:
+        if context and self.end is None:
+            self._add_user_message([], {}, *map(note, context))
+
+    @property
+    def _hooking(self) -> Hooking:
+        return Hooking(self.session, self.turn.id)
 
     async def _step(self, group: TaskGroup) -> None:
         """One request and what follows from it."""
@@ -174,9 +182,9 @@ class TurnRun:
             if budget is None:
                 continue
             if used.cost_usd is None or not self._priced(self._model):
-                return End("budget", _over_budget(f"The budget of the {whose} cannot be kept: a price is not known."))
+                return End("budget", over_budget(f"The budget of the {whose} cannot be kept: a price is not known."))
             if Decimal(used.cost_usd) >= Decimal(budget):
-                return End("budget", _over_budget(f"The budget of the {whose}, {budget} USD, is used up."))
+                return End("budget", over_budget(f"The budget of the {whose}, {budget} USD, is used up."))
         return None
 
     def _budgets(self, used: Usage) -> list[tuple[str, Usage, str | None]]:
@@ -249,14 +257,14 @@ class TurnRun:
         async def clear_to_run(entry: Any) -> None:
             await executor.clear_to_run(entry)
 
+        permitting = Permitting(self.session, self.asks, self.state, draft, config.asks.expire_seconds)
         pipeline = Pipeline(
             session=self.session,
             toolset=self.toolset,
-            asks=self.asks,
+            permitting=permitting,
             state=self.state,
             draft=draft,
             clear_to_run=clear_to_run,
-            expire_seconds=config.asks.expire_seconds,
         )
         executor = Executor(
             group=group,
@@ -291,7 +299,11 @@ class TurnRun:
         if answer is not None and self.end is None:
             self.state.change(structured_output=answer.call.input)
             self.end = End("completed")
-        self._add_user_message(results, brought, *words)
+        stop = next((entry.stop for entry in executor.entries if entry.stop), None)
+        if stop is not None and self.end is None:
+            self.end = stopped_by_hook(stop)
+        notes = [note(words) for entry in executor.entries for words in entry.notes]
+        self._add_user_message(results, brought, *words, *notes)
 
     def _add_user_message(self, results: list[dict[str, Any]], brought: dict[str, CallId], *words: str) -> None:
         """Results, further input and words of ours, as one message."""
@@ -328,7 +340,7 @@ class TurnRun:
                 refused = {"code": "model_error", "kind": "refusal", "message": "The model declined to go on."}
                 self.end = End("failed", refused)
             case "model_context_window_exceeded":
-                self.end = End("failed", _too_long("The conversation has filled the model's context window."))
+                self.end = End("failed", too_long("The conversation has filled the model's context window."))
             case "max_tokens" if self._continuations < _CONTINUATIONS:
                 self._continuations += 1
                 self._goes_on = not answered.empty
@@ -343,23 +355,37 @@ class TurnRun:
                     return
                 if answered.empty:
                     self._notice("warning", "The model answered with nothing.")
-                self.end = End("completed")
+                await self._end_or_go_on()
+
+    async def _end_or_go_on(self) -> None:
+        """The model is done; a hook may think otherwise."""
+        outcome = await self._hooking.moment("Stop", stop_hook_active=self._held_back > 0)
+        if self.end is not None or self.steers:
+            return
+        if outcome.stop:
+            self.end = stopped_by_hook(outcome.stop)
+            return
+        if outcome.block and self._held_back < _HELD_BACK:
+            self._held_back += 1
+            self._add_user_message([], {}, note(outcome.block))
+            return
+        self.end = End("completed")
 
     async def _ask_for_the_form(self) -> None:
         """A turn with a schema ends only with a valid call: two nudges, then it has failed."""
         if self._nudges == _NUDGES:
-            self.end = _no_form()
+            self.end = no_form()
             return
         self._nudges += 1
         self._add_user_message([], {}, NUDGE)
 
     def _end_cut(self) -> None:
         self._notice("warning", "The model's answer was cut: it reached its length limit again and again.")
-        self.end = End("completed") if self.settings.output_schema is None else _no_form()
+        self.end = End("completed") if self.settings.output_schema is None else no_form()
 
     def _fail(self, failure: ModelFailure) -> None:
         if failure.kind == "too_long":
-            error = {**described(failure), **_too_long(failure.message)}
+            error = {**described(failure), **too_long(failure.message)}
         else:
             error = described(failure)
         self.end = End("failed", error)
@@ -389,17 +415,3 @@ class TurnRun:
 
 def _gives_answer(entry: Entry) -> bool:
     return isinstance(entry.tool, StructuredOutput) and not entry.call.is_error
-
-
-def _no_form() -> End:
-    message = "The model ended without an answer in the form that was asked for."
-    return End("schema", {"code": "schema", "message": message})
-
-
-def _too_long(message: str) -> dict[str, Any]:
-    advice = "Fork the session from an earlier message, or start a new one: older parts cannot be summarised yet."
-    return {"code": "model_error", "kind": "too_long", "message": f"{message} {advice}"}
-
-
-def _over_budget(message: str) -> dict[str, Any]:
-    return {"code": "budget_exceeded", "message": message}

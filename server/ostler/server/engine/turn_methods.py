@@ -23,8 +23,8 @@ from ostler.protocol.turn import (
     TurnSteer,
     TurnWait,
 )
-from ostler.server.engine.actor import Start
 from ostler.server.engine.engine import Engine
+from ostler.server.engine.turn_settings import Start
 from ostler.server.engine.watch import TurnWatch
 from ostler.server.locks import Locks
 from ostler.server.paging import page_position, page_token

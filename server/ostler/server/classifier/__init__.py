@@ -1,0 +1,21 @@
+"""The classifier of mode `auto`: what may run unasked, what may not, and what a person should see."""
+
+from ostler.server.classifier.desk import ClassifierDesk, Judged
+from ostler.server.classifier.model import ModelClassifier
+from ostler.server.classifier.question import Behavior, Classifier, Opinion, Question
+from ostler.server.classifier.rehearsal import RehearsalClassifier
+from ostler.server.classifier.risk import is_high_risk
+from ostler.server.classifier.small import small_model
+
+__all__ = [
+    "Behavior",
+    "Classifier",
+    "ClassifierDesk",
+    "Judged",
+    "ModelClassifier",
+    "Opinion",
+    "Question",
+    "RehearsalClassifier",
+    "is_high_risk",
+    "small_model",
+]

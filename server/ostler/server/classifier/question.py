@@ -1,0 +1,44 @@
+"""What a classifier is asked, and what it answers."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ostler.protocol.shapes import Usage
+
+Behavior = Literal["allow", "deny", "ask"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call, as a classifier sees it. What tools, pages and files said is no part of it."""
+
+    tool: str
+    text: str
+    """What the call would do: `classifier_text` of the tool."""
+    folder: str
+    roots: tuple[str, ...]
+    task: str
+    """The person's last words."""
+    read_only: bool
+    destructive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a classifier thinks of a call, and what it took to find out."""
+
+    behavior: Behavior
+    reason: str
+    model: str
+    cached: bool = False
+    duration_ms: int = 0
+    usage: Usage | None = None
+    """Null where no model was asked."""
+
+
+class Classifier(Protocol):
+    """Decides in mode `auto`."""
+
+    async def classify(self, question: Question) -> Opinion:
+        """Never raises: whoever is unsure, or cannot be reached, says `ask` and why."""
+        ...

@@ -1,0 +1,12 @@
+"""The package's data."""
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """One of the TOML files beside this module."""
+    return tomllib.loads(resources.files("ostler.server.classifier").joinpath(name).read_text("utf-8"))

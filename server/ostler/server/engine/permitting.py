@@ -1,0 +1,224 @@
+"""Whether a call may run, and with which input: validation, hooks, the chain of ten, and the people."""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+from pydantic import TypeAdapter
+
+from ostler.protocol.ask import Answer, Deny, DenyAlways
+from ostler.protocol.errors import AskResolved
+from ostler.protocol.shapes import Ask, Decision
+from ostler.server.classifier import Question
+from ostler.server.engine.asks import HOOK, AskDesk, answer_of, changed_input, ends_turn, permission_ask
+from ostler.server.engine.entry import Entry
+from ostler.server.engine.hooking import Hooking
+from ostler.server.engine.journal import Draft
+from ostler.server.engine.live import LiveSession
+from ostler.server.engine.matching import needs_subject
+from ostler.server.engine.permission import Case, Verdict, decide, denied_by_rule
+from ostler.server.engine.schema import BadInput, parse_input
+from ostler.server.engine.state import TurnState
+from ostler.server.engine.sums import added
+from ostler.server.hooks import NOTHING, Outcome
+from ostler.tools.context import ToolContext
+from ostler.tools.subject import OfText, Subject
+from ostler.tools.tool import Allow, AnyTool, Check, Pass, Refuse, ToolInput
+
+T = TypeVar("T")
+_ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
+
+
+class CallFailed(Exception):
+    """A step ended the call; the message is for the model."""
+
+
+class Denied(Exception):
+    """Permission was refused; the words are for the model."""
+
+    def __init__(self, verdict: Verdict, words: str) -> None:
+        self.verdict = verdict
+        self.words = words
+
+
+@dataclass(frozen=True, slots=True)
+class Permitting:
+    """Steps 3 to 5 of a call."""
+
+    session: LiveSession
+    asks: AskDesk
+    state: TurnState
+    draft: Callable[[], Draft]
+    """Blocks of the message in progress that have to be stored with what depends on them."""
+    expire_seconds: float | None
+
+    async def permitted(self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext) -> ToolInput:
+        """Steps 3 to 5: the input with which the call may run; raises where it may not."""
+        await self._validate(tool, given, context)
+        if entry.ask is None:
+            given, outcome = await self._hooks_before(entry, tool, given, context)
+            check = await tool.check_permission(given, context)
+            if isinstance(check, Allow) and check.input is not None:
+                given = self._changed(
+                    entry, tool, check.input.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                )
+                await self._validate(tool, given, context)
+            verdict = await decide(await self._case(tool, given, check, outcome), self.session.permission)
+            self._pay_classifier()
+            entry.call = entry.call.model_copy(update={"decision": verdict.decision()})
+            if verdict.behavior == "deny":
+                raise Denied(verdict, f"Permission to use {tool.name} was denied. {verdict.reason}")
+            if verdict.behavior == "allow":
+                return given
+            ask = await self._ask(entry, tool, given, verdict)
+        else:
+            ask = await self.asks.wait(entry.ask)
+        return await self._answered(entry, tool, given, context, ask)
+
+    async def _hooks_before(
+        self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext
+    ) -> tuple[ToolInput, Outcome]:
+        """Step 4, with the classifier beside it."""
+        hooking = Hooking(self.session, entry.call.turn_id)
+        if not self.session.hooks.any_for("PreToolUse", tool.name):
+            return given, NOTHING
+        running = hooking.tool("PreToolUse", entry.call)
+        question = self._question(tool, given) if self.session.mode == "auto" else None
+        if question is not None:
+            # Its opinion is remembered until it is wanted.
+            running = _beside(running, partial(self.session.classifier.consider, question), wait=True)
+        outcome = entry.heed(await running)
+        if outcome.changed_input is not None and outcome.changed_input != entry.call.input:
+            given = self._changed(entry, tool, dict(outcome.changed_input))
+            await self._validate(tool, given, context)
+            entry.slot.safe = entry.is_safe()
+        return given, outcome
+
+    async def _case(self, tool: AnyTool, given: ToolInput, check: Check, outcome: Outcome = NOTHING) -> Case:
+        subject: Subject = OfText(tool.permission_matcher(given))
+        if needs_subject(self.session.rules, tool):
+            subject = await tool.subject(given, self.session.surroundings)
+        question = self._question(tool, given)
+        classify = partial(self.session.classifier.classify, question) if question is not None else None
+        return Case(tool, given, check, subject, outcome, classify)
+
+    def _pay_classifier(self) -> None:
+        for judged in self.session.classifier.take_opinions():
+            if judged.opinion.usage is not None:
+                turn = self.state.change(usage=added(self.state.turn.usage, judged.opinion.usage))
+                self.session.journal.used = added(self.session.journal.used, judged.opinion.usage)
+                self.session.journal.paid(judged.opinion.model, turn, judged.opinion.usage)
+
+    def _question(self, tool: AnyTool, given: ToolInput) -> Question | None:
+        text = tool.classifier_text(given)
+        if not text:
+            return None
+        surroundings = self.session.surroundings
+        return Question(
+            tool=tool.name,
+            text=text,
+            folder=surroundings.shell_folder,
+            roots=surroundings.roots,
+            task=self.state.task,
+            read_only=tool.is_read_only(given),
+            destructive=tool.is_destructive(given),
+        )
+
+    async def _validate(self, tool: AnyTool, given: ToolInput, context: ToolContext) -> None:
+        failure = await tool.validate(given, context)
+        if failure is not None:
+            raise CallFailed(failure.message)
+
+    async def _ask(self, entry: Entry, tool: AnyTool, given: ToolInput, verdict: Verdict) -> Ask:
+        entry.call = entry.call.model_copy(update={"status": "waiting"})
+        ask = permission_ask(entry.call, tool, given, verdict, self.session.record, self.expire_seconds)
+        queued, entry.queued = entry.queued, True
+        putting = self.asks.ask(ask, entry.call, self.draft(), queued=queued)
+        hooks = self.session.hooks
+        if not (hooks.any_for("PermissionRequest", tool.name) or hooks.any_for("Notification")):
+            return await putting
+        # Beside the people: whoever answers first has answered.
+        return await _beside(putting, partial(self._hooks_answer, entry, ask), wait=False)
+
+    async def _hooks_answer(self, entry: Entry, ask: Ask) -> None:
+        hooking = Hooking(self.session, entry.call.turn_id)
+        outcome = entry.heed(await hooking.tool("PermissionRequest", entry.call))
+        answer = answer_of(outcome)
+        if answer is None:
+            await hooking.moment("Notification", notification_type="permission_prompt", message=ask.message)
+            return
+        with contextlib.suppress(AskResolved):  # a person was faster
+            await self.asks.resolve(ask, answer, f"{HOOK}{outcome.by}")
+
+    async def _answered(
+        self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext, ask: Ask
+    ) -> ToolInput:
+        """What a person's answer makes of the call."""
+        if ask.status == "cancelled" or ask.answer is None:
+            raise CallFailed("Cancelled before anybody answered.")
+        answer = _ANSWERS.validate_python(ask.answer)
+        by = ask.answered_by or "somebody"
+        if isinstance(answer, Deny | DenyAlways):
+            raise self._denied_by_person(tool, given, ask, answer)
+        who = "hook" if by.startswith(HOOK) else "person"
+        decision = Decision(behavior="allow", by=who, rule=getattr(answer, "rule", None), source=by)
+        entry.call = entry.call.model_copy(update={"decision": decision})
+        self.session.classifier.person_answered()
+        changed = changed_input(answer)
+        if changed is not None and changed != entry.call.input:
+            given = self._changed(entry, tool, changed)
+            await self._validate(tool, given, context)
+            # The tool looks at what it is given now; a person has said yes to it, so only a refusal counts.
+            check = await tool.check_permission(given, context)
+            if isinstance(check, Refuse):
+                raise Denied(Verdict("deny", "tool", check.reason), check.reason)
+            entry.slot.safe = entry.is_safe()
+        # Hours may have passed: what a rule forbids by now stays forbidden.
+        denied = denied_by_rule(await self._case(tool, given, Pass()), self.session.permission)
+        if denied is not None:
+            raise Denied(denied, f"Permission to use {tool.name} was denied. {denied.reason}")
+        return given
+
+    def _denied_by_person(self, tool: AnyTool, given: ToolInput, ask: Ask, answer: Deny | DenyAlways) -> Denied:
+        hook = (ask.answered_by or "").startswith(HOOK)
+        by = "time limit" if ask.status == "expired" else "hook" if hook else "person"
+        self.session.classifier.person_answered()
+        if ask.status == "expired":
+            words = "Nobody answered in time, which counts as a no. Go on without it, or say what you need."
+        elif answer.message:
+            words = f"The person said no to this call, in these words: {answer.message}"
+        else:
+            words = "The person said no to this call. Do not try the same in another way."
+        if ask.status == "resolved" and ends_turn(answer):
+            self.state.halt("interrupted")
+        return Denied(Verdict("deny", by, answer.message or words, source=ask.answered_by), words)
+
+    def _changed(self, entry: Entry, tool: AnyTool, as_json: dict[str, Any]) -> ToolInput:
+        """Another input passes the schema like the first one."""
+        try:
+            given, repaired = parse_input(tool, as_json)
+        except BadInput as error:
+            raise CallFailed(str(error)) from None
+        self.session.journal.keep_as_queued(entry.call)
+        entry.take(tool, given, repaired)
+        return given
+
+
+async def _beside(main: Awaitable[T], other: Callable[[], Coroutine[Any, Any, Any]], *, wait: bool) -> T:
+    """Do something else meanwhile; where nobody waits for it, it ends with the main thing."""
+    done: list[T] = []
+    failed: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(other)
+        try:
+            done.append(await main)
+        except Exception as error:  # noqa: BLE001 - raised below, as it is: in a group it would be hidden
+            failed = error
+        if failed is not None or not wait:
+            group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    return done[0]

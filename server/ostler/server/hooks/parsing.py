@@ -1,0 +1,193 @@
+"""Hooks as settings files declare them. What cannot be used is reported with its place, and never silently left out."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ostler.server.hooks.events import DECIDING, EVENTS, TOOL_EVENTS, takes_matcher
+from ostler.server.hooks.hook import DEFAULT_TIMEOUT, Hook, Problem, Source
+from ostler.server.hooks.matching import BadMatcher, compile_matcher
+
+VARIABLE: Final = re.compile(r"\$\{(\w+)\}|\$(\w+)", re.ASCII)
+"""How a header names a variable."""
+_LONGEST: Final = 3600.0
+
+
+class _Unusable(Exception):
+    """Why a hook cannot be run, and at which place below it that stands."""
+
+    def __init__(self, below: str, message: str) -> None:
+        super().__init__(message)
+        self.below = below
+
+
+def parse_hooks(
+    entries: Iterable[tuple[Any, Source, str | None]],
+) -> tuple[tuple[Hook, ...], tuple[Problem, ...]]:
+    """Each entry is what `hooks` holds in one settings file, where that comes from, and the file."""
+    hooks: list[Hook] = []
+    problems: list[Problem] = []
+    for declared, source, file in entries:
+        read = _File(source, file)
+        read.all_of(declared)
+        hooks += read.hooks
+        problems += read.problems
+    return tuple(hooks), tuple(problems)
+
+
+@dataclass(slots=True)
+class _File:
+    source: Source
+    file: str | None
+    hooks: list[Hook] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def all_of(self, declared: Any) -> None:
+        if not isinstance(declared, Mapping):
+            return self._report("", "an object is expected: event names, each with a list")
+        for event, groups in declared.items():
+            if event not in EVENTS:
+                self._report(f".{event}", f"there is no event {event!r}; there are {', '.join(EVENTS)}")
+            elif not isinstance(groups, list):
+                self._unusable(event, event, None, _Unusable("", "a list is expected"))
+            else:
+                for number, group in enumerate(groups):
+                    self._group(event, f"{event}[{number}]", group)
+        return None
+
+    def _group(self, event: str, name: str, group: Any) -> None:
+        try:
+            matcher, declared = _read_group(event, group)
+        except _Unusable as why:
+            return self._unusable(event, name, None, why)
+        for number, one in enumerate(declared):
+            self._hook(event, f"{name}.hooks[{number}]", matcher, one)
+        return None
+
+    def _hook(self, event: str, name: str, matcher: str | None, declared: Any) -> None:
+        try:
+            what, condition = _read_hook(event, declared)
+        except _Unusable as why:
+            return self._unusable(event, name, matcher, why)
+        timeout = self._timeout(name, declared.get("timeout"))
+        self.hooks.append(
+            Hook(
+                event=event,
+                source=self.source,
+                name=name,
+                file=self.file,
+                matcher=matcher,
+                condition=condition,
+                timeout_seconds=timeout,
+                **what,
+            )
+        )
+        return None
+
+    def _timeout(self, name: str, given: Any) -> float:
+        """A hook that protects something is not left out for a wrong number."""
+        if given is None:
+            return DEFAULT_TIMEOUT
+        if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= _LONGEST:
+            return float(given)
+        words = f"seconds are expected, at most {_LONGEST:g}; it has {DEFAULT_TIMEOUT:g} s instead"
+        self._report(f".{name}.timeout", words)
+        return DEFAULT_TIMEOUT
+
+    def _unusable(self, event: str, name: str, matcher: str | None, why: _Unusable) -> None:
+        denies = self.source == "policy" and event in DECIDING
+        consequence = "what it would see is denied" if denies else "the hook is NOT run"
+        self._report(f".{name}{why.below}", f"{why}: {consequence}")
+        if denies:
+            self.hooks.append(Hook(event, "command", self.source, name, self.file, matcher, broken=str(why)))
+
+    def _report(self, path: str, message: str) -> None:
+        self.problems.append(Problem(self.file, f"hooks{path}", message))
+
+
+def _read_group(event: str, group: Any) -> tuple[str | None, list[Any]]:
+    if not isinstance(group, Mapping):
+        raise _Unusable("", "an object with `matcher` and `hooks` is expected")
+    matcher = group.get("matcher")
+    if matcher is not None and not isinstance(matcher, str):
+        raise _Unusable(".matcher", "a text is expected")
+    if matcher is not None and takes_matcher(event):
+        try:
+            compile_matcher(matcher)
+        except BadMatcher as error:
+            raise _Unusable(".matcher", str(error)) from None
+    hooks = group.get("hooks")
+    if not isinstance(hooks, list):
+        raise _Unusable(".hooks", "a list is expected")
+    return matcher, hooks
+
+
+def _read_hook(event: str, declared: Any) -> tuple[dict[str, Any], str | None]:
+    """What it does, as fields of a Hook, and its condition."""
+    if not isinstance(declared, Mapping):
+        raise _Unusable("", "an object with `type` is expected")
+    read = _KINDS.get(str(declared.get("type")))
+    if read is None:
+        raise _Unusable(".type", f"{', '.join(_KINDS)} can be run here, and {declared.get('type')!r} cannot")
+    condition = declared.get("if")
+    if condition is not None and (not isinstance(condition, str) or not condition.strip()):
+        raise _Unusable(".if", "a permission rule is expected")
+    if condition is not None and event not in TOOL_EVENTS:
+        raise _Unusable(".if", f"a rule is about a tool, and {event} has none")
+    return read(declared), condition
+
+
+def _command(declared: Mapping[str, Any]) -> dict[str, Any]:
+    # They change what is run, so that a command without them would be another one.
+    if "args" in declared:
+        raise _Unusable(".args", "write the arguments into the command")
+    if declared.get("shell", "bash") != "bash":
+        raise _Unusable(".shell", "commands are run by bash only")
+    return {"kind": "command", "command": _text(declared, "command")}
+
+
+def _http(declared: Mapping[str, Any]) -> dict[str, Any]:
+    url = _text(declared, "url")
+    try:
+        parts = urlsplit(url)
+        port_is_one = parts.port is None or parts.port > 0
+    except ValueError:
+        raise _Unusable(".url", f"{url!r} is no address") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not port_is_one:
+        raise _Unusable(".url", "an address that begins with http:// or https:// is expected")
+    allowed = declared.get("allowedEnvVars", [])
+    if not isinstance(allowed, list) or not all(isinstance(name, str) for name in allowed):
+        raise _Unusable(".allowedEnvVars", "a list of names is expected")
+    return {"kind": "http", "url": url, "headers": _headers(declared.get("headers", {}), allowed)}
+
+
+def _headers(declared: Any, allowed: list[str]) -> tuple[tuple[str, str], ...]:
+    if not isinstance(declared, Mapping) or not all(isinstance(value, str) for value in declared.values()):
+        raise _Unusable(".headers", "an object of texts is expected")
+    for name, value in declared.items():
+        wanted = {found[1] or found[2] for found in VARIABLE.finditer(value)}
+        if missing := sorted(wanted - set(allowed)):
+            raise _Unusable(f".headers.{name}", f"allowedEnvVars does not name {', '.join(missing)}")
+    return tuple(declared.items())
+
+
+def _prompt(declared: Mapping[str, Any]) -> dict[str, Any]:
+    return {"kind": "prompt", "prompt": _text(declared, "prompt")}
+
+
+def _text(declared: Mapping[str, Any], name: str) -> str:
+    given = declared.get(name)
+    if not isinstance(given, str) or not given.strip():
+        raise _Unusable(f".{name}", "a text is expected")
+    if "\0" in given:
+        raise _Unusable(f".{name}", "it holds a zero byte")
+    return given
+
+
+_KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "command": _command,
+    "http": _http,
+    "prompt": _prompt,
+}

@@ -1,0 +1,86 @@
+"""What all sessions of a daemon share, put together: tools, settings, the sandbox."""
+
+import os
+from collections.abc import Callable
+from functools import cache
+
+from ostler.protocol.config import Sandbox
+from ostler.protocol.places import Places
+from ostler.server import logs
+from ostler.server.configuration import Configuration
+from ostler.server.engine.live import Rooms
+from ostler.server.engine.settings_room import SettingsRoom
+from ostler.server.files import own_folder
+from ostler.server.settings import POLICY, SettingsPlaces
+from ostler.tools.confinement import Sandboxing
+from ostler.tools.registry import Registry
+from ostler.tools.sandbox import Support, probe
+
+
+def make_rooms(places: Places, configuration: Configuration, umask: int, *, testing: bool) -> Rooms:
+    output_folder = places.data / "tasks"
+    own_folder(output_folder)
+    sandbox = SandboxRoom(lambda: configuration.current.sandbox, places)
+    rooms = Rooms(
+        load_registry=_load_registry,
+        home=str(places.data),
+        output_folder=output_folder,
+        allow_bypass=lambda: configuration.current.permissions.allow_bypass,
+        settings=SettingsRoom(settings_places(places), lambda: known_tools(rooms)),
+        sandbox=sandbox,
+        bash_classifier=lambda: configuration.current.permissions.bash_classifier,
+        umask=umask,
+        testing=testing,
+    )
+    return rooms
+
+
+def settings_places(places: Places) -> SettingsPlaces:
+    return SettingsPlaces(str(places.config), os.path.expanduser("~"), POLICY)
+
+
+def known_tools(rooms: Rooms) -> frozenset[str]:
+    """Every name that a rule may speak of."""
+    return frozenset(name for tool in rooms.registry.tools for name in (tool.name, *tool.aliases))
+
+
+class SandboxRoom:
+    """The sandbox as the configuration says now: the same object until that changes."""
+
+    def __init__(self, configured: Callable[[], Sandbox], places: Places) -> None:
+        self._configured = configured
+        self._hidden = tuple(dict.fromkeys(map(str, places.folders)))
+        self._known: tuple[Sandbox, str | None, Sandboxing] | None = None
+        self.proxy: str | None = None
+        """The socket of the proxy, where hosts are allowed and it runs."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(self._configured().hosts)
+
+    def __call__(self) -> Sandboxing:
+        now = self._configured()
+        if self._known is None or self._known[0] is not now or self._known[1] != self.proxy:
+            made = Sandboxing(
+                now.mode, _support, self._hidden, tuple(now.hosts), self.proxy, skips_ask_rules=now.skips_ask_rules
+            )
+            self._known = (now, self.proxy, made)
+        return self._known[2]
+
+
+@cache
+def _support() -> Support:
+    support = probe()
+    if not support.works:
+        logs.log.warning("no_sandbox", reason=support.reason)
+    return support
+
+
+def _load_registry() -> Registry:
+    # Imported here: the tools are a tenth of the start, and nobody needs them before the first session.
+    from ostler.tools.built_in import load_registry  # noqa: PLC0415
+
+    registry = load_registry()
+    for problem in registry.problems:
+        logs.log.warning("tool_left_out", reason=problem)
+    return registry

@@ -1,0 +1,233 @@
+"""One settings file, read for what it says and for what is wrong with it.
+
+What is wrong never widens anything. A file that is no JSON, or that has a key twice, says nothing at all. A rule that
+cannot be read allows nothing, and makes people look where it was to forbid. Where a part of `permissions` makes no
+sense, rules may be missing that were to forbid: the file then allows nothing.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
+
+from ostler.protocol.session import Mode
+from ostler.server.settings.candidates import Candidate
+from ostler.server.settings.closest import did_you_mean
+from ostler.server.settings.entries import hooks_of, servers_of, variables_of
+from ostler.server.settings.file_bytes import Unreadable, read_bytes
+from ostler.server.settings.json_text import BadJson, Positions, parse
+from ostler.server.settings.rule_lists import (
+    BEHAVIORS,
+    Origin,
+    instead_of,
+    moment,
+    sourced,
+    taken_for_absolute,
+    unknown_tool,
+)
+from ostler.server.settings.shapes import Behavior, HookEntry, McpEntry, Problem, SourcedRule
+from ostler.tools.rules import BadRule, parse_rule
+
+_TOP: Final = ("permissions", "hooks", "env", "mcp_servers", "$schema")
+_PERMISSIONS: Final = (*BEHAVIORS, "mode", "expires")
+_POLICY: Final = ("frozen_mode", "forbid_other_allow_rules")
+_MODES: Final = get_args(Mode)
+_MAX_RULES: Final = 2_000
+"""Of one file: each of them is looked at for every call, also those of a project that nobody trusts."""
+_MAX_PROBLEMS: Final = 50
+
+
+@dataclass(slots=True)
+class Document:
+    """What one file says."""
+
+    candidate: Candidate
+    rules: list[SourcedRule] = field(default_factory=list)
+    mode: Mode | None = None
+    frozen_mode: Mode | None = None
+    forbid_other_allow_rules: bool = False
+    bypass_disabled: bool = False
+    directories: list[str] = field(default_factory=list)
+    hooks: list[HookEntry] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    mcp_servers: list[McpEntry] = field(default_factory=list)
+    faults: list[Problem] = field(default_factory=list)
+    """What makes a policy file unusable."""
+    doubts: list[Problem] = field(default_factory=list)
+    """What is read as it stands, and is probably a slip."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        """As many as a person reads."""
+        every = [*self.faults, *self.doubts]
+        more = len(every) - _MAX_PROBLEMS
+        if more <= 0:
+            return every
+        last = Problem(self.candidate.file, 1, 1, f"There are {more} more problems in this file.")
+        return [*every[:_MAX_PROBLEMS], last]
+
+
+def read_document(candidate: Candidate, origin: Origin, known_tools: Collection[str] | None) -> Document:
+    """The file as far as it can be understood; empty where there is none."""
+    document = Document(candidate)
+    try:
+        data = read_bytes(candidate.file)
+        if data is None:
+            return document
+        text, value = parse(data)
+    except Unreadable as error:
+        document.faults.append(Problem(candidate.file, 1, 1, str(error)))
+        return document
+    except BadJson as error:
+        document.faults.append(Problem(candidate.file, error.line, error.column, error.message))
+        return document
+    _Reader(document, text, origin, known_tools).read(value)
+    return document
+
+
+class _Reader:
+    def __init__(self, document: Document, text: str, origin: Origin, known_tools: Collection[str] | None) -> None:
+        self._document = document
+        self._ours = document.candidate.format == "ours"
+        self._policy = document.candidate.source == "policy"
+        self._text = text
+        self._positions: Positions | None = None
+        self._origin = origin
+        self._known_tools = known_tools
+        self._may_allow = True
+        self._expires: dict[str, str | None] = {}
+
+    def read(self, value: Any) -> None:
+        if not isinstance(value, dict):
+            self.fault("Settings are an object: { … }.")
+            return
+        if self._ours:
+            self._check_keys(value, _TOP)
+        permissions = value.get("permissions", {})
+        if isinstance(permissions, dict):
+            self._read_permissions(permissions)
+        else:
+            self.fault("permissions is an object: { … }.", "permissions")
+        document, candidate = self._document, self._document.candidate
+        document.hooks = hooks_of(value.get("hooks"), candidate, self.fault)
+        document.env = variables_of(value.get("env"), self.fault)
+        if self._ours:
+            document.mcp_servers = servers_of(value.get("mcp_servers"), candidate, self.fault)
+            self._say_what_never_counts(value)
+
+    def fault(self, message: str, *way: str | int, within: int = 0) -> None:
+        self._document.faults.append(self._problem(message, self._places().of(*way, within=within)))
+
+    def _doubt(self, message: str, *way: str | int) -> None:
+        self._document.doubts.append(self._problem(message, self._places().of(*way)))
+
+    def _problem(self, message: str, place: tuple[int, int]) -> Problem:
+        return Problem(self._document.candidate.file, *place, message)
+
+    def _places(self) -> Positions:
+        """Looked for only when something is wrong: most files are fine."""
+        self._positions = self._positions or Positions(self._text)
+        return self._positions
+
+    def _check_keys(self, given: Mapping[str, Any], known: Collection[str], *way: str) -> bool:
+        unknown = [key for key in given if key not in known]
+        for key in unknown:
+            place = self._places().of_key(*way, key)
+            self._document.faults.append(
+                self._problem(f"There is no setting {'.'.join((*way, key))!r}{did_you_mean(key, known)}", place)
+            )
+        return not unknown
+
+    def _read_permissions(self, given: dict[str, Any]) -> None:
+        known = (*_PERMISSIONS, *(_POLICY if self._policy else ()))
+        if self._ours and not self._check_keys(given, known, "permissions"):
+            self._may_allow = False
+        if sum(len(_list(given.get(behavior))) for behavior in BEHAVIORS) > _MAX_RULES:
+            self.fault(f"These are more than {_MAX_RULES} rules; none of them counts.", "permissions")
+            return
+        self._read_expiries(given.get("expires", {}) if self._ours else {}, given)
+        for behavior in BEHAVIORS:
+            self._read_rules(given.get(behavior, []), behavior)
+        if not self._may_allow:
+            self._document.rules = [rule for rule in self._document.rules if rule.behavior != "allow"]
+        self._document.mode = self._mode(given, "mode" if self._ours else "defaultMode")
+        if self._policy:
+            self._document.frozen_mode = self._mode(given, "frozen_mode")
+            self._document.forbid_other_allow_rules = self._switch(given, "forbid_other_allow_rules")
+        if not self._ours:
+            self._document.bypass_disabled = given.get("disableBypassPermissionsMode", False) is not False
+            folders = _list(given.get("additionalDirectories"))
+            self._document.directories = [each for each in folders if isinstance(each, str)]
+
+    def _read_expiries(self, given: Any, permissions: dict[str, Any]) -> None:
+        if not isinstance(given, dict):
+            self.fault("expires is an object: rule and time.", "permissions", "expires")
+            self._may_allow = False
+            return
+        every = [text for kind in BEHAVIORS for text in _list(permissions.get(kind))] if given else []
+        listed = {text.strip() for text in every if isinstance(text, str)}
+        for key, when in given.items():
+            until = self._expires[key.strip()] = moment(when)
+            if until is None:
+                message = "This is no time with a zone, as in 2026-12-31T18:00:00Z: the rule allows nothing."
+                self.fault(message, "permissions", "expires", key)
+            if key.strip() not in listed:
+                message = f"There is no rule {key!r} in this file that could expire."
+                self._doubt(message, "permissions", "expires", key)
+
+    def _read_rules(self, given: Any, behavior: Behavior) -> None:
+        if not isinstance(given, list):
+            self.fault(f"{behavior} is a list of rules.", "permissions", behavior)
+            self._may_allow = False
+            return
+        for index, text in enumerate(given):
+            if isinstance(text, str):
+                self._read_rule(text, behavior, index)
+                continue
+            self.fault('A rule is a text, as in "Bash(npm test)".', "permissions", behavior, index)
+            self._may_allow = self._may_allow and behavior == "allow"
+
+    def _read_rule(self, text: str, behavior: Behavior, index: int) -> None:
+        try:
+            rule = parse_rule(text)
+        except BadRule as error:
+            self.fault(error.message, "permissions", behavior, index, within=error.position)
+            instead = instead_of(text, error, behavior, self._origin)
+            self._document.rules += [instead] if instead else []
+            # Nobody can say what it was to forbid.
+            self._may_allow = self._may_allow and (behavior == "allow" or instead is not None)
+            return
+        wrong = unknown_tool(rule, self._known_tools) or taken_for_absolute(rule, self._origin.root)
+        if wrong:
+            self._doubt(wrong, "permissions", behavior, index)
+        expires_at = self._expires.get(rule.text)
+        if rule.text in self._expires and expires_at is None and behavior == "allow":
+            return
+        self._document.rules.append(sourced(rule, behavior, self._origin, expires_at))
+
+    def _mode(self, given: dict[str, Any], key: str) -> Mode | None:
+        found = given.get(key)
+        for mode in _MODES:
+            if found == mode:
+                return mode  # type: ignore[no-any-return]  # one of the words of Mode
+        if found is not None:
+            self.fault(f"There is no mode {found!r}{did_you_mean(str(found), _MODES)}", "permissions", key)
+        return None
+
+    def _switch(self, given: dict[str, Any], key: str) -> bool:
+        found = given.get(key, False)
+        if not isinstance(found, bool):
+            self.fault(f"{key} is true or false.", "permissions", key)
+        return found is not False
+
+    def _say_what_never_counts(self, value: dict[str, Any]) -> None:
+        """In files of our own only: what stands in other products' files was not meant for us."""
+        if self._document.candidate.source not in {"project", "local"}:
+            return
+        if value.get("env"):
+            self._doubt("A project's environment never counts: write it into your own settings.", "env")
+        if self._document.mode and self._document.candidate.source == "project":
+            self._doubt("A project's mode never counts: write it into your own settings.", "permissions", "mode")
+
+
+def _list(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else []

@@ -1,0 +1,84 @@
+"""Hooks, variables and MCP servers as they stand in a file: their shape is checked, what they do is read elsewhere."""
+
+import re
+from typing import Any, Final, Protocol
+
+from ostler.server.settings.candidates import Candidate
+from ostler.server.settings.closest import did_you_mean
+from ostler.server.settings.shapes import HookEntry, McpEntry
+
+HOOK_EVENTS: Final = (
+    "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure",
+    "Notification", "Stop", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "TaskCreated",
+    "TaskCompleted", "WorktreeCreate", "WorktreeRemove", "ConfigChange", "FileChanged", "SessionEnd",
+)  # fmt: skip
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SERVER: Final = re.compile(r"[^\s()*/\\\x00-\x1f]{1,100}")
+
+
+class Fault(Protocol):
+    """Notes what is wrong with the value at the end of a way."""
+
+    def __call__(self, message: str, *way: str | int) -> None: ...
+
+
+def hooks_of(given: Any, candidate: Candidate, fault: Fault) -> list[HookEntry]:
+    """`{event: [{matcher, hooks: [hook]}]}`, flat."""
+    found: list[HookEntry] = []
+    for event, groups in _object(given, "hooks", fault).items():
+        if event not in HOOK_EVENTS:
+            # Another product has events that we never see; in our own file it is a slip.
+            if candidate.format == "ours":
+                fault(f"There is no event {event!r}{did_you_mean(event, HOOK_EVENTS)}", "hooks", event)
+            continue
+        if not isinstance(groups, list):
+            fault(f"{event} is a list of matchers with their hooks.", "hooks", event)
+            continue
+        for index, group in enumerate(groups):
+            found += _group(event, index, group, candidate, fault)
+    return found
+
+
+def _group(event: str, index: int, group: Any, candidate: Candidate, fault: Fault) -> list[HookEntry]:
+    hooks = group.get("hooks") if isinstance(group, dict) else None
+    if not isinstance(hooks, list) or not all(isinstance(hook, dict) for hook in hooks):
+        fault('An entry is an object with a list of hooks: {"matcher": …, "hooks": [{…}]}.', "hooks", event, index)
+        return []
+    matcher = group.get("matcher")
+    if matcher is not None and not isinstance(matcher, str):
+        fault("A matcher is a text.", "hooks", event, index, "matcher")
+        return []
+    return [HookEntry(event, matcher, hook, candidate.source, candidate.file) for hook in hooks]
+
+
+def variables_of(given: Any, fault: Fault) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in _object(given, "env", fault).items():
+        if not _VARIABLE.fullmatch(name):
+            fault(f"{name!r} is no name of a variable.", "env", name)
+        elif not isinstance(value, str) or "\0" in value:
+            fault(f"The value of {name} is a text.", "env", name)
+        else:
+            found[name] = value
+    return found
+
+
+def servers_of(given: Any, candidate: Candidate, fault: Fault) -> list[McpEntry]:
+    found: list[McpEntry] = []
+    for name, entry in _object(given, "mcp_servers", fault).items():
+        if not _SERVER.fullmatch(name):
+            fault(f"{name!r} is no name of a server.", "mcp_servers", name)
+        elif not isinstance(entry, dict):
+            fault("A server is an object: { … }.", "mcp_servers", name)
+        else:
+            found.append(McpEntry(name, entry, candidate.source, candidate.file))
+    return found
+
+
+def _object(given: Any, name: str, fault: Fault) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if isinstance(given, dict):
+        return given
+    fault(f"{name} is an object: {{ … }}.", name)
+    return {}

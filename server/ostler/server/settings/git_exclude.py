@@ -1,0 +1,58 @@
+"""A file of ours kept out of somebody's commits, without touching what they commit."""
+
+import contextlib
+import os
+from typing import Final
+
+from ostler.server.settings.file_bytes import Unreadable, read_bytes
+from ostler.tools import atomic
+
+_MAX_LINK: Final = 4_096
+
+
+def keep_out_of_git(repository: str, path: str, umask: int) -> None:
+    """Adds the path to `.git/info/exclude`; does nothing where the repository is laid out in an unknown way."""
+    folder = _git_folder(os.path.join(repository, ".git"))
+    if folder is None:
+        return
+    file = os.path.join(folder, "info", "exclude")
+    line = "/" + path
+    try:
+        data = read_bytes(file) or b""
+    except Unreadable:
+        return
+    if line.encode() in data.split(b"\n"):
+        return
+    newline = b"" if not data or data.endswith(b"\n") else b"\n"
+    # The rule is worth more than the convenience.
+    with contextlib.suppress(OSError, atomic.Replaced):
+        atomic.save(file, data + newline + line.encode() + b"\n", umask)
+
+
+def _git_folder(dot_git: str) -> str | None:
+    """The repository's own folder; of a worktree, the one that all of them share."""
+    if os.path.islink(dot_git):
+        return None
+    if os.path.isdir(dot_git):
+        return dot_git if _is_real(dot_git) else None
+    worktree = _said(dot_git, "gitdir: ")
+    # A file can name any folder: only one that names the file in turn is a worktree's.
+    if worktree is None or _said(os.path.join(worktree, "gitdir")) != os.path.realpath(dot_git):
+        return None
+    common = _said(os.path.join(worktree, "commondir"))
+    folder = os.path.realpath(os.path.join(worktree, common)) if common else None
+    return folder if folder and _is_real(folder) else None
+
+
+def _is_real(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, "HEAD")) and not os.path.islink(os.path.join(folder, "info"))
+
+
+def _said(file: str, prefix: str = "") -> str | None:
+    """The one line of a small file."""
+    try:
+        data = read_bytes(file)
+    except Unreadable:
+        return None
+    text = os.fsdecode(data or b"").strip()
+    return text.removeprefix(prefix) if text.startswith(prefix) and 0 < len(text) < _MAX_LINK else None

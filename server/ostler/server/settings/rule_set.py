@@ -1,0 +1,68 @@
+"""The rules in force, as one immutable object that finds those of a tool at once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ostler.protocol import times
+from ostler.server.settings.shapes import Behavior, SourcedRule
+
+_COVERED_BY: Final = {
+    "Write": ("Edit",),
+    "NotebookEdit": ("Edit",),
+    "Grep": ("Read",),
+    "Glob": ("Read",),
+    "LSP": ("Read",),
+}
+"""Whose rules bind a tool beside its own."""
+
+_Index = dict[tuple[Behavior, str], tuple[SourcedRule, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    rules: tuple[SourcedRule, ...]
+    """Those of policy first, then flag, session, local, project, user."""
+    aliases: Mapping[str, str]
+    next_expiry: str | None
+    """When the first of them ends; the set is to be made anew then, and leaves out what has ended until it is."""
+    _index: _Index = field(repr=False)
+
+    @classmethod
+    def of(cls, rules: Sequence[SourcedRule], aliases: Mapping[str, str]) -> "RuleSet":
+        index: dict[tuple[Behavior, str], list[SourcedRule]] = {}
+        for rule in rules:
+            name = aliases.get(rule.rule.tool, rule.rule.tool)
+            index.setdefault((rule.behavior, name), []).append(rule)
+        ends = [rule.expires_at for rule in rules if rule.expires_at]
+        fixed = {key: tuple(found) for key, found in index.items()}
+        return cls(tuple(rules), dict(aliases), min(ends, default=None), fixed)
+
+    def denies(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
+        return self._find("deny", tool, also)
+
+    def asks(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
+        return self._find("ask", tool, also)
+
+    def allows(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
+        """`also`: more names of the tool, as of its MCP server, which a name cannot be split to find."""
+        return self._find("allow", tool, also)
+
+    def denied_tools(self) -> frozenset[str]:
+        """Tools and MCP servers that are denied as a whole, which the model is not even told of."""
+        whole = {rule.rule.tool for rule in self.rules if rule.behavior == "deny" and rule.rule.content is None}
+        names = {self.aliases.get(tool, tool) for tool in whole}
+        return frozenset(names | {tool for tool, others in _COVERED_BY.items() if names & set(others)})
+
+    def _find(self, behavior: Behavior, tool: str, also: Iterable[str]) -> tuple[SourcedRule, ...]:
+        name = self.aliases.get(tool, tool)
+        names = dict.fromkeys((name, *_COVERED_BY.get(name, ()), *also))
+        if name.startswith("mcp__") and behavior != "allow":
+            # `mcp__a__b` may be a tool of the server `a`: enough to forbid it, not to allow it.
+            names |= dict.fromkeys(key for kind, key in self._index if kind == behavior and name.startswith(f"{key}__"))
+        found = [self._index.get((behavior, each), ()) for each in names]
+        rules = found[0] if len(found) == 1 else tuple(rule for each in found for rule in each)
+        if self.next_expiry is None or times.now() < self.next_expiry:
+            return rules
+        now = times.now()
+        return tuple(rule for rule in rules if rule.expires_at is None or rule.expires_at > now)

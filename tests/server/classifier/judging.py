@@ -1,0 +1,51 @@
+"""Questions and classifiers for the tests."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ostler.server.classifier import Behavior, ModelClassifier, Opinion, Question
+from tests.messages_api.acts import Reply
+from tests.messages_api.replies import message, says
+from tests.server.asking import provider_of
+
+MODEL = "claude-haiku-4-5"
+
+
+def question(text: str = "make test", folder: Path | str = "/", **changed: Any) -> Question:
+    """A call of Bash in a folder that is its only root."""
+    given: dict[str, Any] = {
+        "tool": "Bash",
+        "text": text,
+        "folder": str(folder),
+        "roots": (str(folder),),
+        "task": "Make the tests pass.",
+        "read_only": False,
+        "destructive": False,
+    }
+    return Question(**{**given, **changed})
+
+
+def verdict(behavior: str, reason: str = "because") -> Reply:
+    return message(says(orjson.dumps({"verdict": behavior, "reason": reason}).decode()))
+
+
+@asynccontextmanager
+async def classifier_of(url: str, *, seconds: float = 20) -> AsyncIterator[ModelClassifier]:
+    async with provider_of(url) as provider:
+        yield ModelClassifier(lambda _: provider, MODEL, seconds=seconds)
+
+
+class Table:
+    """Answers by the question's text, and remembers what it was asked."""
+
+    def __init__(self, **behaviors: Behavior) -> None:
+        self.behaviors = behaviors
+        self.asked: list[str] = []
+
+    async def classify(self, question: Question) -> Opinion:
+        self.asked.append(question.text)
+        return Opinion(self.behaviors[question.text.partition(" ")[0]], "as told", "table", duration_ms=5)

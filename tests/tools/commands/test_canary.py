@@ -1,0 +1,79 @@
+"""What the table lets pass is run, for real: nothing may change."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, is_read_only, read_command
+from tests.tools.commands.test_table import PASSES
+
+Listing = dict[str, tuple[int, int, int, bytes]]
+
+
+def listing(folder: Path) -> Listing:
+    """Everything below: kind and mode, size, time of change, content."""
+    found: Listing = {}
+    for path in sorted(folder.rglob("*")):
+        facts = path.lstat()
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        found[str(path)] = (facts.st_mode, facts.st_size if content else 0, facts.st_mtime_ns, content)
+    return found
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    """A repository with files of the names that the commands use, which is also the home folder."""
+    folder = tmp_path / "canary"
+    (folder / "src").mkdir(parents=True)
+    (folder / "x").mkdir()
+    for name in ("a", "b", "f", "in", "a.py", "src/a.py", "--pre=bash", "-x", "names"):
+        (folder / name).write_text('{"a": [{"b": 1}]}\n')
+    (folder / "src" / "link").symlink_to("../a")
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "a", "src"], ["commit", "-q", "-m", "x"], ["tag", "v1"]):
+        subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+    (folder / "a").write_text("changed\n")
+    return folder
+
+
+def shell(folder: Path) -> list[str]:
+    """The fixed shell, in a sandbox without network where that works; the canary stays writable."""
+    plain = ["bash", "--noprofile", "--norc", "-c"]
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        return plain
+    boxed = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", str(folder), str(folder),
+             "--unshare-net", "--chdir", str(folder), *plain]  # fmt: skip
+    works = subprocess.run([*boxed, "true"], capture_output=True, check=False).returncode == 0
+    return boxed if works else plain
+
+
+@pytest.mark.parametrize("share", range(4))
+def test_nothing_that_passes_as_read_only_changes_anything(share: int, canary: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(canary), "LC_ALL": "C", **GIT_GUARD_ENVIRONMENT}
+    arguments = shell(canary)
+    before = listing(canary)
+    ran = 0
+    for command in PASSES[share::4]:
+        verdict = is_read_only(read_command(command), str(canary))
+        assert verdict.ok, verdict.reason
+        done = subprocess.run(
+            [*arguments, command],
+            cwd=canary,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        ran += done.returncode == 0
+        assert listing(canary) == before, command
+    assert ran > 20, "most of them work here"
+
+
+def test_the_canary_notices(canary: Path) -> None:
+    before = listing(canary)
+    subprocess.run(["bash", "-c", "sort -uo f f"], cwd=canary, check=True)
+    assert listing(canary) != before

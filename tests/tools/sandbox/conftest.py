@@ -1,0 +1,40 @@
+"""Boxes: as the user that runs the tests, and, where that is root, as a plain user too."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tools.sandbox.box import NOBODY, Box, make_box, needs_the_sandbox
+
+
+@pytest.fixture
+def alone() -> None:
+    """For tests that make sockets: one that goes away just then would keep another test's sandbox from starting."""
+
+
+@pytest.fixture(autouse=True)
+def in_turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Among all processes that run tests."""
+    with open(f"{tempfile.gettempdir()}/ostler-sandbox-tests-{os.getuid()}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if "alone" in request.fixturenames else fcntl.LOCK_SH)
+        yield
+
+
+@pytest.fixture(params=["as_it_is", "as_a_plain_user"])
+def box(request: pytest.FixtureRequest) -> Iterator[Box]:
+    needs_the_sandbox()
+    plain = request.param == "as_a_plain_user"
+    if plain and os.getuid() != 0:
+        pytest.skip("only root can become another user, and this user is a plain one already")
+    made = make_box(NOBODY if plain else None)
+    if plain and made.run("true").code != 0:
+        shutil.rmtree(made.place)
+        pytest.skip(f"a plain user cannot use the sandbox here: {made.run('true').output}")
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made.place)

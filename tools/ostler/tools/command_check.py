@@ -1,0 +1,171 @@
+"""What Bash itself says about a command: it only reads, it edits inside the roots, it touches what is guarded."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from ostler.tools import commands, paths
+from ostler.tools.commands import Part, Reading, ReadOnly
+from ostler.tools.commands.words import read_word
+from ostler.tools.context import Surroundings
+from ostler.tools.guarded import why_guarded
+from ostler.tools.subject import OfCommand, Place, places_of
+from ostler.tools.tool import Allow, AskFirst, Check
+
+_KEPT_CHARS: Final = 10_000
+_MAX_SCRIPT_BYTES: Final = 16 * 1024 * 1024
+_RUN_SCRIPTS: Final = frozenset(
+    {"bash", "sh", "dash", "zsh", "ksh", "python", "node", "ruby", "perl", "php", "source", "."}
+)
+_MOVING: Final = frozenset({"cd", "pushd", "popd"})
+_HARMLESS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+
+
+@lru_cache(maxsize=256)
+def _kept(command: str) -> Reading:
+    return commands.read_command(command)
+
+
+def reading(command: str) -> Reading:
+    """The command, taken apart; short ones are remembered, since each is looked at several times."""
+    return _kept(command) if len(command) <= _KEPT_CHARS else commands.read_command(command)
+
+
+def seems_read_only(command: str) -> bool:
+    """By its words alone, without a look at the folder that it runs in."""
+    read = reading(command)
+    return read.problem is None and read.plain and all(map(commands.part_is_read_only, read.parts))
+
+
+def changes_folder(command: str) -> bool:
+    return any(part.tokens and part.tokens[0].literal in _MOVING for part in reading(command).parts)
+
+
+def subject(command: str, folder: str) -> OfCommand:
+    """Blocks: looks where the paths in it lead."""
+    read = reading(command)
+    return OfCommand(read, places_of(commands.touched(read, folder)))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    check: Check
+    read_only: ReadOnly
+
+
+def judge(command: str, surroundings: Surroundings) -> Judged:
+    """Blocks, as above."""
+    folder = surroundings.shell_folder
+    about = subject(command, folder)
+    read_only = commands.is_read_only(about.reading, folder)
+    return Judged(_check(command, about, read_only, surroundings), read_only)
+
+
+def _check(command: str, about: OfCommand, read_only: ReadOnly, surroundings: Surroundings) -> Check:
+    message = f"Run this command: {_short(command, 200)}"
+    if (guard := _guarded(about.places, surroundings)) is not None:
+        return AskFirst(message, reason=guard, safety=True)
+    inside = _stays_inside(about, surroundings)
+    if read_only.ok and inside is None:
+        return Allow()
+    edits = surroundings.mode == "acceptEdits" and commands.only_simple_file_commands(about.reading)
+    if edits and inside is None:
+        return Allow()
+    reason = inside if read_only.ok and inside is not None else _why(read_only)
+    return AskFirst(message, reason=reason)
+
+
+def _why(read_only: ReadOnly) -> str:
+    where = f"`{_short(read_only.part)}`: " if read_only.part else ""
+    words = read_only.reason
+    return f"{where}{words[:1].upper()}{words[1:]}." if not where else f"{where}{words}."
+
+
+def _short(text: str, most: int = 80) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _guarded(places: tuple[Place, ...], surroundings: Surroundings) -> str | None:
+    """Why a person has to see it, in every mode."""
+    for place in places:
+        if paths.of_the_daemon(place.real, surroundings):
+            return f"{place.written} is in the daemon's own folder."
+        if place.writes and (why := why_guarded(place.written, place.real)):
+            return f"It writes {place.written}, which is guarded: {why}."
+    return None
+
+
+def _stays_inside(about: OfCommand, surroundings: Surroundings) -> str | None:
+    """Null where all that it touches is inside the session's folders; else what is not."""
+    for place in about.places:
+        if place.written not in _HARMLESS and not paths.inside_roots(place.real, surroundings):
+            return f"{place.written} is outside the session's folders."
+    for part in about.reading.parts:
+        for folder in part.folders or ():
+            real = paths.real(os.path.join(surroundings.shell_folder, folder))
+            if not paths.inside_roots(real, surroundings):
+                return f"{real} is outside the session's folders."
+    return None
+
+
+def only_reads_inside(part: Part, surroundings: Surroundings) -> bool:
+    """Whether one part of a command changes nothing, and reads nothing outside the session's folders. Blocks."""
+    alone = Reading(part.text, (part,), None, plain=True)
+    if not commands.is_read_only(alone, surroundings.shell_folder).ok:
+        return False
+    places = places_of(commands.touched(alone, surroundings.shell_folder))
+    return _stays_inside(OfCommand(alone, places), surroundings) is None
+
+
+# What is approved is what runs.
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What an approval was about, beside the words of the command."""
+
+    folder: str
+    scripts: tuple[tuple[str, str], ...]
+    """Each script that it runs by its path, with a digest of its content."""
+
+
+def bound(command: str, surroundings: Surroundings) -> Bound:
+    """Blocks: reads the scripts."""
+    folder = surroundings.shell_folder
+    found: dict[str, str] = {}
+    for part in reading(command).parts:
+        for inner in (part, *commands.unwrapped(part)):
+            for path in _scripts(inner):
+                place = os.path.join(folder, inner.folder or "", path)
+                found[paths.written(place)] = _digest(place)
+    return Bound(folder, tuple(sorted(found.items())))
+
+
+def _scripts(part: Part) -> list[str]:
+    """The program, where it is given by its path, or all that an interpreter may be told to run."""
+    words = part.words
+    if not words or words[0] is None:
+        return []
+    # As it is written: what runs inside something else is known by its bare name.
+    written = read_word(part.tokens[0].source)
+    if "/" in written.text:
+        return [os.path.expanduser(written.text) if written.kind == "home" else written.text]
+    if words[0] not in _RUN_SCRIPTS and words[0].rstrip("0123456789.") not in _RUN_SCRIPTS:
+        return []
+    return [word for word in words[1:] if word is not None and not word.startswith("-")]
+
+
+def _digest(path: str) -> str:
+    try:
+        with open(path, "rb", opener=_not_waiting) as file:
+            return hashlib.sha256(file.read(_MAX_SCRIPT_BYTES)).hexdigest()
+    except (OSError, ValueError):
+        return ""
+
+
+def _not_waiting(path: str, flags: int) -> int:
+    """A FIFO in the place of a script would hold us for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)

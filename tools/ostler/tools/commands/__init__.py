@@ -1,0 +1,62 @@
+"""Command safety: what a shell command consists of, what it may do, and which rules cover it."""
+
+from ostler.tools.commands.git_config import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY, git_config_problem
+from ostler.tools.commands.read import MAX_BYTES, read_command
+from ostler.tools.commands.read_only import (
+    ReadOnly,
+    is_read_only,
+    needs_git_guard,
+    part_is_read_only,
+    why_not_read_only,
+)
+from ostler.tools.commands.reading import Part, Reading, Redirection
+from ostler.tools.commands.remember import (
+    SIMPLE_FILE_COMMANDS,
+    is_simple_file_command,
+    only_simple_file_commands,
+    suggested_rules,
+)
+from ostler.tools.commands.rules import (
+    Uncovered,
+    judge_allow,
+    judge_match,
+    rule_allows,
+    rule_matches,
+    sets_dangerous_variable,
+    undecided,
+)
+from ostler.tools.commands.touched import Touched, touched
+from ostler.tools.commands.words import Word
+from ostler.tools.commands.wrappers import all_resolved, unwrapped
+
+__all__ = [
+    "GIT_GUARD_ENVIRONMENT",
+    "MAX_BYTES",
+    "SIMPLE_FILE_COMMANDS",
+    "UNSET_FOR_READ_ONLY",
+    "Part",
+    "ReadOnly",
+    "Reading",
+    "Redirection",
+    "Touched",
+    "Uncovered",
+    "Word",
+    "all_resolved",
+    "git_config_problem",
+    "is_read_only",
+    "is_simple_file_command",
+    "judge_allow",
+    "judge_match",
+    "needs_git_guard",
+    "only_simple_file_commands",
+    "part_is_read_only",
+    "read_command",
+    "rule_allows",
+    "rule_matches",
+    "sets_dangerous_variable",
+    "suggested_rules",
+    "touched",
+    "undecided",
+    "unwrapped",
+    "why_not_read_only",
+]

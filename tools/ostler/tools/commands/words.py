@@ -1,0 +1,160 @@
+"""One word of a command: what the shell makes of its quotes, and whether anything in it is decided only at run time."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+BLANKS: Final = " \t\n"
+METACHARACTERS: Final = " \t\n|&;()<>"
+_GLOBS: Final = "*?["
+_ESCAPABLE: Final = '$`"\\\n'
+"""What a backslash takes its meaning from inside double quotes."""
+_HARMLESS_AFTER_DOLLAR: Final = '" |)/'
+"""After one of these a dollar inside double quotes stands for itself."""
+
+_SIMPLE: Final = re.compile(r"""(?:([A-Za-z0-9_./:=@%+,^-]+)|'([^']*)'|"([^"$`\\]*)")(?=[ \t\n|&;()<>]|\Z)""")
+"""A word that is all bare or all in one pair of quotes, which most are."""
+
+Kind = Literal["literal", "glob", "home", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word as written, and what becomes of it."""
+
+    source: str
+    text: str
+    """Without its quotes; of a glob the pattern, with what was quoted made literal by brackets."""
+    kind: Kind
+    """`home`: it begins with `~/` and is literal otherwise. `unknown`: the text says nothing."""
+
+    @property
+    def literal(self) -> str | None:
+        return self.text if self.kind == "literal" else None
+
+
+def read_word(source: str) -> Word:
+    """The word that is the whole of a text."""
+    word, end = scan_word(source, 0)
+    return word if end == len(source) and source else Word(source, "", "unknown")
+
+
+def scan_word(text: str, start: int) -> tuple[Word, int]:
+    """The word that begins here, and where it ends. What cannot be read to its end is unknown, up to the text's end."""
+    if (simple := _SIMPLE.match(text, start)) is not None:
+        bare, single, double = simple.groups()
+        return Word(simple.group(), bare or single or double or "", "literal"), simple.end()
+    scan = _Scan(text, start)
+    while scan.place < len(text) and text[scan.place] not in METACHARACTERS:
+        if not scan.step():
+            return Word(text[start:], "", "unknown"), len(text)
+    source = text[start : scan.place]
+    return Word(source, *scan.result(source)), scan.place
+
+
+class _Scan:
+    __slots__ = ("brace", "bracket", "glob", "home", "listed", "pattern", "place", "plain", "start", "text", "unknown")
+
+    def __init__(self, text: str, start: int) -> None:
+        self.text = text
+        self.start = start
+        self.place = start
+        self.plain: list[str] = []
+        self.pattern: list[str] = []
+        self.glob = self.bracket = self.brace = self.listed = self.home = self.unknown = False
+
+    def step(self) -> bool:
+        """Reads one character or one quoted piece; False where it does not end."""
+        match self.text[self.place]:
+            case "'":
+                return self._single()
+            case '"':
+                return self._double()
+            case "\\":
+                return self._backslash()
+            case "`":
+                return False
+            case "$":
+                self._dollar()
+            case character:
+                self._bare(character)
+        return True
+
+    def result(self, source: str) -> tuple[str, Kind]:
+        if self.unknown or (self.brace and self.listed):
+            return "", "unknown"
+        if self.home:
+            return ("", "unknown") if self.glob else ("".join(self.plain), "home")
+        if self.glob:
+            return "".join(self.pattern), "glob"
+        return "".join(self.plain), "literal"
+
+    def _quoted(self, text: str) -> None:
+        self.plain.append(text)
+        self.pattern.append("".join(f"[{character}]" if character in _GLOBS else character for character in text))
+
+    def _single(self) -> bool:
+        end = self.text.find("'", self.place + 1)
+        if end < 0:
+            return False
+        self._quoted(self.text[self.place + 1 : end])
+        self.place = end + 1
+        return True
+
+    def _double(self) -> bool:
+        text, place, read = self.text, self.place + 1, list[str]()
+        while place < len(text):
+            character = text[place]
+            following = text[place + 1 : place + 2]
+            if character == '"':
+                self._quoted("".join(read))
+                self.place = place + 1
+                return True
+            if character == "`" or (character == "$" and following not in _HARMLESS_AFTER_DOLLAR):
+                return False
+            if character == "\\" and following and following in _ESCAPABLE:
+                read.append("" if following == "\n" else following)
+                place += 2
+                continue
+            read.append(character)
+            place += 1
+        return False
+
+    def _backslash(self) -> bool:
+        following = self.text[self.place + 1 : self.place + 2]
+        if not following:
+            return False
+        if following != "\n":
+            self._quoted(following)
+        self.place += 2
+        return True
+
+    def _dollar(self) -> None:
+        following = self.text[self.place + 1 : self.place + 2]
+        if following == "(" or (following and following not in METACHARACTERS):
+            self.unknown = True
+        self._quoted("$")
+        self.place += 1
+
+    def _bare(self, character: str) -> None:
+        if character == "~":
+            self._tilde()
+        elif character in "*?" or (character == "]" and self.bracket):
+            self.glob = True
+        elif character == "[":
+            self.bracket = True
+        elif character == "{":
+            self.brace = True
+        elif character == "," or self.text.startswith("..", self.place):
+            self.listed = True
+        self.plain.append(character)
+        self.pattern.append(character)
+        self.place += 1
+
+    def _tilde(self) -> None:
+        if self.place == self.start:
+            following = self.text[self.place + 1 : self.place + 2]
+            self.home = not following or following == "/" or following in METACHARACTERS
+            self.unknown |= not self.home
+        elif self.text[self.place - 1] in "=:":
+            self.unknown = True

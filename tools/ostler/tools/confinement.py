@@ -1,0 +1,68 @@
+"""Where a command runs: outside, in the read-only sandbox, or in the workspace's."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY
+from ostler.tools.context import Surroundings
+from ostler.tools.sandbox import Profile, Support, clean_path
+
+SandboxMode = Literal["auto", "on", "required", "off"]
+
+MISSING: Final = "This daemon runs commands only in the sandbox, and there is none here: "
+
+
+@dataclass(frozen=True, slots=True)
+class Sandboxing:
+    """What the person's configuration says about the sandbox, and what the machine can do."""
+
+    mode: SandboxMode
+    support: Callable[[], Support]
+    """Found out once, by starting it; blocks the first time."""
+    hidden: tuple[str, ...] = ()
+    """The daemon's own folders."""
+    hosts: tuple[str, ...] = ()
+    proxy: str | None = None
+    """The socket of the proxy that lets the allowed hosts through."""
+    skips_ask_rules: bool = False
+    """A command in the workspace's sandbox is not asked about because of an ask rule."""
+
+
+class SandboxMissing(Exception):
+    """It is required, and does not work here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """A profile, and the sandbox that it is for."""
+
+    profile: Profile
+    support: Support
+
+
+def confinement(sandboxing: Sandboxing, surroundings: Surroundings, *, only_reads: bool) -> Confinement | None:
+    """How a command is to be run; null: outside. Blocks the first time. Raises SandboxMissing."""
+    wanted = sandboxing.mode in {"on", "required"} or (only_reads and sandboxing.mode == "auto")
+    if not wanted:
+        return None
+    support = sandboxing.support()
+    if not support.works:
+        if sandboxing.mode == "required":
+            raise SandboxMissing(f"{MISSING}{support.reason}")
+        return None
+    profile = Profile(
+        kind="read_only" if only_reads else "workspace",
+        roots=surroundings.roots,
+        folder=surroundings.shell_folder,
+        hidden=sandboxing.hidden,
+        network=sandboxing.hosts if sandboxing.hosts and sandboxing.proxy and not only_reads else "none",
+        proxy=sandboxing.proxy if not only_reads else None,
+    )
+    return Confinement(profile, support)
+
+
+def kept_to_reading(environment: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
+    """For a command that passed because it only reads: programs from outside the roots, and git without its helpers."""
+    kept = {name: value for name, value in environment.items() if name not in UNSET_FOR_READ_ONLY}
+    return {**kept, **GIT_GUARD_ENVIRONMENT, "PATH": clean_path(environment.get("PATH", ""), roots)}

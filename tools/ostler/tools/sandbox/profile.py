@@ -1,0 +1,45 @@
+"""What a command in the sandbox may see, write and reach."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ostler.tools import paths
+
+
+class NotProtectable(Exception):
+    """A protected name cannot be kept from the command, so that it must not run in the sandbox.
+
+    The message says which one, and why.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a sandboxed command may do."""
+
+    kind: Literal["read_only", "workspace"]
+    roots: tuple[str, ...]
+    """The session's folders, by their real paths: one that leads elsewhere was replaced, and is refused."""
+    folder: str
+    """Where it starts."""
+    hidden: tuple[str, ...] = ()
+    """The daemon's own folders: home, runtime and data."""
+    network: Literal["none"] | tuple[str, ...] = "none"
+    """The hosts that it may reach, through the proxy."""
+    proxy: str | None = None
+    """The proxy's socket, where hosts are allowed."""
+    own_files: tuple[str, ...] = ()
+    """Files of the call itself, which it writes wherever they are. They exist."""
+    protected: tuple[str, ...] = ()
+    """Further existing paths inside the roots that stay as they are: what `guarded_inside` found."""
+    home: str = field(default_factory=lambda: os.path.expanduser("~"))
+    """The person's."""
+
+
+def real(path: str) -> str:
+    """A path that must not have become a link, nor any folder above it: what it leads to would be opened instead."""
+    written = paths.written(path)
+    if paths.real(path) != written:
+        raise NotProtectable(f"{written!r} is not a real path: it leads to {paths.real(path)!r}.")
+    return written

@@ -1,0 +1,53 @@
+"""What permission rules look at in a call: the places it touches, the command it runs, or a text."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ostler.tools import paths
+from ostler.tools.commands import Reading, Touched
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path as it was written and as it really is after all links."""
+
+    written: str
+    real: str
+    writes: bool = False
+    deep: bool = False
+    """Everything below it as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfPlaces:
+    """The call reads or writes these."""
+
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OfCommand:
+    """The call runs a command, which visibly touches these places."""
+
+    reading: Reading
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OfText:
+    """A host, a kind of agent, a skill, a key: compared as text."""
+
+    text: str
+
+
+Subject = OfPlaces | OfCommand | OfText
+
+
+def place_of(path: str, *, writes: bool = False, deep: bool = False) -> Place:
+    """Looks at the file system, and so blocks."""
+    return Place(paths.written(path), paths.real(path), writes, deep)
+
+
+def places_of(touched: Iterable[Touched]) -> tuple[Place, ...]:
+    """Blocks, as above."""
+    return tuple(place_of(each.path, writes=each.writes, deep=each.deep) for each in touched)
