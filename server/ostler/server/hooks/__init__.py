@@ -1,10 +1,15 @@
 """Hooks: what people let run at certain moments of a session, to decide, to add or to watch."""
 
-from ostler.server.hooks.declaring import hook, plugin_hooks
-from ostler.server.hooks.events import EVENTS
-from ostler.server.hooks.hook import NOTHING, Hook, HookCall, HookRun, Outcome, Problem, Replaced, hook_rows
-from ostler.server.hooks.parsing import parse_hooks
-from ostler.server.hooks.runner import HookRunner
+from typing import TYPE_CHECKING
+
+from ostler.protocol.lazy import lazily
+
+if TYPE_CHECKING:
+    from ostler.server.hooks.declaring import hook, plugin_hooks
+    from ostler.server.hooks.events import EVENTS
+    from ostler.server.hooks.hook import NOTHING, Hook, HookCall, HookRun, Outcome, Problem, Replaced, hook_rows
+    from ostler.server.hooks.parsing import parse_hooks
+    from ostler.server.hooks.runner import HookRunner
 
 __all__ = [
     "EVENTS",
@@ -21,3 +26,22 @@ __all__ = [
     "parse_hooks",
     "plugin_hooks",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "EVENTS": "events",
+        "Hook": "hook",
+        "HookCall": "hook",
+        "HookRun": "hook",
+        "HookRunner": "runner",
+        "NOTHING": "hook",
+        "Outcome": "hook",
+        "Problem": "hook",
+        "Replaced": "hook",
+        "hook": "declaring",
+        "hook_rows": "hook",
+        "parse_hooks": "parsing",
+        "plugin_hooks": "declaring",
+    },
+)

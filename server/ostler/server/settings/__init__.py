@@ -1,24 +1,29 @@
 """Settings files: what agents may do, who says so, and what counts of it."""
 
-from ostler.server.settings.candidates import POLICY, Candidate, SettingsPlaces, candidates, signature
-from ostler.server.settings.effect import acting_hooks, acting_servers, default_mode, effective
-from ostler.server.settings.entries import HOOK_EVENTS
-from ostler.server.settings.load import check_policy, is_stale, load_settings
-from ostler.server.settings.rule_lists import Origin, check_lists, rules_of
-from ostler.server.settings.rule_set import RuleSet
-from ostler.server.settings.shapes import (
-    BadPolicy,
-    Behavior,
-    HookEntry,
-    McpEntry,
-    Problem,
-    ProjectActs,
-    Settings,
-    Signature,
-    Source,
-    SourcedRule,
-)
-from ostler.server.settings.writing import CannotWrite, Destination, add_rule, destination, remove_rule
+from typing import TYPE_CHECKING
+
+from ostler.protocol.lazy import lazily
+
+if TYPE_CHECKING:
+    from ostler.server.settings.candidates import POLICY, Candidate, SettingsPlaces, candidates, signature
+    from ostler.server.settings.effect import acting_hooks, acting_servers, default_mode, effective
+    from ostler.server.settings.entries import HOOK_EVENTS
+    from ostler.server.settings.load import check_policy, is_stale, load_settings
+    from ostler.server.settings.rule_lists import Origin, check_lists, rules_of
+    from ostler.server.settings.rule_set import RuleSet
+    from ostler.server.settings.shapes import (
+        BadPolicy,
+        Behavior,
+        HookEntry,
+        McpEntry,
+        Problem,
+        ProjectActs,
+        Settings,
+        Signature,
+        Source,
+        SourcedRule,
+    )
+    from ostler.server.settings.writing import CannotWrite, Destination, add_rule, destination, remove_rule
 
 __all__ = [
     "HOOK_EVENTS",
@@ -54,3 +59,41 @@ __all__ = [
     "rules_of",
     "signature",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "BadPolicy": "shapes",
+        "Behavior": "shapes",
+        "Candidate": "candidates",
+        "CannotWrite": "writing",
+        "Destination": "writing",
+        "HOOK_EVENTS": "entries",
+        "HookEntry": "shapes",
+        "McpEntry": "shapes",
+        "Origin": "rule_lists",
+        "POLICY": "candidates",
+        "Problem": "shapes",
+        "ProjectActs": "shapes",
+        "RuleSet": "rule_set",
+        "Settings": "shapes",
+        "SettingsPlaces": "candidates",
+        "Signature": "shapes",
+        "Source": "shapes",
+        "SourcedRule": "shapes",
+        "acting_hooks": "effect",
+        "acting_servers": "effect",
+        "add_rule": "writing",
+        "candidates": "candidates",
+        "check_lists": "rule_lists",
+        "check_policy": "load",
+        "default_mode": "effect",
+        "destination": "writing",
+        "effective": "effect",
+        "is_stale": "load",
+        "load_settings": "load",
+        "remove_rule": "writing",
+        "rules_of": "rule_lists",
+        "signature": "candidates",
+    },
+)

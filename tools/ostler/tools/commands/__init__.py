@@ -1,33 +1,38 @@
 """Command safety: what a shell command consists of, what it may do, and which rules cover it."""
 
-from ostler.tools.commands.git_config import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY, git_config_problem
-from ostler.tools.commands.read import MAX_BYTES, read_command
-from ostler.tools.commands.read_only import (
-    ReadOnly,
-    is_read_only,
-    needs_git_guard,
-    part_is_read_only,
-    why_not_read_only,
-)
-from ostler.tools.commands.reading import Part, Reading, Redirection
-from ostler.tools.commands.remember import (
-    SIMPLE_FILE_COMMANDS,
-    is_simple_file_command,
-    only_simple_file_commands,
-    suggested_rules,
-)
-from ostler.tools.commands.rules import (
-    Uncovered,
-    judge_allow,
-    judge_match,
-    rule_allows,
-    rule_matches,
-    sets_dangerous_variable,
-    undecided,
-)
-from ostler.tools.commands.touched import Touched, touched
-from ostler.tools.commands.words import Word
-from ostler.tools.commands.wrappers import all_resolved, unwrapped
+from typing import TYPE_CHECKING
+
+from ostler.protocol.lazy import lazily
+
+if TYPE_CHECKING:
+    from ostler.tools.commands.git_config import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY, git_config_problem
+    from ostler.tools.commands.read import MAX_BYTES, read_command
+    from ostler.tools.commands.read_only import (
+        ReadOnly,
+        is_read_only,
+        needs_git_guard,
+        part_is_read_only,
+        why_not_read_only,
+    )
+    from ostler.tools.commands.reading import Part, Reading, Redirection
+    from ostler.tools.commands.remember import (
+        SIMPLE_FILE_COMMANDS,
+        is_simple_file_command,
+        only_simple_file_commands,
+        suggested_rules,
+    )
+    from ostler.tools.commands.rules import (
+        Uncovered,
+        judge_allow,
+        judge_match,
+        rule_allows,
+        rule_matches,
+        sets_dangerous_variable,
+        undecided,
+    )
+    from ostler.tools.commands.touched import Touched, touched
+    from ostler.tools.commands.words import Word
+    from ostler.tools.commands.wrappers import all_resolved, unwrapped
 
 __all__ = [
     "GIT_GUARD_ENVIRONMENT",
@@ -60,3 +65,38 @@ __all__ = [
     "unwrapped",
     "why_not_read_only",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "GIT_GUARD_ENVIRONMENT": "git_config",
+        "MAX_BYTES": "read",
+        "Part": "reading",
+        "ReadOnly": "read_only",
+        "Reading": "reading",
+        "Redirection": "reading",
+        "SIMPLE_FILE_COMMANDS": "remember",
+        "Touched": "touched",
+        "UNSET_FOR_READ_ONLY": "git_config",
+        "Uncovered": "rules",
+        "Word": "words",
+        "all_resolved": "wrappers",
+        "git_config_problem": "git_config",
+        "is_read_only": "read_only",
+        "is_simple_file_command": "remember",
+        "judge_allow": "rules",
+        "judge_match": "rules",
+        "needs_git_guard": "read_only",
+        "only_simple_file_commands": "remember",
+        "part_is_read_only": "read_only",
+        "read_command": "read",
+        "rule_allows": "rules",
+        "rule_matches": "rules",
+        "sets_dangerous_variable": "rules",
+        "suggested_rules": "remember",
+        "touched": "touched",
+        "undecided": "rules",
+        "unwrapped": "wrappers",
+        "why_not_read_only": "read_only",
+    },
+)

@@ -1,0 +1,18 @@
+"""Packages whose parts are imported when they are first asked for, so that the start does not wait for all of them."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """A package's `__getattr__`: each public name with the module of the package that has it."""
+
+    def found(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        vars(import_module(package))[name] = value
+        return value
+
+    return found
