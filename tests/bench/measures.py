@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.bench.creates import create
+from tests.bench.decisions import decisions
 from tests.bench.deliveries import deliver, stop_reading
 from tests.bench.fan_out import fan_out
 from tests.bench.listings import list_sessions
@@ -30,4 +31,5 @@ MEASURES: Final[dict[str, Callable[[Bench], list[Row]]]] = {
     "at-once": at_once,
     "live-sessions": weigh,
     "recovery": recover,
+    "decisions": decisions,
 }

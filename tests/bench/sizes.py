@@ -51,6 +51,8 @@ class Sizes:
     """Sessions whose turns a crash cut short."""
     recoveries: int
     """Starts after such a crash; the median counts."""
+    decisions: int
+    """Decisions of each kind; the median counts."""
 
 
 FULL = Sizes(
@@ -78,6 +80,7 @@ FULL = Sizes(
     live_sessions=100,
     unfinished=1000,
     recoveries=3,
+    decisions=200,
 )
 
 TINY = Sizes(
@@ -105,5 +108,6 @@ TINY = Sizes(
     live_sessions=2,
     unfinished=5,
     recoveries=1,
+    decisions=3,
 )
 """Enough to see that every measure still works."""

@@ -6,7 +6,12 @@ from typing import Any
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__`: each public name with the module of the package that has it."""
+    """A package's `__getattr__`: each public name with the module of the package that has it.
+
+    No name may be a module's own: who imports the module would get that in its place.
+    """
+    clashes = homes.keys() & set(homes.values())
+    assert not clashes, f"{package}: {clashes} name both a module and something in one"
 
     def found(name: str) -> Any:
         if name not in homes:

@@ -57,7 +57,7 @@ def is_valid_allow(text: str) -> bool:
     return found.get("verdict") == "allow" and isinstance(reason, str) and reason.strip() != ""
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=1_000, deadline=None)
 @given(REPLIES)
 def test_only_a_valid_allow_object_is_read_as_allow(text: str) -> None:
     verdict = read_verdict(text)

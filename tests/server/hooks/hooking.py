@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ostler.server.hooks import Hook, HookCall, HookRunner, Outcome, parse_hooks
-from ostler.server.hooks.hook import Source
 from ostler.server.hooks.prompt import AskModel
+from ostler.server.hooks.shapes import Source
 from ostler.tools.environment import command_environment
 from tests.tools.calling import Processes
 

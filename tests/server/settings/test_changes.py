@@ -5,7 +5,7 @@ import os
 import pytest
 
 from ostler.server.settings import is_stale, load_settings, signature
-from ostler.server.settings.candidates import settled
+from ostler.server.settings.settings_files import settled
 from tests.server.settings.desk import FILES, Desk
 
 

@@ -33,6 +33,11 @@ def reading(command: str) -> Reading:
     return _kept(command) if len(command) <= _KEPT_CHARS else commands.read_command(command)
 
 
+def forget() -> None:
+    """For who measures: the next look is at something new."""
+    _kept.cache_clear()
+
+
 def seems_read_only(command: str) -> bool:
     """By its words alone, without a look at the folder that it runs in."""
     read = reading(command)

@@ -18,7 +18,7 @@ from ostler.tools.commands import (
     undecided,
     unwrapped,
 )
-from ostler.tools.commands.touched import file_programs
+from ostler.tools.commands.touching import file_programs
 
 _MAX_PARTS: Final = 50
 _MAX_INSIDE: Final = 200

@@ -4,7 +4,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from ostler.protocol.ask import Allow, Answer, AskList, AskPage, AskRef, AskResolve, TrustFolder
-from ostler.protocol.errors import AskNotFound, InvalidParams
+from ostler.protocol.errors import AskNotFound, Conflict, InvalidParams
 from ostler.protocol.ids import AskId, ClientId
 from ostler.protocol.methods import ASK_LIST
 from ostler.protocol.shapes import Ask
@@ -14,7 +14,7 @@ from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal import Settled
 from ostler.server.engine.remembering import RuleChange, remember
 from ostler.server.engine.schema import BadInput, parse_input
-from ostler.server.engine.trusting import trusting
+from ostler.server.engine.trusting import shown, trusting
 from ostler.server.paging import page_position, page_token
 from ostler.storage import asks, sessions
 
@@ -66,6 +66,9 @@ class AskMethods:
         self, actor: SessionActor, desk: AskDesk, ask: Ask, answer: Answer, client_id: str | None
     ) -> Settled:
         by = ClientId(client_id) if client_id else None
+        if isinstance(answer, TrustFolder) and ask.what != shown(actor.live.settings):
+            # A yes is about what the person was shown.
+            raise Conflict("What the folder brings has changed since. Restrict it: the next turn asks again.")
         trusted = trusting(actor.live.settings, by) if isinstance(answer, TrustFolder) else None
         remembered = rule_to_remember(answer, ask)
         if remembered is not None and remembered.scope != "session":

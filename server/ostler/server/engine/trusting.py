@@ -29,21 +29,29 @@ def trusting(settings: Settings, by: ClientId | None) -> TrustRecord:
     return TrustRecord(settings.folder, settings.project_acts.digest, times.now(), by)
 
 
-async def settle_trust(session: LiveSession, asks: AskDesk, turn_id: TurnId, expire_seconds: float | None) -> None:
-    """Ask the people, where there is something that would act; nobody to ask, and a no, leave it without effect."""
+async def settle_trust(session: LiveSession, asks: AskDesk, turn_id: TurnId, expire_seconds: float | None) -> bool:
+    """Ask the people, where there is something that would act; nobody to ask, and a no, leave it without effect.
+
+    True where somebody was asked: what the folder brings may count from now on.
+    """
     if session.trusted or session.asked_trust == session.settings.project_acts.digest:
-        return
+        return False
     session.asked_trust = session.settings.project_acts.digest
     if session.permission.on_ask == "deny" or session.mode == "dontAsk":
         words = "What this folder brings does nothing, since nobody can be asked to trust it: "
         session.journal.notice(turn_id, Notice(level="warning", text=words + "; ".join(_lines(session.settings))))
-        return
+        return False
     waiting = next((ask for ask in asks.open if ask.kind == "trust"), None)
     if waiting is not None and waiting.folder == session.settings.folder:
-        answered = await asks.wait(waiting)
+        await asks.wait(waiting)
     else:
-        answered = await asks.ask(_ask(session, turn_id, expire_seconds))
-    session.trusted = (answered.answer or {}).get("choice") == "trust"
+        await asks.ask(_ask(session, turn_id, expire_seconds))
+    return True
+
+
+def shown(settings: Settings) -> list[dict[str, str]]:
+    """What the person is shown, who is asked."""
+    return [{"text": line} for line in _lines(settings)]
 
 
 def _lines(settings: Settings) -> list[str]:
@@ -64,7 +72,7 @@ def _ask(session: LiveSession, turn_id: TurnId, expire_seconds: float | None) ->
         reason="It would act on this machine with your powers.",
         choices=CHOICES,
         folder=folder,
-        what=[{"text": line} for line in _lines(session.settings)],
+        what=shown(session.settings),
         opened_at=times.at(now),
         expires_at=times.at(now + timedelta(seconds=expire_seconds)) if expire_seconds else None,
     )

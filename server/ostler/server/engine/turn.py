@@ -15,6 +15,7 @@ from ostler.protocol import times
 from ostler.protocol.events import Notice
 from ostler.protocol.ids import CallId, MessageId, new_message_id
 from ostler.protocol.shapes import Message, Turn, Usage
+from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.asks import AskDesk
 from ostler.server.engine.endings import End, no_form, over_budget, stopped_by_hook, too_long
 from ostler.server.engine.entry import Entry
@@ -116,7 +117,9 @@ class TurnRun:
         async with anyio.create_task_group() as group:
             if self.settings.timeout_ms is not None:
                 group.start_soon(self._watch_time)
-            await settle_trust(self.session, self.asks, self.turn.id, self.services.config().asks.expire_seconds)
+            expire = self.services.config().asks.expire_seconds
+            if await settle_trust(self.session, self.asks, self.turn.id, expire):
+                await Arranger(self.services.provider, self.services.config).arrange(self.session)
             if self.opening is not None and self.end is None:
                 await self._open(self.opening)
             self.executor = resume(self, group) if resume else None

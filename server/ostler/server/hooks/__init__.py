@@ -7,9 +7,9 @@ from ostler.protocol.lazy import lazily
 if TYPE_CHECKING:
     from ostler.server.hooks.declaring import hook, plugin_hooks
     from ostler.server.hooks.events import EVENTS
-    from ostler.server.hooks.hook import NOTHING, Hook, HookCall, HookRun, Outcome, Problem, Replaced, hook_rows
     from ostler.server.hooks.parsing import parse_hooks
     from ostler.server.hooks.runner import HookRunner
+    from ostler.server.hooks.shapes import NOTHING, Hook, HookCall, HookRun, Outcome, Problem, Replaced, hook_rows
 
 __all__ = [
     "EVENTS",
@@ -31,16 +31,16 @@ __getattr__ = lazily(
     __name__,
     {
         "EVENTS": "events",
-        "Hook": "hook",
-        "HookCall": "hook",
-        "HookRun": "hook",
+        "Hook": "shapes",
+        "HookCall": "shapes",
+        "HookRun": "shapes",
         "HookRunner": "runner",
-        "NOTHING": "hook",
-        "Outcome": "hook",
-        "Problem": "hook",
-        "Replaced": "hook",
+        "NOTHING": "shapes",
+        "Outcome": "shapes",
+        "Problem": "shapes",
+        "Replaced": "shapes",
         "hook": "declaring",
-        "hook_rows": "hook",
+        "hook_rows": "shapes",
         "parse_hooks": "parsing",
         "plugin_hooks": "declaring",
     },

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from ostler.protocol.ids import CallId
 from ostler.server.hooks.answers import Broke, Printed, Reply
-from ostler.server.hooks.hook import Hook
+from ostler.server.hooks.shapes import Hook
 from ostler.tools.context import Processes
 from ostler.tools.environment import MARKER
 from ostler.tools.process import Child

@@ -6,8 +6,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from ostler.server.hooks.events import EVENTS, TOOL_EVENTS
-from ostler.server.hooks.hook import DEFAULT_TIMEOUT, Hook, Problem
 from ostler.server.hooks.matching import compile_matcher
+from ostler.server.hooks.shapes import DEFAULT_TIMEOUT, Hook, Problem
 
 ENTRY_POINTS: Final = "ostler.hooks"
 

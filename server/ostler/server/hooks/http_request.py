@@ -11,8 +11,8 @@ import anyio
 import anyio.to_thread
 
 from ostler.server.hooks.answers import Broke, Printed, Reply
-from ostler.server.hooks.hook import Hook
 from ostler.server.hooks.parsing import VARIABLE
+from ostler.server.hooks.shapes import Hook
 
 if TYPE_CHECKING:
     import httpx2

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ostler.server.hooks.answers import Answer, Broke, Reply, stricter
-from ostler.server.hooks.hook import Decision, Hook, HookRun, Outcome, Word
+from ostler.server.hooks.shapes import Decision, Hook, HookRun, Outcome, Word
 
 KEPT_CHARS: Final = 10_000
 """Of what a hook printed, in a stored run."""

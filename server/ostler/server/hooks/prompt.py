@@ -8,7 +8,7 @@ import orjson
 
 from ostler.server import logs
 from ostler.server.hooks.answers import Broke, Printed, Reply
-from ostler.server.hooks.hook import Hook
+from ostler.server.hooks.shapes import Hook
 
 AskModel = Callable[[str, str], Awaitable[str]]
 """Takes a system prompt and a message, and gives the model's words."""

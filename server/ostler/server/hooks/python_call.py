@@ -12,7 +12,7 @@ import anyio
 import orjson
 
 from ostler.server.hooks.answers import Broke, Printed, Reply
-from ostler.server.hooks.hook import Hook
+from ostler.server.hooks.shapes import Hook
 
 _TO_GIVE_UP: Final = 1.0
 """Seconds that an async one has after it was cancelled."""

@@ -14,9 +14,9 @@ from ostler.server.hooks import http_request, prompt, python_call
 from ostler.server.hooks.answers import Broke, Reply, read_answer
 from ostler.server.hooks.command import Place, run_command
 from ostler.server.hooks.events import matched_value
-from ostler.server.hooks.hook import NOTHING, Hook, HookCall, Outcome
 from ostler.server.hooks.merging import Answered, answered, merge
 from ostler.server.hooks.prompt import AskModel
+from ostler.server.hooks.shapes import NOTHING, Hook, HookCall, Outcome
 from ostler.tools.context import Processes
 
 AT_ONCE: Final = 20

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import lazily
 
 if TYPE_CHECKING:
-    from ostler.server.settings.candidates import POLICY, Candidate, SettingsPlaces, candidates, signature
     from ostler.server.settings.effect import acting_hooks, acting_servers, default_mode, effective
     from ostler.server.settings.entries import HOOK_EVENTS
     from ostler.server.settings.load import check_policy, is_stale, load_settings
     from ostler.server.settings.rule_lists import Origin, check_lists, rules_of
     from ostler.server.settings.rule_set import RuleSet
+    from ostler.server.settings.settings_files import POLICY, Candidate, SettingsPlaces, candidates, signature
     from ostler.server.settings.shapes import (
         BadPolicy,
         Behavior,
@@ -65,26 +65,26 @@ __getattr__ = lazily(
     {
         "BadPolicy": "shapes",
         "Behavior": "shapes",
-        "Candidate": "candidates",
+        "Candidate": "settings_files",
         "CannotWrite": "writing",
         "Destination": "writing",
         "HOOK_EVENTS": "entries",
         "HookEntry": "shapes",
         "McpEntry": "shapes",
         "Origin": "rule_lists",
-        "POLICY": "candidates",
+        "POLICY": "settings_files",
         "Problem": "shapes",
         "ProjectActs": "shapes",
         "RuleSet": "rule_set",
         "Settings": "shapes",
-        "SettingsPlaces": "candidates",
+        "SettingsPlaces": "settings_files",
         "Signature": "shapes",
         "Source": "shapes",
         "SourcedRule": "shapes",
         "acting_hooks": "effect",
         "acting_servers": "effect",
         "add_rule": "writing",
-        "candidates": "candidates",
+        "candidates": "settings_files",
         "check_lists": "rule_lists",
         "check_policy": "load",
         "default_mode": "effect",
@@ -94,6 +94,6 @@ __getattr__ = lazily(
         "load_settings": "load",
         "remove_rule": "writing",
         "rules_of": "rule_lists",
-        "signature": "candidates",
+        "signature": "settings_files",
     },
 )

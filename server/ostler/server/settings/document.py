@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from ostler.protocol.session import Mode
-from ostler.server.settings.candidates import Candidate
 from ostler.server.settings.closest import did_you_mean
 from ostler.server.settings.entries import hooks_of, servers_of, variables_of
 from ostler.server.settings.file_bytes import Unreadable, read_bytes
@@ -24,6 +23,7 @@ from ostler.server.settings.rule_lists import (
     taken_for_absolute,
     unknown_tool,
 )
+from ostler.server.settings.settings_files import Candidate
 from ostler.server.settings.shapes import Behavior, HookEntry, McpEntry, Problem, SourcedRule
 from ostler.tools.rules import BadRule, parse_rule
 

@@ -3,8 +3,8 @@
 import re
 from typing import Any, Final, Protocol
 
-from ostler.server.settings.candidates import Candidate
 from ostler.server.settings.closest import did_you_mean
+from ostler.server.settings.settings_files import Candidate
 from ostler.server.settings.shapes import HookEntry, McpEntry
 
 HOOK_EVENTS: Final = (

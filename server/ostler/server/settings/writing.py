@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ostler.server.settings.candidates import SettingsPlaces, repository_of
 from ostler.server.settings.file_bytes import Unreadable, read_bytes
 from ostler.server.settings.git_exclude import keep_out_of_git
 from ostler.server.settings.json_text import BadJson, parse
 from ostler.server.settings.rule_lists import BEHAVIORS, moment
+from ostler.server.settings.settings_files import SettingsPlaces, repository_of
 from ostler.server.settings.shapes import Behavior
 from ostler.tools import atomic
 from ostler.tools.paths import inside

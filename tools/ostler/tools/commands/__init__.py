@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         sets_dangerous_variable,
         undecided,
     )
-    from ostler.tools.commands.touched import Touched, touched
+    from ostler.tools.commands.touching import Touched, touched
     from ostler.tools.commands.words import Word
     from ostler.tools.commands.wrappers import all_resolved, unwrapped
 
@@ -76,7 +76,7 @@ __getattr__ = lazily(
         "Reading": "reading",
         "Redirection": "reading",
         "SIMPLE_FILE_COMMANDS": "remember",
-        "Touched": "touched",
+        "Touched": "touching",
         "UNSET_FOR_READ_ONLY": "git_config",
         "Uncovered": "rules",
         "Word": "words",
@@ -94,7 +94,7 @@ __getattr__ = lazily(
         "rule_matches": "rules",
         "sets_dangerous_variable": "rules",
         "suggested_rules": "remember",
-        "touched": "touched",
+        "touched": "touching",
         "undecided": "rules",
         "unwrapped": "wrappers",
         "why_not_read_only": "read_only",

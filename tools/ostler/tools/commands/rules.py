@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final, Literal
@@ -58,6 +58,8 @@ def judge_allow(reading: Reading, contents: Sequence[str], read_only: Callable[[
     if reading.problem is not None or any("function" in part.inside for part in reading.parts):
         return [Uncovered(part, "rule") for part in reading.parts] or [Uncovered(Part(reading.command, ()), "rule")]
     whole = reading.command.strip() in {content.strip() for content in contents}
+    named = _first_words(each for part in reading.parts for each in (part, past_harmless(part)) if each is not None)
+    contents = [content for content in contents if _may_concern(_rule(content), named)]
     found = [_uncovered(part, contents, read_only, whole=whole) for part in reading.parts]
     return [uncovered for uncovered in found if uncovered is not None]
 
@@ -65,8 +67,9 @@ def judge_allow(reading: Reading, contents: Sequence[str], read_only: Callable[[
 def judge_match(reading: Reading, contents: Sequence[str]) -> str | None:
     """The first deny or ask rule that catches any part."""
     inner = [found for part in reading.parts for found in unwrapped(part)]
+    named = _first_words(inner)
     for content in contents:
-        if any(_caught(content, part) == "yes" for part in inner):
+        if _may_concern(_bare_rule(_rule(content)), named) and any(_caught(content, part) == "yes" for part in inner):
             return content
     # A rule that was written as a whole line catches that line, whatever stands in it.
     return next((content for content in contents if content.strip() == reading.command.strip()), None)
@@ -79,7 +82,19 @@ def undecided(reading: Reading, contents: Sequence[str]) -> bool:
     if not all_resolved(reading):
         return True
     inner = [found for part in reading.parts for found in unwrapped(part)]
-    return any(_caught(content, part) == "maybe" for content in contents for part in inner)
+    named = _first_words(inner)
+    concerned = [content for content in contents if _may_concern(_bare_rule(_rule(content)), named)]
+    return any(_caught(content, part) == "maybe" for content in concerned for part in inner)
+
+
+def _first_words(parts: Iterable[Part]) -> frozenset[str | None]:
+    """The programs that are run; None among them: one is not known."""
+    return frozenset(part.words[0] for part in parts if part.tokens)
+
+
+def _may_concern(rule: _Rule, named: frozenset[str | None]) -> bool:
+    """By its first word alone: of a thousand rules most speak of other programs."""
+    return not rule.words or "*" in rule.words[0] or rule.words[0] in named or None in named
 
 
 def sets_dangerous_variable(part: Part) -> bool:
@@ -134,7 +149,7 @@ def _is_dangerous(name: str) -> bool:
     return name.upper() in exact or name.upper().startswith(beginnings)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _rule(content: str) -> _Rule:
     text = content.strip()
     prefix = text.removesuffix(":*") if text.endswith(":*") else text[:-1].rstrip() if text.endswith(" *") else None
@@ -167,7 +182,7 @@ def _allows(rule: _Rule, words: tuple[str, ...]) -> bool:
             return _pattern(rule.words, spanning=False).fullmatch(_BETWEEN.join(words)) is not None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _pattern(words: tuple[str, ...], *, spanning: bool) -> re.Pattern[str]:
     """A star within a word stays in it where something is allowed, and goes over words where something is caught."""
     within = "(?s:.*)" if spanning else f"[^{_BETWEEN}]*"
@@ -217,7 +232,7 @@ def _may_match(rule: tuple[str, ...], known: list[str]) -> Answer:
     return "maybe"
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _bare_rule(rule: _Rule) -> _Rule:
     if not rule.words or "*" in rule.words[0]:
         return rule
