@@ -25,7 +25,7 @@ BASE: dict[str, Any] = {
     "session_id": "s_1",
     "root_id": "s_1",
     "status": "open",
-    "choices": [],
+    "choices": ["allow", "allow_always", "deny", "deny_always"],
     "opened_at": "2026-01-01T00:00:00.000Z",
 }
 CALL = {"call_id": "m_1#0", "tool": "Bash", "input": {"command": "ls"}, "summary": "ls"}
@@ -46,6 +46,7 @@ def answering(kind: str, **fields: Any) -> Answering:
         ("permission", " Yes ", Allow()),
         ("permission", "a", AllowAlways()),
         ("permission", "always", AllowAlways()),
+        ("permission", "l", AllowAlways(scope="local")),
         ("permission", "n", Deny()),
         ("permission", "d use pnpm", Deny(message="use pnpm")),
         ("permission", 'e {"command": "pwd"}', Allow(input={"command": "pwd"})),
@@ -53,7 +54,11 @@ def answering(kind: str, **fields: Any) -> Answering:
         ("plan", "a", Approve(mode="acceptEdits")),
         ("plan", "n", Reject()),
         ("plan", "d too long", Reject(message="too long")),
+        ("trust", "t", TrustFolder()),
+        ("trust", "trust", TrustFolder()),
         ("trust", "y", TrustFolder()),
+        ("trust", "r", RestrictFolder()),
+        ("trust", "restrict", RestrictFolder()),
         ("trust", "n", RestrictFolder()),
         ("elicitation", 'y {"name": "x"}', Accept(content={"name": "x"})),
         ("elicitation", "y", Accept(content=None)),
@@ -74,6 +79,8 @@ def test_a_line_is_an_answer(kind: str, line: str, answer: Any) -> None:
         ("permission", "do it later"),
         ("permission", "x"),
         ("plan", "e {}"),
+        ("trust", "trust me"),
+        ("trust", "a"),
         ("elicitation", "y nonsense"),
     ],
 )

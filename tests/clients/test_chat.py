@@ -50,10 +50,10 @@ def test_ostler_with_nothing_is_help_in_a_pipe_and_a_chat_on_a_terminal(agent: C
 def test_a_key_answers_an_ask_and_the_turn_goes_on(agent: Cli, project: Path) -> None:
     with Talk(agent, "chat", cwd=project, terminal=True) as talk:
         talk.until("> ")
-        talk.type("run ls\r")
-        talk.until("[y/a/n/d/e] ")
+        talk.type("run touch made\r")
+        talk.until("[y/a/l/n/d/e] ")
         talk.type("y")
-        talk.until("● Bash ls")
+        talk.until("● Bash touch made")
         talk.until("2 requests, 1 calls")
         talk.type("\x04")
         assert talk.wait() == 0
@@ -62,15 +62,15 @@ def test_a_key_answers_an_ask_and_the_turn_goes_on(agent: Cli, project: Path) ->
 def test_an_answer_can_have_words_or_change_the_input(agent: Cli, rehearsing: Daemon, project: Path) -> None:
     with Talk(agent, "chat", cwd=project, terminal=True) as talk:
         talk.until("> ")
-        talk.type("run ls\r")
-        talk.until("[y/a/n/d/e] ")
+        talk.type("run touch made\r")
+        talk.until("[y/a/l/n/d/e] ")
         talk.type("e")
         talk.until("input: ")
         talk.type('\x15{"command": "pwd"}\r')
         talk.until(str(project))
         talk.until("requests,")
         talk.type("run date\r")
-        talk.until("[y/a/n/d/e] ")
+        talk.until("[y/a/l/n/d/e] ")
         talk.type("d")
         talk.until("words: ")
         talk.type("tomorrow\r")
@@ -84,11 +84,11 @@ def test_an_answer_can_have_words_or_change_the_input(agent: Cli, rehearsing: Da
 
 def test_always_is_not_asked_again(agent: Cli, rehearsing: Daemon, project: Path) -> None:
     with Talk(agent, "chat", cwd=project) as talk:
-        talk.say("run ls")
-        talk.until("[a] always: Bash(ls)")
+        talk.say("run touch made")
+        talk.until("[a] always in this session")
         talk.say("a")
         talk.until("requests,")
-        talk.say("run ls")
+        talk.say("run touch made")
         assert "?" not in talk.until("requests,")
         talk.end_of_input()
         assert talk.wait() == 0
@@ -98,16 +98,16 @@ def test_two_terminals_see_the_same_and_the_one_hears_who_answered_in_the_other(
     agent: Cli, rehearsing: Daemon, project: Path
 ) -> None:
     with Talk(agent, "chat", cwd=project) as first:
-        first.say("run ls")
+        first.say("run touch made")
         first.until("[y] allow")
         with Talk(agent, "attach", session_of(rehearsing)) as second:
-            second.until("» run ls")
+            second.until("» run touch made")
             second.until("[y] allow")
             second.say("y")
             first.until("  allow, answered by ostler (c_")
             second.until("  allow\n")
             for talk in (first, second):
-                talk.until("● Bash ls … ✓")
+                talk.until("● Bash touch made … ✓")
                 talk.until("README.md")
                 talk.until("requests,")
             second.say("read README.md")
@@ -118,7 +118,7 @@ def test_two_terminals_see_the_same_and_the_one_hears_who_answered_in_the_other(
 def test_attach_without_an_id_takes_the_session_that_waits(agent: Cli, rehearsing: Daemon, project: Path) -> None:
     waiting = rehearsing.call("session/create", cwd=str(project))["id"]
     with rehearsing.follow("?after=0") as stream:
-        rehearsing.call("turn/start", session_id=waiting, input="run ls")
+        rehearsing.call("turn/start", session_id=waiting, input="run touch made")
         stream.until("ask.opened")
     rehearsing.call("session/create", cwd=str(project))
     with Talk(agent, "attach") as talk:
@@ -175,7 +175,7 @@ def test_ctrl_c_is_a_key_of_the_terminal_too(agent: Cli, project: Path) -> None:
     with Talk(agent, "chat", cwd=project, terminal=True) as talk:
         talk.until("> ")
         talk.type(f"run {LONG}\r")
-        talk.until("[y/a/n/d/e] ")
+        talk.until("[y/a/l/n/d/e] ")
         talk.type("y")
         talk.until("● Bash")
         talk.type("\x03")
@@ -186,7 +186,7 @@ def test_leaving_lets_the_turn_go_on(agent: Cli, rehearsing: Daemon, project: Pa
     with Talk(agent, "chat", cwd=project, terminal=True) as talk:
         talk.until("> ")
         talk.type(f"run {LONG}\r")
-        talk.until("[y/a/n/d/e] ")
+        talk.until("[y/a/l/n/d/e] ")
         talk.type("y")
         talk.until("● Bash")
         talk.type("\x04")
@@ -199,14 +199,14 @@ def test_a_chat_goes_on_after_the_daemon_was_killed_in_the_middle_of_a_turn(
     agent: Cli, rehearsing: Daemon, project: Path
 ) -> None:
     with Talk(agent, "chat", cwd=project) as talk:
-        talk.say("run ls")
+        talk.say("run touch made")
         talk.until("[y] allow")
         rehearsing.kill()
         talk.until("The daemon is gone.")
         rehearsing.start()
         talk.until("The daemon is back; going on.")
         talk.say("y")
-        talk.until("● Bash ls … ✓")
+        talk.until("● Bash touch made … ✓")
         talk.until("requests,")
         talk.say("read README.md")
         talk.until("“hello”")
@@ -265,7 +265,7 @@ def test_slash_commands_are_for_the_terminal(agent: Cli, project: Path) -> None:
 
 def test_a_queued_turn_begins_after_the_one_that_runs(agent: Cli, project: Path) -> None:
     with Talk(agent, "chat", cwd=project) as talk:
-        talk.say("run ls")
+        talk.say("run touch made")
         talk.until("[y] allow")
         talk.say("/queue read README.md")
         talk.say("y")

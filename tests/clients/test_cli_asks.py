@@ -14,7 +14,7 @@ from tests.clients.conftest import OSTLER, Cli, Ran
 from tests.daemon import Daemon
 
 
-def asked(daemon: Daemon, folder: Path, what: str = "run ls") -> dict[str, Any]:
+def asked(daemon: Daemon, folder: Path, what: str = "run touch made") -> dict[str, Any]:
     """An ask that is open in a session of its own."""
     session = daemon.call("session/create", cwd=str(folder))
     with daemon.follow(f"?session={session['id']}&after=0") as stream:
@@ -38,7 +38,7 @@ def test_asks_are_listed_with_what_can_be_answered(agent: Cli, rehearsing: Daemo
         "open",
         "permission",
         ask["session_id"],
-        "Bash ls",
+        "Bash touch made",
         "allow|allow_always|deny|deny_always",
     ]
 
@@ -103,9 +103,9 @@ def test_the_input_can_be_changed(agent: Cli, rehearsing: Daemon, project: Path)
 
 def test_a_rule_of_ones_own_is_remembered(agent: Cli, rehearsing: Daemon, project: Path) -> None:
     ask = asked(rehearsing, project)
-    agent.run("answer", ask["id"], "allow_always", "--rule", "Bash(pwd)", "--scope", "session")
+    agent.run("answer", ask["id"], "allow_always", "--rule", "Bash(touch other)", "--scope", "session")
     end_of(rehearsing, ask)
-    again = agent.run("run", "run pwd", "--session", ask["session_id"], "--format", "json")
+    again = agent.run("run", "run touch other", "--session", ask["session_id"], "--format", "json")
     assert (again.code, again.json["turn"]["denials"]) == (0, [])
 
 
@@ -194,7 +194,7 @@ def test_a_call_is_shown_with_what_people_said_about_it(agent: Cli, rehearsing: 
     ask = asked(rehearsing, project)
     agent.run("answer", ask["id"], "allow")
     end_of(rehearsing, ask)
-    assert "  (allow by c_" in agent.run("show", ask["session_id"]).out
+    assert "  (allowed by c_" in agent.run("show", ask["session_id"]).out
 
 
 def test_tools_are_lines_with_tabs(agent: Cli, rehearsing: Daemon) -> None:

@@ -47,7 +47,13 @@ def test_every_command_is_documented(cli: Cli) -> None:
 def test_every_option_is_documented(cli: Cli) -> None:
     page = (DOCS / "cli.md").read_text()
     commands = re.findall(r"^### ostler (\S+)$", page, re.MULTILINE)
-    ways = [[], *([command] for command in commands), *(["config", verb] for verb in ("get", "set", "unset"))]
+    groups = {
+        "config": ("get", "set", "unset"),
+        "rules": ("list", "add", "remove", "explain"),
+        "trust": ("show", "list", "grant", "revoke"),
+    }
+    verbs = ([group, verb] for group, known in groups.items() for verb in known)
+    ways = [[], *([command] for command in commands), *verbs]
     options = {option for way in ways for option in re.findall(r"(--[a-z-]+)", cli.run(*way, "--help").out)}
     taken_for_granted = {"--show-completion", "--output", "--lines", "--follow"}
     assert [option for option in sorted(options - taken_for_granted) if option not in page] == []

@@ -146,3 +146,24 @@ def test_every_failure_says_how_to_mend_it(used: Cli) -> None:
     failures = [number for number, line in enumerate(lines) if line.startswith("fail")]
     assert len(failures) == 3
     assert all(lines[number + 1].lstrip().startswith("→ ") for number in failures)
+
+
+def test_a_sandbox_that_does_not_work_is_told_and_fails_only_where_it_is_required(used: Cli, tmp_path: Path) -> None:
+    def told() -> tuple[int, str]:
+        done = used.run("doctor", "--format", "json", PATH=str(tmp_path))
+        (found,) = [one for one in done.json["checks"] if one["what"] == "sandbox"]
+        assert found["state"] == "ok" or found["mend"]
+        return done.code, found["state"]
+
+    assert told() == (0, "warn")
+    (used.home / "config.toml").write_text('[sandbox]\nmode = "required"\n')
+    assert told() == (1, "fail")
+    (used.home / "config.toml").write_text('[sandbox]\nmode = "off"\n')
+    assert told() == (0, "ok")
+
+
+def test_a_running_daemon_says_whether_the_sandbox_is_required(served: Cli, daemon: Daemon, tmp_path: Path) -> None:
+    daemon.call("config/set", key="sandbox.mode", value="required")
+    assert served.run("doctor", PATH=str(tmp_path)).code == 1
+    found = only(served, "sandbox")
+    assert found["state"] == "ok" or "required" in found["found"]

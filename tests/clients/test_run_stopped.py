@@ -72,7 +72,7 @@ def test_a_second_signal_leaves_at_once_and_still_prints_the_result(
 
 
 def test_somebody_else_answers_while_it_waits(agent: Cli, rehearsing: Daemon, project: Path) -> None:
-    process = started(agent, project, "run ls", "--on-ask", "wait")
+    process = started(agent, project, "run touch made", "--on-ask", "wait")
     ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
     answered = agent.run("answer", ask["id"], "allow")
     assert (answered.code, answered.out) == (0, f"Answered {ask['id']}: allow\n")
@@ -83,7 +83,7 @@ def test_somebody_else_answers_while_it_waits(agent: Cli, rehearsing: Daemon, pr
 
 
 def test_a_no_from_somebody_else_is_exit_5(agent: Cli, project: Path) -> None:
-    process = started(agent, project, "run ls", "--on-ask", "wait")
+    process = started(agent, project, "run touch made", "--on-ask", "wait")
     ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
     agent.run("answer", ask["id"], "deny", "--message", "not now")
     result = lines_until(process, "result")[-1]
@@ -92,7 +92,7 @@ def test_a_no_from_somebody_else_is_exit_5(agent: Cli, project: Path) -> None:
 
 def test_waiting_reopens_a_session_that_refused_to_ask(agent: Cli, project: Path) -> None:
     session_id = agent.run("run", "read README.md", "--format", "json", cwd=project).json["session_id"]
-    process = started(agent, project, "run ls", "--on-ask", "wait", "--session", session_id)
+    process = started(agent, project, "run touch made", "--on-ask", "wait", "--session", session_id)
     ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
     agent.run("answer", ask["id"], "allow")
     assert lines_until(process, "result")[-1]["turn"]["reason"] == "completed"
@@ -102,7 +102,7 @@ def test_waiting_reopens_a_session_that_refused_to_ask(agent: Cli, project: Path
 def test_an_ask_survives_a_killed_daemon_and_its_answer_ends_the_run(
     agent: Cli, rehearsing: Daemon, project: Path
 ) -> None:
-    process = started(agent, project, "run ls", "--on-ask", "wait")
+    process = started(agent, project, "run touch made", "--on-ask", "wait")
     ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
     rehearsing.kill()
     rehearsing.start()
@@ -134,7 +134,7 @@ def test_a_daemon_that_does_not_come_back_is_a_result_too(agent: Cli, rehearsing
 
 
 def test_a_reader_that_leaves_stops_the_turn(agent: Cli, rehearsing: Daemon, project: Path) -> None:
-    process = started(agent, project, "run ls", "--on-ask", "wait")
+    process = started(agent, project, "run touch made", "--on-ask", "wait")
     ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
     assert process.stdout is not None
     process.stdout.close()

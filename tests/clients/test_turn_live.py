@@ -63,7 +63,7 @@ async def test_the_pieces_are_the_text_of_the_messages(rehearsing: Daemon, proje
 
 async def test_a_callback_answers_and_the_call_runs(rehearsing: Daemon, project: Path) -> None:
     async with connect(str(rehearsing.home)) as ostler:
-        async with ostler.turn(await session_in(ostler, project), "run ls", on_ask=allow) as turn:
+        async with ostler.turn(await session_in(ostler, project), "run touch made", on_ask=allow) as turn:
             seen = [event async for event in turn]
         (ended,) = (event.ask for event in seen if isinstance(event, AskEnded))
         assert ended.answered_by == ostler.daemon.client_id
@@ -80,7 +80,7 @@ async def test_of_two_callbacks_one_is_faster_and_neither_fails(rehearsing: Daem
         for _ in range(10):
             session_id = await session_in(first, project)
             async with (
-                first.turn(session_id, "run ls", on_ask=allow) as one,
+                first.turn(session_id, "run touch made", on_ask=allow) as one,
                 second.follow(one.turn, on_ask=deny) as other,
                 anyio.create_task_group() as group,
             ):
@@ -95,7 +95,7 @@ async def test_none_leaves_the_ask_to_others(rehearsing: Daemon, project: Path) 
         return None
 
     async with connect(str(rehearsing.home)) as ostler:
-        async with ostler.turn(await session_in(ostler, project), "run ls", on_ask=nobody) as turn:
+        async with ostler.turn(await session_in(ostler, project), "run touch made", on_ask=nobody) as turn:
             async for event in turn:
                 if isinstance(event, AskOpened):
                     settled = await ostler.resolve(event.ask, Allow())
@@ -152,7 +152,7 @@ async def test_a_turn_is_followed_through_a_killed_daemon_to_its_end(rehearsing:
     told: list[str] = []
     async with connect(str(rehearsing.home)) as ostler:
         session_id = await session_in(ostler, project)
-        async with ostler.turn(session_id, "run ls", on_ask=late, on_connection=told.append) as turn:
+        async with ostler.turn(session_id, "run touch made", on_ask=late, on_connection=told.append) as turn:
             seen = [event async for event in turn]
         assert turn.result.reason == "completed"
         assert isinstance(seen[-1], TurnEnded)
@@ -164,8 +164,8 @@ async def test_a_turn_is_followed_through_a_killed_daemon_to_its_end(rehearsing:
 async def test_a_run_gives_the_turn_and_starts_it_once(rehearsing: Daemon, project: Path) -> None:
     async with connect(str(rehearsing.home)) as ostler:
         session_id = await session_in(ostler, project)
-        refused = await ostler.run(session_id, "run ls")
-        allowed = await ostler.run(session_id, "run ls", on_ask=allow)
-        fresh = await ostler.run(SessionCreate(cwd=str(project)), "run ls")
+        refused = await ostler.run(session_id, "run touch made")
+        allowed = await ostler.run(session_id, "run touch made", on_ask=allow)
+        fresh = await ostler.run(SessionCreate(cwd=str(project)), "run touch made")
         assert [len(turn.denials) for turn in (refused, allowed, fresh)] == [1, 0, 1]
         assert len((await ostler.call(TURN_LIST, TurnList(session_id=session_id))).turns) == 2

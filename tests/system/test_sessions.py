@@ -32,7 +32,7 @@ def test_a_new_session_has_the_shape_that_the_protocol_promises(shared_daemon: D
         "parent_id": None,
         "root_id": session["id"],
         "on_ask": "ask",
-        "trusted": False,
+        "trusted": True,
         "created_at": session["created_at"],
         "updated_at": session["created_at"],
         "cursor": session["cursor"],

@@ -296,8 +296,11 @@ async def test_what_is_not_in_the_table_is_asked_and_rules_see_the_command(sessi
     given = BASH.parse({"command": "git  status"})
     assert BASH.permission_matcher(given) == "git  status"
     assert BASH.summary(given) == "git status"
-    assert not BASH.is_read_only(given)
-    assert not BASH.is_concurrency_safe(given)
+    assert BASH.is_read_only(given)
+    assert BASH.is_concurrency_safe(given)
+    moving = BASH.parse({"command": "cd src"})
+    assert BASH.is_read_only(moving)
+    assert not BASH.is_concurrency_safe(moving), "the next command starts where this one went"
 
 
 async def test_a_session_without_a_folder_is_a_failure(session: Session) -> None:

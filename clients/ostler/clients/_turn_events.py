@@ -21,6 +21,7 @@ from ostler.protocol.events import (
     TurnData,
     UsageData,
 )
+from ostler.protocol.hook import HookData, HookRun
 from ostler.protocol.session import Session
 from ostler.protocol.shapes import Ask, Call, Message, Turn
 from ostler.protocol.wire import Shape
@@ -177,6 +178,14 @@ class UsageUpdated:
 
 
 @dataclass(frozen=True, slots=True)
+class HookRan:
+    """A hook has run; `run.outcome` says what came of it."""
+
+    event: Event
+    run: HookRun
+
+
+@dataclass(frozen=True, slots=True)
 class Noticed:
     """Words for the people."""
 
@@ -217,6 +226,7 @@ TurnEvent = (
     | FileChanged
     | Retrying
     | UsageUpdated
+    | HookRan
     | Noticed
     | SessionChanged
     | OtherEvent
@@ -274,6 +284,7 @@ _KINDS: Final[dict[str, Callable[[Event], TurnEvent]]] = {
     "file.changed": _with(FileChange, FileChanged),
     "model.retrying": _with(ModelRetry, Retrying),
     "usage.updated": _with(UsageData, UsageUpdated),
+    "hook.ran": _with(HookData, HookRan, "run"),
     "notice": _with(Notice, Noticed),
     "session.created": _session,
     "session.updated": _session,

@@ -24,6 +24,14 @@ def in_turn(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    """What root makes here is for a plain user too, whatever a test before has done to the process."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(params=["as_it_is", "as_a_plain_user"])
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     needs_the_sandbox()

@@ -8,7 +8,6 @@ from pydantic import Field
 from ostler.protocol.ids import CallId
 from ostler.tools import paths
 from ostler.tools.command_check import Bound, Judged, bound, changes_folder, judge, seems_read_only, subject
-from ostler.tools.confinement import SandboxMissing
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.shell import MAX_OUTPUT_BYTES, Finished, NoFolder, run_command
@@ -137,7 +136,7 @@ class Bash(Tool[BashInput, BashOutput]):
             return Failure("The folder or a script of this command is another one than when it was allowed. Ask again.")
         try:
             finished = await run_command(given.command, timeout, context)
-        except (NoFolder, SandboxMissing, NotProtectable) as error:
+        except (NoFolder, NotProtectable) as error:
             return Failure(str(error))
         except OSError as error:
             return Failure(f"The command could not be started: {error.strerror}.")

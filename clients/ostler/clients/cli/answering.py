@@ -23,7 +23,18 @@ from ostler.protocol.ask import (
 from ostler.protocol.shapes import Ask
 
 _INPUT_WIDTH: Final = 400
-_WORDS: Final = {"yes": "y", "always": "a", "no": "n", "allow": "y", "deny": "n"}
+_BROUGHT_WIDTH: Final = 2_100
+"""As much as the daemon tells of one thing: nobody can trust what they do not see."""
+_WORDS: Final = {
+    "yes": "y",
+    "always": "a",
+    "local": "l",
+    "no": "n",
+    "allow": "y",
+    "deny": "n",
+    "trust": "t",
+    "restrict": "r",
+}
 
 
 class Meaning(Enum):
@@ -43,7 +54,7 @@ class Answering:
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
-        self.prompt, self.keys = _PROMPTS[ask.kind]
+        self.prompt, self.keys = _prompt(ask)
         self.fill = ""
         """What the next line begins with."""
         self._wants: str | None = None
@@ -62,15 +73,14 @@ class Answering:
             lines += _indented((detail or "").splitlines(), "dim")
         for text, colour in patch_lines(ask.diff or ""):
             lines += _indented([text], colour)
-        lines += _indented([fit(_json(what), _INPUT_WIDTH) for what in ask.what or []], "dim")
+        lines += _indented([f"- {fit(_brought(what), _BROUGHT_WIDTH)}" for what in ask.what or []], "bold")
         return [*lines, *self._offer()]
 
     def _offer(self) -> list[ShownLine]:
         match self.ask.kind:
             case "permission":
-                rule = self.ask.suggestions[0].rule if self.ask.suggestions else None
-                always = f"  [a] always: {rule}" if rule else ""
-                return [(f"  [y] allow{always}  [n] deny  [d] deny, with words  [e] change the input", "cyan")]
+                keys = "  [y] allow  [n] deny  [d] deny, with words  [e] change the input"
+                return [(keys, "cyan"), *_always(self.ask)]
             case "question":
                 return self._question_lines()
             case "plan":
@@ -81,7 +91,7 @@ class Answering:
                     )
                 ]
             case "trust":
-                return [("  [y] trust it  [n] do without", "cyan")]
+                return [("  [t] trust it  [r] restrict it: what it brings does nothing", "cyan")]
             case "elicitation":
                 return [("  [y] accept, with JSON if it wants some  [n] decline  [c] cancel", "cyan")]
 
@@ -103,6 +113,8 @@ class Answering:
                 return Meaning.OTHER if rest else Allow()
             case "permission", "a":
                 return AllowAlways()
+            case "permission", "l":
+                return AllowAlways(scope="local")
             case "permission", "e":
                 return self._changed(rest) if rest else self._want("e", "input: ", _json(self._input))
             case "permission" | "plan", "d":
@@ -114,7 +126,7 @@ class Answering:
             case "plan", _:
                 return Approve(mode="acceptEdits") if key == "a" else Approve()
             case "trust", _:
-                return TrustFolder() if key == "y" else RestrictFolder()
+                return TrustFolder() if key in {"t", "y"} else RestrictFolder()
             case _, "y":
                 return self._accepted(rest)
             case _:
@@ -130,7 +142,7 @@ class Answering:
 
     def _wanted(self, line: str) -> Reply:
         what, self._wants, self.fill = self._wants, None, ""
-        self.prompt, self.keys = _PROMPTS[self.ask.kind]
+        self.prompt, self.keys = _prompt(self.ask)
         if not line.strip():
             return Meaning.MORE  # thought better of it: back to the keys
         return self._changed(line) if what == "e" else self._refused(line)
@@ -181,12 +193,30 @@ class Answering:
 
 
 _PROMPTS: Final = {
-    "permission": ("[y/a/n/d/e] ", "yande"),
+    "permission": ("[y/n/d/e] ", "ynde"),
     "question": ("answer: ", ""),
     "plan": ("[y/a/n/d] ", "yand"),
     "elicitation": ("[y/n/c] ", "nc"),
-    "trust": ("[y/n] ", "yn"),
+    "trust": ("[t/r] ", "tryn"),
 }
+
+
+def _prompt(ask: Ask) -> tuple[str, str]:
+    if ask.kind == "permission" and "allow_always" in ask.choices:
+        return "[y/a/l/n/d/e] ", "yalnde"
+    return _PROMPTS[ask.kind]
+
+
+def _always(ask: Ask) -> list[ShownLine]:
+    """The rule that would be remembered, and where; nothing where none could be."""
+    if "allow_always" not in ask.choices or not ask.suggestions:
+        return []
+    rule = ask.suggestions[0].rule
+    return [(f"  [a] always in this session  [l] always in this folder (local settings): {rule}", "cyan")]
+
+
+def _brought(what: dict[str, Any]) -> str:
+    return str(what["text"]) if "text" in what else _json(what)
 
 
 def _indented(lines: list[str], colour: Colour | None) -> list[ShownLine]:

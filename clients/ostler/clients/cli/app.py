@@ -7,7 +7,22 @@ from typing import Annotated
 import typer
 
 from ostler.clients._errors import ClientError, StartFailed
-from ostler.clients.cli import asks, chat, completion, config, daemon, doctor, logs, run, schema, sessions, tools
+from ostler.clients.cli import (
+    asks,
+    chat,
+    completion,
+    config,
+    daemon,
+    doctor,
+    hooks,
+    logs,
+    rules,
+    run,
+    schema,
+    sessions,
+    tools,
+    trust,
+)
 from ostler.clients.cli.output import complain, is_terminal, note, say
 from ostler.clients.cli.setting import Setting, own_version
 from ostler.protocol.errors import ProtocolError, SessionNotFound
@@ -20,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (daemon, logs, doctor, chat, run, sessions, asks, tools, config, schema, completion):
+for group in (daemon, logs, doctor, chat, run, sessions, asks, tools, rules, trust, hooks, config, schema, completion):
     group.add_to(app)
 
 

@@ -1,6 +1,5 @@
 """`asks`, `answer`: what agents want to know, and the answer from any terminal."""
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from ostler.clients._errors import ClientError
 from ostler.clients.cli.output import Format, coloured, fit, is_terminal, note, printable, say, say_json
 from ostler.clients.cli.setting import with_daemon
+from ostler.clients.cli.tool_input import json_object
 from ostler.protocol.errors import AskResolved, ProtocolError
 from ostler.protocol.limits import MAX_PAGE
 
@@ -41,6 +41,8 @@ _TAKES: Final[dict[str, frozenset[str]]] = {
     "reject": frozenset({"message"}),
     "accept": frozenset({"input"}),
 }
+_SUBJECT_WIDTH: Final = 60
+_BROUGHT_WIDTH: Final = 400
 _FIELDS: Final = {("answer", "input"): "answers", ("accept", "input"): "content", ("approve", "message"): "plan"}
 
 
@@ -98,7 +100,12 @@ def _line(ask: dict[str, Any]) -> str:
 
 def _subject(ask: dict[str, Any]) -> str:
     call = ask.get("call")
-    return fit(printable(f"{call['tool']} {call.get('summary', '')}" if call else ask.get("message", "")), 60)
+    if call:
+        return fit(printable(f"{call['tool']} {call.get('summary', '')}"), _SUBJECT_WIDTH)
+    # Nobody can trust what they do not see, so that is longer.
+    brought = "; ".join(str(one.get("text", "")) for one in ask.get("what") or [])
+    words = printable(f"{ask.get('message', '')} {brought}")
+    return fit(words, _BROUGHT_WIDTH if brought else _SUBJECT_WIDTH)
 
 
 def answer(
@@ -122,7 +129,8 @@ def answer(
     ] = None,
 ) -> None:
     """Answer an ask; the first answer wins."""
-    given = {"message": message, "rule": rule, "scope": scope, "input": _object(input), "interrupt": interrupt}
+    changed = json_object(input) if input is not None else None
+    given = {"message": message, "rule": rule, "scope": scope, "input": changed, "interrupt": interrupt}
     said = _answer(choice, {name: value for name, value in given.items() if value is not None})
 
     async def resolve(ostler: "Ostler") -> str:
@@ -134,18 +142,6 @@ def answer(
         return whole_id
 
     say(f"Answered {with_daemon(context, resolve)}: {choice}")
-
-
-def _object(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError as wrong:
-        raise typer.BadParameter(f"--input is not JSON: {wrong}") from wrong
-    if not isinstance(found, dict):
-        raise typer.BadParameter("--input is not a JSON object")
-    return found
 
 
 def _answer(choice: str, given: dict[str, Any]) -> dict[str, Any]:

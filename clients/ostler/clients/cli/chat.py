@@ -23,7 +23,9 @@ def chat(
     context: typer.Context,
     cwd: Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="The folder to work in.")] = None,
     model: Annotated[str | None, typer.Option("--model", metavar="M", help="The model to use.")] = None,
-    mode: Annotated[ModeName, typer.Option("--mode", help="How permission is decided.")] = "default",
+    mode: Annotated[
+        ModeName | None, typer.Option("--mode", help="How permission is decided; else as settings say.")
+    ] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Trust what the folder brings.")] = False,
 ) -> None:
     """Talk to an agent in a new session of this folder."""
@@ -33,7 +35,10 @@ def chat(
         from ostler.protocol.methods import SESSION_CREATE
         from ostler.protocol.session import SessionCreate
 
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder, model=model, mode=mode, trust=trust))
+        wanted = SessionCreate(cwd=folder, model=model, trust=trust)
+        # Left out where it was not given: settings say it then.
+        wanted = wanted.model_copy(update={"mode": mode}) if mode else wanted
+        session = await ostler.call(SESSION_CREATE, wanted)
         await _sit_down(ostler, session, new=True)
 
     with_daemon(context, work, answers=True)

@@ -13,14 +13,15 @@ from ostler.clients import LiveTurn, Ostler, refuse
 from ostler.clients._errors import ClientError
 from ostler.clients._turn import TurnSettings
 from ostler.clients._turn_events import AskEnded, AskOpened, TurnEvent
+from ostler.clients.cli.choosing import newest_of
 from ostler.clients.cli.outcome import Outcome, wrong_usage
 from ostler.clients.cli.output import note
 from ostler.clients.cli.rehearsal import REHEARSAL, is_rehearsal
 from ostler.protocol.ask import Answer
 from ostler.protocol.errors import OstlerError, ProtocolError
 from ostler.protocol.ids import SessionId
-from ostler.protocol.methods import SESSION_CREATE, SESSION_GET, SESSION_LIST, SESSION_UPDATE
-from ostler.protocol.session import Session, SessionCreate, SessionList, SessionRef, SessionUpdate
+from ostler.protocol.methods import SESSION_CREATE, SESSION_GET, SESSION_UPDATE
+from ostler.protocol.session import Session, SessionCreate, SessionRef, SessionUpdate
 from ostler.protocol.shapes import Ask, Turn
 
 _PATIENCE_SECONDS: Final = 10.0
@@ -156,11 +157,10 @@ class Headless:
         return session
 
     async def _newest(self, folder: str) -> str:
-        found = (await self._ostler.call(SESSION_LIST, SessionList(cwd=folder))).sessions
-        newest = next((session for session in found if session.parent_id is None), None)
+        newest = await newest_of(self._ostler, folder)
         if newest is None:
             raise ClientError(f"There is no session in {folder} to go on with. Leave out --continue for a new one.")
-        return newest.id
+        return newest
 
     async def _answer(self, ask: Ask) -> Answer | None:
         return await refuse(ask) if self._wanted.on_ask == "deny" else None

@@ -7,6 +7,7 @@ from ostler.clients._turn_events import (
     CallCompleted,
     CallStarted,
     FileChanged,
+    HookRan,
     MessageAborted,
     MessageCompleted,
     Noticed,
@@ -20,6 +21,7 @@ from ostler.clients.cli.output import Colour, fit
 from ostler.clients.cli.paper import Paper
 from ostler.protocol.content import TextBlock, ThinkingBlock
 from ostler.protocol.events import FileChange, MessageDelta, ModelRetry
+from ostler.protocol.hook import HookRun
 from ostler.protocol.ids import SessionId
 from ostler.protocol.shapes import Call, Message, Turn, Usage
 
@@ -40,7 +42,7 @@ class Narrator:
         self._words = words
         """Whether the model's text is told."""
         self._full = full
-        """Whether thoughts, results, changes and costs are told too."""
+        """Whether thoughts, results, changes, hooks and costs are told too."""
         self._told: dict[tuple[str, int], int] = {}
         self._running: str | None = None
         """The call whose line is not ended yet."""
@@ -62,16 +64,24 @@ class Narrator:
                 self._completed(call)
             case FileChanged(change=change) if self._full:
                 self._changed(change)
-            case Retrying(retry=retry):
-                self.line(_retry_words(retry), "yellow")
-            case Noticed(notice=notice):
-                self.line(notice.text, _LEVELS[notice.level])
+            case Retrying() | HookRan() | Noticed():
+                self._aside(happened)
             case TurnEnded(turn=turn) if self._is_own(happened):
                 self.end(turn)
             case AskEnded():
                 self._break()
             case _:
                 pass
+
+    def _aside(self, happened: Retrying | HookRan | Noticed) -> None:
+        match happened:
+            case Retrying(retry=retry):
+                self.line(_retry_words(retry), "yellow")
+            case HookRan(run=run):
+                if self._full:
+                    self._hook(run)
+            case Noticed(notice=notice):
+                self.line(notice.text, _LEVELS[notice.level])
 
     def line(self, text: str, colour: Colour | None = None) -> None:
         """One line, or several, of its own."""
@@ -84,7 +94,8 @@ class Narrator:
         for denial in turn.denials:
             rule = denial.allow_with
             hint = f" The rule {rule} would allow it." if rule and rule not in denial.reason else ""
-            self.line(f"✗ {denial.tool} was refused: {denial.reason}{hint}", "yellow")
+            why = denial.reason if denial.reason.endswith((".", "!", "?")) else f"{denial.reason}."
+            self.line(f"✗ {denial.tool} was refused: {why}{hint}", "yellow")
         if turn.reason == "failed":
             self.line(f"✗ The turn failed: {(turn.error or {}).get('message', 'nobody knows why')}", "red")
         elif turn.reason not in {"completed", None}:
@@ -156,6 +167,13 @@ class Narrator:
             self._paper.aside(f"  {fit(line, _LINE_WIDTH)}\n", "red" if call.is_error else "dim")
         if len(lines) > _RESULT_LINES:
             self._paper.aside(f"  … {len(lines) - _RESULT_LINES} lines more\n", "dim")
+
+    def _hook(self, run: HookRun) -> None:
+        colour: Colour = "dim" if run.outcome in {"passed", "allowed"} else "yellow"
+        came = f"{run.outcome.replace('_', ' ')} {run.duration_ms / 1000:.1f} s"
+        self.line(f"⚑ {run.event} hook {fit(run.shown, _SUMMARY_WIDTH)} … {came}", colour)
+        for line in f"{run.error or ''}\n{run.stderr}".strip().splitlines()[:_RESULT_LINES]:
+            self._paper.aside(f"  {fit(line, _LINE_WIDTH)}\n", colour)
 
     def _changed(self, change: FileChange) -> None:
         self.line(f"± {change.path}", "bold")

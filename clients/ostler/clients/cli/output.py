@@ -68,6 +68,20 @@ def fit(text: str, width: int) -> str:
     return line if len(line) <= width else line[: max(0, width - 1)] + "…"
 
 
+def table(rows: list[list[str]], colours: dict[str, Colour]) -> list[str]:
+    """One line a row: columns on a terminal, the first in colour; tabs in a pipe."""
+    clean = [[" ".join(printable(cell).split()) for cell in row] for row in rows]
+    if not is_terminal():
+        return ["\t".join(row) for row in clean]
+    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
+    return [_columns(row, widths, colours) for row in clean]
+
+
+def _columns(row: list[str], widths: list[int], colours: dict[str, Colour]) -> str:
+    first, *rest = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+    return "  ".join([coloured(first, colours.get(row[0], "cyan")), *rest]).rstrip()
+
+
 def duration(seconds: float) -> str:
     """A time span in the two units that matter."""
     whole = int(seconds)

@@ -34,7 +34,9 @@ def run(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What the agent shall do; - reads it from stdin.")],
     cwd: Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="The folder to work in.")] = None,
     model: Annotated[str | None, typer.Option("--model", metavar="M", help="The model to use.")] = None,
-    mode: Annotated[ModeName | None, typer.Option("--mode", help="How permission is decided.")] = None,
+    mode: Annotated[
+        ModeName | None, typer.Option("--mode", help="How permission is decided; else as settings say.")
+    ] = None,
     allow: Annotated[
         list[str] | None, typer.Option("--allow", metavar="RULE", help="Calls that pass; repeatable.")
     ] = None,
@@ -75,11 +77,12 @@ def run(
         create = SessionCreate(
             cwd=folder,
             model=model,
-            mode=mode or "default",
             rules=Rules(allow=allow or [], deny=deny or []),
             trust=trust,
             on_ask="deny" if on_ask == "deny" else "ask",
         )
+        # Left out where it was not given: settings say it then.
+        create = create.model_copy(update={"mode": mode}) if mode else create
         settings: TurnSettings = {
             "model": model,
             "mode": mode,

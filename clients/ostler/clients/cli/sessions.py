@@ -80,18 +80,20 @@ async def _list(ostler: "Ostler", wanted: dict[str, Any], limit: int) -> dict[st
 
 
 def show(context: typer.Context, session_id: SessionArgument, format: FormatOption = "text") -> None:
-    """Show a session and its messages."""
+    """Show a session and its messages, and what let each call pass or not."""
 
     async def ask(ostler: "Ostler") -> None:
         session = await ostler.request("session/get", {"session_id": session_id})
+        from ostler.clients.cli.decided import decisions, in_words
+
         if format == "json":
             messages = [message async for message in _messages(ostler, session_id)]
-            say_json({"session": session, "messages": messages})
+            found = await decisions(ostler, session)
+            say_json({"session": session, "messages": messages, "decisions": found})
             return
-        from ostler.clients.cli.asks import list_asks
-        from ostler.clients.cli.transcript import decisions, message_text, session_text
+        from ostler.clients.cli.transcript import message_text, session_text
 
-        decided = decisions(await list_asks(ostler, session_id, None))
+        decided = await in_words(ostler, session)
         say(session_text(session))
         async for message in _messages(ostler, session_id):
             say()

@@ -66,19 +66,8 @@ def _usage(usage: dict[str, Any]) -> str | None:
     return f"{asked} tokens in, {answered} out" + (f", ${cost}" if cost is not None else "")
 
 
-def decisions(asks: list[dict[str, Any]]) -> dict[str, str]:
-    """What people said about calls, by the id of the call."""
-    return {ask["call"]["call_id"]: _decision(ask) for ask in asks if ask.get("call")}
-
-
-def _decision(ask: dict[str, Any]) -> str:
-    if ask["status"] != "resolved":
-        return f"asked, {ask['status']}"
-    return f"{(ask.get('answer') or {}).get('choice', 'answered')} by {ask.get('answered_by') or 'somebody'}"
-
-
 def message_text(message: dict[str, Any], decided: dict[str, str] | None = None) -> str:
-    """A message under its heading, block by block; calls with what people said about them."""
+    """A message under its heading, block by block; calls with what was decided about them."""
     head = coloured(f"{message['role']}", "bold") + coloured(f"  {message['created_at']}", "dim")
     known = decided or {}
     blocks = enumerate(message["content"])

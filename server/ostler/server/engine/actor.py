@@ -271,7 +271,7 @@ class SessionActor:
         return toolset, make_prefix(system, toolset, self.live.surroundings)
 
     async def _change_mode(self, mode: Mode) -> None:
-        self.live.record = await self.live.journal.change_mode(mode)
+        self.live.record = await self.live.journal.change(mode=mode)
 
     # Running turns, one after the other.
 

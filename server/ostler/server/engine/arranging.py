@@ -41,6 +41,8 @@ class Arranger:
         if live.arranged and settings is not live.settings and await self._refused(live, settings):
             return
         live.settings, live.trusted = settings, trusted
+        if trusted != live.record.trusted:
+            live.record = await live.journal.change(trusted=trusted)
         hooks, problems = await live.rooms.settings.hooks(settings, trusted)
         live.hooks = self.runner(live, hooks)
         live.arranged = True

@@ -22,7 +22,7 @@ from ostler.protocol.events import (
 )
 from ostler.protocol.hook import HookData, HookRun
 from ostler.protocol.ids import CallId, SessionId, TurnId
-from ostler.protocol.session import Mode, SessionStatus
+from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
 from ostler.server.log import EventLog
 from ostler.server.settings.shapes import Behavior
@@ -198,9 +198,11 @@ class Journal:
 
         return await self.write(work)
 
-    async def change_mode(self, mode: Mode) -> SessionRecord:
+    async def change(self, **changes: Any) -> SessionRecord:
+        """Other values for some fields of the session."""
+
         def work(tx: Tx) -> SessionRecord:
-            record = replace(sessions.get(tx.connection, self.session_id), mode=mode, updated_at=times.now())
+            record = replace(sessions.get(tx.connection, self.session_id), **changes, updated_at=times.now())
             sessions.put(tx.connection, record)
             session = session_shape(record, tx.next_cursor, self.used)
             tx.append("session.updated", Scope(record.id, record.root_id), data=SessionData(session=session))

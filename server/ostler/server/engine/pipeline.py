@@ -27,6 +27,7 @@ from ostler.server.engine.permitting import CallFailed, Denied, Permitting
 from ostler.server.engine.schema import BadInput, parse_input
 from ostler.server.engine.state import TurnState
 from ostler.storage import Scope
+from ostler.tools.confinement import SandboxMissing
 from ostler.tools.context import ToolContext
 from ostler.tools.registry import ToolSet
 from ostler.tools.tool import (
@@ -39,6 +40,8 @@ from ostler.tools.tool import (
 )
 
 _PRINTED_CHARS = 10_000
+_NO_RULE_HELPS = frozenset({"safety", "tool", "rule", "hook"})
+"""What denies whatever a rule allows."""
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
 
 
@@ -88,6 +91,10 @@ class Pipeline:
             self.complete_with_error(entry, str(failed))
         except Denied as denied:
             self._complete_denied(entry, denied)
+        except SandboxMissing as missing:
+            # Nothing that the model does about it would help: no command runs on this machine.
+            self.complete_with_error(entry, str(missing))
+            self.state.halt("failed", {"code": "sandbox_missing", "message": str(missing)})
         except ProtocolError:
             raise  # the disk's trouble, which is the whole session's
         except Exception as error:  # noqa: BLE001 - a boundary, as above: what a tool raises is its bug, and a result
@@ -211,7 +218,7 @@ class Pipeline:
                 tool=entry.tool.name,
                 input=cut_fields(entry.call.input, 2000),
                 reason=denied.verdict.reason or denied.words,
-                allow_with=None if denied.verdict.by in {"safety", "tool"} else rule_for(entry.tool, entry.given),
+                allow_with=None if denied.verdict.by in _NO_RULE_HELPS else rule_for(entry.tool, entry.given),
             )
         )
         self.complete_with_error(entry, denied.words)

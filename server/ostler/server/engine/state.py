@@ -12,8 +12,8 @@ MAX_DENIALS: Final = 100
 @dataclass(slots=True)
 class TurnState:
     turn: Turn
-    halt: Callable[[str], None]
-    """Ends the turn early, for the reason given."""
+    halt: Callable[..., None]
+    """Ends the turn early, for the reason given, and with an error where there is one."""
     task: str = ""
     """What the person asked for, in their own words."""
 

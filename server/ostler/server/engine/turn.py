@@ -75,6 +75,8 @@ class TurnRun:
     end: End | None = None
     """Why the turn ends, once that is decided."""
     _model: str = ""
+    _before: Stop = field(default_factory=Stop)
+    """Ends the question of trust and the hooks of the input; further input does not, only the turn's own end."""
     _stage: Stop = field(default_factory=Stop)
     """What can be stopped at once: a stream, or a wait before a retry."""
     _continuations: int = 0
@@ -99,6 +101,7 @@ class TurnRun:
         if self.end is not None:
             return
         self.end = End(reason, error)
+        self._before.cancel()
         self._stage.cancel()
         if self.executor is not None:
             self.executor.interrupt()
@@ -117,11 +120,8 @@ class TurnRun:
         async with anyio.create_task_group() as group:
             if self.settings.timeout_ms is not None:
                 group.start_soon(self._watch_time)
-            expire = self.services.config().asks.expire_seconds
-            if await settle_trust(self.session, self.asks, self.turn.id, expire):
-                await Arranger(self.services.provider, self.services.config).arrange(self.session)
-            if self.opening is not None and self.end is None:
-                await self._open(self.opening)
+            with self._before.obeyed():
+                await self._begin()
             self.executor = resume(self, group) if resume else None
             if self.executor is not None:
                 await self._finish_calls(self.executor)
@@ -131,6 +131,14 @@ class TurnRun:
                 await self._step(group)
             group.cancel_scope.cancel()
         return await self._finish()
+
+    async def _begin(self) -> None:
+        """What comes before the first request: the question of trust, and the hooks of the input."""
+        expire = self.services.config().asks.expire_seconds
+        if await settle_trust(self.session, self.asks, self.turn.id, expire):
+            await Arranger(self.services.provider, self.services.config).arrange(self.session)
+        if self.opening is not None and self.end is None:
+            await self._open(self.opening)
 
     async def _open(self, opening: Said) -> None:
         """Hooks hear of the input before the model does, and may keep it from it."""

@@ -1,0 +1,58 @@
+"""A call as it is typed: a bare string is the tool's main parameter."""
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from ostler.clients._errors import ClientError
+
+if TYPE_CHECKING:
+    from ostler.clients import Ostler
+
+_FILES: Final = frozenset({"file_path", "notebook_path", "path"})
+"""Parameters that name a file, which is meant from the folder of the session."""
+
+
+def only_one(what: str | None, text: str | None) -> None:
+    if (what is None) == (text is None):
+        raise typer.BadParameter("give WHAT or --input JSON: one of them, not both")
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """What `--input` says."""
+    try:
+        found = json.loads(text)
+    except ValueError as wrong:
+        raise typer.BadParameter(f"--input is not JSON: {wrong}") from wrong
+    if not isinstance(found, dict):
+        raise typer.BadParameter("--input is not a JSON object")
+    return found
+
+
+async def input_for(ostler: "Ostler", session_id: str, tool: str, what: str | None, text: str | None) -> dict[str, Any]:
+    """The input that was given as JSON, or the one whose main parameter was given."""
+    if text is not None:
+        return json_object(text)
+    found = await _tool(ostler, session_id, tool)
+    # The first that has to be given: the command, the file, the address, the pattern.
+    name = next(iter(found["input_schema"].get("required", ())), None)
+    if name is None:
+        raise ClientError(f"{tool} has no main parameter. Give all of its input with --input JSON.")
+    if name not in _FILES:
+        return {name: what}
+    folder = (await ostler.request("session/get", {"session_id": session_id}))["cwd"]
+    return {name: _file(folder, what or "")}
+
+
+def _file(folder: str, what: str) -> str:
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(what)))
+
+
+async def _tool(ostler: "Ostler", session_id: str, tool: str) -> dict[str, Any]:
+    tools = (await ostler.request("tool/list", {"session_id": session_id}))["tools"]
+    found: dict[str, Any] | None = next((one for one in tools if tool in {one["name"], *one["aliases"]}), None)
+    if found is None:
+        raise ClientError(f"There is no tool {tool!r}. `ostler tools` lists what there is.")
+    return found
