@@ -93,7 +93,7 @@ def test_show_has_the_session_and_its_messages(served: Cli, session_id: str) -> 
 
 def test_show_as_json(served: Cli, daemon: Daemon, session_id: str) -> None:
     shown = served.run("show", session_id, "--format", "json").json
-    assert shown == {"session": daemon.call("session/get", session_id=session_id), "messages": []}
+    assert shown == {"session": daemon.call("session/get", session_id=session_id), "messages": [], "decisions": {}}
 
 
 @pytest.mark.parametrize("command", [["show"], ["export"], ["delete", "--yes"]])

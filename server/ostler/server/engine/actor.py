@@ -227,7 +227,7 @@ class SessionActor:
                 "created_at": times.now(),
             }
         )
-        said = Said(message, content, orjson.dumps(plain(message.content)), {})
+        said = _said(message)
         begun = turn.model_copy(update={"status": "running", "started_at": times.now()})
         toolset, prefix = await self._prepare(settings, facts)
         taken = [steer.id for steer in steers or ()]
@@ -357,7 +357,18 @@ class SessionActor:
         told = self.live.state.get("facts")
         facts = Facts.decoded(told.encode()) if told else await self._facts()
         toolset, prefix = await self._prepare(settings, facts)
-        run = TurnRun(self.live, self.services, settings, prefix, toolset, stored.turn, steers=list(stored.steers))
+        opening = _said(stored.opening) if stored.opening is not None else None
+        run = TurnRun(
+            self.live,
+            self.services,
+            settings,
+            prefix,
+            toolset,
+            stored.turn,
+            opening=opening,
+            steers=list(stored.steers),
+            task=_words(list(opening.blocks)) if opening else "",
+        )
         if stored.trust_ask is not None:
             run.asks.expect(stored.trust_ask)
         for one in stored.last_calls:
@@ -380,6 +391,11 @@ class SessionActor:
             self.run.asks.leave_open = True
         if self._scope is not None:
             self._scope.cancel()
+
+
+def _said(message: Message) -> Said:
+    blocks = plain(message.content)
+    return Said(message, blocks, orjson.dumps(blocks), {})
 
 
 def _words(blocks: list[dict[str, Any]]) -> str:

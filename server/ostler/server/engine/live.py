@@ -166,7 +166,7 @@ class LiveSession:
             self.rules,
             self.surroundings,
             bash_classifier=self.rooms.bash_classifier(),
-            skips_ask_rules=sandboxing.skips_ask_rules and sandboxing.mode in {"on", "required"},
+            skips_ask_rules=_skips_ask_rules(sandboxing),
         )
 
     @property
@@ -209,3 +209,10 @@ class LiveSession:
         """Change what is remembered between requests."""
         self.state = {**self.state, **facts}
         self.journal.state_changed(self.state)
+
+
+def _skips_ask_rules(sandboxing: Sandboxing) -> bool:
+    """Only where commands really are in the sandbox."""
+    if not sandboxing.skips_ask_rules or sandboxing.mode not in {"on", "required"}:
+        return False
+    return sandboxing.support().works

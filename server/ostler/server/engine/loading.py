@@ -41,11 +41,14 @@ class StoredSession:
     """How the last turn ended."""
     trust_ask: Ask | None = None
     """Asks whether the folder is trusted, and is open."""
+    opening: Message | None = None
+    """The input of a turn that waits for that: nobody has heard of it yet."""
 
 
 def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession:
     record = sessions.get(connection, session_id)
     turn = turns.current(connection, session_id)
+    trust_ask = asks.open_without_call(connection, session_id) if turn else None
     last = messages.last(connection, session_id) if turn else None
     open_message = last if last is not None and last.role == "assistant" else None
     return StoredSession(
@@ -60,7 +63,8 @@ def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession
         last_message=open_message,
         last_calls=_calls_of(connection, open_message) if open_message else [],
         last_reason=turns.last_reason(connection, session_id),
-        trust_ask=asks.open_without_call(connection, session_id) if turn else None,
+        trust_ask=trust_ask,
+        opening=last if trust_ask is not None and last is not None and last.role == "user" else None,
     )
 
 

@@ -1,7 +1,7 @@
 """The turn loop: request, stream, calls, results, until there is nothing left to do or a reason to stop."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,6 +24,7 @@ from ostler.server.engine.history import tool_result
 from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.journal import Draft, Said
 from ostler.server.engine.live import LiveSession
+from ostler.server.engine.opening import heard, take_back
 from ostler.server.engine.permitting import Permitting
 from ostler.server.engine.pipeline import Pipeline
 from ostler.server.engine.prefix import Prefix
@@ -81,6 +82,8 @@ class TurnRun:
     """What can be stopped at once: a stream, or a wait before a retry."""
     _continuations: int = 0
     _nudges: int = 0
+    _heard: bool = False
+    """The hooks of the input have let it pass."""
     _held_back: int = 0
     """How often a hook has kept the turn from its end."""
     _goes_on: bool = False
@@ -122,6 +125,9 @@ class TurnRun:
                 group.start_soon(self._watch_time)
             with self._before.obeyed():
                 await self._begin()
+            if self.opening is not None and not self._heard and self.session.hooks.any_for("UserPromptSubmit"):
+                # Stopped before its hooks had heard it all: nobody has let it pass.
+                take_back(self.session, self.opening)
             self.executor = resume(self, group) if resume else None
             if self.executor is not None:
                 await self._finish_calls(self.executor)
@@ -141,23 +147,12 @@ class TurnRun:
             await self._open(self.opening)
 
     async def _open(self, opening: Said) -> None:
-        """Hooks hear of the input before the model does, and may keep it from it."""
-        session = self.session
-        if not session.began:
-            session.began = True
-            source = "resume" if len(session.history) > 1 else "startup"
-            self._add_context((await self._hooking.moment("SessionStart", source=source)).context)
-        outcome = await self._hooking.moment("UserPromptSubmit", prompt=self.state.task)
-        blocked = outcome.block or outcome.stop
+        context, blocked = await heard(self.session, self._hooking, self.state.task)
+        self._heard = True
         if blocked:
-            session.history.take_back(opening.encoded)
-            session.journal.take_back(opening.message)
+            take_back(self.session, opening)
             self.end = stopped_by_hook(blocked)
-        else:
-            self._add_context(outcome.context)
-
-    def _add_context(self, context: Sequence[str]) -> None:
-        if context and self.end is None:
+        elif context and self.end is None:
             self._add_user_message([], {}, *map(note, context))
 
     @property
