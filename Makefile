@@ -50,6 +50,7 @@ faults: $(STAMP) ## 200 kills, full disks, broken files: a table
 	@$(BIN)/python -m tests.faults
 
 bench: $(STAMP) ## how fast, each against a floor in the same run: a table
+	@$(BIN)/python -m pytest tests/bench -m bench
 	@$(BIN)/python -m tests.bench
 
 upgrade: ## the newest packages that pyproject.toml allows, noted in constraints.txt

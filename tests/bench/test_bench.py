@@ -18,6 +18,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(folder, TINY, Homes(folder))
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize("name", MEASURES)
 def test_measure_gives_numbers_of_ours_and_of_a_floor(name: str, bench: Bench) -> None:
     rows = MEASURES[name](bench)

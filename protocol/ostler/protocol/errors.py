@@ -14,6 +14,7 @@ ProtocolError
     │   ├── MessageNotFound     message_not_found
     │   ├── AskNotFound         ask_not_found
     │   ├── CallNotFound        call_not_found
+    │   ├── ToolNotFound        tool_not_found
     │   └── ResultNotFound      result_not_found
     ├── AskResolved             ask_resolved        with the ask
     ├── TurnRunning             turn_running        with turn_id

@@ -132,7 +132,7 @@ class Bash(Tool[BashInput, BashOutput]):
         surroundings = context.surroundings
         timeout = given.timeout or timeouts()[0]
         approved = self._bound.pop(context.call_id, None)
-        if approved is not None and approved != await read_in_thread(bound, given.command, surroundings):
+        if approved is not None and await _is_another(approved, given.command, surroundings):
             return Failure("The folder or a script of this command is another one than when it was allowed. Ask again.")
         try:
             finished = await run_command(given.command, timeout, context)
@@ -163,6 +163,13 @@ class Bash(Tool[BashInput, BashOutput]):
 
 def _judged_and_bound(command: str, surroundings: Surroundings) -> tuple[Judged, Bound]:
     return judge(command, surroundings), bound(command, surroundings)
+
+
+async def _is_another(approved: Bound, command: str, surroundings: Surroundings) -> bool:
+    """Whether it would run in another folder, or another script, than when it was approved."""
+    if not approved.scripts:
+        return approved.folder != surroundings.shell_folder
+    return approved != await read_in_thread(bound, command, surroundings)
 
 
 def timeouts() -> tuple[int, int]:

@@ -25,9 +25,8 @@ class Found:
 
 def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
     """Whether any rule of the tool's looks at more than its name; finding out what a call touches costs time."""
-    if tool.is_shell:
-        return bool(rules.rules)
-    found = (*rules.denies(tool.name), *rules.asks(tool.name), *rules.allows(tool.name))
+    names = (tool.name, "Read", "Edit") if tool.is_shell else (tool.name,)
+    found = [*rules.allows(tool.name), *(rule for name in names for rule in (*rules.denies(name), *rules.asks(name)))]
     return any(rule.rule.content is not None for rule in found)
 
 
