@@ -29,7 +29,7 @@ PLAIN = not sys.stdout.isatty() or "NO_COLOR" in os.environ
 BEGAN = time.monotonic()
 
 FIRST = "read stable.py and find hay in *.py then replace hay with oats in stable.py then run python3 -m unittest -q"
-SECOND = "read README.md then run git --version"
+SECOND = "read README.md then run python3 stable.py"
 
 
 def say(who: str, what: str) -> None:
@@ -168,8 +168,8 @@ async def show(home: Path, project: Path) -> None:
 
             await begin(home, session_id, SECOND)
             await both_see(terminals, "ask.opened")
-            # The model's message is whole by now: a question of half a message would go with it.
-            await both_see(terminals, "usage.updated")
+            # A question of half a message would go with it.
+            await message_is_whole(home, session_id)
             daemon.kill()
             daemon.wait()
             say("daemon", "killed with SIGKILL, in the middle of the turn, with the question open")
@@ -182,6 +182,13 @@ async def show(home: Path, project: Path) -> None:
         stop(daemon)
     assert terminals[0].cursors == terminals[1].cursors == sorted(set(terminals[0].cursors))
     print(f"Both terminals saw {len(terminals[0].cursors)} stored events: the same, in order, none lost, none twice.")
+
+
+async def message_is_whole(home: Path, session_id: str) -> None:
+    async with connect(str(home), name="demo") as ostler:
+        with anyio.fail_after(30):
+            while (await ostler.request("session/get", {"session_id": session_id}))["message"] is not None:
+                await anyio.sleep(0.02)
 
 
 async def answer_after_restart(home: Path, session_id: str, terminal: Terminal) -> None:
