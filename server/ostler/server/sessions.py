@@ -154,11 +154,20 @@ class Sessions:
                 raise TurnRunning("A turn runs in this session. Interrupt it before the session is archived.")
             return replace(record, status="archived" if params.archived else "idle")
 
-        return await self._change(params.session_id, change)
+        before = await self.log.read(lambda connection: sessions.get(connection, params.session_id))
+        session = await self._change(params.session_id, change)
+        if params.archived and before.status != "archived":
+            await self.engine.tell_end(before, "archive")
+        return session
 
     async def delete(self, params: SessionRef) -> Deleted:
         members = await self.log.read(lambda connection: sessions.family(connection, params.session_id))
-        await self.engine.stop_sessions(member.id for member in members)
+        ids = [member.id for member in members]
+        await self.engine.stop_sessions(ids)
+        for member in members:
+            await self.engine.tell_end(member, "delete")
+        # Whoever was told had to be loaded for it.
+        await self.engine.stop_sessions(ids)
 
         def remove(tx: Tx) -> Deleted:
             sessions.get(tx.connection, params.session_id)

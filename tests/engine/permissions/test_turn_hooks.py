@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.engine.driver import Stage
 from tests.engine.permissions.hooks import deciding, declared, hooked, printing, request_text, runs_of, told
 from tests.engine.permissions.projects import OURS, bash, notices, project, runs, talk_of, write
@@ -82,6 +84,15 @@ def test_the_beginning_of_a_session_is_told_once(stage: Stage) -> None:
     talk.turn()
     assert [given["source"] for given in told(folder)] == ["startup"]
     assert request_text(talk, 1).count("the sprint ends today") == 1
+
+
+@pytest.mark.parametrize(("method", "reason"), [("session/archive", "archive"), ("session/delete", "delete")])
+def test_a_hook_hears_of_the_end_of_a_session(stage: Stage, method: str, reason: str) -> None:
+    folder = hooked(stage, "SessionEnd", {})
+    talk = talk_of(stage, folder=folder, trust=True)
+    talk.turn()
+    stage.daemon.call(method, session_id=talk.id)
+    assert [(given["session_id"], given["reason"]) for given in told(folder)] == [(talk.id, reason)]
 
 
 def test_a_change_of_settings_can_be_refused_by_a_hook(stage: Stage) -> None:

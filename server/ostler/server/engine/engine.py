@@ -16,6 +16,7 @@ from ostler.protocol.ids import SessionId
 from ostler.server import logs
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.arranging import Arranger, no_hooks
+from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.journal import Journal
 from ostler.server.engine.live import LiveSession, Rooms, StoredProcesses, StoredReads
 from ostler.server.engine.loading import load
@@ -34,6 +35,8 @@ _AT_ONCE: Final = 64
 _RETRY_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 5.0
 _SETTINGS_SECONDS: Final = 1.0
+_END_SECONDS: Final = 10.0
+"""For hooks that hear of a session's end, while somebody waits for it."""
 _CLOSE_SECONDS: Final = 5.0
 """For commands that have to be killed when the daemon stops."""
 
@@ -235,6 +238,15 @@ class Engine:
             loading.changed = record
         if (actor := self._actors.get(record.id)) is not None:
             actor.replace_record(record)
+
+    async def tell_end(self, record: SessionRecord, reason: str) -> None:
+        """Hooks hear of a session's end; it does not wait for them for ever."""
+        settings = await self.rooms.settings.of(record.cwd)
+        if not self.rooms.settings.may_fire(settings, "SessionEnd"):
+            return
+        live = (await self.actor(record.id)).live
+        with anyio.move_on_after(_END_SECONDS):
+            await Hooking(live, None).moment("SessionEnd", reason=reason)
 
     async def stop_sessions(self, session_ids: Iterable[SessionId]) -> None:
         """End the turns of sessions that are about to be deleted, and forget them."""

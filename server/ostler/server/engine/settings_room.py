@@ -57,6 +57,11 @@ class SettingsRoom:
                 self._told.add(problem)
         return settings
 
+    def may_fire(self, settings: Settings, event: str) -> bool:
+        """Whether any hook is declared for an event, trusted or not: enough to know where there is none."""
+        events = [*(entry.event for entry in settings.hooks), *(hook.event for hook in self._plugins or ())]
+        return event in events
+
     async def hooks(self, settings: Settings, trusted: bool) -> tuple[tuple[Hook, ...], tuple[str, ...]]:
         """The hooks that act, and what is wrong with the others."""
         return await read_in_thread(self._hooks, acting_hooks(settings, trusted))
