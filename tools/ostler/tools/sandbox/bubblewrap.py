@@ -1,5 +1,6 @@
 """The command line that puts a command into the sandbox."""
 
+import os
 import sys
 from typing import Final, assert_never
 
@@ -80,5 +81,6 @@ def _network(profile: Profile, arguments: list[str]) -> tuple[list[str], list[st
         return [], [*_FIRST, *arguments]
     url = f"http://127.0.0.1:{_PROXY_PORT}"
     variables = [part for name in _PROXY_NAMES for part in ("--setenv", name, url)]
-    python = [sys.executable, "-I", "-S", "-c", forwarder.source()]
+    # The interpreter itself, and not the link to it in an environment that may lie where the sandbox has nothing.
+    python = [os.path.realpath(sys.executable), "-I", "-S", "-c", forwarder.source()]
     return variables, [*python, _PROXY_INSIDE, str(_PROXY_PORT), *arguments]
