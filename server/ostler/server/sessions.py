@@ -85,7 +85,8 @@ class Sessions:
             metadata=params.metadata,
             options=self._options(params),
         )
-        settings = await self.engine.rooms.settings.of(cwd)
+        # Many are created at once, and the files do not change between them; each turn looks again.
+        settings = await self.engine.rooms.settings.of(cwd, within=1.0)
         self._check_frozen(settings, params)
 
         def create(tx: Tx) -> Session:

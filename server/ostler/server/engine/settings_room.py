@@ -1,5 +1,6 @@
 """The settings of each folder, read when they are first needed and again when a file has changed."""
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -29,15 +30,20 @@ class SettingsRoom:
         self.places = places
         self._known_tools = known_tools
         self._by_folder: OrderedDict[str, Settings] = OrderedDict()
+        self._looked_at: dict[str, float] = {}
         self._told: set[Problem] = set()
         self._plugins: tuple[Hook, ...] | None = None
 
-    async def of(self, folder: str) -> Settings:
-        """As the files are now. Raises Conflict where the policy cannot be read."""
+    async def of(self, folder: str, *, within: float = 0.0) -> Settings:
+        """As the files are now, or were so many seconds ago. Raises Conflict where the policy cannot be read."""
+        known = self._by_folder.get(folder)
+        if known is not None and time.monotonic() - self._looked_at.get(folder, 0.0) < within:
+            return known
         return await read_in_thread(self._looked, folder)
 
     def _looked(self, folder: str) -> Settings:
         known = self._by_folder.get(folder)
+        self._looked_at[folder] = time.monotonic()
         if known is not None and not is_stale(known, self.places):
             return known
         try:
@@ -50,7 +56,7 @@ class SettingsRoom:
         self._by_folder[folder] = settings
         self._by_folder.move_to_end(folder)
         if len(self._by_folder) > _FOLDERS:
-            self._by_folder.popitem(last=False)
+            self._looked_at.pop(self._by_folder.popitem(last=False)[0], None)
         for problem in settings.problems:
             if problem not in self._told:
                 logs.log.warning("settings_problem", where=str(problem))
