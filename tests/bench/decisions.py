@@ -19,6 +19,7 @@ from ostler.server.engine.permission import Case, PermissionContext, decide
 from ostler.server.settings import RuleSet, SettingsPlaces, effective, load_settings
 from ostler.tools import command_check
 from ostler.tools.bash import Bash
+from ostler.tools.commands.read import forget
 from ostler.tools.context import Surroundings
 from ostler.tools.sandbox import Profile, confined, probe, wrap
 from ostler.tools.sandbox.support import FLAGS
@@ -70,7 +71,7 @@ def _decided(name: str, command: str, rules: RuleSet, aim: float, rounds: int, f
 
     async def once() -> None:
         # As for a command that was never seen before: nothing is remembered of it.
-        command_check.forget()
+        forget()
         judged = command_check.judge(command, surroundings)
         subject = command_check.subject(command, str(folder))
         await decide(Case(tool, given, judged.check, subject), context)

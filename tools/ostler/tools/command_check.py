@@ -3,7 +3,6 @@
 import hashlib
 import os
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from ostler.tools import commands, paths
@@ -14,7 +13,6 @@ from ostler.tools.guarded import why_guarded
 from ostler.tools.subject import OfCommand, Place, places_of
 from ostler.tools.tool import Allow, AskFirst, Check
 
-_KEPT_CHARS: Final = 10_000
 _MAX_SCRIPT_BYTES: Final = 16 * 1024 * 1024
 _RUN_SCRIPTS: Final = frozenset(
     {"bash", "sh", "dash", "zsh", "ksh", "python", "node", "ruby", "perl", "php", "source", "."}
@@ -23,19 +21,8 @@ _MOVING: Final = frozenset({"cd", "pushd", "popd"})
 _HARMLESS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 
 
-@lru_cache(maxsize=256)
-def _kept(command: str) -> Reading:
-    return commands.read_command(command)
-
-
-def reading(command: str) -> Reading:
-    """The command, taken apart; short ones are remembered, since each is looked at several times."""
-    return _kept(command) if len(command) <= _KEPT_CHARS else commands.read_command(command)
-
-
-def forget() -> None:
-    """For who measures: the next look is at something new."""
-    _kept.cache_clear()
+reading = commands.read_command
+"""The command, taken apart; short ones are remembered there, since each is looked at several times."""
 
 
 def seems_read_only(command: str) -> bool:

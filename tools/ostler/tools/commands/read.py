@@ -13,7 +13,7 @@ from ostler.tools.commands.words import Word
 
 MAX_BYTES: Final = 100_000
 _MAX_PARTS: Final = 1000
-_REMEMBERED_LENGTH: Final = 4096
+_REMEMBERED_LENGTH: Final = 16_384
 _REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 _FILLERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and signs that are drawn as nothing."""
@@ -26,10 +26,15 @@ def read_command(command: str) -> Reading:
     return _remembered(command) if len(command) <= _REMEMBERED_LENGTH else _read(command)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _remembered(command: str) -> Reading:
     # One call is judged several times: validation, permission, the run itself.
     return _read(command)
+
+
+def forget() -> None:
+    """For who measures: the next command is new."""
+    _remembered.cache_clear()
 
 
 def _read(command: str) -> Reading:
