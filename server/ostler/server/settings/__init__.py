@@ -6,7 +6,6 @@ from ostler.protocol.lazy import lazily
 
 if TYPE_CHECKING:
     from ostler.server.settings.effect import acting_hooks, acting_servers, default_mode, effective
-    from ostler.server.settings.entries import HOOK_EVENTS
     from ostler.server.settings.load import check_policy, is_stale, load_settings
     from ostler.server.settings.rule_lists import Origin, check_lists, rules_of
     from ostler.server.settings.rule_set import RuleSet
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ostler.server.settings.writing import CannotWrite, Destination, add_rule, destination, remove_rule
 
 __all__ = [
-    "HOOK_EVENTS",
     "POLICY",
     "BadPolicy",
     "Behavior",
@@ -68,7 +66,6 @@ __getattr__ = lazily(
         "Candidate": "settings_files",
         "CannotWrite": "writing",
         "Destination": "writing",
-        "HOOK_EVENTS": "entries",
         "HookEntry": "shapes",
         "McpEntry": "shapes",
         "Origin": "rule_lists",

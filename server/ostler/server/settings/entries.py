@@ -3,15 +3,11 @@
 import re
 from typing import Any, Final, Protocol
 
+from ostler.server.hooks.events import EVENTS
 from ostler.server.settings.closest import did_you_mean
 from ostler.server.settings.settings_files import Candidate
 from ostler.server.settings.shapes import HookEntry, McpEntry
 
-HOOK_EVENTS: Final = (
-    "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure",
-    "Notification", "Stop", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "TaskCreated",
-    "TaskCompleted", "WorktreeCreate", "WorktreeRemove", "ConfigChange", "FileChanged", "SessionEnd",
-)  # fmt: skip
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVER: Final = re.compile(r"[^\s()*/\\\x00-\x1f]{1,100}")
 
@@ -26,10 +22,10 @@ def hooks_of(given: Any, candidate: Candidate, fault: Fault) -> list[HookEntry]:
     """`{event: [{matcher, hooks: [hook]}]}`, flat."""
     found: list[HookEntry] = []
     for event, groups in _object(given, "hooks", fault).items():
-        if event not in HOOK_EVENTS:
+        if event not in EVENTS:
             # Another product has events that we never see; in our own file it is a slip.
             if candidate.format == "ours":
-                fault(f"There is no event {event!r}{did_you_mean(event, HOOK_EVENTS)}", "hooks", event)
+                fault(f"There is no event {event!r}{did_you_mean(event, EVENTS)}", "hooks", event)
             continue
         if not isinstance(groups, list):
             fault(f"{event} is a list of matchers with their hooks.", "hooks", event)
