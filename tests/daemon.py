@@ -17,6 +17,8 @@ from typing import Any, Self
 
 import psutil
 
+from tests.forked import ForkedProcess, can_fork, fork_daemon
+
 START_SECONDS = 30.0
 
 
@@ -44,14 +46,19 @@ class Answer:
 
 @dataclass
 class Daemon:
-    """`python -P -m ostler.server` in a home of its own."""
+    """`python -P -m ostler.server` in a home of its own.
+
+    It is forked by a process that has imported what a daemon imports; where the start itself matters, it is `cold`.
+    """
 
     home: Path
     arguments: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     prefix: list[str] = field(default_factory=list)
     """A command to start it under."""
-    process: subprocess.Popen[bytes] | None = None
+    cold: bool = False
+    """Start it with the real command: for what is said of memory, imports, the process itself and how long it takes."""
+    process: subprocess.Popen[bytes] | ForkedProcess | None = None
     url: str = ""
 
     def start(self) -> Self:
@@ -62,16 +69,20 @@ class Daemon:
     def spawn(self) -> None:
         """Start the process, ready or not."""
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        command = [sys.executable, "-P", "-m", "ostler.server", "--home", str(self.home), "--port", "0"]
+        arguments = ["--home", str(self.home), "--port", "0", *self.arguments]
         environ = {key: value for key, value in os.environ.items() if not key.startswith(("OSTLER_", "ANTHROPIC_"))}
+        environ |= self.environment
         with (self.home / "stderr").open("ab") as errors:
-            self.process = subprocess.Popen(
-                [*self.prefix, *command, *self.arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**environ, **self.environment},
-            )
+            if self.cold or self.prefix or not can_fork(self.environment):
+                self.process = subprocess.Popen(
+                    [*self.prefix, sys.executable, "-P", "-m", "ostler.server", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env=environ,
+                )
+            else:
+                self.process = fork_daemon(arguments, environ, errors.fileno())
 
     def wait_ready(self, seconds: float = START_SECONDS) -> None:
         assert self.process is not None

@@ -33,7 +33,7 @@ class Bench:
     def daemon(self, home: Path, model_url: str | None = None) -> Daemon:
         """A daemon; with a URL it asks the model there."""
         model = {"ANTHROPIC_BASE_URL": model_url} if model_url else {}
-        return Daemon(home, environment={**self.environment, **model})
+        return Daemon(home, environment={**self.environment, **model}, cold=True)
 
     @contextmanager
     def settled_daemon(self, home: Path, model_url: str | None = None) -> Iterator[Daemon]:

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from tests.daemon import Daemon
+from tests.forked import can_fork, fork_command, run_command
 from tests.messages_api.fixtures import api
 
 __all__ = ["api"]
 
 OSTLER = Path(sys.executable).with_name("ostler")
+RUN_SECONDS = 60.0
 
 
 def clean_environment(home: Path) -> dict[str, str]:
@@ -42,22 +44,28 @@ class Cli:
     """`ostler` as a person would type it."""
 
     home: Path
+    cold: bool = False
+    """Run the script itself, and no fork of a process that has imported what it imports."""
 
     @property
     def environment(self) -> dict[str, str]:
         return clean_environment(self.home)
 
     def run(self, *arguments: str, cwd: Path | None = None, typed: str = "", **environment: str) -> Ran:
-        done = subprocess.run(
-            [OSTLER, *arguments],
-            input=typed,
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            env={**self.environment, **environment},
-            timeout=60,
-            check=False,
-        )
+        environ = {**self.environment, **environment}
+        if not self.cold and can_fork(environment):
+            done = run_command(list(arguments), environ, typed, cwd, RUN_SECONDS)
+        else:
+            done = subprocess.run(
+                [OSTLER, *arguments],
+                input=typed,
+                cwd=cwd,
+                capture_output=True,
+                text=True,
+                env=environ,
+                timeout=RUN_SECONDS,
+                check=False,
+            )
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def spawn(self, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
@@ -72,17 +80,11 @@ class Cli:
         )
 
     def in_terminal(self, *arguments: str, typed: str = "", **environment: str) -> Ran:
-        """With a terminal on all three streams; what is printed comes back as `out`."""
+        """With a terminal on all three streams; what is printed comes back as `out`. It is never cold."""
+        assert can_fork(environment)
         ours, theirs = pty.openpty()
-        process = subprocess.Popen(
-            [OSTLER, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**self.environment, "TERM": "xterm", "COLUMNS": "120", **environment},
-            start_new_session=True,
-        )
-        os.close(theirs)
+        environ = {**self.environment, "TERM": "xterm", "COLUMNS": "120", **environment}
+        process = fork_command(list(arguments), environ, (theirs, theirs, theirs), terminal=True)
         os.write(ours, typed.encode())
         printed = b"".join(_until_closed(ours))
         os.close(ours)

@@ -8,12 +8,24 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.clients.conftest import Cli
 from tests.daemon import Daemon, wait_until
+
+
+@pytest.fixture
+def cli(cli: Cli) -> Cli:
+    """The script itself: how it starts and ends is what these tests are about."""
+    return replace(cli, cold=True)
+
+
+@pytest.fixture
+def served(served: Cli) -> Cli:
+    return replace(served, cold=True)
 
 
 def daemon_file(home: Path) -> dict[str, object]:
@@ -94,7 +106,7 @@ def test_stop_ends_a_daemon_that_does_not_take_calls(daemon: Daemon) -> None:
     # The fixture's process is our child, so somebody has to take notice of its end.
     waiter = threading.Thread(target=daemon.wait)
     waiter.start()
-    assert Cli(daemon.home).run("stop").out == f"Stopped (pid {daemon.pid}).\n"
+    assert Cli(daemon.home, cold=True).run("stop").out == f"Stopped (pid {daemon.pid}).\n"
     waiter.join()
     assert daemon.process is not None
     assert daemon.process.returncode == 0

@@ -1,13 +1,15 @@
 """The documentation of the clients, run as it stands."""
 
+import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.clients.conftest import OSTLER, Cli
+from tests.clients.conftest import RUN_SECONDS, Cli
 from tests.daemon import Daemon
+from tests.forked import fork_command
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENTED_ID = "s_0mwir4vco49cz99ze66x"
@@ -50,6 +52,7 @@ def test_every_option_is_documented(cli: Cli) -> None:
     groups = {
         "config": ("get", "set", "unset"),
         "rules": ("list", "add", "remove", "explain"),
+        "tasks": ("list", "show", "stop", "wait"),
         "trust": ("show", "list", "grant", "revoke"),
     }
     verbs = ([group, verb] for group, known in groups.items() for verb in known)
@@ -75,18 +78,13 @@ def test_the_examples_of_the_command_page_are_real(cli: Cli, tmp_path: Path) -> 
 
 def printed(cli: Cli, words: list[str]) -> str:
     """What a person sees: both streams as they come."""
-    command = [str(OSTLER), *words]
-    done = subprocess.run(
-        command,
-        env=cli.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout
+    reading, writing = os.pipe()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    with open(reading) as out:
+        process = fork_command(words, cli.environment, (nothing, writing, writing))
+        shown = out.read()
+    process.wait(RUN_SECONDS)
+    return shown
 
 
 class Example:

@@ -105,6 +105,8 @@ def test_an_ask_survives_a_killed_daemon_and_its_answer_ends_the_run(
     process = started(agent, project, "run touch made", "--on-ask", "wait")
     ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
     rehearsing.kill()
+    assert process.stderr is not None
+    assert "The daemon is gone; waiting for it.\n" in process.stderr
     rehearsing.start()
     assert agent.run("answer", ask["id"], "allow").code == 0
     seen = lines_until(process, "result")

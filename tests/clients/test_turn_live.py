@@ -25,7 +25,7 @@ from ostler.protocol.methods import SESSION_CREATE, TURN_LIST
 from ostler.protocol.session import SessionCreate
 from ostler.protocol.shapes import Ask
 from ostler.protocol.turn import TurnList
-from tests.daemon import Daemon
+from tests.daemon import Daemon, wait_until
 from tests.messages_api.acts import Gate
 from tests.messages_api.replies import hold, message, says
 from tests.messages_api.server import ScriptedApi
@@ -141,15 +141,17 @@ async def test_a_second_turn_is_refused_or_queued(rehearsing: Daemon, project: P
 
 
 async def test_a_turn_is_followed_through_a_killed_daemon_to_its_end(rehearsing: Daemon, project: Path) -> None:
+    told: list[str] = []
+
     def restart() -> None:
         rehearsing.kill()
+        wait_until(lambda: told == ["lost"])
         rehearsing.start()
 
     async def late(ask: Ask) -> Answer | None:
         await to_thread.run_sync(restart)
         return Allow()
 
-    told: list[str] = []
     async with connect(str(rehearsing.home)) as ostler:
         session_id = await session_in(ostler, project)
         async with ostler.turn(session_id, "run touch made", on_ask=late, on_connection=told.append) as turn:

@@ -82,7 +82,7 @@ def _connections(daemon: Daemon) -> int:
 def stalled_reader(folder: Path) -> Row:
     """One reader stops for thousands of events, then goes on; another one keeps up all the time."""
     findings = Findings()
-    with Daemon(folder / "home") as daemon, Caller(daemon) as caller, ThreadPoolExecutor(1) as pool:
+    with Daemon(folder / "home", cold=True) as daemon, Caller(daemon) as caller, ThreadPoolExecutor(1) as pool:
         load = _Load(caller, event_bytes=3000)
         healthy = Journal()
         end = load.head() + (_WARM_BATCHES + _BATCHES) * _BATCH
@@ -121,7 +121,7 @@ def dead_readers(folder: Path) -> Row:
     """Readers that never read again are dropped, and cost little until then."""
     findings = Findings()
     patience = {"OSTLER_LIMITS__BODY_SECONDS": str(_SILENT_SECONDS)}
-    with Daemon(folder / "home", environment=patience) as daemon, Caller(daemon) as caller:
+    with Daemon(folder / "home", environment=patience, cold=True) as daemon, Caller(daemon) as caller:
         load = _Load(caller, event_bytes=12_000)  # altogether more than the daemon may grow by
         load.run(_WARM_BATCHES)
         before = load.rss()

@@ -91,7 +91,7 @@ def target() -> Iterator[Target]:
     home = folder / "home"
     arguments = ["--log-file", str(home / "logs" / "ostler.log")]
     try:
-        with Daemon(home, arguments, _ENVIRONMENT, powerless()) as daemon:
+        with Daemon(home, arguments, _ENVIRONMENT, powerless(), cold=True) as daemon:
             session = daemon.call("session/create", cwd=str(project), title=TITLE)
             daemon.call("run", session_id=session["id"], input=f"say {TEXT}")
             yield Target(daemon, project, session["id"])

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,13 @@ from tests.daemon import Daemon, wait_until
 from tests.inprocess import InProcessDaemon
 
 MODULE = [sys.executable, "-P", "-m", "ostler.server"]
+
+
+@pytest.fixture
+def daemon(home: Path) -> Iterator[Daemon]:
+    """A daemon of its own, started as people start it."""
+    with Daemon(home, cold=True) as running:
+        yield running
 
 
 def start_that_fails(home: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
@@ -42,7 +50,7 @@ def test_there_is_one_daemon_per_home(daemon: Daemon) -> None:
 
 
 def test_what_a_dead_daemon_left_behind_is_taken_over(home: Path) -> None:
-    with Daemon(home) as daemon:
+    with Daemon(home, cold=True) as daemon:
         daemon.kill()
         assert (home / "daemon.json").exists()
         assert (home / "ostler.sock").exists()
@@ -54,7 +62,7 @@ def test_what_a_dead_daemon_left_behind_is_taken_over(home: Path) -> None:
 def test_a_taken_port_is_replaced_by_a_free_one(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with Daemon(home, ["--port", str(port)]) as daemon:
+        with Daemon(home, ["--port", str(port)], cold=True) as daemon:
             assert daemon.port != port
             assert json.loads((home / "daemon.json").read_text())["url"] == daemon.url
             assert "port_taken" in daemon.stderr
@@ -62,7 +70,7 @@ def test_a_taken_port_is_replaced_by_a_free_one(home: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_with_readers_attached(home: Path, number: signal.Signals) -> None:
-    with Daemon(home) as daemon:
+    with Daemon(home, cold=True) as daemon:
         streams = [daemon.follow() for _ in range(5)]
         daemon.call("session/create", cwd="/")
         before = time.monotonic()
@@ -84,7 +92,7 @@ def test_a_signal_stops_it_with_readers_attached(home: Path, number: signal.Sign
 
 
 def test_a_call_can_stop_it(home: Path) -> None:
-    with Daemon(home) as daemon, daemon.follow() as stream:
+    with Daemon(home, cold=True) as daemon, daemon.follow() as stream:
         assert daemon.call("server/shutdown") == {"pid": daemon.pid, "stopping": True}
         assert daemon.wait() == 0
         assert list(stream.events()) == []
@@ -92,7 +100,7 @@ def test_a_call_can_stop_it(home: Path) -> None:
 
 def test_a_second_signal_forces(home: Path) -> None:
     """A client that has sent half of a request keeps the first stop waiting."""
-    with Daemon(home) as daemon, socket.create_connection(("127.0.0.1", daemon.port)) as half:
+    with Daemon(home, cold=True) as daemon, socket.create_connection(("127.0.0.1", daemon.port)) as half:
         head = f"POST /rpc HTTP/1.1\r\nHost: localhost:{daemon.port}\r\nContent-Type: application/json\r\n"
         half.sendall(f"{head}Authorization: Bearer {daemon.token}\r\nContent-Length: 100\r\n\r\n{{".encode())
         daemon.call("server/info")
@@ -148,7 +156,7 @@ def test_settings_come_from_flag_environment_file_and_default_in_that_order(home
     config = 'model = "from-file"\n[limits]\nreaders = 10\nconnections = 100\n[retention]\nevents_days = 3\n'
     (home / "config.toml").write_text(config)
     environment = {"OSTLER_MODEL": "from-environment", "OSTLER_LIMITS__READERS": "20"}
-    with Daemon(home, ["--model", "from-flag"], environment) as daemon:
+    with Daemon(home, ["--model", "from-flag"], environment, cold=True) as daemon:
         found = {
             key: daemon.call("config/get", key=key) for key in ("model", "limits.readers", "retention.events_days")
         }
@@ -165,7 +173,7 @@ def test_settings_come_from_flag_environment_file_and_default_in_that_order(home
 def test_a_changed_setting_is_written_beside_the_persons_comments_and_told(home: Path) -> None:
     home.mkdir(mode=0o700)
     (home / "config.toml").write_text("# mine\n[limits]\nreaders = 10 # enough\n")
-    with Daemon(home) as daemon, daemon.follow() as stream:
+    with Daemon(home, cold=True) as daemon, daemon.follow() as stream:
         changed = daemon.call("config/set", key="limits.readers", value=1)
         assert changed == {"key": "limits.readers", "value": 1, "previous": 10, "applies": "now"}
         assert stream.take(1)[0]["data"] == {"key": "limits.readers", "value": 1, "applies": "now"}
@@ -220,7 +228,7 @@ def test_a_home_that_others_can_read_is_refused(home: Path) -> None:
 
 
 def test_the_model_is_rehearsal_without_a_key(home: Path) -> None:
-    with Daemon(home) as daemon:
+    with Daemon(home, cold=True) as daemon:
         assert daemon.call("server/info")["provider"] == "rehearsal"
         daemon.stop()
         daemon.environment = {"ANTHROPIC_API_KEY": "sk-test"}
@@ -231,7 +239,7 @@ def test_the_model_is_rehearsal_without_a_key(home: Path) -> None:
 
 def test_a_home_with_a_long_name_still_has_a_socket(tmp_path: Path) -> None:
     home = tmp_path / ("long" * 20) / ("name" * 20)
-    with Daemon(home) as daemon:
+    with Daemon(home, cold=True) as daemon:
         assert len(daemon.socket_path) < 108
         assert daemon.http("GET", "/readyz", unix=True).status == 200
 
@@ -240,7 +248,7 @@ def test_a_log_file_is_rotated(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "ostler.log"
     environment = {"OSTLER_LOG__MAX_BYTES": "65536", "OSTLER_LOG__LEVEL": "debug"}
     log.write_bytes(b"x" * 65_500)
-    with Daemon(home, ["--log-file", str(log)], environment) as daemon:
+    with Daemon(home, ["--log-file", str(log)], environment, cold=True) as daemon:
         wait_until((tmp_path / "ostler.log.1").exists)
         assert daemon.stderr == ""
     assert log.stat().st_size < 65_536
@@ -261,7 +269,7 @@ def test_a_socket_that_another_daemon_has_is_left_to_it(daemon: Daemon, tmp_path
 def test_another_loopback_address_is_its_own_name(home: Path) -> None:
     import http.client
 
-    with Daemon(home, ["--host", "127.0.0.2"]) as daemon:
+    with Daemon(home, ["--host", "127.0.0.2"], cold=True) as daemon:
         connection = http.client.HTTPConnection("127.0.0.2", daemon.port)
         connection.request("GET", "/readyz")
         assert connection.getresponse().status == 200
