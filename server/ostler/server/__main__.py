@@ -20,6 +20,9 @@ from ostler.server.logs import LogFile, set_up_logs  # noqa: E402
 from ostler.server.settings import BadPolicy  # noqa: E402
 from ostler.storage import StorageTrouble  # noqa: E402
 
+_GARBAGE_EVERY = 20_000
+"""New objects after which garbage is looked for."""
+
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="ostler serve", description="Run the daemon in the foreground.")
@@ -65,6 +68,9 @@ def main() -> int:
             os.chdir("/")
             gc.enable()
             gc.freeze()
+            # A turn makes some ten thousand objects that live for a moment, and hardly a cycle among them: looked
+            # through every 700 objects, as Python does by itself, they cost a tenth of its time.
+            gc.set_threshold(_GARBAGE_EVERY, 10, 10)
             # By anyio, and not by asyncio itself: else each of its locks and scopes asks anew which of the two runs.
             anyio.run(run_daemon, places, configuration, instance, umask)
         finally:

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import anyio
 import httpx2
 import orjson
-from anthropic import AnthropicError, AsyncAnthropic, AsyncStream, DefaultAsyncHttpxClient
+from anthropic import AnthropicError, AsyncAnthropic, AsyncStream, DefaultAioHttpClient
 
 from ostler.protocol.sse import Frame, SseParser
 from ostler.server.models.anthropic import AnthropicSettings
@@ -59,7 +59,7 @@ class AnthropicClient:
                 max_retries=0,
                 timeout=timeout,
                 open_telemetry=False,
-                http_client=DefaultAsyncHttpxClient(
+                http_client=DefaultAioHttpClient(
                     timeout=timeout, limits=limits, event_hooks={"request": [_wait_for_the_disk]}
                 ),
             )
@@ -97,7 +97,9 @@ class Answer:
     def __init__(self, response: httpx2.Response, failures: Failures) -> None:
         self._response = response
         self._failures = failures
-        self._chunks = response.aiter_bytes()
+        # Asked for plain, it needs no unpacking; a server that packs all the same is understood, too.
+        packed = response.headers.get("content-encoding", "identity") != "identity"
+        self._chunks = response.aiter_bytes() if packed else response.aiter_raw()
         self._whole = False
 
     async def check(self) -> None:

@@ -63,6 +63,8 @@ class Failures:
         match error:
             case APIStatusError():
                 return self._of_status(error)
+            case APITimeoutError() if _is_refusal(error.__cause__):
+                return self._of_connection(error.__cause__ or error)
             case APITimeoutError():
                 return self._of_silence(error.__cause__)
             case APIConnectionError():
@@ -76,7 +78,7 @@ class Failures:
 
     def of_reading(self, response: httpx2.Response, error: Exception) -> ModelFailure:
         """The answer broke off."""
-        if isinstance(error, httpx2.TimeoutException):
+        if isinstance(error, httpx2.TimeoutException) and not _is_refusal(error):
             failure = self._of_silence(error)
         elif isinstance(error, httpx2.DecodingError):
             return self.of_garbage(response, "bytes that cannot be decompressed")
@@ -161,6 +163,12 @@ def _told(body: object) -> tuple[str, str]:
     if not isinstance(error, dict):
         return "", ""
     return _text(error.get("type")) or "", _text(error.get("message")) or ""
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    """Whether a time-out is none: the SDK's transport takes every connection that fails for one."""
+    below = error.__cause__ if isinstance(error, httpx2.ConnectTimeout) else None
+    return below is not None and not isinstance(below, TimeoutError)
 
 
 def _text(value: object) -> str | None:
