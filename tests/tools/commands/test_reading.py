@@ -155,6 +155,7 @@ def test_operators_inside_quotes_are_data() -> None:
         ("{ cd x && true; } && y", ("x", "")), ("cd $x && y", None), ("cd - && y", None), ("cd && y", None),
         ("pushd x && y", None), ("eval a; y", None), ("builtin cd x && y", ("x",)), ("$a; y", None),
         ("for i in a; do cd x; done; y", None), ("f() { cd x; }; f; y", None), ("CDPATH=/ cd x && y", None),
+        ("cd -- x && y", ("x",)), ("builtin cd -- x && y", ("x",)), ("cd -- -x && y", None), ("cd -- && y", None),
     ],
 )  # fmt: skip
 def test_cd_x_and_y_is_judged_with_the_directory_it_would_run_in(command: str, folders: tuple[str, ...] | None) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import lazily
 
 if TYPE_CHECKING:
+    from ostler.tools.commands.contents import Contents, allowing_contents, forbidding_contents
     from ostler.tools.commands.git_config import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY, git_config_problem
     from ostler.tools.commands.read import MAX_BYTES, read_command
     from ostler.tools.commands.read_only import (
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
     from ostler.tools.commands.rules import (
         Uncovered,
+        first_help,
         judge_allow,
         judge_match,
         rule_allows,
@@ -30,15 +32,16 @@ if TYPE_CHECKING:
         sets_dangerous_variable,
         undecided,
     )
-    from ostler.tools.commands.touching import Touched, touched
+    from ostler.tools.commands.touching import Touched, touched, touched_unnamed
     from ostler.tools.commands.words import Word
-    from ostler.tools.commands.wrappers import all_resolved, unwrapped
+    from ostler.tools.commands.wrappers import all_resolved, may_run_others, programs_in, unwrapped
 
 __all__ = [
     "GIT_GUARD_ENVIRONMENT",
     "MAX_BYTES",
     "SIMPLE_FILE_COMMANDS",
     "UNSET_FOR_READ_ONLY",
+    "Contents",
     "Part",
     "ReadOnly",
     "Reading",
@@ -47,20 +50,26 @@ __all__ = [
     "Uncovered",
     "Word",
     "all_resolved",
+    "allowing_contents",
+    "first_help",
+    "forbidding_contents",
     "git_config_problem",
     "is_read_only",
     "is_simple_file_command",
     "judge_allow",
     "judge_match",
+    "may_run_others",
     "needs_git_guard",
     "only_simple_file_commands",
     "part_is_read_only",
+    "programs_in",
     "read_command",
     "rule_allows",
     "rule_matches",
     "sets_dangerous_variable",
     "suggested_rules",
     "touched",
+    "touched_unnamed",
     "undecided",
     "unwrapped",
     "why_not_read_only",
@@ -69,6 +78,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
+        "Contents": "contents",
         "GIT_GUARD_ENVIRONMENT": "git_config",
         "MAX_BYTES": "read",
         "Part": "reading",
@@ -81,20 +91,26 @@ __getattr__ = lazily(
         "Uncovered": "rules",
         "Word": "words",
         "all_resolved": "wrappers",
+        "allowing_contents": "contents",
+        "first_help": "rules",
+        "forbidding_contents": "contents",
         "git_config_problem": "git_config",
         "is_read_only": "read_only",
         "is_simple_file_command": "remember",
         "judge_allow": "rules",
         "judge_match": "rules",
+        "may_run_others": "wrappers",
         "needs_git_guard": "read_only",
         "only_simple_file_commands": "remember",
         "part_is_read_only": "read_only",
+        "programs_in": "wrappers",
         "read_command": "read",
         "rule_allows": "rules",
         "rule_matches": "rules",
         "sets_dangerous_variable": "rules",
         "suggested_rules": "remember",
         "touched": "touching",
+        "touched_unnamed": "touching",
         "undecided": "rules",
         "unwrapped": "wrappers",
         "why_not_read_only": "read_only",

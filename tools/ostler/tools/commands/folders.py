@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Final
 
 from ostler.tools.commands.reading import Folders
@@ -10,6 +11,7 @@ from ostler.tools.commands.reading import Folders
 _MOST: Final = 8
 MOVES: Final = re.compile(r"\b(?:cd|pushd|popd|eval|source|trap|builtin|command|exec)\b|(?:^|[\s;&|({])\.\s")
 """A text that may hold a change of folder."""
+_LOOKED_THROUGH: Final = frozenset({"builtin", "command"})
 _LOSES_TRACK: Final = frozenset({"pushd", "popd", "eval", "source", ".", "shopt", "set", "alias"})
 
 
@@ -17,15 +19,16 @@ def joined(first: Folders, second: Folders) -> Folders:
     """Where either may be."""
     if first is None or second is None:
         return None
+    if first == second:
+        return first
     both = tuple(dict.fromkeys((*first, *second)))
     return both if len(both) <= _MOST else None
 
 
 def after(words: Sequence[str | None], folders: Folders, *, assigns: bool) -> tuple[Folders, Folders]:
     """Where the shell is after a simple command that succeeded, and after one that failed."""
-    words = list(words)
-    while words and words[0] in {"builtin", "command"}:
-        words.pop(0)
+    if words and words[0] in _LOOKED_THROUGH:
+        words = list(dropwhile(_LOOKED_THROUGH.__contains__, words))
     if not words:
         return folders, folders
     if words[0] is None or words[0] in _LOSES_TRACK:
@@ -39,7 +42,7 @@ def after(words: Sequence[str | None], folders: Folders, *, assigns: bool) -> tu
 
 
 def _target(arguments: Sequence[str | None]) -> str | None:
-    rest = list(arguments[1:]) if arguments[:1] == ["--"] else list(arguments)
+    rest = arguments[1:] if arguments and arguments[0] == "--" else arguments
     if len(rest) != 1 or not rest[0] or rest[0].startswith("-"):
         return None
     return rest[0]

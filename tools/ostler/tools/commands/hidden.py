@@ -1,5 +1,7 @@
 """Substitutions that stand in the text and that the tree does not show."""
 
+import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from ostler.tools.commands.tree import within
@@ -9,6 +11,8 @@ if TYPE_CHECKING:
 
 _NESTED: Final = frozenset({"command_substitution", "process_substitution", "arithmetic_expansion"})
 _QUOTES: Final = frozenset(b"\\'\"")
+_STOPS: Final = re.compile(rb"[\\'\"`]|\$\(")
+_STOPS_IN_TEXT: Final = re.compile(rb"[\\`]|\$\(")
 
 
 def hidden_substitution(node: "Node", data: bytes, beside: frozenset[str]) -> int | None:
@@ -40,21 +44,29 @@ def _hidden_in_heredoc(node: "Node", data: bytes) -> int | None:
 
 def _hidden(data: bytes, place: int, end: int, shown: dict[int, int], *, quotes: bool) -> int | None:
     """The first substitution outside of those shown. Where quotes count, a single one makes everything text."""
-    single = double = False
+    stops = _STOPS if quotes else _STOPS_IN_TEXT
+    starts = sorted(shown)
+    double = False
     while place < end:
-        if place in shown and not single:
-            place = shown[place]
+        # One byte more than the end: the second of a sign may stand there.
+        stop = stops.search(data, place, end + 1)
+        here = stop.start() if stop is not None else end
+        following = bisect_left(starts, place)
+        if following < len(starts) and starts[following] <= here:
+            place = max(shown[starts[following]], starts[following] + 1)
             continue
-        byte = data[place : place + 1]
-        if single:
-            single = byte != b"'"
-        elif byte == b"\\":
-            place += 1
-        elif quotes and byte == b"'" and not double:
-            single = True
-        elif quotes and byte == b'"':
+        if stop is None or here >= end:
+            return None
+        sign = stop.group()
+        if sign == b"\\":
+            here += 1
+        elif sign == b"'" and not double:
+            here = data.find(b"'", here + 1, end)
+            if here < 0:
+                return None
+        elif sign == b'"':
             double = not double
-        elif byte == b"`" or data[place : place + 2] == b"$(":
-            return place
-        place += 1
+        elif sign in {b"`", b"$("}:
+            return here
+        place = here + 1
     return None

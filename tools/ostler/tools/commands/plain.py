@@ -13,10 +13,14 @@ RESERVED: Final = frozenset({
     "!", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select",
     "then", "until", "while", "{", "}", "[[", "]]", "time",
 })  # fmt: skip
-_SEPARATOR: Final = re.compile(r"&&|\|\|?(?!&)|;(?![;&])|\n")
+_SEPARATOR: Final = re.compile(r"[ \t]*+(&&|\|\|?(?!&)|;(?![;&])|\n)")
 _REDIRECTION: Final = re.compile(r"&>>|&>|>>|>\||>&|<&|>|<(?![<>(])")
 _SKIPPED: Final = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT: Final = re.compile(r"#[^\n]*")
+_BARE: Final = re.compile(
+    r"(?:[ \t]*+[A-Za-z_./:=@%+,^-][A-Za-z0-9_./:=@%+,^-]*+(?=[ \t\n|&;]|\Z))++"  # none that may be a descriptor
+)
+"""A run of words that stand for themselves, which most of a command is."""
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 
 
@@ -28,30 +32,27 @@ class PlainCommand:
     redirections: list[tuple[str, str, Word]] = field(default_factory=list)
 
 
-def read_plain(text: str) -> list[PlainCommand] | None:
-    """The simple commands of a plain command; None where it is not one."""
-    reader = _Reader(text)
+def read_plain(text: str, known: dict[str, Word] | None = None) -> list[PlainCommand] | None:
+    """The simple commands of a plain command; None where it is not one.
+
+    `known`: words that stand for themselves, by their source; what is found is added.
+    """
+    reader = _Reader(text, {} if known is None else known)
     if not reader.read():
         return None
-    return reader.commands if all(_is_plain(command) for command in reader.commands) else None
+    return reader.commands if all(_is_plain(command.words[0]) for command in reader.commands) else None
 
 
-def _is_plain(command: PlainCommand) -> bool:
-    first = command.words[0]
-    words = [*command.words, *(target for _, _, target in command.redirections)]
-    return (
-        all(word.kind != "unknown" for word in words)
-        and first.kind == "literal"
-        and first.source not in RESERVED
-        and not ASSIGNMENT.match(first.source)
-    )
+def _is_plain(first: Word) -> bool:
+    return first.kind == "literal" and first.source not in RESERVED and not ASSIGNMENT.match(first.source)
 
 
 class _Reader:
-    __slots__ = ("commands", "open", "place", "text", "waiting")
+    __slots__ = ("commands", "known", "open", "place", "text", "waiting")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, known: dict[str, Word]) -> None:
         self.text = text
+        self.known = known
         self.place = 0
         self.commands: list[PlainCommand] = []
         self.open: PlainCommand | None = None
@@ -60,7 +61,13 @@ class _Reader:
 
     def read(self) -> bool:
         while self.place < len(self.text):
-            if not self._step():
+            if bare := _BARE.match(self.text, self.place):
+                self._bare(bare)
+            elif separator := _SEPARATOR.match(self.text, self.place):
+                self.place = separator.end()
+                if not self._separator(separator[1]):
+                    return False
+            elif not self._step():
                 return False
         return bool(self.commands) and not self.waiting and (self.open is None or bool(self.open.words))
 
@@ -73,10 +80,16 @@ class _Reader:
             return True
         if redirection := _REDIRECTION.match(self.text, self.place):
             return self._redirection("", redirection)
-        if separator := _SEPARATOR.match(self.text, self.place):
-            self.place = separator.end()
-            return self._separator(separator.group())
         return self._word()
+
+    def _bare(self, found: re.Match[str]) -> None:
+        self.place = found.end()
+        words, known = self._command().words, self.known
+        for source in found.group().split():
+            word = known.get(source)
+            if word is None:
+                word = known[source] = Word(source, source, "literal")
+            words.append(word)
 
     def _separator(self, operator: str) -> bool:
         if self.open is None:
@@ -89,7 +102,7 @@ class _Reader:
 
     def _word(self) -> bool:
         word, end = scan_word(self.text, self.place)
-        if end == self.place:
+        if end == self.place or word.kind == "unknown":
             return False
         self.place = end
         if word.source.isdecimal() and (redirection := _REDIRECTION.match(self.text, end)):
@@ -103,7 +116,7 @@ class _Reader:
         word, end = scan_word(self.text, start)
         # A comment sign or a number before the next sign would be read otherwise by the shell.
         following = self.text[end : end + 1]
-        if end == start or word.source.startswith("#") or following in {"<", ">", "("}:
+        if end == start or word.kind == "unknown" or word.source.startswith("#") or following in {"<", ">", "("}:
             return False
         self.place = end
         self._command().redirections.append((fd, found.group(), word))

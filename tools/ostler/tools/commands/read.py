@@ -17,8 +17,9 @@ _REMEMBERED_LENGTH: Final = 16_384
 _REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 _FILLERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and signs that are drawn as nothing."""
-_AS_WRAPPERS: Final = frozenset({"time", "coproc", "[["})
-"""Reserved words that the tree shows as a command's name, and that are looked through as such."""
+_BLANKS: Final = frozenset("\t\n ")
+_NO_NAMES: Final = RESERVED - {"time", "coproc", "[["}
+"""Reserved words, but those that the tree shows as a command's name, and that are looked through as such."""
 
 
 def read_command(command: str) -> Reading:
@@ -39,57 +40,63 @@ def forget() -> None:
 
 def _read(command: str) -> Reading:
     data = command.encode("utf-8", "surrogatepass")
+    known: dict[str, Word] = {}
     if len(data) > MAX_BYTES:
         return Reading(command, (), f"it is longer than {MAX_BYTES} bytes", plain=False)
     problem = _refused_character(command)
-    parsed, distrust = tree.parse(data)
-    if parsed is None:
-        return Reading(command, (), problem or distrust, plain=False)
-    walk = Walk(data)
-    walk.program(parsed.root_node)
+    root, distrust = tree.parse(data)
+    problem = problem or distrust
+    if root is None:
+        return Reading(command, (), problem, plain=False)
+    commands = read_plain(command, known) if problem is None else None
+    walk = Walk(command, data, known)
+    walk.program(root)
     parts = tuple(walk.parts)
-    problem = problem or distrust or walk.problem or _bad_name(parts)
+    problem = problem or walk.problem or _bad_name(parts)
     if len(parts) > _MAX_PARTS:
         # All of them are still there for deny and ask rules: only what would let the command pass ends here.
         problem = problem or f"it has more than {_MAX_PARTS} parts"
-    commands = read_plain(command) if problem is None else None
-    if commands is not None and not _agree(commands, parts):
+    plain = problem is None and commands is not None
+    if plain and not _agree(commands or [], parts):
         return Reading(command, parts, "it can be read in two ways", plain=False)
     if problem is None and not parts:
         problem = "there is no command in it"
-    return Reading(command, parts, problem, plain=commands is not None)
+    return Reading(command, parts, problem, plain=plain)
 
 
 def _refused_character(command: str) -> str | None:
     if command.isascii() and command.isprintable():
         return None
-    for character in command:
-        if character in "\t\n ":
-            continue
-        if unicodedata.category(character) in _REFUSED or character in _FILLERS:
-            return f"it holds the character U+{ord(character):04X}"
-    return None
+    refused = {character for character in set(command) - _BLANKS if _is_refused(character)}
+    if not refused:
+        return None
+    first = next(character for character in command if character in refused)
+    return f"it holds the character U+{ord(first):04X}"
+
+
+def _is_refused(character: str) -> bool:
+    return unicodedata.category(character) in _REFUSED or character in _FILLERS
 
 
 def _bad_name(parts: tuple[Part, ...]) -> str | None:
     for part in parts:
-        if part.tokens and part.tokens[0].source in RESERVED - _AS_WRAPPERS:
-            return f"the reserved word {part.tokens[0].source} stands where a command should be"
-        if part.tokens and ASSIGNMENT.match(part.tokens[0].source):
-            return f"the assignment {part.tokens[0].source} stands where a command should be"
+        first = part.tokens[0].source if part.tokens else ""
+        if first in _NO_NAMES:
+            return f"the reserved word {first} stands where a command should be"
+        if "=" in first and ASSIGNMENT.match(first):
+            return f"the assignment {first} stands where a command should be"
     return None
 
 
 def _agree(commands: list[PlainCommand], parts: tuple[Part, ...]) -> bool:
-    mine = [
-        (_meant(command.words), [(fd, operator, *_meant([target])) for fd, operator, target in command.redirections])
-        for command in commands
-    ]
-    theirs = [
-        (_meant(part.tokens), [(found.fd, found.operator, *_meant([found.target])) for found in part.redirections])
-        for part in parts
-    ]
-    return mine == theirs
+    return len(commands) == len(parts) and all(map(_is_same, commands, parts))
+
+
+def _is_same(command: PlainCommand, part: Part) -> bool:
+    if tuple(command.words) != part.tokens and _meant(command.words) != _meant(part.tokens):
+        return False
+    mine = [(fd, operator, *_meant([target])) for fd, operator, target in command.redirections]
+    return mine == [(found.fd, found.operator, *_meant([found.target])) for found in part.redirections]
 
 
 def _meant(words: Iterable[Word]) -> list[tuple[str, str]]:

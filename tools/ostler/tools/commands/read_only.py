@@ -1,6 +1,7 @@
 """Whether a command only reads: every simple command of it stands in the table, with options that the table has."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from ostler.tools.commands.folders import resolved
@@ -61,17 +62,27 @@ def judged(part: Part) -> Harmless:
     for found in part.redirections:
         if not found.copies and not (found.operator in _TO_NOWHERE and found.target.literal == "/dev/null"):
             raise Refused(f"it redirects to or from {found.target.source}")
-    name = part.tokens[0].literal if part.tokens else None
+    return judged_by_words(part)
+
+
+def judged_by_words(part: Part) -> Harmless:
+    """The same by the program and its arguments alone."""
+    name = part.words[0] if part.words else None
     if name is None:
         raise Refused("its program is not known")
     words = part.literal_words
-    if words is not None and " ".join(words) in programs()["versions"].exact:
+    if words is not None and " ".join(words) in _versions():
         return Harmless()
     program = programs().get(name)
     if program is None:
         raise Refused(f"{name} is not in the table of programs that only read")
     arguments = part.tokens[1:]
     return SPECIAL[program.special](arguments) if program.special else by_options(program, arguments)
+
+
+@cache
+def _versions() -> frozenset[str]:
+    return frozenset(programs()["versions"].exact)
 
 
 _TO_NOWHERE: Final = frozenset({">", ">>", "&>", "&>>", ">|", ">&", "<"})

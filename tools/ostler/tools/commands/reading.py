@@ -1,7 +1,7 @@
 """What was understood of a command."""
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal, cast
 
 from ostler.tools.commands.words import Word
 
@@ -51,11 +51,13 @@ class Part:
     redirections: tuple[Redirection, ...] = ()
     folders: Folders = ("",)
     inside: frozenset[Inside] = frozenset()
+    words: tuple[str | None, ...] = field(init=False, repr=False, compare=False)
+    """The words without their quotes; None for one that the shell decides at run time."""
 
-    @property
-    def words(self) -> tuple[str | None, ...]:
-        """The words without their quotes; None for one that the shell decides at run time."""
-        return tuple(token.literal for token in self.tokens)
+    def __post_init__(self) -> None:
+        # Once and for all: each part is compared with many rules.
+        words = tuple([token.text if token.kind == "literal" else None for token in self.tokens])
+        object.__setattr__(self, "words", words)
 
     @property
     def folder(self) -> str | None:
@@ -65,13 +67,12 @@ class Part:
     @property
     def literal_words(self) -> tuple[str, ...] | None:
         """All its words, where each is literal."""
-        words = tuple(token.text for token in self.tokens if token.kind == "literal")
-        return words if len(words) == len(self.tokens) else None
+        return None if None in self.words else cast("tuple[str, ...]", self.words)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Reading:
-    """A command, taken apart."""
+    """A command, taken apart. Equal only to itself: what was found out about it is remembered by it."""
 
     command: str
     parts: tuple[Part, ...]

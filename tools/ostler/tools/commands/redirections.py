@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _QUOTING: Final = re.compile(r"[\\'\"]")
 _EXPANDS: Final = re.compile(r"[$`\\]")
+_WORD_ENDS: Final = frozenset({b"", *(bytes([byte]) for byte in b" \t\n|&;()<>`")})
 _CLOSING: Final = frozenset({">&-", "<&-"})
 _WORDS: Final = frozenset({
     "word", "number", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation",
@@ -47,10 +48,11 @@ def read_redirection(node: "Node", data: bytes, folders: Folders) -> "tuple[Redi
 
 def goes_on(end: int, data: bytes) -> bool:
     """Whether the shell takes what stands behind a word as part of it."""
-    while data.startswith(b"\\\n", end):
-        end += 2
     following = data[end : end + 1]
-    return bool(following) and following not in b" \t\n|&;()<>`"
+    while following == b"\\" and data.startswith(b"\\\n", end):
+        end += 2
+        following = data[end : end + 1]
+    return following not in _WORD_ENDS
 
 
 def _heredoc(node: "Node", data: bytes, folders: Folders) -> "tuple[Redirection, list[Node]] | str":

@@ -1,18 +1,32 @@
 """`Bash(content)` rules: what they allow, and what they catch."""
 
-import posixpath
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final, Literal
 
-from ostler.tools.commands.plain import read_plain
+from ostler.tools.commands.contents import (
+    Contents,
+    RuleWords,
+    allowing_contents,
+    forbidding_contents,
+    rule_words,
+    with_bare_name,
+)
 from ostler.tools.commands.reading import Part, Reading
 from ostler.tools.commands.table import data
-from ostler.tools.commands.wrappers import all_resolved, is_undecided, past_harmless, unwrapped
+from ostler.tools.commands.wrappers import (
+    all_inside,
+    all_resolved,
+    is_undecided,
+    past_harmless,
+    programs_in,
+    unwrapped,
+)
 
 _SOCKETS: Final = ("/dev/tcp/", "/dev/udp/")
+_DECLARING: Final = frozenset({"export", "declare", "typeset", "readonly", "local"})
 _BETWEEN: Final = "\0"
 """Stands between words where a pattern is matched: no word holds it."""
 
@@ -28,97 +42,103 @@ class Uncovered:
     why: Why
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    words: tuple[str, ...]
-    form: Literal["exact", "prefix", "pattern"]
-
-
 def rule_allows(content: str, part: Part) -> bool:
     """Whether an allow rule covers one simple command. Files that it writes are judged elsewhere."""
+    rule = rule_words(content)
+    return any(_allows(rule, candidate) for candidate in _candidates(part))
+
+
+def _candidates(part: Part) -> tuple[tuple[str, ...], ...]:
+    """The words that an allow rule may cover, inside of harmless wrappers and with them; none where no rule may."""
     inner = past_harmless(part)
     if inner is None or not inner.tokens or "function" in part.inside:
-        return False
-    words = inner.literal_words
+        return ()
+    words, own = inner.literal_words, part.literal_words
     if words is None or not _assignments_are_harmless(part) or _opens_socket(part):
-        return False
-    return any(_allows(_rule(content), candidate) for candidate in (words, part.literal_words) if candidate)
+        return ()
+    return (words,) if not own or own is words else (words, own)
 
 
 def rule_matches(content: str, part: Part) -> bool:
     """Whether a deny or ask rule catches one simple command, or anything that runs inside it."""
-    return any(_caught(content, inner) == "yes" for inner in unwrapped(part))
+    rule = with_bare_name(rule_words(content))
+    return any(_caught(rule, inner) == "yes" for inner in unwrapped(part))
 
 
-def judge_allow(reading: Reading, contents: Sequence[str], read_only: Callable[[Part], bool]) -> list[Uncovered]:
+def judge_allow(
+    reading: Reading, contents: Sequence[str] | Contents, read_only: Callable[[Part], bool]
+) -> list[Uncovered]:
     """The parts that neither are read-only nor covered by one of the rules; empty: the command is allowed.
 
     What is not fully understood, or defines a function, is covered by nothing.
     """
     if reading.problem is not None or any("function" in part.inside for part in reading.parts):
         return [Uncovered(part, "rule") for part in reading.parts] or [Uncovered(Part(reading.command, ()), "rule")]
-    whole = reading.command.strip() in {content.strip() for content in contents}
-    named = _first_words(each for part in reading.parts for each in (part, past_harmless(part)) if each is not None)
-    contents = [content for content in contents if _may_concern(_rule(content), named)]
-    found = [_uncovered(part, contents, read_only, whole=whole) for part in reading.parts]
+    known = contents if isinstance(contents, Contents) else allowing_contents(contents)
+    whole = known.as_line(reading.command) is not None
+    found = [_uncovered(part, known, read_only, whole=whole) for part in reading.parts]
     return [uncovered for uncovered in found if uncovered is not None]
 
 
-def judge_match(reading: Reading, contents: Sequence[str]) -> str | None:
+def first_help(reading: Reading, contents: Contents) -> str | None:
+    """The first allow rule that covers the whole line, or any part of it."""
+    line = contents.as_line(reading.command)
+    candidates = [words for part in reading.parts for words in _candidates(part)]
+    named: frozenset[str | None] = frozenset(words[0] for words in candidates)
+    found = (content for content, rule in contents.about(named) if any(_allows(rule, words) for words in candidates))
+    part = next(found, None)
+    both = [content for content in (line, part) if content is not None]
+    return min(both, key=contents.texts.index, default=None)
+
+
+def judge_match(reading: Reading, contents: Sequence[str] | Contents) -> str | None:
     """The first deny or ask rule that catches any part."""
-    inner = [found for part in reading.parts for found in unwrapped(part)]
-    named = _first_words(inner)
-    for content in contents:
-        if _may_concern(_bare_rule(_rule(content)), named) and any(_caught(content, part) == "yes" for part in inner):
+    known = contents if isinstance(contents, Contents) else forbidding_contents(contents)
+    inner = all_inside(reading)
+    for content, rule in known.about(programs_in(reading)):
+        if any(_caught(rule, part) == "yes" for part in inner):
             return content
     # A rule that was written as a whole line catches that line, whatever stands in it.
-    return next((content for content in contents if content.strip() == reading.command.strip()), None)
+    return known.as_line(reading.command)
 
 
-def undecided(reading: Reading, contents: Sequence[str]) -> bool:
+def undecided(reading: Reading, contents: Sequence[str] | Contents) -> bool:
     """Whether one of these deny or ask rules may catch it, which only the run decides: then a person is asked."""
-    if not contents:
+    known = contents if isinstance(contents, Contents) else forbidding_contents(contents)
+    if not known.texts:
         return False
     if not all_resolved(reading):
         return True
-    inner = [found for part in reading.parts for found in unwrapped(part)]
-    named = _first_words(inner)
-    concerned = [content for content in contents if _may_concern(_bare_rule(_rule(content)), named)]
-    return any(_caught(content, part) == "maybe" for content in concerned for part in inner)
-
-
-def _first_words(parts: Iterable[Part]) -> frozenset[str | None]:
-    """The programs that are run; None among them: one is not known."""
-    return frozenset(part.words[0] for part in parts if part.tokens)
-
-
-def _may_concern(rule: _Rule, named: frozenset[str | None]) -> bool:
-    """By its first word alone: of a thousand rules most speak of other programs."""
-    return not rule.words or "*" in rule.words[0] or rule.words[0] in named or None in named
+    inner = all_inside(reading)
+    return any(_caught(rule, part) == "maybe" for _, rule in known.about(programs_in(reading)) for part in inner)
 
 
 def sets_dangerous_variable(part: Part) -> bool:
     """Whether it assigns a variable that decides what runs."""
-    declared = [word.partition("=")[0] for word in part.literal_words or () if "=" in word]
     names = [name for name, _ in part.assignments]
-    if part.tokens and part.tokens[0].literal in {"export", "declare", "typeset", "readonly", "local"}:
-        names += declared
+    if part.words and part.words[0] in _DECLARING:
+        names += [word.partition("=")[0] for word in part.literal_words or () if "=" in word]
     return any(_is_dangerous(name) for name in names)
 
 
-def _uncovered(
-    part: Part, contents: Sequence[str], read_only: Callable[[Part], bool], *, whole: bool
-) -> Uncovered | None:
+def _uncovered(part: Part, contents: Contents, read_only: Callable[[Part], bool], *, whole: bool) -> Uncovered | None:
     if not part.tokens:
         harmless = _assignments_are_harmless(part) and not _opens_socket(part)
         covered = whole or harmless
     else:
-        covered = whole or read_only(part) or any(rule_allows(content, part) for content in contents)
+        # Whether it only reads is asked last: that may be a look at the disk.
+        covered = whole or _is_allowed(part, contents) or read_only(part)
     if not covered:
         return Uncovered(part, "rule")
     if any(found.writes for found in part.redirections):
         return Uncovered(part, "redirection")
     return None
+
+
+def _is_allowed(part: Part, contents: Contents) -> bool:
+    candidates = _candidates(part)
+    named: frozenset[str | None] = frozenset(words[0] for words in candidates)
+    return bool(candidates) and any(_allows(rule, words) for _, rule in contents.about(named) for words in candidates)
 
 
 def _assignments_are_harmless(part: Part) -> bool:
@@ -149,30 +169,7 @@ def _is_dangerous(name: str) -> bool:
     return name.upper() in exact or name.upper().startswith(beginnings)
 
 
-@lru_cache(maxsize=8192)
-def _rule(content: str) -> _Rule:
-    text = content.strip()
-    prefix = text.removesuffix(":*") if text.endswith(":*") else text[:-1].rstrip() if text.endswith(" *") else None
-    if text == "*":
-        prefix = ""
-    if prefix is not None and "*" not in prefix:
-        return _Rule(_rule_words(prefix), "prefix")
-    if prefix is not None:
-        return _Rule((*_rule_words(prefix), "*"), "pattern")
-    return _Rule(_rule_words(text), "pattern" if "*" in text else "exact")
-
-
-def _rule_words(text: str) -> tuple[str, ...]:
-    """A rule's words without their quotes; where it is no plain command, as they stand."""
-    if not text:
-        return ()
-    commands = read_plain(text)
-    if commands is None or len(commands) != 1 or commands[0].redirections:
-        return tuple(text.split())
-    return tuple(word.text for word in commands[0].words)
-
-
-def _allows(rule: _Rule, words: tuple[str, ...]) -> bool:
+def _allows(rule: RuleWords, words: tuple[str, ...]) -> bool:
     match rule.form:
         case "exact":
             return words == rule.words
@@ -193,8 +190,7 @@ def _pattern(words: tuple[str, ...], *, spanning: bool) -> re.Pattern[str]:
     return re.compile(joined)
 
 
-def _caught(content: str, part: Part) -> Answer:
-    rule = _bare_rule(_rule(content))
+def _caught(rule: RuleWords, part: Part) -> Answer:
     if not part.tokens or (part.tokens[0].kind == "unknown" and not is_undecided(part)):
         return "no"
     words = part.words
@@ -230,10 +226,3 @@ def _may_match(rule: tuple[str, ...], known: list[str]) -> Answer:
         if known[place] != wanted:
             return "no"
     return "maybe"
-
-
-@lru_cache(maxsize=8192)
-def _bare_rule(rule: _Rule) -> _Rule:
-    if not rule.words or "*" in rule.words[0]:
-        return rule
-    return _Rule((posixpath.basename(rule.words[0]) or rule.words[0], *rule.words[1:]), rule.form)

@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from ostler.tools.commands.folders import resolved
-from ostler.tools.commands.read_only import judged
+from ostler.tools.commands.read_only import judged_by_words
 from ostler.tools.commands.reading import Folders, Part, Reading
 from ostler.tools.commands.table import Refused, data, frozen, programs
 from ostler.tools.commands.words import Word
-from ostler.tools.commands.wrappers import unwrapped
+from ostler.tools.commands.wrappers import all_inside
 
 _MAX_MATCHES: Final = 1000
 _GLOB_BEGINS: Final = re.compile(r"[*?\[]")
@@ -46,6 +46,9 @@ class FileProgram:
     simple: tuple[str, ...] = ()
 
 
+_READS_ALL: Final = FileProgram(reads="all")
+
+
 @cache
 def file_programs() -> dict[str, FileProgram]:
     """Programs that read or write the files that their operands name."""
@@ -56,47 +59,65 @@ def _frozen(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: frozen(value) for key, value in entry.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Something that a part reads or writes, as it is written."""
+
+    word: Word | None
+    """None: the folder that it runs in."""
+    folders: Folders
+    writes: bool
+    deep: bool = False
+
+    @property
+    def is_a_path(self) -> bool:
+        return self.word is not None and self.word.kind != "unknown" and self.word.text not in {"", "-"}
+
+
 def touched(reading: Reading, folder: str) -> tuple[Touched, ...]:
     """The files that a command visibly reads or writes, run in a folder; what runs inside wrappers included.
 
     A path whose folder is not known is taken from where the command starts.
     """
-    found = (each for part in reading.parts for inner in unwrapped(part) for each in _by_part(inner, folder))
+    found = (each for inner in all_inside(reading) for named in _by_part(inner) for each in _paths(named, folder))
     return tuple(dict.fromkeys(found))
 
 
-def _by_part(part: Part, folder: str) -> Iterator[Touched]:
+def touched_unnamed(reading: Reading, folder: str) -> tuple[Touched, ...] | None:
+    """The same without a look at the file system; None where a file is named."""
+    found = [named for inner in all_inside(reading) for named in _by_part(inner)]
+    if any(named.is_a_path for named in found):
+        return None
+    return tuple(dict.fromkeys(each for named in found for each in _paths(named, folder)))
+
+
+def _by_part(part: Part) -> Iterator[_Named]:
     for redirection in part.redirections:
         if redirection.writes or redirection.reads:
-            yield from _paths(redirection.target, redirection.folders, folder, writes=redirection.writes)
+            yield _Named(redirection.target, redirection.folders, redirection.writes)
     if not part.tokens:
         return
     try:
-        harmless = judged(_alone(part))
+        # By its words: redirections, and what else would make it refused, are no matter here.
+        harmless = judged_by_words(part)
     except Refused:
-        yield from _by_operands(part, folder)
+        yield from _by_operands(part)
         return
     for word in harmless.files:
-        yield from _paths(word, part.folders, folder, writes=False, deep=harmless.deep)
+        yield _Named(word, part.folders, writes=False, deep=harmless.deep)
     if harmless.folder:
-        for place in _starts(part.folders, folder):
-            yield Touched(place, writes=False, deep=harmless.deep)
+        yield _Named(None, part.folders, writes=False, deep=harmless.deep)
 
 
-def _alone(part: Part) -> Part:
-    """Without what makes it refused for other reasons than its arguments."""
-    return Part(part.text, part.tokens, folders=part.folders)
-
-
-def _by_operands(part: Part, folder: str) -> Iterator[Touched]:
-    name = part.tokens[0].literal or ""
+def _by_operands(part: Part) -> Iterator[_Named]:
+    name = part.words[0] or ""
     if name == "dd":
         for named in part.literal_words or ():
             key, _, value = named.partition("=")
             if key in {"if", "of"}:
-                yield from _paths(Word(value, value, "literal"), part.folders, folder, writes=key == "of")
+                yield _Named(Word(value, value, "literal"), part.folders, writes=key == "of")
         return
-    program = file_programs().get(name) or (FileProgram(reads="all") if name in programs() else None)
+    program = file_programs().get(name) or (_READS_ALL if name in programs() else None)
     if program is None:
         return
     operands, written, options = _sorted(program, part.tokens[1:])
@@ -108,9 +129,9 @@ def _by_operands(part: Part, folder: str) -> Iterator[Touched]:
         last = place == len(operands) - 1 and len(operands) > 1 and not target_given
         writes = in_place or program.writes == "all" or (program.writes == "last" and last)
         if writes or program.reads != "none":
-            yield from _paths(word, part.folders, folder, writes=writes)
+            yield _Named(word, part.folders, writes)
     for word in written:
-        yield from _paths(word, part.folders, folder, writes=True)
+        yield _Named(word, part.folders, writes=True)
 
 
 def _sorted(program: FileProgram, tokens: Sequence[Word]) -> tuple[list[Word], list[Word], list[str]]:
@@ -148,13 +169,18 @@ def _takes_next(text: str, names: Sequence[str]) -> str:
     return last if not text.startswith("--") and last in names else ""
 
 
-def _paths(word: Word, folders: Folders, start: str, *, writes: bool, deep: bool = False) -> Iterator[Touched]:
-    if word.kind == "unknown" or not word.text or word.text == "-":
+def _paths(named: _Named, start: str) -> Iterator[Touched]:
+    word, writes, deep = named.word, named.writes, named.deep
+    if word is None:
+        for place in _starts(named.folders, start):
+            yield Touched(place, writes, deep)
+        return
+    if not named.is_a_path:
         return
     if word.kind == "home":
         yield Touched(os.path.expanduser(word.text), writes, deep)
         return
-    for place in _starts(folders, start):
+    for place in _starts(named.folders, start):
         path = posixpath.join(place, word.text)
         if word.kind == "glob":
             yield from _matches(path, place, writes=writes, deep=deep)

@@ -1,12 +1,12 @@
 """The syntax tree of a command, and every reason not to believe it."""
 
 import re
+import threading
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser, Tree
+    from tree_sitter import Language, Node, Parser
 
 _CHUNK: Final = 4096
 _MAX_READS: Final = 600
@@ -46,10 +46,12 @@ _IN_ONE_LINE: Final = frozenset({
 """Nodes that no newline may divide."""
 _CHECKED: Final = _IN_ONE_LINE | {"variable_assignment", "variable_name", "file_descriptor", "!", "{"}
 _BEFORE_COMMENT: Final = b" \t\n;&|()"
+_USUAL: Final = frozenset({b"", b" "})
+"""What stands between two leaves nearly always."""
 
 
-def parse(data: bytes) -> "tuple[Tree | None, str | None]":
-    """The tree, and what is wrong with it; no tree where the parser would take too long."""
+def parse(data: bytes) -> "tuple[Node | None, str | None]":
+    """The tree's root, and what is wrong with it; no tree where the parser would take too long."""
     for opening, most in _MAX_OPENINGS:
         if data.count(opening.encode()) > most:
             return None, f"it holds more than {most} times {opening}"
@@ -65,46 +67,64 @@ def parse(data: bytes) -> "tuple[Tree | None, str | None]":
     tree = _parser().parse(read)
     if reads > _MAX_READS:
         return None, "the parser finds no way through it"
-    return tree, _distrust(tree, data)
+    # One object for all: it keeps the nodes below that were asked for.
+    root = tree.root_node
+    return root, _distrust(root, data)
+
+
+class _Parsers(threading.local):
+    """A parser for each thread: it asks us for its input, so that another thread may come in between, and one parser
+    with two inputs ends the whole process.
+    """
+
+    parser: "Parser | None" = None
+
+
+_parsers: Final = _Parsers()
+
+
+def _parser() -> "Parser":
+    if _parsers.parser is None:
+        # Imported here: the daemon is ready before the first command is read.
+        from tree_sitter import Parser  # noqa: PLC0415
+
+        _parsers.parser = Parser(_language())
+    return _parsers.parser
 
 
 @cache
-def _parser() -> "Parser":
-    # Imported here: the daemon is ready before the first command is read.
-    import tree_sitter_bash  # noqa: PLC0415
-    from tree_sitter import Language, Parser  # noqa: PLC0415
+def _language() -> "Language":
+    import tree_sitter_bash  # noqa: PLC0415 - as above
+    from tree_sitter import Language  # noqa: PLC0415 - as above
 
-    return Parser(Language(tree_sitter_bash.language()))
+    return Language(tree_sitter_bash.language())
 
 
-def _distrust(tree: "Tree", data: bytes) -> str | None:
+def _distrust(root: "Node", data: bytes) -> str | None:
     """Why the tree is not to be believed: an error, an unknown node, a byte that no accepted leaf covers."""
+    broken = root.has_error
     covered, whole_until = 0, 0
-    cursor = tree.walk()
-    while True:
-        node = cursor.node
-        assert node is not None
-        kind = node.type
-        if node.is_error or node.is_missing:
-            return f"its syntax is not understood at byte {node.start_byte}"
-        if node.is_named and kind not in _KNOWN:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        kind, start = node.type, node.start_byte
+        if broken and (node.is_error or node.is_missing):
+            return f"its syntax is not understood at byte {start}"
+        if kind not in _KNOWN and node.is_named:
             return f"it holds a {kind}, which is not known"
         if kind in _CHECKED and (problem := _misread(node, data)) is not None:
             return problem
-        is_leaf = node.child_count == 0
-        if node.start_byte >= whole_until and (is_leaf or kind in _WHOLE):
-            if not _BETWEEN.fullmatch(data, covered, max(covered, node.start_byte)):
+        children = node.children if node.child_count else None
+        if start >= whole_until and (children is None or kind in _WHOLE):
+            if data[covered:start] not in _USUAL and not _BETWEEN.fullmatch(data, covered, max(covered, start)):
                 return f"byte {covered} belongs to no part of it"
             if kind == "comment" and not _is_comment(data, node):
-                return f"a comment is not where the shell sees one, at byte {node.start_byte}"
+                return f"a comment is not where the shell sees one, at byte {start}"
             covered = max(covered, node.end_byte)
             whole_until = covered if kind in _WHOLE else whole_until
-        if cursor.goto_first_child():
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                end = _BETWEEN.fullmatch(data, covered)
-                return None if end else f"byte {covered} belongs to no part of it"
+        if children is not None:
+            waiting.extend(children[::-1])
+    return None if _BETWEEN.fullmatch(data, covered) else f"byte {covered} belongs to no part of it"
 
 
 def _misread(node: "Node", data: bytes) -> str | None:
@@ -121,10 +141,19 @@ def _misread(node: "Node", data: bytes) -> str | None:
             alone = node.parent is not None and node.parent.type in {"negated_command", "compound_statement"}
             fine = not alone or data[node.end_byte : node.end_byte + 1] in _AFTER_RESERVED
         case _:
-            fine = all(
-                _IN_LINE.fullmatch(data, first.end_byte, second.start_byte) for first, second in pairwise(node.children)
-            )
+            fine = _in_one_line(node, data)
     return None if fine else f"what looks like a {node.type} at byte {node.start_byte} is none"
+
+
+def _in_one_line(node: "Node", data: bytes) -> bool:
+    end: int | None = None
+    for child in node.children:
+        start = child.start_byte
+        usual = end is None or (end <= start and data[end:start] in _USUAL)
+        if not usual and _IN_LINE.fullmatch(data, end or 0, start) is None:
+            return False
+        end = child.end_byte
+    return True
 
 
 def _is_comment(data: bytes, node: "Node") -> bool:
@@ -137,11 +166,11 @@ def _is_comment(data: bytes, node: "Node") -> bool:
 def within(node: "Node", kinds: frozenset[str]) -> "list[Node]":
     """The nodes of these kinds below, the outermost of each branch only, in order."""
     found: list[Node] = []
-    waiting = list(reversed(node.children))
+    waiting = node.children[::-1]
     while waiting:
         here = waiting.pop()
         if here.type in kinds:
             found.append(here)
         elif here.child_count:
-            waiting.extend(reversed(here.children))
+            waiting.extend(here.children[::-1])
     return found

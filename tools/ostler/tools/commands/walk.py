@@ -54,7 +54,10 @@ class _Item:
 class Walk:
     """One pass over a tree. `problem` is the first thing that was not understood."""
 
+    command: str
     data: bytes
+    known: dict[str, Word]
+    """Words that stand for themselves, by their source."""
     parts: list[Part] = field(default_factory=list)
     problem: str | None = None
     _moved_somewhere: bool = False
@@ -64,7 +67,13 @@ class Walk:
         self._sequence(root.children, ("",), frozenset(), 0)
 
     def _text(self, node: "Node") -> str:
-        return self.data[node.start_byte : node.end_byte].decode("utf-8", "surrogatepass")
+        return self._between(node.start_byte, node.end_byte)
+
+    def _between(self, start: int, end: int) -> str:
+        if len(self.command) == len(self.data):
+            # Where every character is one byte, the places are the same.
+            return self.command[start:end]
+        return self.data[start:end].decode("utf-8", "surrogatepass")
 
     def _report(self, problem: str) -> None:
         self.problem = self.problem or problem
@@ -105,6 +114,8 @@ class Walk:
     def _pipeline(
         self, tokens: "list[_Item | str]", start: Folders, inside: frozenset[Inside], depth: int
     ) -> tuple[Folders, Folders]:
+        if len(tokens) == 1 and isinstance(tokens[0], _Item):
+            return self._item(tokens[0], start, inside, depth)
         negated = "!" in tokens
         unsigned = [found for found in tokens if found != "!"]
         elements = [items for items, _ in _split(unsigned, ("|", "|&"))]
@@ -191,9 +202,10 @@ class Walk:
 
     def _simple(self, item: _Item, start: Folders, inside: frozenset[Inside], depth: int) -> tuple[Folders, Folders]:
         node = item.node
-        own = [child for child in node.children if child.type in _REDIRECTS] if node is not None else []
+        among = [(child.type, child) for child in node.children] if node is not None else []
+        own = [child for kind, child in among if kind in _REDIRECTS]
         redirections, more = self._redirections([*own, *item.redirects], start)
-        tokens, assignments = self._words(node) if node is not None else ([], [])
+        tokens, assignments = self._words(node, among) if node is not None else ([], [])
         part = Part(
             text=self._span(item),
             tokens=(*tokens, *more),
@@ -208,35 +220,41 @@ class Walk:
         return places.after(part.words, start, assigns=bool(assignments))
 
     def _span(self, item: _Item) -> str:
+        if item.node is not None and not item.redirects:
+            return self._text(item.node)
         nodes = [*([item.node] if item.node is not None else []), *item.redirects]
         end = max(own_end(node) for node in nodes)
-        return self.data[nodes[0].start_byte : end].decode("utf-8", "surrogatepass")
+        return self._between(nodes[0].start_byte, end)
 
-    def _words(self, node: "Node") -> tuple[list[Word], list[tuple[str, str | None]]]:
+    def _words(
+        self, node: "Node", among: "list[tuple[str, Node]]"
+    ) -> "tuple[list[Word], list[tuple[str, str | None]]]":
         match node.type:
             case "test_command":
                 return self._test_words(node), []
             case "variable_assignment":
                 return [], [self._assignment(node)]
             case "variable_assignments":
-                return [], [self._assignment(child) for child in node.children]
+                return [], [self._assignment(child) for _, child in among]
             case "command":
-                assigned = [self._assignment(child) for child in node.children if child.type == "variable_assignment"]
-                return self._spaced([child for child in node.children if child.type not in _NOT_WORDS]), assigned
+                assigned = [self._assignment(child) for kind, child in among if kind == "variable_assignment"]
+                return self._spaced([child for kind, child in among if kind not in _NOT_WORDS]), assigned
             case _:
-                return self._spaced([child for child in node.children if child.type not in _REDIRECTS]), []
+                return self._spaced([child for kind, child in among if kind not in _REDIRECTS]), []
 
     def _spaced(self, nodes: "list[Node]") -> list[Word]:
-        for first, second in pairwise(nodes):
-            if first.end_byte == second.start_byte:
-                self._report(f"two words touch at byte {first.end_byte}")
-        return [self._word(node) for node in nodes]
-
-    def _word(self, node: "Node") -> Word:
-        # The tree sometimes ends a word early, in the middle of what the shell takes as one.
-        if goes_on(node.end_byte, self.data):
-            self._report(f"a word does not end at byte {node.end_byte}")
-        return read_word(self._text(node))
+        spans = [node.byte_range for node in nodes]
+        for (_, end), (start, _) in pairwise(spans):
+            if end == start:
+                self._report(f"two words touch at byte {end}")
+        data, known, words = self.data, self.known, list[Word]()
+        for start, end in spans:
+            # The tree sometimes ends a word early, in the middle of what the shell takes as one.
+            if data[end : end + 1] != b" " and goes_on(end, data):
+                self._report(f"a word does not end at byte {end}")
+            source = self._between(start, end)
+            words.append(known.get(source) or read_word(source))
+        return words
 
     def _test_words(self, node: "Node") -> list[Word]:
         """`[` as the command that it is; of `[[` only its name is certain."""
@@ -307,18 +325,19 @@ def _flat(nodes: "Iterable[Node]") -> "list[_Item | str]":
     waiting = list(nodes)[::-1]
     while waiting:
         node = waiting.pop()
-        if node.type in _REDIRECTS:
+        kind = node.type
+        if kind in _REDIRECTS:
             _attach(tokens, node)
-            if node.type == "heredoc_redirect":
+            if kind == "heredoc_redirect":
                 waiting.extend(_beside(node)[::-1])
-        elif node.type in _TRANSPARENT:
+        elif kind in _TRANSPARENT:
             waiting.extend(node.children[::-1])
-        elif node.type in _STATEMENTS:
+        elif kind in _STATEMENTS:
             if tokens and isinstance(tokens[-1], _Item):
                 tokens.append(";")
             tokens.append(_Item(node))
-        elif node.type in _OPERATORS:
-            tokens.append(node.type)
+        elif kind in _OPERATORS:
+            tokens.append(kind)
     return tokens
 
 

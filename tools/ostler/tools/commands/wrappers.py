@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from ostler.tools.commands.marks import filled_in, marks
 from ostler.tools.commands.plain import ASSIGNMENT
@@ -16,8 +17,10 @@ from ostler.tools.commands.words import Word
 _MAX_DEPTH: Final = 8
 _MAX_INSIDE: Final = 20_000
 """Parts found in one part; above it is unknown what else there is."""
+_MAX_REMEMBERED: Final = 1_000
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
 _SHELL_VALUES: Final = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+_FINDERS: Final = frozenset({"find", "fd", "fdfind"})
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FD_RUNS: Final = frozenset({"-x", "-X", "--exec", "--exec-batch"})
 _GIT_FLAGS: Final = frozenset({
@@ -80,13 +83,37 @@ def unwrapped(part: Part) -> tuple[Part, ...]:
     return tuple(found)
 
 
+_known: Final[WeakKeyDictionary[Reading, tuple[Part, ...]]] = WeakKeyDictionary()
+
+
+def all_inside(reading: Reading) -> tuple[Part, ...]:
+    """All that runs in a command: its parts, and what runs inside them. Each decision asks for it several times."""
+    found = _known.get(reading)
+    if found is None:
+        found = tuple(inner for part in reading.parts for inner in unwrapped(part))
+        if len(found) <= _MAX_REMEMBERED:
+            _known[reading] = found
+    return found
+
+
+def programs_in(reading: Reading) -> frozenset[str | None]:
+    """The programs that are run; None among them: one is not known."""
+    return frozenset(part.words[0] for part in all_inside(reading) if part.tokens)
+
+
 def all_resolved(reading: Reading) -> bool:
     """Whether it is known of every command in it, wrapped ones too, which program it is."""
     if reading.problem is not None:
         return False
     if _evaluates_hidden_text(reading):
         return False
-    return not any(is_undecided(inner) for part in reading.parts for inner in unwrapped(part))
+    return not any(is_undecided(inner) for inner in all_inside(reading))
+
+
+def may_run_others(reading: Reading) -> bool:
+    """Whether one of its parts is a program that runs another, whatever its arguments are."""
+    names = {part.words[0] for part in reading.parts if part.tokens}
+    return not names.isdisjoint(SHELLS | _FINDERS) or any(name in wrappers() for name in names)
 
 
 def is_undecided(part: Part) -> bool:
@@ -116,12 +143,10 @@ def _with_bare_name(part: Part) -> Part:
     if not part.tokens or part.tokens[0].kind not in {"literal", "home"}:
         return part
     first = part.tokens[0]
+    if first.kind == "literal" and "/" not in first.text:
+        return part
     name = posixpath.basename(first.text) or first.text
-    return (
-        part
-        if first.kind == "literal" and name == first.text
-        else replace(part, tokens=(Word(first.source, name, "literal"), *part.tokens[1:]))
-    )
+    return replace(part, tokens=(Word(first.source, name, "literal"), *part.tokens[1:]))
 
 
 def _undecided(part: Part, source: str = "") -> Part:
@@ -141,7 +166,7 @@ def _inside(part: Part) -> list[Part]:
         return _in_shell(part)
     if name == "find":
         return filled_in(_after_options(part, _FIND_RUNS), ["{}"])
-    if name in {"fd", "fdfind"}:
+    if name in _FINDERS:
         return filled_in(_after_options(part, _FD_RUNS), ["{"])
     wrapper = wrappers().get(name)
     if wrapper is None:
@@ -361,7 +386,9 @@ def past_harmless(part: Part) -> Part | None:
         if skipped is None:
             return None
         words, tokens = words[skipped:], tokens[skipped:]
-    return None if words is None else replace(part, tokens=tokens)
+    if words is None:
+        return None
+    return part if tokens is part.tokens else replace(part, tokens=tokens)
 
 
 def _harmless_length(words: Sequence[str], wrapper: Wrapper) -> int | None:
