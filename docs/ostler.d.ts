@@ -63,6 +63,8 @@ export interface Ask {
   destructive: boolean;
   /** The change to a file, as a patch. */
   diff: string | null;
+  /** Permission: a digest of what the answer is about beside the input, as a folder or the content of a script. */
+  bound_to: string | null;
   /** What can be answered, as the `choice` of the answer. */
   choices: Array<string>;
   /** Permission: rules that would answer asks like this one from now on. */
@@ -181,6 +183,8 @@ export interface Call {
   status: "queued" | "waiting" | "running" | "completed";
   /** It failed, and the content says how. */
   is_error: boolean;
+  /** Of a call that a tool refused: the tool's own number for the reason, so that nobody has to read the words. */
+  error_code: number | null;
   /** What the tool gave, in its own form. */
   output: unknown;
   /** What the model is given: blocks. */
@@ -233,11 +237,25 @@ export interface Client {
   since: string;
 }
 
+/** A client-side tool is wanted from one client. */
+export interface ClientCall {
+  /** What `client/respond` names it by. */
+  id: string;
+  /** The client that is meant; others ignore it. */
+  client_id: string;
+  /** The tool, as the client named it in its capabilities. */
+  tool: string;
+  /** What it is called with. */
+  input: Record<string, unknown>;
+  /** How long an answer is waited for. */
+  timeout_ms: number;
+}
+
 /** What a client can do for the daemon. */
 export interface ClientCapabilities {
   /** Kinds of ask that it can show. */
   answers?: Array<"permission" | "question" | "plan" | "elicitation" | "trust">;
-  /** Client-side tools that it provides, with their schemas. */
+  /** Client-side tools that it provides, with their schemas: each has a `name`. They are called with `client.call`. */
   tools?: Array<Record<string, unknown>>;
   /** False: only whole messages, no `message.delta`. */
   deltas?: boolean;
@@ -273,6 +291,22 @@ export interface ClientPage {
   next: string | null;
 }
 
+/** What came of a client-side call. */
+export interface ClientRespond {
+  /** The `id` of the `client.call`. */
+  client_call_id: string;
+  /** What the tool gave: any JSON. */
+  output?: unknown;
+  /** Why it could not; then `output` does not count. */
+  error?: string | null;
+}
+
+/** The answer arrived in time, and was the first. */
+export interface ClientResponded {
+  /** The call that it answered. */
+  client_call_id: string;
+}
+
 /** All of `config.toml`. */
 export interface Config {
   model?: ConfigModel;
@@ -282,6 +316,8 @@ export interface Config {
   asks?: ConfigAsks;
   permissions?: ConfigPermissions;
   sandbox?: ConfigSandbox;
+  tools?: ConfigTools;
+  results?: ConfigResults;
   retention?: ConfigRetention;
   log?: ConfigLogging;
 }
@@ -416,6 +452,14 @@ export interface ConfigPrice {
   cache_write?: number | string | null;
 }
 
+/** How much of what tools give the model is shown; what is longer is kept whole, and shown in part. */
+export interface ConfigResults {
+  /** Characters of one result, by the name of its tool, above which it is kept. A tool that bounds itself has none. */
+  max_chars?: Record<string, number>;
+  /** Characters of all results of one message, above which the largest of them are kept. */
+  per_message_chars?: number;
+}
+
 /** How long things are kept that are not part of a session's history. */
 export interface ConfigRetention {
   /** Lines of the log. A reader that comes back later gets `stream.reset`. */
@@ -432,6 +476,8 @@ export interface ConfigSandbox {
   hosts?: Array<string>;
   /** A command in the workspace's sandbox is not asked about because of an ask rule. */
   skips_ask_rules?: boolean;
+  /** The model may ask for a command to run outside of it, unless it is `required`; a person decides each time. */
+  model_may_disable?: boolean;
 }
 
 /** A setting, and what it shall be. */
@@ -440,6 +486,16 @@ export interface ConfigSet {
   key: string;
   /** Null takes the setting out of the file. */
   value?: unknown;
+}
+
+/** What tools may do at all. */
+export interface ConfigTools {
+  /** Commands may go on as background tasks. `OSTLER_DISABLE_BACKGROUND_TASKS` switches that off, too. */
+  background?: boolean;
+  /** The person's profile is sourced once, for the variables, functions and aliases of commands. */
+  shell_snapshot?: boolean;
+  /** There is the tool Monitor, which needs background tasks. */
+  monitor?: boolean;
 }
 
 /** Bounds of every turn; a client may ask for less. */
@@ -538,7 +594,7 @@ export interface DocumentBlock {
 }
 
 /** The word in `data.code` of an error of the daemon's own. */
-export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "storage_error" | "too_large" | "tool_not_found" | "turn_not_found" | "turn_running";
+export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "client_call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "storage_error" | "task_not_found" | "too_large" | "tool_not_found" | "turn_not_found" | "turn_running";
 
 /** A line of the log, or something said in passing. */
 export interface Event {
@@ -610,6 +666,60 @@ export interface FileChange {
   patch: string | null;
   /** The call that did it. */
   call_id: string | null;
+}
+
+/** A file that is not what it was before the session changed it first. */
+export interface FileDiff {
+  /** The file, by its real path. */
+  path: string;
+  /** What became of it since. */
+  action: "created" | "changed" | "deleted";
+  /** As `diff -u` writes it; null where `note` says why. */
+  patch: string | null;
+  /** Lines that are there now and were not; null where there is no patch. */
+  additions: number | null;
+  /** Lines that were there and are not any more; null where there is no patch. */
+  deletions: number | null;
+  /** It holds, or held, something else than text. */
+  binary: boolean;
+  /** Why there is no patch, or why it does not show everything. */
+  note: string | null;
+}
+
+/** What became of the branch. */
+export interface GitBranch {
+  /** What was merged into it, or what it was rebased onto. */
+  ref: string;
+  /** Which of the two. */
+  action: "merged" | "rebased";
+}
+
+/** A command changed a repository, or a pull request of its host. */
+export interface GitChange {
+  /** The call that did it. */
+  call_id: string | null;
+  /** The last commit that it made. */
+  commit: GitCommit | null;
+  /** The last branch that it pushed. */
+  push: GitPush | null;
+  /** What it merged, or rebased onto. */
+  branch: GitBranch | null;
+  /** The pull request that it changed. A created one is added to `pr` in the session's metadata. */
+  pr: PullRequest | null;
+}
+
+/** A commit that was made. */
+export interface GitCommit {
+  /** Its name, as git printed it. */
+  sha: string;
+  /** How it came to be. */
+  kind: "committed" | "amended" | "cherry-picked";
+}
+
+/** A branch that was pushed. */
+export interface GitPush {
+  /** Its name on the other side. */
+  branch: string;
 }
 
 /** Question: the answers. */
@@ -897,6 +1007,16 @@ export interface PdfSource {
   data: string;
 }
 
+/** What was done to a pull or merge request. */
+export interface PullRequest {
+  /** Its number, where it is known. */
+  number: number | null;
+  /** Its address, where it is known. */
+  url: string | null;
+  /** What was done to it. */
+  action: "created" | "edited" | "merged" | "commented" | "closed" | "ready";
+}
+
 /** Plan: go on planning. */
 export interface Reject {
   /** Always `reject`. */
@@ -909,6 +1029,62 @@ export interface Reject {
 export interface RestrictFolder {
   /** Always `restrict`. */
   choice?: "restrict";
+}
+
+/** A line in which the pattern was found. */
+export interface ResultLine {
+  /** Its number, counted from 1. */
+  line: number;
+  /** The line, cut after 500 characters. */
+  text: string;
+}
+
+/** What was found. */
+export interface ResultLines {
+  /** Which result. */
+  result_id: string;
+  /** In the order of the result. */
+  lines: Array<ResultLine>;
+  /** Where to go on; null where there is no further line. */
+  next_offset: number | null;
+  /** It took too long: there may be more. */
+  timed_out: boolean;
+}
+
+/** A part of a result. */
+export interface ResultPart {
+  /** Which result. */
+  result_id: string;
+  /** The text; empty past the end. */
+  content: string;
+  /** How long the whole is. */
+  total_chars: number;
+  /** Where the next part begins; null where this one ends the result. */
+  next_offset: number | null;
+}
+
+/** Which part of which result. */
+export interface ResultRead {
+  /** Which result. */
+  result_id: string;
+  /** Where the part begins, in characters. */
+  offset_chars?: number;
+  /** At most so many characters. */
+  limit_chars?: number;
+}
+
+/** What to look for in which result. */
+export interface ResultSearch {
+  /** Which result. */
+  result_id: string;
+  /** A regular expression, as ripgrep takes it. */
+  pattern: string;
+  /** Take large and small letters as equal. */
+  ignore_case?: boolean;
+  /** Leave out so many lines first. */
+  offset?: number;
+  /** At most so many lines. */
+  limit?: number;
 }
 
 /** A rule to remember. */
@@ -1115,6 +1291,8 @@ export interface ServerStats {
   cursor: number;
   /** Sessions that are stored. */
   sessions: number;
+  /** Background tasks that run now. */
+  tasks: number;
   /** Events that are kept in the log. */
   events: number;
   /** Event streams open now. */
@@ -1233,6 +1411,16 @@ export interface SessionCreate {
 export interface SessionData {
   /** As it is now; of a deleted one, as it was last, without what people wrote into it. */
   session: Session;
+}
+
+/** The files that a session and its agents changed, as they were before and as they are now. */
+export interface SessionDiff {
+  /** Whose changes these are. */
+  session_id: string;
+  /** By path. What is again as it was does not show, nor does what commands did. */
+  files: Array<FileDiff>;
+  /** Further files that were changed and are not shown here, because there are too many. */
+  left_out: number;
 }
 
 /** What to export, and how. */
@@ -1389,6 +1577,18 @@ export interface TaskData {
   task: Task;
 }
 
+/** Which tasks to list. */
+export interface TaskList {
+  /** Only tasks of this session and its agents. Null: of all sessions. */
+  session_id?: string | null;
+  /** Only tasks of this status. Null: all. */
+  status?: "pending" | "running" | "completed" | "failed" | "killed" | null;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
 /** What a task printed. */
 export interface TaskOutput {
   /** Which task. */
@@ -1397,6 +1597,50 @@ export interface TaskOutput {
   offset: number;
   /** The piece. */
   text: string;
+}
+
+/** Tasks, oldest first. */
+export interface TaskPage {
+  /** The tasks of this page. */
+  tasks: Array<Task>;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
+}
+
+/** A part of what a task has printed. */
+export interface TaskPart {
+  /** The task as it is now. */
+  task: Task;
+  /** Where the part begins: later than asked for where the middle of very much output was given up. */
+  offset: number;
+  /** The text, decoded as UTF-8; empty where there is nothing new yet, or the end was reached. */
+  output: string;
+  /** Where to go on. All was read when the task is over and this is its `output_bytes`. */
+  next_offset: number;
+}
+
+/** Which part of what a task has printed. */
+export interface TaskRead {
+  /** Which task. */
+  task_id: string;
+  /** Where the part begins, in bytes: 0, or the `next_offset` of the part before. */
+  offset?: number;
+  /** At most so many bytes. */
+  limit?: number;
+}
+
+/** One task. */
+export interface TaskRef {
+  /** Which task. */
+  task_id: string;
+}
+
+/** A task to wait for. */
+export interface TaskWait {
+  /** Which task. */
+  task_id: string;
+  /** How long to wait for its end. */
+  timeout_ms?: number;
 }
 
 /** Words. */
@@ -1723,6 +1967,8 @@ export interface Methods {
   "session/fork": { params: SessionFork; result: Session };
   /** A session as one file; `GET /sessions/ID/export` streams it. */
   "session/export": { params: SessionExport; result: Export };
+  /** The files that the session and its agents changed, as patches from before its first change to now. */
+  "session/diff": { params: SessionRef; result: SessionDiff };
   /** Give the agent something to do; `/events` shows what it does about it. */
   "turn/start": { params: TurnStart; result: Turn };
   /** Say something to a turn that runs; it joins at the next request. */
@@ -1747,6 +1993,22 @@ export interface Methods {
   "tool/list": { params: ToolList; result: ToolPage };
   /** Stop one call; its turn goes on. */
   "tool/cancel": { params: CallRef; result: Call };
+  /** Let a running command go on as a background task; its turn goes on. */
+  "tool/background": { params: CallRef; result: Call };
+  /** What runs in the background, and what did. */
+  "task/list": { params: TaskList; result: TaskPage };
+  /** A task as it is now. */
+  "task/get": { params: TaskRef; result: Task };
+  /** What a task has printed, while it runs and after. */
+  "task/output": { params: TaskRead; result: TaskPart };
+  /** A task when it is over, or as it is when the time is over. */
+  "task/wait": { params: TaskWait; result: Task };
+  /** End a task with all that it started; one that is over stays as it is. */
+  "task/stop": { params: TaskRef; result: Task };
+  /** A part of a large result; `GET /results/ID` streams all of it. */
+  "result/read": { params: ResultRead; result: ResultPart };
+  /** The lines of a large result that match. */
+  "result/search": { params: ResultSearch; result: ResultLines };
   /** The rules of a session, and where each is from. */
   "rule/list": { params: RuleList; result: RulePage };
   /** Remember a rule, in the session or in settings. */
@@ -1765,6 +2027,8 @@ export interface Methods {
   "trust/revoke": { params: TrustFor; result: Trust };
   /** Who is attached. */
   "client/list": { params: ClientList; result: ClientPage };
+  /** Answer a `client.call`, as the client that it went to. The first answer counts. */
+  "client/respond": { params: ClientRespond; result: ClientResponded };
   /** A setting of the daemon, or all. */
   "config/get": { params: ConfigGet; result: ConfigValue };
   /** Change a setting in `config.toml`. */
@@ -1801,7 +2065,7 @@ export interface Events {
   "tool.started": CallData;
   /** A running call shows how far it is. */
   "tool.progress": ToolProgress;
-  /** A call has its result. */
+  /** A call has its result; again where all results of its message are too long together and its own is kept. */
   "tool.completed": CallData;
   /** A question to the people. */
   "ask.opened": AskData;
@@ -1817,6 +2081,8 @@ export interface Events {
   "hook.ran": HookData;
   /** A call changed a file. */
   "file.changed": FileChange;
+  /** A command committed, pushed, merged, or changed a pull request. */
+  "git.changed": GitChange;
   /** A request to the model failed, and is made again after a while. */
   "model.retrying": ModelRetry;
   /** A request to the model has ended, and this is what it took. */
@@ -1827,6 +2093,8 @@ export interface Events {
   "client.attached": ClientData;
   /** A client's event stream ended. */
   "client.detached": ClientData;
+  /** A client-side tool is wanted from one client. */
+  "client.call": ClientCall;
   /** A setting of the daemon changed. */
   "config.changed": ConfigData;
   /** This reader fell behind and is cut; reconnect from the cursor in it. */

@@ -26,7 +26,7 @@ def at_once(bench: Bench) -> list[Row]:
         scripted_model(bench) as model,
         bench.child("bare_agent", model.first) as agent,
         daemon_with_model(bench, bench.homes.empty(), model) as daemon,
-        _probed(bench, daemon) as (ours, machine),
+        probed(bench, daemon) as (ours, machine),
     ):
         commands = _together(bench, daemon, [f"twenty:{number}" for number in range(few)], BASH_CALLS + 1)
         reads = _together(bench, daemon, [f"read:{number}" for number in range(many)], _REQUESTS)
@@ -44,7 +44,7 @@ def at_once(bench: Bench) -> list[Row]:
 
 
 @contextmanager
-def _probed(bench: Bench, daemon: Daemon) -> Iterator[tuple[Child, Child]]:
+def probed(bench: Bench, daemon: Daemon) -> Iterator[tuple[Child, Child]]:
     """Somebody who asks the daemon all the time, and somebody who asks a bare server: what the machine is guilty of."""
     ask = f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{daemon.port}\r\n\r\n"
     order = {"request_bytes": len(ask), "answer_bytes": 200}

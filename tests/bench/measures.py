@@ -9,6 +9,7 @@ from tests.bench.deliveries import deliver, stop_reading
 from tests.bench.fan_out import fan_out
 from tests.bench.listings import list_sessions
 from tests.bench.many_sessions import at_once, weigh
+from tests.bench.outputs import output
 from tests.bench.processes import Bench
 from tests.bench.recoveries import recover
 from tests.bench.relays import relay
@@ -16,6 +17,7 @@ from tests.bench.replays import replay
 from tests.bench.round_trips import round_trip
 from tests.bench.starts import memory, start
 from tests.bench.table import Row
+from tests.bench.tools import files_and_shell, search
 
 MEASURES: Final[dict[str, Callable[[Bench], list[Row]]]] = {
     "start": start,
@@ -32,4 +34,7 @@ MEASURES: Final[dict[str, Callable[[Bench], list[Row]]]] = {
     "live-sessions": weigh,
     "recovery": recover,
     "decisions": decisions,
+    "search": search,
+    "files-and-shell": files_and_shell,
+    "output": output,
 }

@@ -17,6 +17,8 @@ FILES: Final = 400
 LATER_DELTAS: Final = 5
 _BETWEEN_DELTAS: Final = 0.006
 BASH_CALLS: Final = 20
+FLOOD_PIECES: Final = 20
+TASK_SECONDS: Final = 5
 
 
 def file_names(folder: Path) -> list[Path]:
@@ -41,6 +43,26 @@ def _clocks() -> Script:
     return Script("clocks", (), message(says(clock(), *later)))
 
 
+def _flood(request: Recorded) -> Reply:
+    """One command that prints as many bytes as the conversation's name says, piece by piece."""
+    if request.step:
+        return message(says("Done."))
+    size = int(request.conversation.partition(":")[2]) // FLOOD_PIECES
+    piece = f"head -c {size} /dev/zero | tr '\\0' x | fold -w 99"
+    command = f"for i in $(seq {FLOOD_PIECES}); do {piece}; sleep 0.2; done"
+    return message(calls("Bash", {"command": command}))
+
+
+def _tasks(request: Recorded) -> Reply:
+    """As many commands in the background as the conversation's name says, each printing all the time."""
+    if request.step:
+        return message(says("Done."))
+    count = int(request.conversation.partition(":")[2])
+    command = f"end=$((SECONDS+{TASK_SECONDS})); while [ $SECONDS -lt $end ]; do echo working; sleep 0.1; done"
+    call = {"command": command, "run_in_background": True}
+    return message(*(calls("Bash", call) for _ in range(count)))
+
+
 def _scripts(folder: Path) -> list[Script]:
     return [
         _reads("read", folder, 1),
@@ -50,6 +72,8 @@ def _scripts(folder: Path) -> list[Script]:
         loop("twenty", BASH_CALLS, "Bash", {"command": "true"}),
         Script("words", (), message(says("Done."))),
         _clocks(),
+        Script("flood", (), _flood),
+        Script("tasks", (), _tasks),
     ]
 
 

@@ -53,6 +53,15 @@ class Sizes:
     """Starts after such a crash; the median counts."""
     decisions: int
     """Decisions of each kind; the median counts."""
+    tree_files: int
+    """Files in the tree that is searched."""
+    searches: int
+    """Searches, edits and commands of each kind; the median counts."""
+    pdf_pages: int
+    flood_bytes: int
+    """What one command prints."""
+    tasks: int
+    """Background tasks that print at the same time."""
 
 
 FULL = Sizes(
@@ -81,6 +90,11 @@ FULL = Sizes(
     unfinished=1000,
     recoveries=3,
     decisions=200,
+    tree_files=100_000,
+    searches=15,
+    pdf_pages=2_000,
+    flood_bytes=200_000_000,
+    tasks=100,
 )
 
 TINY = Sizes(
@@ -109,5 +123,10 @@ TINY = Sizes(
     unfinished=5,
     recoveries=1,
     decisions=3,
+    tree_files=500,
+    searches=1,
+    pdf_pages=40,
+    flood_bytes=2_000_000,
+    tasks=3,
 )
 """Enough to see that every measure still works."""

@@ -1,24 +1,17 @@
 """`ostler chat` and `attach` as a person has them: something is typed, something is read."""
 
-import fcntl
 import os
 import pty
 import select
 import signal
-import subprocess
-import termios
 import time
 from pathlib import Path
 from typing import Self
 
-from tests.clients.conftest import OSTLER, Cli
+from tests.clients.conftest import Cli
+from tests.forked import fork_command
 
 WAIT_SECONDS = 30.0
-
-
-def _take_terminal() -> None:
-    """Make the terminal on stdin the one whose Ctrl-C counts."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class Talk:
@@ -31,25 +24,13 @@ class Talk:
         if terminal:
             self._out, theirs = pty.openpty()
             self._in = self._out
-            mine = [theirs]
             streams = (theirs, theirs, theirs)
         else:
             reading, self._in = os.pipe()
             self._out, writing = os.pipe()
-            mine = [reading, writing]
             streams = (reading, writing, writing)
-        self.process = subprocess.Popen(
-            [OSTLER, *arguments],
-            stdin=streams[0],
-            stdout=streams[1],
-            stderr=streams[2],
-            cwd=cwd,
-            env={**cli.environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
-            start_new_session=terminal,
-            preexec_fn=_take_terminal if terminal else None,  # noqa: PLW1509 - it only makes one system call
-        )
-        for descriptor in mine:
-            os.close(descriptor)
+        environ = {**cli.environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        self.process = fork_command(list(arguments), environ, streams, cwd, terminal=terminal)
 
     def type(self, text: str) -> None:
         os.write(self._in, text.encode())

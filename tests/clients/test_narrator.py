@@ -111,8 +111,18 @@ def test_a_long_result_is_shortened_and_an_error_is_told_without_its_tags() -> N
     told("tool.completed", call={**CALL, "status": "completed", "content": [long]})
     assert told.words.getvalue().splitlines()[1:] == ["  0", "  1", "  2", "  3", "  4", "  5", "  … 14 lines more"]
     error = {"type": "text", "text": "<tool_use_error>no such file</tool_use_error>"}
-    told("tool.completed", call={**CALL, "status": "completed", "is_error": True, "content": [error]})
+    failed = {**CALL, "call_id": "m_1#2", "status": "completed", "is_error": True, "content": [error]}
+    told("tool.completed", call=failed)
     assert told.words.getvalue().splitlines()[-1] == "  no such file"
+
+
+def test_a_call_whose_result_is_shortened_later_is_told_once() -> None:
+    told = Told()
+    ended = {**CALL, "status": "completed", "content": [text("all of it")]}
+    told("tool.completed", call=ended)
+    before = told.words.getvalue()
+    told("tool.completed", call={**ended, "content": [text("a part of it")], "result_id": "r_1"})
+    assert told.words.getvalue() == before
 
 
 def test_a_script_reads_only_words_on_stdout() -> None:

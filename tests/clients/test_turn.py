@@ -299,5 +299,5 @@ def test_an_event_without_what_it_should_hold_is_an_error_and_an_unknown_one_is_
 def test_every_event_of_a_session_has_a_type_of_its_own() -> None:
     from ostler.clients._turn_events import _KINDS
 
-    apart = ("task.", "client.", "config.", "stream.")
+    apart = ("client.", "config.", "stream.")
     assert {name for name in EVENT_TYPES if not name.startswith(apart)} == _KINDS.keys()

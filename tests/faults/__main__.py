@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: every scenario, 200 kills under load, 200 in turns, and a table."""
+"""`python -m tests.faults`: every scenario, 200 kills under load, 200 in turns, some among tasks, and a table."""
 
 import argparse
 import functools
@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.faults.kills import kills
 from tests.faults.rows import Row, table
 from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.task_kills import task_kills
 from tests.faults.turn_kills import turn_kills
 
 
@@ -50,7 +51,12 @@ def main() -> int:
     sys.stdout.flush()
     killing = functools.partial(kills, count=arguments.kills, seed=arguments.seed, say=_say)
     at_work = functools.partial(turn_kills, count=arguments.kills, seed=arguments.seed, say=_say)
-    named: list[tuple[Scenario, str]] = [(killing, "SIGKILL under load"), (at_work, "SIGKILL in turns")]
+    among_tasks = functools.partial(task_kills, count=arguments.kills, seed=arguments.seed, say=_say)
+    named: list[tuple[Scenario, str]] = [
+        (killing, "SIGKILL under load"),
+        (at_work, "SIGKILL in turns"),
+        (among_tasks, "SIGKILL among tasks"),
+    ]
     named += [(scenario, scenario.__name__.replace("_", " ")) for scenario in SCENARIOS]
     rows = [_attempt(scenario, name) for scenario, name in named]
     _say("")

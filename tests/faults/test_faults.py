@@ -8,6 +8,7 @@ import pytest
 from tests.faults import damage, full_disk, signals, slow_readers, unusable
 from tests.faults.kills import kills
 from tests.faults.rows import Row
+from tests.faults.task_kills import task_kills
 from tests.faults.turn_kills import turn_kills
 
 pytestmark = pytest.mark.faults
@@ -23,6 +24,10 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_told_twice_when_the_daemon_
 
 def test_every_turn_ends_and_nothing_runs_twice_when_daemons_are_killed_in_turns(tmp_path: Path) -> None:
     _passes(turn_kills(tmp_path, count=20, seed=random.SystemRandom().randrange(1_000_000), say=lambda _: None))
+
+
+def test_no_task_is_lost_or_told_twice_when_the_daemon_is_killed(tmp_path: Path) -> None:
+    _passes(task_kills(tmp_path, count=4, seed=random.SystemRandom().randrange(1_000_000), say=lambda _: None))
 
 
 def test_a_full_disk_makes_the_daemon_read_only_until_there_is_room(tmp_path: Path) -> None:

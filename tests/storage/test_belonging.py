@@ -24,6 +24,7 @@ from ostler.storage import (
     calls,
     drafts,
     events,
+    file_history,
     idempotency,
     messages,
     open_store,
@@ -36,6 +37,7 @@ from ostler.storage import (
     turns,
     usage,
 )
+from ostler.storage.tasks import TaskRecord
 from tests.storage.shapes import NOW, ask, call, message, record, task, turn, write
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +59,7 @@ def fill(tx: Tx, session: sessions.SessionRecord) -> None:
     turns.put(db, turn(session.id), "secret")
     calls.put(db, call(session.id, call_id=f"{said.id}#0"))
     asks.open_ask(db, ask(session.id, session.root_id))
-    tasks.put(db, task(session.id, f"b{session.id[2:]}"))
+    tasks.put(db, TaskRecord(task(session.id, f"b{session.id[2:]}")))
     usage.add(db, session.id, None, "m", Usage(input_tokens=1))
     results.put(db, new_result_id(), session.id, "secret", tool="Bash")
     drafts.put(db, said)
@@ -65,6 +67,8 @@ def fill(tx: Tx, session: sessions.SessionRecord) -> None:
     steers.add(db, session.id, TurnId("t_1"), [{"type": "text", "text": "secret"}])
     states.put(db, session.id, {"system": "secret"})
     states.put_read(db, session.id, "/secret", {})
+    kept = file_history.KeptFile(session.id, TurnId("t_1"), "/secret", 0o644, 6, "digest of secret")
+    file_history.keep(db, kept, file_history.pack(b"secret"), 1000)
     processes.add(db, processes.ProcessRecord(len(session.id), session.id, session.id, CallId(f"{said.id}#0")))
     idempotency.remember(db, idempotency.Key("session/create", session.id, "d"), session.id, b"{}")
     tx.append("message.completed", Scope(session.id, session.root_id), reference=said.id)

@@ -30,6 +30,7 @@ from ostler.storage import (
     turns,
     usage,
 )
+from ostler.storage.tasks import TaskRecord
 from tests.storage.shapes import NOW, ask, call, message, record, task, turn, write
 
 pytestmark = pytest.mark.anyio
@@ -104,15 +105,15 @@ async def test_tasks_know_what_was_running(store: Store) -> None:
     session_id = new_session_id()
 
     def work(tx: Tx) -> None:
-        tasks.put(tx.connection, task(session_id, "b1"))
-        tasks.put(tx.connection, task(session_id, "b2", "completed"))
+        tasks.put(tx.connection, TaskRecord(task(session_id, "b1")))
+        tasks.put(tx.connection, TaskRecord(task(session_id, "b2", "completed")))
 
     await write(store, work)
-    assert [one.id for one in await store.read(tasks.unfinished)] == ["b1"]
-    assert [one.id for one in await store.read(lambda db: tasks.of_session(db, session_id))] == ["b1", "b2"]
+    assert [one.task.id for one in await store.read(tasks.unfinished)] == ["b1"]
+    assert [one.task.id for one in await store.read(lambda db: tasks.of_sessions(db, [session_id]))] == ["b1", "b2"]
     found = await store.read(lambda db: tasks.find(db, TaskId("b2")))
     assert found is not None
-    assert found.status == "completed"
+    assert found.task.status == "completed"
 
 
 async def test_money_is_summed_without_rounding_and_unknown_prices_stay_unknown(store: Store) -> None:

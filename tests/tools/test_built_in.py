@@ -1,5 +1,7 @@
 """The list of tools, and what each of them says about itself."""
 
+from typing import Any
+
 import orjson
 import pytest
 
@@ -9,16 +11,23 @@ from ostler.tools.testing_permission import TestingPermission
 from ostler.tools.tool import AnyTool, AskFirst
 from tests.tools.calling import Session
 
-EXAMPLES = {
+EXAMPLES: dict[str, dict[str, Any]] = {
     "Bash": {"command": "make"},
     "Edit": {"file_path": "/a", "old_string": "a", "new_string": "b"},
     "Glob": {"pattern": "*"},
     "Grep": {"pattern": "a"},
+    "Monitor": {"command": "make", "description": "a", "timeout": 1000},
+    "NotebookEdit": {"notebook_path": "/a.ipynb", "cell_id": "a", "new_source": "b"},
+    "PowerShell": {"command": "make"},
     "Read": {"file_path": "/a"},
+    "Sleep": {"seconds": 1},
+    "TaskOutput": {"task_id": "b1"},
+    "TaskStop": {"task_id": "b1"},
     "TestingPermission": {},
     "Write": {"file_path": "/a", "content": "a"},
 }
-READERS = {"Glob", "Grep", "Read", "TestingPermission"}
+READERS = {"Glob", "Grep", "Read", "Sleep", "TaskOutput", "TestingPermission"}
+SAFE = {*READERS, "TaskStop"}
 
 
 def test_the_registry_holds_them_in_the_order_of_their_names() -> None:
@@ -34,7 +43,8 @@ def test_each_says_what_it_is(tool: AnyTool, session: Session) -> None:
     assert "\n" not in tool.title
     assert tool.description(session.surroundings)
     assert tool.summary(given)
-    assert tool.is_read_only(given) is tool.is_concurrency_safe(given) is (tool.name in READERS)
+    assert tool.is_read_only(given) is (tool.name in READERS)
+    assert tool.is_concurrency_safe(given) is (tool.name in SAFE)
     assert not set(tool.search_hint.lower().split()) & {tool.name.lower()}
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ostler.protocol.ids import CallId
@@ -58,7 +59,7 @@ async def test_nobody_survives_a_cancellation(session: Session) -> None:
     assert survivors(session) == []
     assert session.progress[-1]["output"].startswith("so far\n")
     assert len(session.processes.over) == 1
-    assert list(session.outputs.iterdir()) == []
+    await until(lambda: not list(session.outputs.iterdir()))
 
 
 async def test_nobody_survives_a_timeout(session: Session) -> None:
@@ -262,3 +263,19 @@ async def test_a_kill_does_not_hold_up_the_loop(session: Session) -> None:
         await session.done(BASH, command="trap '' TERM; while :; do sleep 0.05; done", timeout=100)
         group.cancel_scope.cancel()
     assert late < 0.5
+
+
+async def test_a_call_that_is_stopped_before_its_command_began_leaves_neither_file_nor_descriptor(
+    session: Session,
+) -> None:
+    await session.call(BASH, {"command": "true"})  # what is loaded for the first command is open by then
+    await until(lambda: not list(session.outputs.iterdir()))
+    before = len(os.listdir("/proc/self/fd"))
+    for ticks in range(12):
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.call, BASH, {"command": "true"})
+            for _ in range(ticks):
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+    await until(lambda: not list(session.outputs.iterdir()))
+    await until(lambda: len(os.listdir("/proc/self/fd")) <= before)

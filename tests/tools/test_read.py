@@ -59,42 +59,6 @@ async def test_an_empty_file_and_an_offset_past_the_end_get_a_warning(session: S
     assert "only 2 lines" in shown
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        "grün “x”\n".encode("utf-8-sig"),
-        "grün “x”\n".encode("utf-16"),
-        b"\xfe\xff" + "grün “x”\n".encode("utf-16-be"),
-        "grün “x”\n".encode("utf-32"),
-        "grün “x”\r\n".encode("cp1252"),
-    ],
-)
-async def test_encodings_are_recognised(session: Session, data: bytes) -> None:
-    assert await session.text(READ, file_path=write(session, "a.txt", data)) == "     1\tgrün “x”"
-
-
-async def test_utf16_without_a_mark_is_recognised(session: Session) -> None:
-    path = write(session, "a.txt", "plain words\n".encode("utf-16-le"))
-    assert await session.text(READ, file_path=path) == "     1\tplain words"
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "words"),
-    [
-        ("a.bin", b"ab\0\1\2\3cd", "binary file (8 bytes)"),
-        ("late.bin", b"a\n" * 5000 + b"\0\1\n", "binary"),
-        ("a.png", b"\x89PNG\r\n\x1a\n....", "image"),
-        ("a.webp", b"RIFF....WEBP", "image"),
-        ("a.pdf", b"%PDF-1.7\n", "PDF"),
-        ("a.ipynb", b"{}", "notebook"),
-        ("cut.txt", b"\xff\xfea\0b", "damaged"),
-    ],
-)
-async def test_what_is_no_text_is_refused_by_kind(session: Session, name: str, data: bytes, words: str) -> None:
-    failure = await session.failure(READ, file_path=write(session, name, data), limit=10_000)
-    assert words in failure.message
-
-
 async def test_what_is_no_file_is_refused(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(session.folder)
     os.mkfifo("pipe")
@@ -111,7 +75,7 @@ async def test_what_is_no_file_is_refused(session: Session, monkeypatch: pytest.
             assert words in (await session.failure(READ, file_path=path)).message
 
 
-@pytest.mark.parametrize("path", ["a.txt", "./a.txt", "~/a.txt", "", "a\0b", "/a\0b", "result://r_1"])
+@pytest.mark.parametrize("path", ["a.txt", "./a.txt", "~/a.txt", "", "a\0b", "/a\0b"])
 async def test_a_path_that_is_not_absolute_is_refused(session: Session, path: str) -> None:
     assert (await session.failure(READ, file_path=path)).code == 8
 

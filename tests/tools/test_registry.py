@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 
 from ostler.protocol.ids import SessionId
+from ostler.tools import shell_program
 from ostler.tools.built_in import BUILT_IN
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.registry import collect, from_entry_points
@@ -55,14 +56,17 @@ def test_of_two_with_one_name_the_built_in_stays_and_the_loser_is_reported(late:
     assert registry.problems == (f"The tool {late.name} of theirs is left out: the name Read is taken.",)
 
 
-def test_presets_and_lists_choose_and_say_why_the_rest_is_missing() -> None:
+def test_presets_and_lists_choose_and_say_why_the_rest_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell_program, "pwsh_path", lambda: None)
     registry = collect(BUILT_IN, [plug_in("Extra", "More")])
     assert names(registry.for_session("minimal", (), HERE).tools) == ["Bash", "Edit", "Read"]
-    assert names(registry.for_session("read-only", (), HERE).tools) == ["Glob", "Grep", "Read"]
+    readers = ["Glob", "Grep", "Read", "Sleep", "TaskOutput"]
+    assert names(registry.for_session("read-only", (), HERE).tools) == readers
     assert names(registry.for_session(["More", "Bash"], (), HERE).tools) == ["Bash", "Extra"]
     full = registry.for_session("full", (), HERE)
-    assert names(full.tools) == ["Bash", "Edit", "Glob", "Grep", "Read", "Write", "Extra"]
-    assert set(full.unavailable) == {"TestingPermission"}
+    others = ["Bash", "Edit", "Monitor", "NotebookEdit", "TaskStop", "Write"]
+    assert names(full.tools) == [*sorted([*others, *readers]), "Extra"]
+    assert set(full.unavailable) == {"PowerShell", "TestingPermission"}
     listed = registry.for_session(["Bash"], (), HERE)
     assert listed.find("Read") == "The tool Read cannot be used here: it is not on the session's list of tools."
 
@@ -88,13 +92,18 @@ def test_plug_ins_come_by_entry_point_and_a_broken_one_is_a_line(
 ) -> None:
     (tmp_path / "theirs.py").write_text(
         "from tests.tools.test_registry import Plain\n"
-        "class Knock(Plain):\n    name = 'Knock'\n"
+        "class Knock(Plain):\n    name = 'Knock'\n    def description(self, surroundings):\n        return 'Knocks.'\n"
+        "class Wordless(Plain):\n    name = 'Wordless'\n"
+        "class Misnamed(Knock):\n    name = 'Two words'\n"
         "def broken():\n    raise RuntimeError('no door')\n"
     )
     info = tmp_path / "theirs-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[ostler.tools]\nknock = theirs:Knock\nbroken = theirs:broken\n")
+    (info / "entry_points.txt").write_text(
+        "[ostler.tools]\nknock = theirs:Knock\nbroken = theirs:broken\nwordless = theirs:Wordless\n"
+        "misnamed = theirs:Misnamed\nnone = builtins:dict\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     try:
         found = from_entry_points()
@@ -102,6 +111,10 @@ def test_plug_ins_come_by_entry_point_and_a_broken_one_is_a_line(
         sys.modules.pop("theirs", None)
     (knock,) = [one for one in found if not isinstance(one, str)]
     assert (knock.name, knock.source) == ("Knock", "theirs")
-    assert [one for one in found if isinstance(one, str)] == [
-        "The plug-in broken of theirs could not be loaded: RuntimeError('no door')."
-    ]
+    problems = {one.split()[2]: one.partition("could not be loaded: ")[2] for one in found if isinstance(one, str)}
+    assert problems.pop("wordless")  # there is no file beside it
+    assert problems == {
+        "broken": "RuntimeError('no door').",
+        "misnamed": "ValueError(\"'Two words' is no name that models take\").",
+        "none": "TypeError('{} is no ostler.tools.tool.Tool').",
+    }

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from anyio import to_thread
 
-from ostler.clients import _launch, _turn
+from ostler.clients import _launch, _tasks, _turn
 from ostler.clients._address import Address, find_address
 from ostler.clients._asks import OnAsk, refuse, resolve
 from ostler.clients._events import After, EventStream, OnConnection
@@ -15,11 +15,12 @@ from ostler.clients._link import CALL_SECONDS, Find, Link
 from ostler.clients._turn import LiveTurn, StreamSettings, TurnSettings
 from ostler.protocol.ask import Answer
 from ostler.protocol.client import ClientCapabilities, ClientInfo, ClientKind, Initialize, Initialized
-from ostler.protocol.errors import SessionNotFound
+from ostler.protocol.diff import SessionDiff
+from ostler.protocol.errors import NotFound, ResultNotFound, SessionNotFound
 from ostler.protocol.ids import SessionId
-from ostler.protocol.methods import Method
+from ostler.protocol.methods import SESSION_DIFF, Method
 from ostler.protocol.places import Places, find_places
-from ostler.protocol.session import ExportFormat, SessionCreate
+from ostler.protocol.session import ExportFormat, SessionCreate, SessionRef
 from ostler.protocol.shapes import Ask, Turn
 from ostler.protocol.turn import Input
 from ostler.protocol.wire import Nothing, Params, Shape
@@ -123,18 +124,39 @@ class Ostler:
         """Answer an ask; the ask that comes back says whose answer won."""
         return await resolve(self._link, ask, answer)
 
+    async def diff(self, session_id: str) -> SessionDiff:
+        """The files that a session and its agents changed, from before the first change to now."""
+        return await self.call(SESSION_DIFF, SessionRef(session_id=SessionId(session_id)))
+
+    def printed(self, task_id: str, *, follow: bool = False) -> AsyncIterator[str]:
+        """What a background task has printed; with `follow`, until it is over, also across a restart of the daemon."""
+        return _tasks.printed(self, task_id, follow=follow)
+
     @asynccontextmanager
     async def export(self, session_id: str, format: ExportFormat = "markdown") -> AsyncIterator[AsyncIterator[bytes]]:
         """A session as one file, in chunks."""
-        address = await self._link.find()
         path = f"/sessions/{_segment(session_id)}/export"
+        async with self._download(path, {"format": format}, SessionNotFound(session_id)) as chunks:
+            yield chunks
+
+    @asynccontextmanager
+    async def result(self, result_id: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """All of a persisted result, in chunks; `result/read` and `result/search` give parts of it."""
+        async with self._download(f"/results/{_segment(result_id)}", {}, ResultNotFound(result_id)) as chunks:
+            yield chunks
+
+    @asynccontextmanager
+    async def _download(
+        self, path: str, query: dict[str, str], missing: NotFound
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        address = await self._link.find()
         with unreachable(address):
             async with (
                 open_http(address, read_seconds=CALL_SECONDS) as http,
-                http.stream("GET", path, params={"format": format}, headers=self._link.headers) as response,
+                http.stream("GET", path, params=query, headers=self._link.headers) as response,
             ):
                 if response.status_code == 404:
-                    raise SessionNotFound(session_id)
+                    raise missing
                 if response.status_code != 200:
                     raise refusal(address, response.status_code, await response.aread())
                 yield response.aiter_bytes()

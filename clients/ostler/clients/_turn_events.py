@@ -12,18 +12,21 @@ from ostler.protocol.events import (
     CallData,
     Event,
     FileChange,
+    GitChange,
     MessageData,
     MessageDelta,
     ModelRetry,
     Notice,
     SessionData,
+    TaskData,
+    TaskOutput,
     ToolProgress,
     TurnData,
     UsageData,
 )
 from ostler.protocol.hook import HookData, HookRun
 from ostler.protocol.session import Session
-from ostler.protocol.shapes import Ask, Call, Message, Turn
+from ostler.protocol.shapes import Ask, Call, Message, Task, Turn
 from ostler.protocol.wire import Shape
 
 D = TypeVar("D", bound=Shape)
@@ -154,11 +157,43 @@ class AskEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskStarted:
+    """A command goes on in the background."""
+
+    event: Event
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPrinted:
+    """A background task has printed something; `Ostler.printed` gives all of it."""
+
+    event: Event
+    output: TaskOutput
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """A background task is over; `task.status` says how."""
+
+    event: Event
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
 class FileChanged:
     """A call changed a file."""
 
     event: Event
     change: FileChange
+
+
+@dataclass(frozen=True, slots=True)
+class GitChanged:
+    """A command committed, pushed, merged, or changed a pull request."""
+
+    event: Event
+    change: GitChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +258,11 @@ TurnEvent = (
     | CallCompleted
     | AskOpened
     | AskEnded
+    | TaskStarted
+    | TaskPrinted
+    | TaskEnded
     | FileChanged
+    | GitChanged
     | Retrying
     | UsageUpdated
     | HookRan
@@ -281,7 +320,11 @@ _KINDS: Final[dict[str, Callable[[Event], TurnEvent]]] = {
     "tool.completed": _with(CallData, CallCompleted, "call"),
     "ask.opened": _with(AskData, AskOpened, "ask"),
     "ask.resolved": _with(AskData, AskEnded, "ask"),
+    "task.started": _with(TaskData, TaskStarted, "task"),
+    "task.output": _with(TaskOutput, TaskPrinted),
+    "task.ended": _with(TaskData, TaskEnded, "task"),
     "file.changed": _with(FileChange, FileChanged),
+    "git.changed": _with(GitChange, GitChanged),
     "model.retrying": _with(ModelRetry, Retrying),
     "usage.updated": _with(UsageData, UsageUpdated),
     "hook.ran": _with(HookData, HookRan, "run"),

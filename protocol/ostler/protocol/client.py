@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ostler.protocol.ids import ClientId, SessionId
+from ostler.protocol.ids import ClientCallId, ClientId, SessionId
 from ostler.protocol.shapes import AskKind
-from ostler.protocol.wire import AtMost50, JsonObject, Name, Params, Shape, Time
+from ostler.protocol.wire import AtMost50, JsonObject, Name, Params, Shape, Text, Time
 
 ClientKind = Literal["ide", "terminal", "web", "ci", "sdk", "other"]
 
@@ -28,7 +28,7 @@ class ClientCapabilities(Params):
     answers: Annotated[list[AskKind], AtMost50] = []
     """Kinds of ask that it can show."""
     tools: Annotated[list[JsonObject], Field(max_length=200)] = []
-    """Client-side tools that it provides, with their schemas."""
+    """Client-side tools that it provides, with their schemas: each has a `name`. They are called with `client.call`."""
     deltas: bool = True
     """False: only whole messages, no `message.delta`."""
 
@@ -133,3 +133,36 @@ class ClientPage(Shape):
     """The clients that are attached now."""
     next: str | None = None
     """Always null: they fit on one page."""
+
+
+class ClientCall(Shape):
+    """A client-side tool is wanted from one client."""
+
+    id: ClientCallId
+    """What `client/respond` names it by."""
+    client_id: ClientId
+    """The client that is meant; others ignore it."""
+    tool: str
+    """The tool, as the client named it in its capabilities."""
+    input: dict[str, Any]
+    """What it is called with."""
+    timeout_ms: int
+    """How long an answer is waited for."""
+
+
+class ClientRespond(Params):
+    """What came of a client-side call."""
+
+    client_call_id: ClientCallId
+    """The `id` of the `client.call`."""
+    output: Any = None
+    """What the tool gave: any JSON."""
+    error: Text | None = None
+    """Why it could not; then `output` does not count."""
+
+
+class ClientResponded(Shape):
+    """The answer arrived in time, and was the first."""
+
+    client_call_id: ClientCallId
+    """The call that it answered."""

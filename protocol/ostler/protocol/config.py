@@ -136,6 +136,28 @@ class Sandbox(Section):
     """Hosts that commands in the sandbox may reach; `*.name` is any host below it. None: no network at all."""
     skips_ask_rules: bool = False
     """A command in the workspace's sandbox is not asked about because of an ask rule."""
+    model_may_disable: bool = False
+    """The model may ask for a command to run outside of it, unless it is `required`; a person decides each time."""
+
+
+class Tools(Section):
+    """What tools may do at all."""
+
+    background: bool = True
+    """Commands may go on as background tasks. `OSTLER_DISABLE_BACKGROUND_TASKS` switches that off, too."""
+    shell_snapshot: bool = True
+    """The person's profile is sourced once, for the variables, functions and aliases of commands."""
+    monitor: bool = True
+    """There is the tool Monitor, which needs background tasks."""
+
+
+class Results(Section):
+    """How much of what tools give the model is shown; what is longer is kept whole, and shown in part."""
+
+    max_chars: dict[Name, Annotated[int, Field(ge=4000, le=1_000_000)]] = {}
+    """Characters of one result, by the name of its tool, above which it is kept. A tool that bounds itself has none."""
+    per_message_chars: Annotated[int, Field(ge=10_000, le=10_000_000)] = 200_000
+    """Characters of all results of one message, above which the largest of them are kept."""
 
 
 class Retention(Section):
@@ -168,6 +190,8 @@ class Config(Section):
     asks: Asks = Asks()
     permissions: Permissions = Permissions()
     sandbox: Sandbox = Sandbox()
+    tools: Tools = Tools()
+    results: Results = Results()
     retention: Retention = Retention()
     log: Logging = Logging()
 

@@ -15,7 +15,9 @@ ProtocolError
     │   ├── AskNotFound         ask_not_found
     │   ├── CallNotFound        call_not_found
     │   ├── ToolNotFound        tool_not_found
-    │   └── ResultNotFound      result_not_found
+    │   ├── ResultNotFound      result_not_found
+    │   ├── TaskNotFound        task_not_found
+    │   └── ClientCallNotFound  client_call_not_found
     ├── AskResolved             ask_resolved        with the ask
     ├── TurnRunning             turn_running        with turn_id
     ├── NoTurnRunning           no_turn_running
@@ -146,6 +148,18 @@ class ResultNotFound(NotFound):
     word = "result_not_found"
     noun = "result"
     meaning = "No result has this id, or it went with its session."
+
+
+class TaskNotFound(NotFound):
+    word = "task_not_found"
+    noun = "task"
+    meaning = "No task has this id, or it went with its session."
+
+
+class ClientCallNotFound(NotFound):
+    word = "client_call_not_found"
+    noun = "client_call"
+    meaning = "No `client.call` with this id waits for the client that answers: it has its answer, or its time is over."
 
 
 class AskResolved(OstlerError):

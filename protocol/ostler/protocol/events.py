@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ostler.protocol.client import Client
+from ostler.protocol.client import Client, ClientCall
 from ostler.protocol.hook import HookData
 from ostler.protocol.ids import CallId, Cursor, MessageId, SessionId, TaskId, TurnId
 from ostler.protocol.session import Session
@@ -135,6 +135,57 @@ class FileChange(Shape):
     """The call that did it."""
 
 
+class GitCommit(Shape):
+    """A commit that was made."""
+
+    sha: str
+    """Its name, as git printed it."""
+    kind: Literal["committed", "amended", "cherry-picked"]
+    """How it came to be."""
+
+
+class GitPush(Shape):
+    """A branch that was pushed."""
+
+    branch: str
+    """Its name on the other side."""
+
+
+class GitBranch(Shape):
+    """What became of the branch."""
+
+    ref: str
+    """What was merged into it, or what it was rebased onto."""
+    action: Literal["merged", "rebased"]
+    """Which of the two."""
+
+
+class PullRequest(Shape):
+    """What was done to a pull or merge request."""
+
+    number: int | None = None
+    """Its number, where it is known."""
+    url: str | None = None
+    """Its address, where it is known."""
+    action: Literal["created", "edited", "merged", "commented", "closed", "ready"]
+    """What was done to it."""
+
+
+class GitChange(Shape):
+    """A command changed a repository, or a pull request of its host."""
+
+    call_id: CallId | None
+    """The call that did it."""
+    commit: GitCommit | None = None
+    """The last commit that it made."""
+    push: GitPush | None = None
+    """The last branch that it pushed."""
+    branch: GitBranch | None = None
+    """What it merged, or rebased onto."""
+    pr: PullRequest | None = None
+    """The pull request that it changed. A created one is added to `pr` in the session's metadata."""
+
+
 class ModelRetry(Shape):
     """A request to the model failed and is made again."""
 
@@ -216,7 +267,12 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         EventType("tool.queued", CallData, "A call waits for its place or its permission.", by_reference=True),
         EventType("tool.started", CallData, "A call has its permission and runs.", by_reference=True),
         EventType("tool.progress", ToolProgress, "A running call shows how far it is.", stored=False),
-        EventType("tool.completed", CallData, "A call has its result.", by_reference=True),
+        EventType(
+            "tool.completed",
+            CallData,
+            "A call has its result; again where all results of its message are too long together and its own is kept.",
+            by_reference=True,
+        ),
         EventType("ask.opened", AskData, "A question to the people.", by_reference=True),
         EventType("ask.resolved", AskData, "An ask was answered, cancelled or expired.", by_reference=True),
         EventType("task.started", TaskData, "A background task runs."),
@@ -224,11 +280,13 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         EventType("task.ended", TaskData, "A background task is over."),
         EventType("hook.ran", HookData, "A hook has run; what it said, and how it ended."),
         EventType("file.changed", FileChange, "A call changed a file."),
+        EventType("git.changed", GitChange, "A command committed, pushed, merged, or changed a pull request."),
         EventType("model.retrying", ModelRetry, "A request to the model failed, and is made again after a while."),
         EventType("usage.updated", UsageData, "A request to the model has ended, and this is what it took."),
         EventType("notice", Notice, "Words for the people."),
         EventType("client.attached", ClientData, "A client opened an event stream.", stored=False),
         EventType("client.detached", ClientData, "A client's event stream ended.", stored=False),
+        EventType("client.call", ClientCall, "A client-side tool is wanted from one client.", stored=False),
         EventType("config.changed", ConfigData, "A setting of the daemon changed."),
         EventType(
             "stream.lagged",

@@ -14,6 +14,7 @@ AskId = NewType("AskId", str)
 ResultId = NewType("ResultId", str)
 TaskId = NewType("TaskId", str)
 ClientId = NewType("ClientId", str)
+ClientCallId = NewType("ClientCallId", str)
 Cursor = NewType("Cursor", int)
 """A place in the daemon's one log."""
 
@@ -75,8 +76,22 @@ def new_result_id() -> ResultId:
     return ResultId(_new("r_"))
 
 
+def first_result_id(milliseconds: int) -> ResultId:
+    """Smaller than every id of a result that is made from that time on."""
+    return ResultId("r_" + _base36(milliseconds, _TIME_DIGITS))
+
+
+def new_task_id(letter: str) -> TaskId:
+    """A letter for its type, and eight at random from a secure source: what a task prints is read by this name."""
+    return TaskId(letter + "".join(secrets.choice(_DIGITS) for _ in range(8)))
+
+
 def new_client_id() -> ClientId:
     return ClientId(_new("c_"))
+
+
+def new_client_call_id() -> ClientCallId:
+    return ClientCallId(_new("q_"))
 
 
 def call_id(message_id: MessageId, index: int) -> CallId:

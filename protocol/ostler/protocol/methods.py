@@ -6,9 +6,18 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from pydantic import ConfigDict
 
 from ostler.protocol.ask import AskList, AskPage, AskRef, AskResolve
-from ostler.protocol.client import ClientList, ClientPage, Initialize, Initialized
+from ostler.protocol.client import (
+    ClientList,
+    ClientPage,
+    ClientRespond,
+    ClientResponded,
+    Initialize,
+    Initialized,
+)
 from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
+from ostler.protocol.diff import SessionDiff
 from ostler.protocol.hook import HookList, HookPage
+from ostler.protocol.result import ResultLines, ResultPart, ResultRead, ResultSearch
 from ostler.protocol.rule import Explanation, RuleAdd, RuleEntry, RuleExplain, RuleList, RulePage, RuleRemove
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
 from ostler.protocol.session import (
@@ -26,7 +35,8 @@ from ostler.protocol.session import (
     SessionRef,
     SessionUpdate,
 )
-from ostler.protocol.shapes import Ask, Call, Turn
+from ostler.protocol.shapes import Ask, Call, Task, Turn
+from ostler.protocol.task import TaskList, TaskPage, TaskPart, TaskRead, TaskRef, TaskWait
 from ostler.protocol.tool import CallRef, ToolList, ToolPage
 from ostler.protocol.trust import Trust, TrustFor, TrustList, TrustPage
 from ostler.protocol.turn import (
@@ -119,6 +129,13 @@ SESSION_EXPORT: Final = Method(
     "nothing",
     "A session as one file; `GET /sessions/ID/export` streams it.",
 )
+SESSION_DIFF: Final = Method(
+    "session/diff",
+    SessionRef,
+    SessionDiff,
+    "nothing",
+    "The files that the session and its agents changed, as patches from before its first change to now.",
+)
 TURN_START: Final = Method(
     "turn/start", TurnStart, Turn, "session", "Give the agent something to do; `/events` shows what it does about it."
 )
@@ -158,6 +175,31 @@ ASK_RESOLVE: Final = Method(
 )
 TOOL_LIST: Final = Method("tool/list", ToolList, ToolPage, "nothing", "The tools that there are.")
 TOOL_CANCEL: Final = Method("tool/cancel", CallRef, Call, "nothing", "Stop one call; its turn goes on.")
+TOOL_BACKGROUND: Final = Method(
+    "tool/background", CallRef, Call, "nothing", "Let a running command go on as a background task; its turn goes on."
+)
+TASK_LIST: Final = Method("task/list", TaskList, TaskPage, "nothing", "What runs in the background, and what did.")
+TASK_GET: Final = Method("task/get", TaskRef, Task, "nothing", "A task as it is now.")
+TASK_OUTPUT: Final = Method(
+    "task/output", TaskRead, TaskPart, "nothing", "What a task has printed, while it runs and after."
+)
+TASK_WAIT: Final = Method(
+    "task/wait",
+    TaskWait,
+    Task,
+    "nothing",
+    "A task when it is over, or as it is when the time is over.",
+    waits=True,
+)
+TASK_STOP: Final = Method(
+    "task/stop", TaskRef, Task, "nothing", "End a task with all that it started; one that is over stays as it is."
+)
+RESULT_READ: Final = Method(
+    "result/read", ResultRead, ResultPart, "nothing", "A part of a large result; `GET /results/ID` streams all of it."
+)
+RESULT_SEARCH: Final = Method(
+    "result/search", ResultSearch, ResultLines, "nothing", "The lines of a large result that match."
+)
 RULE_LIST: Final = Method("rule/list", RuleList, RulePage, "nothing", "The rules of a session, and where each is from.")
 RULE_ADD: Final = Method("rule/add", RuleAdd, RuleEntry, "session", "Remember a rule, in the session or in settings.")
 RULE_REMOVE: Final = Method("rule/remove", RuleRemove, RuleEntry, "session", "Forget a rule.")
@@ -169,6 +211,13 @@ TRUST_LIST: Final = Method("trust/list", TrustList, TrustPage, "nothing", "The f
 TRUST_GRANT: Final = Method("trust/grant", TrustFor, Trust, "nothing", "Trust what a folder brings now.")
 TRUST_REVOKE: Final = Method("trust/revoke", TrustFor, Trust, "nothing", "Trust a folder no longer.")
 CLIENT_LIST: Final = Method("client/list", ClientList, ClientPage, "nothing", "Who is attached.")
+CLIENT_RESPOND: Final = Method(
+    "client/respond",
+    ClientRespond,
+    ClientResponded,
+    "nothing",
+    "Answer a `client.call`, as the client that it went to. The first answer counts.",
+)
 CONFIG_GET: Final = Method("config/get", ConfigGet, ConfigValue, "nothing", "A setting of the daemon, or all.")
 CONFIG_SET: Final = Method("config/set", ConfigSet, ConfigChange, "daemon", "Change a setting in `config.toml`.")
 
@@ -189,6 +238,7 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         SESSION_MESSAGES,
         SESSION_FORK,
         SESSION_EXPORT,
+        SESSION_DIFF,
         TURN_START,
         TURN_STEER,
         TURN_INTERRUPT,
@@ -201,6 +251,14 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         ASK_RESOLVE,
         TOOL_LIST,
         TOOL_CANCEL,
+        TOOL_BACKGROUND,
+        TASK_LIST,
+        TASK_GET,
+        TASK_OUTPUT,
+        TASK_WAIT,
+        TASK_STOP,
+        RESULT_READ,
+        RESULT_SEARCH,
         RULE_LIST,
         RULE_ADD,
         RULE_REMOVE,
@@ -210,6 +268,7 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         TRUST_GRANT,
         TRUST_REVOKE,
         CLIENT_LIST,
+        CLIENT_RESPOND,
         CONFIG_GET,
         CONFIG_SET,
     )

@@ -49,6 +49,8 @@ class ServerStats(Shape):
     """The end of the log."""
     sessions: int
     """Sessions that are stored."""
+    tasks: int
+    """Background tasks that run now."""
     events: int
     """Events that are kept in the log."""
     readers: int

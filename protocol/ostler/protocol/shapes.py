@@ -154,6 +154,8 @@ class Call(Shape):
     """`waiting`: an ask is open."""
     is_error: bool = False
     """It failed, and the content says how."""
+    error_code: int | None = None
+    """Of a call that a tool refused: the tool's own number for the reason, so that nobody has to read the words."""
     output: Any = None
     """What the tool gave, in its own form."""
     content: list[dict[str, Any]] | None = None
@@ -233,6 +235,8 @@ class Ask(Shape):
     """What it does cannot be undone."""
     diff: str | None = None
     """The change to a file, as a patch."""
+    bound_to: str | None = None
+    """Permission: a digest of what the answer is about beside the input, as a folder or the content of a script."""
     choices: list[str]
     """What can be answered, as the `choice` of the answer."""
     suggestions: list[Suggestion] = []

@@ -38,6 +38,7 @@ _SHORT: Final = {"model": "model.name"}
 
 
 _SHORT_VARIABLES: Final = {"OSTLER_MODEL": "model.name", "OSTLER_MAX_TOOL_CONCURRENCY": "turns.tool_concurrency"}
+_NO_BACKGROUND: Final = "OSTLER_DISABLE_BACKGROUND_TASKS"
 
 
 def full_name(key: str) -> str:
@@ -52,6 +53,28 @@ def leaves(section: type[Section] = Config, prefix: str = "") -> Iterator[str]:
             yield from leaves(inner, f"{prefix}{name}.")
         else:
             yield prefix + name
+
+
+def _setting_of(key: str) -> tuple[str, str | None]:
+    """The setting that a key names, and which entry of it, where it is a table: `results.max_chars.Bash`."""
+    for setting in leaves():
+        if key == setting:
+            return setting, None
+        if key.startswith(f"{setting}.") and isinstance(_value_of(Config().model_dump(), setting), dict):
+            return setting, key.removeprefix(f"{setting}.")
+    raise InvalidParams.of("key", f"there is no setting {key!r}")
+
+
+def _value_of(values: Values, key: str) -> Any:
+    found: Any = values
+    for part in key.split("."):
+        found = found[part]
+    return found
+
+
+def _with(values: Values, key: str, value: Any) -> Values:
+    """The same with another value, or without one."""
+    return {name: each for name, each in {**values, key: value}.items() if name != key or value is not None}
 
 
 @dataclass(slots=True)
@@ -79,24 +102,26 @@ class Configuration:
     def set(self, params: ConfigSet) -> ConfigChange:
         """Change one setting in the file, keeping the rest of it as the person wrote it."""
         key = full_name(params.key)
-        if key not in set(leaves()):
-            raise InvalidParams.of("key", f"there is no setting {params.key!r}")
-        previous = self._value(key)
-        file = {**self.file, key: params.value}
-        if params.value is None:
-            del file[key]
+        setting, entry = _setting_of(key)
+        previous = self._current(setting, entry)
+        table = self.file.get(setting) or {}
+        file = _with(self.file, setting, params.value if entry is None else _with(table, entry, params.value) or None)
         try:
             # Also by itself: a flag or variable that is set now must not let a wrong value into the file.
             _validated(file)
             changed = _validated(file, self.environment, self.flags)
         except ValidationError as error:
             raise InvalidParams.of("value", str(error.errors()[0]["msg"])) from None
-        self._write(key, params.value)
+        self._write([*setting.split("."), *([entry] if entry else [])], params.value)
         self.file, self.current = file, changed
         applies = "restart" if key.startswith(_RESTART) else "now"
-        return ConfigChange.model_validate(
-            {"key": params.key, "value": self._value(key), "previous": previous, "applies": applies}
-        )
+        now = self._current(setting, entry)
+        return ConfigChange.model_validate({"key": params.key, "value": now, "previous": previous, "applies": applies})
+
+    def _current(self, setting: str, entry: str | None) -> Any:
+        """What holds now; null for an entry of a table that is not there."""
+        value = self._value(setting)
+        return value if entry is None else value.get(entry)
 
     def _value(self, key: str | None) -> Any:
         value: Any = self.current.model_dump(mode="json")
@@ -114,7 +139,7 @@ class Configuration:
                 return name
         return "default"
 
-    def _write(self, key: str, value: Any) -> None:
+    def _write(self, names: list[str], value: Any) -> None:
         # Imported here: only a person who changes a setting needs the library that keeps comments.
         import tomlkit  # noqa: PLC0415
 
@@ -122,7 +147,7 @@ class Configuration:
             text = self.path.read_text("utf-8") if self.path.exists() else ""
             document = tomlkit.parse(text)
             table: Any = document
-            *sections, name = key.split(".")
+            *sections, name = names
             for section in sections:
                 if isinstance(table.get(section), str):  # the short form of the same setting
                     del table[section]
@@ -161,7 +186,10 @@ def environment_name(key: str) -> str:
 
 def _from_environment(environ: Mapping[str, str]) -> Values:
     names = _SHORT_VARIABLES | {environment_name(key): key for key in leaves()}
-    return {key: _parsed(environ[name]) for name, key in names.items() if name in environ}
+    values = {key: _parsed(environ[name]) for name, key in names.items() if name in environ}
+    if environ.get(_NO_BACKGROUND, "").lower() not in {"", "0", "false"}:
+        values["tools.background"] = False
+    return values
 
 
 def _parsed(text: str) -> Any:
@@ -212,7 +240,9 @@ def _explained(error: ValidationError, path: Path, file: Values, environment: Va
         return f"{environment_name(named)}: {first['msg']}"
     if first["type"] == "extra_forbidden":
         return f"{path}: there is no setting {key!r}{_closest(key)}"
-    where = f"{path}: {key}" if key in file or any(name.startswith(key) for name in file) else key
+    # Also by a part of it, and by the table that it is an entry of.
+    of_the_file = any(name.startswith(key) for name in file) or any(name in file for name in _parents(key))
+    where = f"{path}: {key}" if of_the_file else key
     return f"{where}: {first['msg']}"
 
 

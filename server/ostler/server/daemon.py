@@ -21,6 +21,7 @@ from ostler.protocol.methods import METHODS
 from ostler.protocol.places import Places
 from ostler.protocol.shapes import Usage
 from ostler.server import logs
+from ostler.server.client_calls import ClientCalls
 from ostler.server.configuration import Configuration
 from ostler.server.dispatcher import Dispatcher
 from ostler.server.door import Door, names_for
@@ -28,7 +29,9 @@ from ostler.server.engine.ask_methods import AskMethods
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.hook_methods import HookMethods
 from ostler.server.engine.live import Rooms
+from ostler.server.engine.result_methods import ResultMethods
 from ostler.server.engine.rule_methods import RuleMethods
+from ostler.server.engine.task_methods import TaskMethods
 from ostler.server.engine.tool_methods import ToolMethods
 from ostler.server.engine.trust_methods import TrustMethods
 from ostler.server.engine.turn_methods import TurnMethods
@@ -162,6 +165,7 @@ def _assembled(
     stopping = anyio.Event()
     log = EventLog(store)
     presence = Presence(log)
+    client_calls = ClientCalls(log, presence)
     streams = Streams(log, presence, configuration.current.limits)
     calls = CallCounts(METHODS)
     address = Address(listening.url, listening.path, places.data, times.now(), time.monotonic())
@@ -173,6 +177,7 @@ def _assembled(
 
     providers = make_providers(environ, configuration.current.model)
     rooms = make_rooms(places, configuration, umask, testing=environ.get("OSTLER_TESTING") == "1")
+    rooms.client_calls = client_calls
     engine = _engine(places, configuration, log, providers, rooms)
     sessions = Sessions(log, configuration, engine)
     watch = TurnWatch()
@@ -183,6 +188,7 @@ def _assembled(
         log=log,
         configuration=configuration,
         presence=presence,
+        client_calls=client_calls,
         streams=streams,
         sessions=sessions,
         engine=engine,
@@ -192,6 +198,8 @@ def _assembled(
         hooks=HookMethods(engine),
         trust=TrustMethods(engine),
         tools=ToolMethods(engine),
+        tasks=TaskMethods(engine),
+        results=ResultMethods(log),
         calls=calls,
         address=address,
         stop=lambda: _stop_soon(stopping),
@@ -248,6 +256,7 @@ def _gauges(house: House) -> list[Gauge]:
         Gauge("ostler_cursor", "The end of the log.", lambda: house.log.head),
         Gauge("ostler_readers", "Open event streams.", lambda: house.streams.count),
         Gauge("ostler_readers_cut", "Readers cut for being slow.", lambda: house.log.readers_cut, counter=True),
+        Gauge("ostler_tasks", "Background tasks that run.", lambda: house.engine.tasks.running),
         Gauge("ostler_clients_attached", "Clients that are attached.", lambda: house.presence.count),
         Gauge("ostler_writes", "Units of work written.", lambda: writer.counts.units, counter=True),
         Gauge("ostler_commits", "Commits to the disk.", lambda: writer.counts.commits, counter=True),

@@ -24,11 +24,14 @@ from ostler.protocol.limits import MAX_BATCH, MAX_BODY_BYTES, MAX_DEPTH, MAX_PAG
 from ostler.protocol.methods import METHODS
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
 from ostler.protocol.wire import Nothing
+from ostler.server.client_calls import ClientCalls
 from ostler.server.configuration import Configuration
 from ostler.server.engine.ask_methods import AskMethods
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.hook_methods import HookMethods
+from ostler.server.engine.result_methods import ResultMethods
 from ostler.server.engine.rule_methods import RuleMethods
+from ostler.server.engine.task_methods import TaskMethods
 from ostler.server.engine.tool_methods import ToolMethods
 from ostler.server.engine.trust_methods import TrustMethods
 from ostler.server.engine.turn_methods import TurnMethods
@@ -61,6 +64,7 @@ class House:
     log: EventLog
     configuration: Configuration
     presence: Presence
+    client_calls: ClientCalls
     streams: Streams
     sessions: Sessions
     engine: Engine
@@ -70,6 +74,8 @@ class House:
     hooks: HookMethods
     trust: TrustMethods
     tools: ToolMethods
+    tasks: TaskMethods
+    results: ResultMethods
     calls: CallCounts
     address: Address
     stop: Callable[[], None]
@@ -136,6 +142,7 @@ class House:
             rss_bytes=psutil.Process().memory_info().rss,
             cursor=self.log.head,
             sessions=session_rows.count(db),
+            tasks=self.engine.tasks.running,
             events=event_rows.count(db),
             readers=self.streams.count,
             readers_cut=self.log.readers_cut,

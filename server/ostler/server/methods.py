@@ -5,8 +5,10 @@ from typing import TypeVar
 
 from ostler.protocol import methods as table
 from ostler.protocol.ask import AskResolve
+from ostler.protocol.client import ClientRespond, ClientResponded
+from ostler.protocol.diff import SessionDiff
 from ostler.protocol.methods import METHODS, OpenRpcDocument
-from ostler.protocol.session import Export, SessionExport
+from ostler.protocol.session import Export, SessionExport, SessionRef
 from ostler.protocol.shapes import Ask
 from ostler.protocol.trust import Trust, TrustFor
 from ostler.protocol.wire import Nothing, Params, Shape
@@ -14,6 +16,7 @@ from ostler.server.discovery import discovery
 from ostler.server.dispatcher import Caller, Handlers
 from ostler.server.export import export_whole
 from ostler.server.house import House
+from ostler.server.session_diff import session_diff
 
 P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Shape)
@@ -35,6 +38,13 @@ def bind_methods(house: House) -> Handlers:  # noqa: PLR0915 - a table, a line a
 
     async def export(params: SessionExport) -> Export:
         return await export_whole(house.log, params)
+
+    async def diff(params: SessionRef) -> SessionDiff:
+        return await session_diff(house.log, params)
+
+    async def respond(params: ClientRespond, caller: Caller) -> ClientResponded:
+        client = await house.presence.known(caller.client_id)
+        return house.client_calls.respond(params, client.id if client else None)
 
     async def resolve(params: AskResolve, caller: Caller) -> Ask:
         client = await house.presence.known(caller.client_id)
@@ -58,6 +68,7 @@ def bind_methods(house: House) -> Handlers:  # noqa: PLR0915 - a table, a line a
     bind(table.SESSION_MESSAGES, house.sessions.messages)
     bind(table.SESSION_FORK, house.sessions.fork)
     bind(table.SESSION_EXPORT, export)
+    bind(table.SESSION_DIFF, diff)
     bind(table.TURN_START, house.turns.start)
     bind(table.TURN_STEER, house.turns.steer)
     bind(table.TURN_INTERRUPT, house.turns.interrupt)
@@ -78,7 +89,16 @@ def bind_methods(house: House) -> Handlers:  # noqa: PLR0915 - a table, a line a
     bind(table.TRUST_REVOKE, house.trust.revoke)
     bind(table.TOOL_LIST, house.tools.list)
     bind(table.TOOL_CANCEL, house.tools.cancel)
+    bind(table.TOOL_BACKGROUND, house.tools.background)
+    bind(table.TASK_LIST, house.tasks.list)
+    bind(table.TASK_GET, house.tasks.get)
+    bind(table.TASK_OUTPUT, house.tasks.output)
+    bind(table.TASK_WAIT, house.tasks.wait)
+    bind(table.TASK_STOP, house.tasks.stop)
+    bind(table.RESULT_READ, house.results.read)
+    bind(table.RESULT_SEARCH, house.results.search)
     bind(table.CLIENT_LIST, house.clients)
+    handlers.bind(table.CLIENT_RESPOND, respond)
     bind(table.CONFIG_GET, house.config_get)
     bind(table.CONFIG_SET, house.config_set)
     unbound = set(METHODS) - set(handlers)

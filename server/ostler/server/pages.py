@@ -1,6 +1,5 @@
 """The FastAPI application: downloads, discovery and metrics. Loaded after the daemon is ready (see front.py)."""
 
-import sqlite3
 from collections.abc import AsyncIterator
 
 import orjson
@@ -9,7 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.requests import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from ostler.protocol.errors import NotFound, ProtocolError, ResultNotFound
+from ostler.protocol.errors import NotFound, ProtocolError
 from ostler.protocol.ids import ResultId, SessionId
 from ostler.protocol.session import ExportFormat
 from ostler.server.discovery import discovery
@@ -17,7 +16,7 @@ from ostler.server.dispatcher import wire_error
 from ostler.server.export import MEDIA_TYPES, export_filename, export_lines, exported_session
 from ostler.server.log import EventLog
 from ostler.server.metrics import Metrics
-from ostler.storage import results
+from ostler.server.results import find_result, pieces_of
 from ostler.storage.results import ResultRecord
 
 
@@ -39,7 +38,7 @@ def build_pages(log: EventLog, metrics: Metrics) -> FastAPI:
 
     @app.get("/results/{result_id}")
     async def result(result_id: ResultId) -> Response:
-        record = await _result(log, result_id)
+        record = await find_result(log, result_id)
         return StreamingResponse(
             _result_text(log, record),
             media_type=record.media_type,
@@ -63,26 +62,10 @@ def _as_file(name: str) -> dict[str, str]:
     return {"content-disposition": f'attachment; filename="{name}"', "x-content-type-options": "nosniff"}
 
 
-async def _result(log: EventLog, result_id: ResultId) -> ResultRecord:
-    def look(connection: sqlite3.Connection) -> ResultRecord:
-        found = results.find(connection, result_id)
-        if found is None:
-            raise ResultNotFound(result_id)
-        return found
-
-    return await log.read(look)
-
-
 async def _result_text(log: EventLog, record: ResultRecord) -> AsyncIterator[bytes]:
-    """Piece by piece: a result of any size costs one piece of memory."""
-    offset = 0
-    while offset < record.total_chars:
-        start = offset
-        piece = await log.read(lambda connection: results.piece_after(connection, record.id, start))  # noqa: B023
-        if piece is None:  # deleted meanwhile; the content-length tells the client that it is not whole
-            return
+    """Where it ends early, the content-length tells the client that it is not whole."""
+    async for piece in pieces_of(log, record):
         yield piece.encode()
-        offset += len(piece)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

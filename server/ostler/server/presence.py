@@ -1,7 +1,7 @@
 """Who is there: clients that introduced themselves, and which sessions each of them watches."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -20,6 +20,9 @@ class _Present:
     record: ClientRecord
     since: str
     watches: list[Watch] = field(default_factory=list)
+
+    def has_tool(self, name: str) -> bool:
+        return any(tool.get("name") == name for tool in self.record.capabilities.get("tools") or ())
 
     def shown(self) -> Client:
         return Client(
@@ -42,6 +45,8 @@ class Presence:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._present: dict[ClientId, _Present] = {}
+        self.on_gone: list[Callable[[ClientId], None]] = []
+        """Called when the last stream of a client has ended."""
 
     @property
     def count(self) -> int:
@@ -91,6 +96,15 @@ class Presence:
         ]
         return ClientPage(clients=shown)
 
+    def provider_of(self, tool: str, scope: Scope) -> ClientId | None:
+        """The client that came last of those that provide a tool and watch the session."""
+        found = [
+            present.record.id
+            for present in self._present.values()
+            if present.has_tool(tool) and any(watch.covers(scope) for watch in present.watches)
+        ]
+        return found[-1] if found else None
+
     def _arrive(self, client: ClientRecord, watch: Watch) -> _Present:
         present = self._present.setdefault(client.id, _Present(client, times.now()))
         present.watches.append(watch)
@@ -106,6 +120,9 @@ class Presence:
             shown = shown.model_copy(update={"attached": False})
             self._note_last_seen(present.record)
         self._tell("client.detached", watch, shown)
+        if not present.watches:
+            for gone in self.on_gone:
+                gone(present.record.id)
 
     def _tell(self, kind: str, watch: Watch, client: Client) -> None:
         """Once for each session that is watched, so that it reaches who watches the same; once for all of them."""

@@ -29,6 +29,10 @@ class Watch:
     def wants(self, frame: Frame) -> bool:
         return self.roots is None or frame.root_id in self.roots or frame.session_id in self.members
 
+    def covers(self, scope: Scope) -> bool:
+        """Whether what is said about a session reaches this reader."""
+        return self.roots is None or scope.root_id in self.roots or scope.session_id in self.members
+
     @property
     def trees(self) -> list[SessionId] | None:
         """The sessions at the top of all that is watched; None is everything."""

@@ -3,8 +3,10 @@
 import os
 from collections.abc import Callable
 from functools import cache
+from typing import Final
 
 from ostler.protocol.config import Sandbox
+from ostler.protocol.ids import SessionId
 from ostler.protocol.places import Places
 from ostler.server import logs
 from ostler.server.configuration import Configuration
@@ -13,14 +15,20 @@ from ostler.server.engine.settings_room import SettingsRoom
 from ostler.server.files import own_folder
 from ostler.server.settings import POLICY, SettingsPlaces
 from ostler.tools.confinement import Sandboxing
+from ostler.tools.context import Surroundings
 from ostler.tools.registry import Registry
 from ostler.tools.sandbox import Support, probe
+from ostler.tools.shell_profile import ShellProfile
+
+_ALL_ON: Final = frozenset[str]()
+_NO_MONITOR: Final = frozenset({"Monitor"})
 
 
 def make_rooms(places: Places, configuration: Configuration, umask: int, *, testing: bool) -> Rooms:
     output_folder = places.data / "tasks"
     own_folder(output_folder)
     sandbox = SandboxRoom(lambda: configuration.current.sandbox, places)
+    profile = ShellProfile(places.data / "shell", lambda why: logs.log.warning("profile_left_out", reason=why))
     rooms = Rooms(
         load_registry=_load_registry,
         home=str(places.data),
@@ -29,6 +37,9 @@ def make_rooms(places: Places, configuration: Configuration, umask: int, *, test
         settings=SettingsRoom(settings_places(places), lambda: known_tools(rooms)),
         sandbox=sandbox,
         bash_classifier=lambda: configuration.current.permissions.bash_classifier,
+        background=lambda: configuration.current.tools.background,
+        profile=lambda: profile if configuration.current.tools.shell_snapshot else None,
+        switched_off=lambda: _ALL_ON if configuration.current.tools.monitor else _NO_MONITOR,
         umask=umask,
         testing=testing,
     )
@@ -62,7 +73,13 @@ class SandboxRoom:
         now = self._configured()
         if self._known is None or self._known[0] is not now or self._known[1] != self.proxy:
             made = Sandboxing(
-                now.mode, _support, self._hidden, tuple(now.hosts), self.proxy, skips_ask_rules=now.skips_ask_rules
+                now.mode,
+                _support,
+                self._hidden,
+                tuple(now.hosts),
+                self.proxy,
+                skips_ask_rules=now.skips_ask_rules,
+                model_may_disable=now.model_may_disable,
             )
             self._known = (now, self.proxy, made)
         return self._known[2]
@@ -78,9 +95,12 @@ def _support() -> Support:
 
 def _load_registry() -> Registry:
     # Imported here: the tools are a tenth of the start, and nobody needs them before the first session.
+    from ostler.tools import command_check  # noqa: PLC0415
     from ostler.tools.built_in import load_registry  # noqa: PLC0415
 
     registry = load_registry()
+    # The first command would load the grammar and the tables on the event loop.
+    command_check.judge("true", Surroundings(SessionId(""), "/", "/", (), "default"))
     for problem in registry.problems:
         logs.log.warning("tool_left_out", reason=problem)
     return registry

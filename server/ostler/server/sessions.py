@@ -9,7 +9,7 @@ from typing import Any
 from ostler.protocol import times
 from ostler.protocol.errors import InvalidParams, MessageNotFound, ModeForbidden, TurnRunning
 from ostler.protocol.events import SessionData
-from ostler.protocol.ids import SessionId, new_session_id
+from ostler.protocol.ids import ResultId, SessionId, new_session_id
 from ostler.protocol.methods import SESSION_CREATE, SESSION_FORK, SESSION_LIST, SESSION_MESSAGES
 from ostler.protocol.session import (
     Deleted,
@@ -33,6 +33,7 @@ from ostler.server.engine.trusting import is_trusted, trusting
 from ostler.server.folders import checked_folder
 from ostler.server.log import EventLog
 from ostler.server.paging import page_position, page_token
+from ostler.server.results import drop_pieces
 from ostler.server.settings import Settings, check_lists, default_mode
 from ostler.server.shapes import provider_of, session_shape
 from ostler.storage import Scope, Tx, asks, idempotency, messages, results, sessions, trust, turns, usage
@@ -170,17 +171,21 @@ class Sessions:
         # Whoever was told had to be loaded for it.
         await self.engine.stop_sessions(ids)
 
+        left: list[ResultId] = []
+
         def remove(tx: Tx) -> Deleted:
             sessions.get(tx.connection, params.session_id)
             family = sessions.family(tx.connection, params.session_id)
             for record in family:
-                sessions.delete(tx.connection, record)
+                left.extend(sessions.delete(tx.connection, record))
             # Parents first: whoever watches one learns that its agents are watched too.
             for record in family:
                 _append(tx, "session.deleted", _tombstone(record))
             return Deleted(session_ids=[record.id for record in family])
 
-        return await self.log.write(remove, await self._root_of(params.session_id))
+        deleted = await self.log.write(remove, await self._root_of(params.session_id))
+        await drop_pieces(self.log, left)
+        return deleted
 
     async def messages(self, params: SessionMessages) -> MessagePage:
         after = page_position(SESSION_MESSAGES.name, params, params.page, (int,))

@@ -11,11 +11,13 @@ import anyio.to_thread
 from ostler.protocol import times
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import Notice
+from ostler.protocol.ids import first_result_id
 from ostler.protocol.limits import IDEMPOTENCY_SECONDS
 from ostler.server import logs
 from ostler.server.configuration import Configuration
 from ostler.server.log import EventLog
-from ostler.storage import Scope, Store, Tx
+from ostler.server.results import drop_pieces
+from ostler.storage import Scope, Store, Tx, results
 from ostler.storage.check import find_damage, give_back_pages, mark_damaged, tidy
 
 _HOUR: Final = 3600
@@ -89,5 +91,12 @@ async def tidy_once(log: EventLog, configuration: Configuration) -> None:
 
     while await log.write(piece):
         pass
+    await drop_unfinished_results(log)
     while await log.write(give_back_pages):
         pass
+
+
+async def drop_unfinished_results(log: EventLog) -> None:
+    """What a crash left of results that were being stored; the young ones may be on their way."""
+    before = first_result_id(int((datetime.now(UTC).timestamp() - _HOUR) * 1000))
+    await drop_pieces(log, await log.read(lambda connection: results.unfinished(connection, before)))

@@ -2,14 +2,16 @@
 
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ostler.protocol import times
 from ostler.protocol.ids import ResultId, SessionId
 
-_PIECE_CHARS: Final = 64 * 1024
+PIECE_CHARS: Final = 64 * 1024
+DROPPED_AT_ONCE: Final = 64
+PLAIN: Final = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,37 @@ class ResultRecord:
     created_at: str
 
 
+class Piece(NamedTuple):
+    """A part of a text, ready to be stored."""
+
+    first_char: int
+    chars: int
+    size: int
+    """Bytes of the text."""
+    packed: bytes
+
+
+def pack(text: str, first: int = 0, end: int | None = None) -> Iterator[Piece]:
+    """A text, or a part of it that begins where a piece does, in pieces: none takes long to make."""
+    for start in range(first, len(text) if end is None else min(end, len(text)), PIECE_CHARS):
+        piece = text[start : start + PIECE_CHARS]
+        # A tool may print lone surrogates by way of replacement; what is stored must come out again.
+        raw = piece.encode("utf-8", "replace")
+        yield Piece(start, len(piece), len(raw), zlib.compress(raw, 1))
+
+
+def put_pieces(connection: sqlite3.Connection, result_id: ResultId, pieces: Iterable[Piece]) -> int:
+    """Store pieces, of a result that `add` makes known later; returns how many bytes of text they hold."""
+    total = 0
+    for piece in pieces:
+        total += piece.size
+        connection.execute(
+            "INSERT INTO result_pieces (result_id, first_char, chars, packed) VALUES (?, ?, ?, ?)",
+            (result_id, piece.first_char, piece.chars, piece.packed),
+        )
+    return total
+
+
 def put(
     connection: sqlite3.Connection,
     result_id: ResultId,
@@ -29,19 +62,17 @@ def put(
     text: str,
     *,
     tool: str,
-    media_type: str = "text/plain; charset=utf-8",
+    media_type: str = PLAIN,
 ) -> ResultRecord:
-    total_bytes = 0
-    for first in range(0, len(text), _PIECE_CHARS):
-        piece = text[first : first + _PIECE_CHARS]
-        # A tool may print lone surrogates by way of replacement; what is stored must come out again.
-        raw = piece.encode("utf-8", "replace")
-        total_bytes += len(raw)
-        connection.execute(
-            "INSERT INTO result_pieces (result_id, first_char, chars, packed) VALUES (?, ?, ?, ?)",
-            (result_id, first, len(piece), zlib.compress(raw, 1)),
-        )
+    """Store a whole text at once, which holds up whoever writes next: a long one is better stored ahead."""
+    total_bytes = put_pieces(connection, result_id, pack(text))
     record = ResultRecord(result_id, tool, media_type, len(text), total_bytes, times.now())
+    add(connection, session_id, record)
+    return record
+
+
+def add(connection: sqlite3.Connection, session_id: SessionId, record: ResultRecord) -> None:
+    """Make a result known whose pieces are stored."""
     connection.execute(
         "INSERT INTO results (id, tool, media_type, total_chars, total_bytes, created_at) VALUES (?, ?, ?, ?, ?, ?)",
         (
@@ -53,8 +84,26 @@ def put(
             record.created_at,
         ),
     )
-    own(connection, session_id, result_id)
-    return record
+    own(connection, session_id, record.id)
+
+
+def unfinished(connection: sqlite3.Connection, before: ResultId) -> list[ResultId]:
+    """Results with smaller ids whose pieces are there, and that were never made known: a crash came between."""
+    rows = connection.execute(
+        "SELECT DISTINCT result_id FROM result_pieces"
+        " WHERE result_id < ? AND result_id NOT IN (SELECT id FROM results)",
+        (before,),
+    )
+    return [row[0] for row in rows]
+
+
+def drop_pieces(connection: sqlite3.Connection, result_id: ResultId) -> bool:
+    """Drop a bounded number of pieces, so that nobody's write waits long; true where more are left."""
+    dropped = connection.execute(
+        "DELETE FROM result_pieces WHERE rowid IN (SELECT rowid FROM result_pieces WHERE result_id = ? LIMIT ?)",
+        (result_id, DROPPED_AT_ONCE),
+    )
+    return dropped.rowcount == DROPPED_AT_ONCE
 
 
 def find(connection: sqlite3.Connection, result_id: ResultId) -> ResultRecord | None:
@@ -96,6 +145,13 @@ def own(connection: sqlite3.Connection, session_id: SessionId, result_id: Result
     )
 
 
+def owns(connection: sqlite3.Connection, session_id: SessionId, result_id: ResultId) -> bool:
+    row = connection.execute(
+        "SELECT 1 FROM result_owners WHERE session_id = ? AND result_id = ?", (session_id, result_id)
+    ).fetchone()
+    return row is not None
+
+
 def share(connection: sqlite3.Connection, source: SessionId, target: SessionId) -> None:
     """Let a fork own what its history may speak of."""
     connection.execute(
@@ -105,11 +161,17 @@ def share(connection: sqlite3.Connection, source: SessionId, target: SessionId) 
     )
 
 
-def disown(connection: sqlite3.Connection, session_id: SessionId) -> None:
-    """Take a session's results from it; those that nobody owns any more go."""
+def disown(connection: sqlite3.Connection, session_id: SessionId) -> list[ResultId]:
+    """Take a session's results from it; those that nobody owns any more go.
+
+    Returns the large ones, of which pieces are left that nobody can reach: `drop_pieces` is for them.
+    """
+    left: list[ResultId] = []
     owned = connection.execute("SELECT result_id FROM result_owners WHERE session_id = ?", (session_id,)).fetchall()
     connection.execute("DELETE FROM result_owners WHERE session_id = ?", (session_id,))
     for (result_id,) in owned:
         if connection.execute("SELECT 1 FROM result_owners WHERE result_id = ?", (result_id,)).fetchone() is None:
-            connection.execute("DELETE FROM result_pieces WHERE result_id = ?", (result_id,))
             connection.execute("DELETE FROM results WHERE id = ?", (result_id,))
+            if drop_pieces(connection, result_id):
+                left.append(result_id)
+    return left

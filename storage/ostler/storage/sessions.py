@@ -8,9 +8,9 @@ from typing import Any, Final
 import orjson
 
 from ostler.protocol.errors import SessionNotFound
-from ostler.protocol.ids import SessionId
+from ostler.protocol.ids import ResultId, SessionId
 from ostler.protocol.session import Mode, OnAsk, SessionStatus
-from ostler.storage import results
+from ostler.storage import file_history, results
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +173,16 @@ _OWNED: Final = (
 """Tables whose rows belong to the session in their session_id."""
 
 
-def delete(connection: sqlite3.Connection, session: SessionRecord) -> None:
-    """Remove one session with every row that belongs to it."""
+def delete(connection: sqlite3.Connection, session: SessionRecord) -> list[ResultId]:
+    """Remove one session with every row that belongs to it; returns the results of which pieces are still to go."""
     for table in _OWNED:
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session.id,))  # noqa: S608 - from the list
     # By root, because that is the index there is; the second condition spares the rest of the family.
     connection.execute("DELETE FROM events WHERE root_id = ? AND session_id = ?", (session.root_id, session.id))
-    results.disown(connection, session.id)
+    left = results.disown(connection, session.id)
+    file_history.forget(connection, session.id)
     connection.execute("DELETE FROM sessions WHERE id = ?", (session.id,))
+    return left
 
 
 def roots_of(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> dict[SessionId, SessionId]:

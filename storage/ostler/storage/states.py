@@ -1,12 +1,17 @@
 """States: what a session has to remember between requests that is not part of its history."""
 
+import os
+import re
 import sqlite3
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from ostler.protocol.ids import SessionId
 from ostler.storage.packing import pack, unpack
+
+_NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
+"""How Python writes the bytes of a name that are no characters."""
 
 
 def put(connection: sqlite3.Connection, session_id: SessionId, state: dict[str, Any]) -> None:
@@ -24,11 +29,16 @@ def find(connection: sqlite3.Connection, session_id: SessionId) -> dict[str, Any
 def put_read(connection: sqlite3.Connection, session_id: SessionId, path: str, read: dict[str, Any]) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO file_reads (session_id, path, read_json) VALUES (?, ?, ?)",
-        (session_id, path, orjson.dumps(read).decode()),
+        (session_id, _stored(path), orjson.dumps(read).decode()),
     )
 
 
 def reads(connection: sqlite3.Connection, session_id: SessionId) -> dict[str, dict[str, Any]]:
     """What the session has seen of files, by path."""
     rows = connection.execute("SELECT path, read_json FROM file_reads WHERE session_id = ?", (session_id,))
-    return {path: orjson.loads(read) for path, read in rows}
+    return {os.fsdecode(path): orjson.loads(read) for path, read in rows}
+
+
+def _stored(path: str) -> str | bytes:
+    """A name that is not UTF-8 on the disk is kept as its bytes: SQLite takes no half characters."""
+    return path if path.isascii() or not _NOT_UTF_8.search(path) else os.fsencode(path)

@@ -1,30 +1,178 @@
 """Tasks: what runs in the background, and how it ended."""
 
 import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
 
-from ostler.protocol.ids import SessionId, TaskId
-from ostler.protocol.shapes import Task
+from ostler.protocol.ids import SessionId, TaskId, TurnId
+from ostler.protocol.shapes import Task, TaskStatus
+from ostler.protocol.wire import Time
 
 
-def put(connection: sqlite3.Connection, task: Task) -> None:
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task with what is nobody's business outside."""
+
+    task: Task
+    turn_id: TurnId | None = None
+    """In which it was started."""
+    pid: int | None = None
+    start_time: str | None = None
+    """Together with the pid it names a process for ever."""
+    output: str | None = None
+    """The file that it prints to."""
+    read_bytes: int = 0
+    """How much of its output the model has seen."""
+    told: bool = False
+    """The model knows of its end."""
+    until: str | None = None
+    """Of a monitor: the pattern that ends it."""
+    ends_at: Time | None = None
+    """Of a monitor: when it ends at the latest."""
+    heard_bytes: int = 0
+    """Of a monitor: the model was told of the lines up to here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the model was told of a task: how it ended, or the lines of a monitor up to a place."""
+
+    task_id: TaskId
+    heard_bytes: int | None = None
+
+
+_COLUMNS: Final = "task_json, turn_id, pid, start_time, output, read_bytes, told, until, ends_at, heard_bytes"
+_MARKS: Final = ", ".join("?" * 13)
+_OVER: Final = "('completed', 'failed', 'killed')"
+_BEGAN: Final = "json_extract(task_json, '$.started_at')"
+
+
+def put(connection: sqlite3.Connection, record: TaskRecord) -> None:
     """Insert a task, or replace the state it has."""
+    task = record.task
     connection.execute(
-        "INSERT OR REPLACE INTO tasks (id, session_id, status, task_json) VALUES (?, ?, ?, ?)",
-        (task.id, task.session_id, task.status, task.encoded().decode()),
+        f"INSERT OR REPLACE INTO tasks (id, session_id, status, {_COLUMNS}) VALUES ({_MARKS})",  # noqa: S608 - constant text
+        (
+            task.id,
+            task.session_id,
+            task.status,
+            task.encoded().decode(),
+            record.turn_id,
+            record.pid,
+            record.start_time,
+            record.output,
+            record.read_bytes,
+            record.told,
+            record.until,
+            record.ends_at,
+            record.heard_bytes,
+        ),
     )
 
 
-def find(connection: sqlite3.Connection, task_id: TaskId) -> Task | None:
-    row = connection.execute("SELECT task_json FROM tasks WHERE id = ?", (task_id,)).fetchone()
-    return Task.model_validate_json(row[0]) if row else None
+def end(connection: sqlite3.Connection, task: Task) -> bool:
+    """Give a task its last state, and nothing else; false where it is over already, or went with its session."""
+    changed = connection.execute(
+        "UPDATE tasks SET status = ?, task_json = ? WHERE id = ? AND status IN ('pending', 'running')",
+        (task.status, task.encoded().decode(), task.id),
+    )
+    return changed.rowcount == 1
 
 
-def of_session(connection: sqlite3.Connection, session_id: SessionId) -> list[Task]:
-    rows = connection.execute("SELECT task_json FROM tasks WHERE session_id = ? ORDER BY id", (session_id,))
-    return [Task.model_validate_json(row[0]) for row in rows]
+def find(connection: sqlite3.Connection, task_id: TaskId) -> TaskRecord | None:
+    return next(iter(_records(connection, "WHERE id = ?", task_id)), None)
 
 
-def unfinished(connection: sqlite3.Connection) -> list[Task]:
-    """What was running when the daemon last had the say."""
-    rows = connection.execute("SELECT task_json FROM tasks WHERE status IN ('pending', 'running')")
-    return [Task.model_validate_json(row[0]) for row in rows]
+def of_sessions(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> list[TaskRecord]:
+    """Oldest first."""
+    wanted = list(session_ids)
+    marks = ", ".join("?" * len(wanted))
+    found = _records(connection, f"WHERE session_id IN ({marks})", *wanted)
+    return sorted(found, key=lambda record: (record.task.started_at, record.task.id))
+
+
+Position = tuple[str, TaskId]
+"""When a task began, and which of those that began then."""
+
+
+def page(
+    connection: sqlite3.Connection,
+    session_ids: Iterable[SessionId] | None,
+    status: TaskStatus | None,
+    after: Position | None,
+    limit: int,
+) -> list[TaskRecord]:
+    """Tasks after a place in the order of their beginning, of some sessions or of all."""
+    conditions: list[str] = []
+    values: list[Any] = []
+    if session_ids is not None:
+        wanted = list(session_ids)
+        conditions.append(f"session_id IN ({', '.join('?' * len(wanted))})")
+        values += wanted
+    if status is not None:
+        # Written out where it is `running`: the index for those is found only by a constant.
+        conditions.append("status = 'running'" if status == "running" else "status = ?")
+        values += [] if status == "running" else [status]
+    if after is not None:
+        conditions.append(f"({_BEGAN}, id) > (?, ?)")
+        values += after
+    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+    return _records(connection, f"{where}ORDER BY {_BEGAN}, id LIMIT ?", *values, limit)
+
+
+def unfinished(connection: sqlite3.Connection) -> list[TaskRecord]:
+    """What an earlier daemon left running."""
+    return _records(connection, "WHERE status IN ('pending', 'running')")
+
+
+def untold(connection: sqlite3.Connection, session_id: SessionId | None = None) -> list[TaskRecord]:
+    """What has ended without the model's knowledge, in one session or in all."""
+    owner, values = ("", ()) if session_id is None else ("session_id = ? AND ", (session_id,))
+    found = _records(connection, f"WHERE {owner}told = 0 AND status IN {_OVER}", *values)
+    return sorted(found, key=lambda record: record.task.ended_at or "")
+
+
+def outputs(connection: sqlite3.Connection) -> set[str]:
+    """The files that belong to a task."""
+    return {row[0] for row in connection.execute("SELECT output FROM tasks WHERE output IS NOT NULL")}
+
+
+def mark_told(connection: sqlite3.Connection, told: Iterable[Told]) -> None:
+    for each in told:
+        if each.heard_bytes is None:
+            connection.execute("UPDATE tasks SET told = 1 WHERE id = ?", (each.task_id,))
+        else:
+            connection.execute(
+                "UPDATE tasks SET heard_bytes = max(heard_bytes, ?) WHERE id = ?", (each.heard_bytes, each.task_id)
+            )
+
+
+def mark_untold(connection: sqlite3.Connection, ends: Iterable[Told]) -> None:
+    """The model was not told after all how these ended."""
+    connection.executemany("UPDATE tasks SET told = 0 WHERE id = ?", [(each.task_id,) for each in ends])
+
+
+def mark_read(connection: sqlite3.Connection, task_id: TaskId, read_bytes: int) -> None:
+    connection.execute(
+        "UPDATE tasks SET read_bytes = ? WHERE id = ? AND read_bytes < ?", (read_bytes, task_id, read_bytes)
+    )
+
+
+def _records(connection: sqlite3.Connection, condition: str, *values: Any) -> list[TaskRecord]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM tasks {condition}", values)  # noqa: S608 - ours, as above
+    return [
+        TaskRecord(
+            Task.model_validate_json(row[0]),
+            turn_id=row[1],
+            pid=row[2],
+            start_time=row[3],
+            output=row[4],
+            read_bytes=row[5],
+            told=bool(row[6]),
+            until=row[7],
+            ends_at=row[8],
+            heard_bytes=row[9],
+        )
+        for row in rows
+    ]

@@ -1,5 +1,6 @@
 """We execute what was approved."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,36 @@ def test_a_script_that_did_not_change_runs(stage: Stage) -> None:
     turn_id = talk.start()
     talk.answer(talk.ask(), "allow")
     talk.ended(turn_id)
+    assert (talk.folder / "approved").exists()
+
+
+def test_a_script_that_changed_while_no_daemon_ran_is_not_run(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk = talk_of(stage, bash("./build.sh"), bash("./build.sh"))
+    path = script(talk, "touch approved")
+    talk.start()
+    ask = talk.ask()
+    stage.daemon.kill()
+    path.write_text("#!/bin/sh\ntouch planted\n")
+    stage.daemon.start()
+    talk.reconnect()
+    talk.answer(ask, "allow")
+    again = talk.ask()
+    talk.answer(again, "deny")
+    talk.ended()
+    assert not (talk.folder / "planted").exists()
+    assert "has changed" in talk.result_texts()[0]
+
+
+def test_a_script_that_no_crash_changed_runs_afterwards(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk = talk_of(stage, bash("./build.sh"))
+    script(talk, "touch approved")
+    talk.start()
+    ask = talk.ask()
+    stage.restart()
+    talk.answer(ask, "allow")
+    talk.ended()
     assert (talk.folder / "approved").exists()
 
 

@@ -5,26 +5,51 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+_STEM_BYTES: Final = 100
+
+
 class Replaced(Exception):
-    """A folder of the path became a link, or went away, while the call was under way."""
+    """The file, or a folder of its path, is not what it was when the call began."""
 
 
 def save(path: str, data: bytes, umask: int) -> os.stat_result:
     """Writes the file at a real path, its folders too; mode, owner and attributes of an older one are kept."""
+    return _save(path, data, umask, lambda older: None)
+
+
+def save_over(path: str, data: bytes, umask: int, known: os.stat_result | None) -> os.stat_result:
+    """The same, but only over what was there when the data was made; null: over nothing."""
+
+    def check(older: os.stat_result | None) -> None:
+        if known is None and older is not None:
+            raise Replaced(f"{path} was created by somebody else meanwhile.")
+        if known is not None and (older is None or _marks(older) != _marks(known)):
+            raise Replaced(f"{path} was changed by somebody else meanwhile.")
+
+    return _save(path, data, umask, check)
+
+
+def _save(path: str, data: bytes, umask: int, check: Callable[[os.stat_result | None], None]) -> os.stat_result:
     with _open_folder(os.path.dirname(path), umask) as folder:
         name = os.path.basename(path)
         older = _status(name, folder)
         if older is not None and not stat.S_ISREG(older.st_mode):
             raise Replaced(f"{path} is no regular file any more.")
+        check(older)
         if older is not None and not _can_keep_owner(older):
             return _save_in_place(name, folder, data)
         return _save_beside(name, folder, data, older, umask)
+
+
+def _marks(status: os.stat_result) -> tuple[int, ...]:
+    # Not its number: some file systems give the same file another one from one look to the next.
+    return status.st_size, status.st_mtime_ns
 
 
 @contextlib.contextmanager
@@ -74,7 +99,9 @@ def _can_keep_owner(older: os.stat_result) -> bool:
 
 
 def _save_beside(name: str, folder: int, data: bytes, older: os.stat_result | None, umask: int) -> os.stat_result:
-    temporary = f".{name[:100]}.{secrets.token_hex(6)}.tmp"
+    # Cut in bytes, which is what file systems count: a name of a hundred letters may have three hundred.
+    stem = os.fsdecode(os.fsencode(name)[:_STEM_BYTES])
+    temporary = f".{stem}.{secrets.token_hex(6)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
     try:

@@ -2,7 +2,10 @@
 
 import hashlib
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from ostler.tools import commands, paths
@@ -14,6 +17,10 @@ from ostler.tools.subject import OfCommand, Place, places_of
 from ostler.tools.tool import Allow, AskFirst, Check
 
 _MAX_SCRIPT_BYTES: Final = 16 * 1024 * 1024
+_AT_ONCE_LENGTH: Final = 2_048
+_AT_ONCE_SIGNS: Final = 100
+"""What makes a command slow to read: a thousand parts fit into two thousand characters, and take 60 ms."""
+_SIGNS: Final = re.compile(r"[^A-Za-z0-9_./:=@%+,^ -]")
 _RUN_SCRIPTS: Final = frozenset(
     {"bash", "sh", "dash", "zsh", "ksh", "python", "node", "ruby", "perl", "php", "source", "."}
 )
@@ -35,31 +42,41 @@ def changes_folder(command: str) -> bool:
     return any(part.tokens and part.tokens[0].literal in _MOVING for part in reading(command).parts)
 
 
-def subject(command: str, folder: str) -> OfCommand:
-    """Blocks: looks where the paths in it lead."""
-    read = reading(command)
-    return OfCommand(read, places_of(commands.touched(read, folder)))
+def subject(command: str, folder: str, edits: bool = False) -> OfCommand:
+    """Blocks: looks where the paths in it lead. `edits`: it is known to do nothing but change files."""
+    about = _about(reading(command), folder, cache(paths.real))
+    return replace(about, edits=True) if edits else about
+
+
+def _about(read: Reading, folder: str, real: paths.Real) -> OfCommand:
+    return OfCommand(read, places_of(commands.touched(read, folder), real))
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     check: Check
     read_only: ReadOnly
+    about: OfCommand
+    """What rules look at."""
 
 
 def judge(command: str, surroundings: Surroundings) -> Judged:
     """Blocks, as above."""
-    folder = surroundings.shell_folder
-    about = subject(command, folder)
-    read_only = commands.is_read_only(about.reading, folder)
-    return Judged(_check(command, about, read_only, surroundings), read_only)
+    # Each path is looked at once, and never again after this decision: links change.
+    real = cache(paths.real)
+    return _judged(command, _about(reading(command), surroundings.shell_folder, real), surroundings, real)
 
 
-def _check(command: str, about: OfCommand, read_only: ReadOnly, surroundings: Surroundings) -> Check:
+def _judged(command: str, about: OfCommand, surroundings: Surroundings, real: paths.Real) -> Judged:
+    read_only = commands.is_read_only(about.reading, surroundings.shell_folder)
+    return Judged(_check(command, about, read_only, surroundings, real), read_only, about)
+
+
+def _check(command: str, about: OfCommand, read_only: ReadOnly, surroundings: Surroundings, real: paths.Real) -> Check:
     message = f"Run this command: {_short(command, 200)}"
-    if (guard := _guarded(about.places, surroundings)) is not None:
+    if (guard := _guarded(about.places, surroundings, real)) is not None:
         return AskFirst(message, reason=guard, safety=True)
-    inside = _stays_inside(about, surroundings)
+    inside = _stays_inside(about, surroundings, real)
     if read_only.ok and inside is None:
         return Allow()
     edits = surroundings.mode == "acceptEdits" and commands.only_simple_file_commands(about.reading)
@@ -80,36 +97,42 @@ def _short(text: str, most: int = 80) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def _guarded(places: tuple[Place, ...], surroundings: Surroundings) -> str | None:
+def _guarded(places: tuple[Place, ...], surroundings: Surroundings, real: paths.Real) -> str | None:
     """Why a person has to see it, in every mode."""
     for place in places:
-        if paths.of_the_daemon(place.real, surroundings):
+        if paths.of_the_daemon(place.real, surroundings, real):
             return f"{place.written} is in the daemon's own folder."
         if place.writes and (why := why_guarded(place.written, place.real)):
             return f"It writes {place.written}, which is guarded: {why}."
     return None
 
 
-def _stays_inside(about: OfCommand, surroundings: Surroundings) -> str | None:
+def _stays_inside(about: OfCommand, surroundings: Surroundings, real: paths.Real) -> str | None:
     """Null where all that it touches is inside the session's folders; else what is not."""
     for place in about.places:
-        if place.written not in _HARMLESS and not paths.inside_roots(place.real, surroundings):
+        if place.written not in _HARMLESS and not paths.inside_roots(place.real, surroundings, real):
             return f"{place.written} is outside the session's folders."
-    for part in about.reading.parts:
-        for folder in part.folders or ():
-            real = paths.real(os.path.join(surroundings.shell_folder, folder))
-            if not paths.inside_roots(real, surroundings):
-                return f"{real} is outside the session's folders."
+    for folder in dict.fromkeys(folder for part in about.reading.parts for folder in part.folders or ()):
+        here = real(os.path.join(surroundings.shell_folder, folder) if folder else surroundings.shell_folder)
+        if not paths.inside_roots(here, surroundings, real):
+            return f"{here} is outside the session's folders."
     return None
 
 
-def only_reads_inside(part: Part, surroundings: Surroundings) -> bool:
-    """Whether one part of a command changes nothing, and reads nothing outside the session's folders. Blocks."""
-    alone = Reading(part.text, (part,), None, plain=True)
-    if not commands.is_read_only(alone, surroundings.shell_folder).ok:
-        return False
-    places = places_of(commands.touched(alone, surroundings.shell_folder))
-    return _stays_inside(OfCommand(alone, places), surroundings) is None
+def reads_inside(surroundings: Surroundings) -> Callable[[Part], bool]:
+    """Tells of one part after the other whether it changes nothing, and reads nothing outside the session's folders.
+
+    Blocks, as above.
+    """
+    real = cache(paths.real)
+
+    def reads(part: Part) -> bool:
+        alone = Reading(part.text, (part,), None, plain=True)
+        if not commands.is_read_only(alone, surroundings.shell_folder).ok:
+            return False
+        return _stays_inside(_about(alone, surroundings.shell_folder, real), surroundings, real) is None
+
+    return reads
 
 
 # What is approved is what runs.
@@ -123,6 +146,12 @@ class Bound:
     scripts: tuple[tuple[str, str], ...]
     """Each script that it runs by its path, with a digest of its content."""
 
+    @property
+    def digest(self) -> str:
+        """Of all of it, to be kept with an ask."""
+        told = "\0".join((self.folder, *(part for script in self.scripts for part in script)))
+        return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
 
 def bound(command: str, surroundings: Surroundings) -> Bound:
     """Blocks: reads the scripts."""
@@ -132,7 +161,7 @@ def bound(command: str, surroundings: Surroundings) -> Bound:
         for inner in (part, *commands.unwrapped(part)):
             for path in _scripts(inner):
                 place = os.path.join(folder, inner.folder or "", path)
-                found[paths.written(place)] = _digest(place)
+                found[paths.written(place)] = script_digest(place)
     return Bound(folder, tuple(sorted(found.items())))
 
 
@@ -150,7 +179,8 @@ def _scripts(part: Part) -> list[str]:
     return [word for word in words[1:] if word is not None and not word.startswith("-")]
 
 
-def _digest(path: str) -> str:
+def script_digest(path: str) -> str:
+    """Of its content; empty where there is none. Blocks."""
     try:
         with open(path, "rb", opener=_not_waiting) as file:
             return hashlib.sha256(file.read(_MAX_SCRIPT_BYTES)).hexdigest()
@@ -161,3 +191,43 @@ def _digest(path: str) -> str:
 def _not_waiting(path: str, flags: int) -> int:
     """A FIFO in the place of a script would hold us for ever."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+# Without a wait, for what needs no look at the disk.
+
+
+def judge_at_once(command: str, surroundings: Surroundings, real: paths.Real) -> Judged | None:
+    """What `judge` says; None where that takes more than the real paths of the session's own folders.
+
+    `real` may raise what it likes where it cannot tell.
+    """
+    real = cache(real)
+    about = subject_at_once(command, surroundings.shell_folder, real)
+    if about is None or any(part.folders != ("",) for part in about.reading.parts):
+        return None
+    return _judged(command, about, surroundings, real)
+
+
+def subject_at_once(command: str, folder: str, real: paths.Real) -> OfCommand | None:
+    """What `subject` says; None as above."""
+    if (read := _simple(command)) is None:
+        return None
+    touched = commands.touched_unnamed(read, folder)
+    if touched is None or any(each.path != folder for each in touched):
+        return None
+    return OfCommand(read, places_of(touched, real))
+
+
+def bound_at_once(command: str, surroundings: Surroundings) -> Bound | None:
+    """What `bound` says; None where it has to look at scripts."""
+    return None if _simple(command) is None else Bound(surroundings.shell_folder, ())
+
+
+def _simple(command: str) -> Reading | None:
+    """The command, taken apart, where it is short and runs no script, no other command and no git."""
+    if len(command) > _AT_ONCE_LENGTH or len(_SIGNS.findall(command)) > _AT_ONCE_SIGNS:
+        return None
+    read = reading(command)
+    if any(part.tokens and (part.words[0] is None or _scripts(part)) for part in read.parts):
+        return None
+    return None if commands.may_run_others(read) or "git" in commands.programs_in(read) else read

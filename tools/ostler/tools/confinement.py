@@ -8,6 +8,8 @@ from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY
 from ostler.tools.context import Surroundings
 from ostler.tools.sandbox import Profile, Support, clean_path
 
+_MODULES: Final = "PSModulePath"
+"""Where PowerShell would look for commands of its own names."""
 SandboxMode = Literal["auto", "on", "required", "off"]
 
 MISSING: Final = "This daemon runs commands only in the sandbox, and there is none here: "
@@ -27,6 +29,13 @@ class Sandboxing:
     """The socket of the proxy that lets the allowed hosts through."""
     skips_ask_rules: bool = False
     """A command in the workspace's sandbox is not asked about because of an ask rule."""
+    model_may_disable: bool = False
+    """The model may ask for a command to run outside of it."""
+
+    @property
+    def may_be_left(self) -> bool:
+        """Where it is required, nothing runs outside of it, whoever says yes."""
+        return self.model_may_disable and self.mode in {"auto", "on"}
 
 
 class SandboxMissing(Exception):
@@ -65,4 +74,5 @@ def confinement(sandboxing: Sandboxing, surroundings: Surroundings, *, only_read
 def kept_to_reading(environment: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
     """For a command that passed because it only reads: programs from outside the roots, and git without its helpers."""
     kept = {name: value for name, value in environment.items() if name not in UNSET_FOR_READ_ONLY}
+    kept.pop(_MODULES, None)
     return {**kept, **GIT_GUARD_ENVIRONMENT, "PATH": clean_path(environment.get("PATH", ""), roots)}

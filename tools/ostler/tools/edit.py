@@ -7,10 +7,9 @@ from ostler.tools.closest import closest_passage
 from ostler.tools.context import FileRead, ToolContext
 from ostler.tools.file_change import ChangeOutput, Plan
 from ostler.tools.matching import Place
-from ostler.tools.patches import snippet
 from ostler.tools.suggestions import missing_file
 from ostler.tools.text_files import TextFile
-from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, text_block
+from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput
 
 
 class EditInput(ToolInput):
@@ -30,8 +29,6 @@ class EditOutput(ChangeOutput):
     new_string: str
     """As it was written."""
     replace_all: bool
-    user_modified: bool = False
-    """A person changed the proposed text."""
 
 
 class Edit(Tool[EditInput, EditOutput]):
@@ -45,6 +42,7 @@ class Edit(Tool[EditInput, EditOutput]):
     strict = True
     max_result_chars = 100_000
     interrupt = "block"
+    denied_code = freshness.DENIED
 
     def __init__(self) -> None:
         self._approved = paths.Approved()
@@ -67,8 +65,7 @@ class Edit(Tool[EditInput, EditOutput]):
             return flaw
         if given.old_string == given.new_string:
             return Failure("old_string and new_string are the same: there is nothing to change.", freshness.SAME)
-        planned = await file_change.plan(given.file_path, _planner(given), context)
-        return planned if isinstance(planned, Failure) else None
+        return await file_change.flaw_of(given.file_path, _planner(given), context)
 
     async def check_permission(self, given: EditInput, context: ToolContext) -> Check:
         return await file_change.permission(given.file_path, _planner(given), context, self._approved)
@@ -78,21 +75,15 @@ class Edit(Tool[EditInput, EditOutput]):
         if isinstance(written, Failure):
             return written
         output = EditOutput(
-            file_path=given.file_path,
             old_string=written.plan.old_string,
             new_string=written.plan.new_string,
             replace_all=given.replace_all,
-            structured_patch=written.hunks,
-            original=file_change.original(written.plan),
+            **await file_change.output_of(given.file_path, written, context),
         )
         return Ran(output, changes=[file_change.change(given.file_path, written)])
 
     def render(self, output: EditOutput) -> list[Block]:
-        changed = snippet(output.structured_patch)
-        told = f"File updated: {output.file_path}" + (f"\n{changed}" if changed else "")
-        if output.user_modified:
-            told += "\n(The person changed the text before it was written.)"
-        return [text_block(told)]
+        return file_change.rendered(output)
 
 
 def _planner(given: EditInput) -> file_change.Planner:

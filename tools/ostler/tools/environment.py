@@ -2,7 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ostler.tools.shell_profile import Snapshot
 
 MARKER: Final = "OSTLER_CALL"
 """Tells which call a process belongs to, wherever it has gone."""
@@ -29,15 +32,19 @@ _UNATTENDED: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_EDITOR": "true", 
 
 def clean_environment() -> dict[str, str]:
     """The daemon's variables without its secrets."""
-    return {name: value for name, value in os.environ.items() if _may_pass(name)}
+    return {name: value for name, value in os.environ.items() if may_pass(name)}
 
 
-def command_environment(of_the_session: Mapping[str, str], call_id: str) -> dict[str, str]:
-    """What a command sees: what the person gave the session stands above the daemon's own."""
-    return {**clean_environment(), **_UNATTENDED, **of_the_session, MARKER: call_id}
+def command_environment(
+    of_the_session: Mapping[str, str], call_id: str, profile: "Snapshot | None" = None
+) -> dict[str, str]:
+    """What a command sees: what the person gave the session stands above their profile, and that above the daemon."""
+    own = clean_environment() if profile is None else profile.applied(clean_environment())
+    return {**own, **_UNATTENDED, **of_the_session, MARKER: call_id}
 
 
-def _may_pass(name: str) -> bool:
+def may_pass(name: str) -> bool:
+    """Neither ours nor meddling."""
     return not (
         name.startswith(_OUR_PREFIXES) or name in _OUR_SECRETS or name in _MEDDLING or name.startswith("BASH_FUNC_")
     )

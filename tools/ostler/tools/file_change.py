@@ -1,17 +1,21 @@
 """What Write and Edit have in common: the checks before, the permission, and the write itself."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final, Literal
 
-from ostler.tools import freshness, paths
-from ostler.tools.atomic import Replaced, save
-from ostler.tools.context import FileRead, Surroundings, ToolContext
+from ostler.tools import diagnostics, freshness, paths
+from ostler.tools.atomic import Replaced, save_over
+from ostler.tools.context import FileRead, OlderFile, Surroundings, ToolContext
+from ostler.tools.diagnostics import DiagnosticOutput
+from ostler.tools.git_patch import GitDiff, git_diff
 from ostler.tools.guarded import why_guarded
-from ostler.tools.patches import Hunk, hunks, unified
+from ostler.tools.patches import Hunk, hunks, snippet, unified
 from ostler.tools.text_files import MAX_FILE_BYTES, UTF_8, Encoding, TextFile, TooLarge, Unreadable, digest_of, load
 from ostler.tools.threads import change_in_thread, read_in_thread
-from ostler.tools.tool import Allow, AskFirst, Check, Failure, FileChanged, Refuse, ToolOutput
+from ostler.tools.tool import Allow, AskFirst, Block, Check, Failure, FileChanged, Refuse, ToolOutput, text_block
 
 MAX_ORIGINAL_CHARS: Final = 100_000
 
@@ -35,22 +39,39 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A plan that only has to be written down."""
+
+    plan: Plan
+    data: bytes
+    hunks: list[Hunk] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """What a call wrote."""
 
     plan: Plan
     hunks: list[Hunk] | None
     read: FileRead
+    git_diff: GitDiff | None
 
 
 class ChangeOutput(ToolOutput):
     """What became of a file."""
 
+    kind: Literal["create", "update"]
     file_path: str
     structured_patch: list[Hunk] | None
     """Null where it is too long to show."""
     original: str | None
     """The content before; null for a new file, and where it is too long to show."""
+    git_diff: GitDiff | None = None
+    """The same change as git writes it; null outside of repositories."""
+    user_modified: bool = False
+    """A person changed the proposed text."""
+    diagnostics: list[DiagnosticOutput] | None = None
+    """What an editor says about the file now; null where none said anything in time."""
 
 
 Planner = Callable[[str, FileRead | None], Plan | Failure]
@@ -62,8 +83,13 @@ def flawed(path: str) -> Failure | None:
     if flaw is not None:
         return Failure(flaw, freshness.RELATIVE)
     if path.lower().endswith(".ipynb"):
-        return Failure(f"{path} is a notebook: this tool does not write notebooks.", freshness.NOTEBOOK)
+        return Failure(f"{path} is a notebook: change its cells with NotebookEdit.", freshness.NOTEBOOK)
     return None
+
+
+def is_unc(path: str) -> bool:
+    """Whether it names another machine: `//host/share`. Such a path is not touched before somebody has allowed it."""
+    return path.startswith("//") and not path.startswith("///")
 
 
 def load_if_there(place: str) -> TextFile | None:
@@ -73,41 +99,70 @@ def load_if_there(place: str) -> TextFile | None:
         return None
 
 
-async def plan(path: str, planner: Planner, context: ToolContext) -> Plan | Failure:
-    """What would be written now, or why not."""
-    place = await read_in_thread(paths.real, path)
-    read = context.reads.get(place)
+def _planned(path: str, place: str, planner: Planner, read: FileRead | None) -> Plan | Failure:
+    """What would be written now, or why not. Blocking."""
     try:
-        return await read_in_thread(planner, place, read)
-    except TooLarge as error:
-        return Failure(str(error), freshness.TOO_LARGE)
-    except Unreadable as error:
-        return Failure(str(error))
-    except OSError as error:
-        return Failure(f"{path} cannot be written: {error.strerror}.")
+        return _unwritable_name(path, place) or planner(place, read)
+    except (Unreadable, OSError) as error:
+        return _failure(path, error)
+
+
+def _unwritable_name(path: str, place: str) -> Failure | None:
+    """Through a link any name can be reached; what is done to a file has to be told in JSON."""
+    if paths.printable(place) == place:
+        return None
+    return Failure(f"{path} leads to {paths.printable(place)}, whose name is not UTF-8. Give it another name first.")
+
+
+async def flaw_of(path: str, planner: Planner, context: ToolContext) -> Failure | None:
+    """What is wrong with a call as far as can be told without its permission."""
+    if is_unc(path):
+        return None
+    place = await read_in_thread(paths.real, path)
+    planned = await read_in_thread(_planned, path, place, planner, context.reads.get(place))
+    return planned if isinstance(planned, Failure) else None
+
+
+def _failure(path: str, error: Exception) -> Failure:
+    match error:
+        case TooLarge():
+            return Failure(str(error), freshness.TOO_LARGE)
+        case Unreadable():
+            return Failure(str(error))
+        case Replaced():
+            return Failure(f"Nothing was written: {error}", freshness.CHANGED)
+        case UnicodeEncodeError():
+            letter = error.object[error.start]
+            return Failure(f"{path} is written in {error.encoding}, which has no {letter!r}. Nothing was written.")
+        case OSError():
+            return Failure(f"{path} cannot be written: {error.strerror}.")
+        case _:
+            raise error
 
 
 async def permission(path: str, planner: Planner, context: ToolContext, approved: paths.Approved) -> Check:
-    planned = await plan(path, planner, context)
-    place = planned.place if isinstance(planned, Plan) else await read_in_thread(paths.real, path)
+    if is_unc(path):
+        return AskFirst(f"Write to {path}?", reason="It is on another machine.", safety=True)
+    place = await read_in_thread(paths.real, path)
     approved.note(context.call_id, place)
-    return await read_in_thread(_permission, path, place, planned, context.surroundings)
+    return await read_in_thread(_permission, path, place, planner, context.reads.get(place), context.surroundings)
 
 
-def _permission(path: str, place: str, planned: Plan | Failure, surroundings: Surroundings) -> Check:
+def _permission(path: str, place: str, planner: Planner, read: FileRead | None, surroundings: Surroundings) -> Check:
     if paths.of_the_daemon(place, surroundings):
         return Refuse(f"{path} is in the daemon's own folder.")
+    guard = why_guarded(paths.written(path), place)
+    inside = paths.inside_roots(place, surroundings)
+    if guard is None and inside and surroundings.mode == "acceptEdits":
+        return Allow()
     # A plan that fails by now may work again when it runs: it is asked for all the same.
+    planned = _planned(path, place, planner, read)
     diff = unified(path, planned.hunks) if isinstance(planned, Plan) else None
     exists = isinstance(planned, Failure) or planned.before is not None
-    leads = "" if place == paths.written(path) else f", which leads to {place}"
+    leads = "" if place == paths.written(path) else f", which leads to {paths.printable(place)}"
     message = f"{'Change' if exists else 'Create'} {path}{leads}?"
-    guard = why_guarded(paths.written(path), place)
     if guard is not None:
         return AskFirst(message, reason=f"This file is guarded: {guard}.", safety=True, diff=diff)
-    inside = paths.inside_roots(place, surroundings)
-    if inside and surroundings.mode == "acceptEdits":
-        return Allow()
     return AskFirst(message, reason="" if inside else "It is outside the session's folders.", diff=diff)
 
 
@@ -119,37 +174,86 @@ async def write(path: str, planner: Planner, context: ToolContext, approved: pat
             f"{path} leads to another place than when it was allowed. Nothing was written.", freshness.CHANGED
         )
     read = context.reads.get(place)
-    umask = context.surroundings.umask
     try:
-        written = await change_in_thread(_write, planner, place, read, umask)
-    except Unreadable as error:
-        return Failure(str(error))
-    except Replaced as error:
-        return Failure(f"Nothing was written: {error}", freshness.CHANGED)
-    except UnicodeEncodeError as error:
-        letter = error.object[error.start]
-        return Failure(f"{path} is written in {error.encoding}, which has no {letter!r}. Nothing was written.")
-    except OSError as error:
-        return Failure(f"{path} cannot be written: {error.strerror}.")
-    if isinstance(written, Written):
-        context.reads.put(place, written.read)
+        prepared = await read_in_thread(_prepare, path, place, planner, read, context.surroundings)
+        if isinstance(prepared, Failure):
+            return prepared
+        # It returns when the disk has it: from here on the old content cannot be lost.
+        await context.history.keep(place, _older(prepared.plan.before))
+        written = await change_in_thread(_write, prepared, read, context.surroundings.umask)
+    except (Unreadable, Replaced, UnicodeEncodeError, OSError) as error:
+        return _failure(path, error)
+    context.reads.put(place, written.read)
     return written
 
 
-def _write(planner: Planner, place: str, read: FileRead | None, umask: int) -> Written | Failure:
-    planned = planner(place, read)
+def _prepare(
+    path: str, place: str, planner: Planner, read: FileRead | None, surroundings: Surroundings
+) -> _Prepared | Failure:
+    # Here too: a path of another machine was not looked at before, and may turn out to be none.
+    if paths.of_the_daemon(place, surroundings):
+        return Failure(f"{path} is in the daemon's own folder.", freshness.DENIED)
+    planned = _unwritable_name(path, place) or planner(place, read)
     if isinstance(planned, Failure):
         return planned
-    encoding: Encoding = planned.before.encoding if planned.before else UTF_8
-    data = encoding.encode(planned.text)
+    data = _encoding(planned).encode(planned.text)
     if len(data) > MAX_FILE_BYTES:
         return Failure("The content is more than 1 GiB.", freshness.TOO_LARGE)
-    found = planned.hunks
-    status = save(place, data, umask)
+    return _Prepared(planned, data, planned.hunks)
+
+
+def _encoding(planned: Plan) -> Encoding:
+    return planned.before.encoding if planned.before else UTF_8
+
+
+def _older(before: TextFile | None) -> OlderFile | None:
+    if before is None:
+        return None
+    content = partial(before.encoding.encode, before.text)
+    return OlderFile(before.status.st_mode, before.status.st_size, before.digest, content)
+
+
+def _write(prepared: _Prepared, read: FileRead | None, umask: int) -> Written:
+    planned, data = prepared.plan, prepared.data
+    before = planned.before
+    status = save_over(planned.place, data, umask, before.status if before else None)
     digest = digest_of(data)
     if planned.first_line is None:
-        return Written(planned, found, freshness.after_write(status, digest, planned.text))
-    return Written(planned, found, freshness.after_edit(read, status, digest, planned.text, planned.first_line))
+        known = freshness.after_write(status, digest, planned.text)
+    else:
+        known = freshness.after_edit(read, status, digest, planned.text, planned.first_line)
+    return Written(planned, prepared.hunks, known, _git_diff(prepared, status))
+
+
+def _git_diff(prepared: _Prepared, status: os.stat_result) -> GitDiff | None:
+    # To git, whatever is in another encoding is bytes.
+    if _encoding(prepared.plan) != UTF_8:
+        return None
+    return git_diff(prepared.plan.place, prepared.hunks, status.st_mode, added=prepared.plan.before is None)
+
+
+async def output_of(path: str, written: Written, context: ToolContext) -> dict[str, Any]:
+    """What the outputs have in common; waits a moment for what editors say about the change."""
+    return {
+        "kind": "update" if written.plan.before else "create",
+        "file_path": path,
+        "structured_patch": written.hunks,
+        "original": original(written.plan),
+        "git_diff": written.git_diff,
+        "user_modified": context.changed_by_person,
+        "diagnostics": diagnostics.outputs(await context.diagnostics.after_change(path, written.plan.place)),
+    }
+
+
+def rendered(output: ChangeOutput) -> list[Block]:
+    """What the model reads: which file, the changed places as they are now, and what there is to say about them."""
+    told = f"File {'created' if output.kind == 'create' else 'updated'}: {output.file_path}"
+    # Of a new file the model has just written every line.
+    changed = snippet(output.structured_patch) if output.kind == "update" else ""
+    told += f"\n{changed}" if changed else ""
+    if output.user_modified:
+        told += "\n(The person changed the text before it was written.)"
+    return [text_block(told + diagnostics.rendered(output.diagnostics))]
 
 
 def original(planned: Plan) -> str | None:

@@ -144,9 +144,11 @@ async def _find(given: GlobInput, begin: Start) -> _Found:
 
 
 def _dated(search: Search, begin: Start, matches: Callable[[str], bool]) -> Iterator[tuple[int, str]]:
+    inside = len(begin.base.rstrip("/")) + 1
+    all_visible = begin.may_read is None
     for record in search.records(b"\0"):
-        name = os.fsdecode(record)
-        if matches(begin.relative(name)) and begin.visible(name):
+        name = record.decode("utf-8", "surrogateescape")
+        if matches(name[inside:]) and (all_visible or begin.visible(name)):
             try:
                 yield os.lstat(name).st_mtime_ns, name
             except OSError:

@@ -5,14 +5,16 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ostler.tools import ripgrep, search_place
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import NoSuchResult, Surroundings, ToolContext
 from ostler.tools.globs import BadPattern, matcher
-from ostler.tools.grep_lines import Collected, NameFilter, Wanted, collect
+from ostler.tools.grep_lines import Collected, NameFilter, Origin, Wanted, collect
+from ostler.tools.grep_result import ResultOrigin, search_result
 from ostler.tools.paths import Approved
+from ostler.tools.result_text import result_of
 from ostler.tools.search_place import Start
-from ostler.tools.subject import Subject
+from ostler.tools.subject import OfText, Subject
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
 Mode = Literal["content", "files_with_matches", "count"]
 DEFAULT_LIMIT: Final = 250
@@ -93,26 +95,39 @@ class Grep(Tool[GrepInput, GrepOutput]):
             matcher((given.glob or "").removeprefix("!"))
         except BadPattern as error:
             return Failure(str(error))
+        if result_of(given.path) is not None:
+            return Failure("glob and type choose files, and a result is none.") if given.glob or given.type else None
         return await read_in_thread(search_place.missing, given.path, context.surroundings)
 
     async def subject(self, given: GrepInput, surroundings: Surroundings) -> Subject:
+        if given.path is not None and result_of(given.path) is not None:
+            return OfText(given.path)
         return await read_in_thread(search_place.subject, given.path, surroundings)
 
     async def check_permission(self, given: GrepInput, context: ToolContext) -> Check:
+        if result_of(given.path) is not None:
+            return Allow()  # the session made it itself
         begin = await read_in_thread(search_place.start, given.path, context.surroundings)
         self._approved.note(context.call_id, begin.place)
         return await read_in_thread(search_place.may_search, self.name, begin, context.surroundings)
 
     async def run(self, given: GrepInput, context: ToolContext) -> Ran[GrepOutput] | Failure:
+        try:
+            found = await self._found(given, context)
+        except (ripgrep.Complaint, ripgrep.Missing, NoSuchResult) as error:
+            return Failure(str(error))
+        return found if isinstance(found, Failure) else Ran(_output(given, found))
+
+    async def _found(self, given: GrepInput, context: ToolContext) -> Collected | Failure:
+        result_id = result_of(given.path)
+        if result_id is not None:
+            wanted = _wanted(given, ResultOrigin(result_id))
+            return await search_result(_own_options(given), context.results.pieces(result_id), wanted)
         begin = await read_in_thread(search_place.start, given.path, context.surroundings)
         if self._approved.moved(context.call_id, begin.place):
             return search_place.moved(begin)
         wanted = _wanted(given, begin)
-        try:
-            found = await ripgrep.search(_options(given, begin), lambda search: collect(search, wanted))
-        except (ripgrep.Complaint, ripgrep.Missing) as error:
-            return Failure(str(error))
-        return Ran(_output(given, found))
+        return await ripgrep.search(_options(given, begin), lambda search: collect(search, wanted))
 
     def render(self, output: GrepOutput) -> list[Block]:
         stopped = [ripgrep.STOPPED] if output.timed_out else []
@@ -126,7 +141,7 @@ class Grep(Tool[GrepInput, GrepOutput]):
         return [text_block("\n".join([*lines, *stopped]))]
 
 
-def _wanted(given: GrepInput, begin: Start) -> Wanted:
+def _wanted(given: GrepInput, begin: Origin) -> Wanted:
     return Wanted(
         mode=given.output_mode,
         begin=begin,
@@ -145,11 +160,15 @@ def _name_filter(glob: str | None) -> NameFilter | None:
 
 
 def _options(given: GrepInput, begin: Start) -> list[str]:
+    exclusions = ripgrep.exclusions(begin.place, begin.home, begin.written)
+    return [*exclusions, *_type_options(given), *_own_options(given), "--", begin.place]
+
+
+def _own_options(given: GrepInput) -> list[str]:
+    """Whatever is searched."""
     options = [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview"]
-    options += ripgrep.exclusions(begin.place, begin.home, begin.written)
     options += ["--ignore-case"] if given.ignore_case else []
     options += ["--multiline", "--multiline-dotall"] if given.multiline else []
-    options += _type_options(given)
     match given.output_mode:
         case "content":
             # In the order of paths, so that an offset means the same the next time.
@@ -158,7 +177,7 @@ def _options(given: GrepInput, begin: Start) -> list[str]:
             options += ["--with-filename", "--count", "--sort=path"]
         case "files_with_matches":
             options.append("--files-with-matches")
-    return [*options, f"--regexp={given.pattern}", "--", begin.place]
+    return [*options, f"--regexp={given.pattern}"]
 
 
 def _type_options(given: GrepInput) -> list[str]:

@@ -5,10 +5,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from ostler.tools.ripgrep import Search
-from ostler.tools.search_place import Start
 
 _MAX_LINES: Final = 50_000
 """Where no limit was asked for."""
@@ -18,12 +17,20 @@ _LINE: Final = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
 NameFilter: TypeAlias = Callable[[str], bool]
 
 
+class Origin(Protocol):
+    """Where was searched: how names are called that ripgrep prints."""
+
+    def relative(self, name: str) -> str: ...
+    def found(self, name: str) -> str: ...
+    def visible(self, name: str) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is to be kept of the output."""
 
     mode: str
-    begin: Start
+    begin: Origin
     line_numbers: bool
     limit: int
     offset: int

@@ -1,15 +1,31 @@
 """A few lines out of a file of any length, in one pass and in bounded memory."""
 
+import codecs
 import hashlib
 import os
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
-from ostler.tools.text_files import MAX_FILE_BYTES, Unreadable, decode_bytes, detect, open_regular, refuse_nul
+from ostler.tools.at_once import Content, WouldWait
+from ostler.tools.kinds import HEAD
+from ostler.tools.numbering import longest
+from ostler.tools.text_files import (
+    MAX_FILE_BYTES,
+    MAX_GUESSED_BYTES,
+    UTF_8,
+    Encoding,
+    Unreadable,
+    decode_bytes,
+    decode_western,
+    decode_wide,
+    detect,
+    refuse_nul,
+    size_in_words,
+)
 
 _CHUNK: Final = 1024 * 1024
-_KEPT_OF_A_LINE: Final = 16 * 1024
-"""Bytes: more than the longest line that is shown needs in any encoding."""
+_BYTES_A_CHARACTER: Final = 4
+_MARGIN: Final = 8 * 1024
 _KEPT_IN_ALL: Final = 8 * 1024 * 1024
 _WIDE_LIMIT: Final = 64 * 1024 * 1024
 
@@ -27,45 +43,113 @@ class Window:
     digest: str
 
 
-def look(path: str, first: int, count: int) -> Window:
-    """`count` lines from line `first` on. Raises Unreadable and OSError."""
-    descriptor = open_regular(path)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        head = file.read(8192)
-        encoding = detect(path, head, max(status.st_size, len(head)))
-        collector = _Collector(first, first + count)
-        if encoding.codec.startswith(("utf-16", "utf-32")):
-            digest, size = _wide(path, head, file, encoding.codec, len(encoding.bom), collector)
-        else:
-            digest, size = _narrow(path, head, file, len(encoding.bom), collector)
-    lines = _decoded(path, collector.lines())
+def kept_of_a_line(count: int) -> int:
+    """Bytes: more than the longest line that is shown needs in any encoding."""
+    return longest(count) * _BYTES_A_CHARACTER + _MARGIN
+
+
+class _NotUtf8(Exception):
+    """What looked like UTF-8 is none: it has to be looked at as a whole."""
+
+
+def look_at(content: Content, first: int, count: int) -> Window:
+    """The same of a small file that was read already, if it is plain text. Raises WouldWait and Unreadable."""
+    data = content.data
+    if detect(content.place, data[:HEAD], len(data)) is not UTF_8 or _only_returns(data) or not _is_utf8(data):
+        raise WouldWait  # any other kind of text takes longer
+    # All at once: line by line it takes ten times as long.
+    split = data.split(b"\n")
+    total = len(split) if split[-1] else len(split) - 1
+    wanted = split[first - 1 : min(first - 1 + count, total)]
+    lines = _decoded_at_once(content.place, wanted, len(data))
+    return Window(lines, False, total, content.status, len(data), hashlib.sha256(data).hexdigest())
+
+
+def _decoded_at_once(path: str, lines: list[bytes], size: int) -> list[str]:
+    """Of a whole file that is known to be UTF-8."""
+    joined = b"\n".join(lines)
+    refuse_nul(path, joined, size)
+    text = joined.decode()
+    found = text.split("\n") if lines else []
+    return [line.removesuffix("\r") for line in found] if "\r" in text else found
+
+
+def _only_returns(data: bytes) -> bool:
+    """Lines as they ended on the first Macintosh."""
+    return b"\r" in data and b"\n" not in data
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def window(path: str, status: os.stat_result, file: BinaryIO, first: int, count: int) -> Window:
+    """`count` lines of an open file. Raises Unreadable and OSError."""
+    head = file.read(HEAD)
+    size = max(status.st_size, len(head))
+    encoding = detect(path, head, size)
+    collector = _Collector(first, first + count, kept_of_a_line(count))
+    small = size <= MAX_GUESSED_BYTES
+    if _is_wide(encoding) or (small and _only_returns(head)):
+        digest, size = _whole(path, head, file, encoding, collector)
+    else:
+        try:
+            digest, size = _narrow(path, head, file, encoding, collector, checked=small)
+        except _NotUtf8:
+            file.seek(0)
+            collector = _Collector(first, first + count, kept_of_a_line(count))
+            digest, size = _whole(path, b"", file, encoding, collector)
+    lines = _decoded(path, collector, size)
     return Window(lines, collector.overflowed, collector.total, status, size, digest)
 
 
-def _narrow(path: str, head: bytes, file: BinaryIO, skipped: int, collector: "_Collector") -> tuple[str, int]:
-    """UTF-8 and the encodings of one byte a character: a line ends where a byte says so."""
+def _is_wide(encoding: Encoding) -> bool:
+    return encoding.codec.startswith(("utf-16", "utf-32"))
+
+
+def _narrow(
+    path: str, head: bytes, file: BinaryIO, encoding: Encoding, collector: "_Collector", *, checked: bool
+) -> tuple[str, int]:
+    """UTF-8, in pieces: a line ends where a byte says so. Raises _NotUtf8 where it shall be checked."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
     digest, size, chunk = hashlib.sha256(), 0, head
     while chunk:
+        if checked and encoding is UTF_8:
+            _check(decoder, chunk)
         digest.update(chunk)
-        collector.take(chunk if size else chunk[skipped:])
+        collector.take(chunk if size else chunk[len(encoding.bom) :])
         size += len(chunk)
         if size > MAX_FILE_BYTES:
             raise Unreadable(f"{path} does not end within 1 GiB.")
         chunk = file.read(_CHUNK)
+    if checked and encoding is UTF_8:
+        _check(decoder, b"", final=True)
     collector.finish()
     return digest.hexdigest(), size
 
 
-def _wide(path: str, head: bytes, file: BinaryIO, codec: str, skipped: int, collector: "_Collector") -> tuple[str, int]:
-    """Two or four bytes a character: the whole is turned into UTF-8 first."""
+def _check(decoder: codecs.IncrementalDecoder, chunk: bytes, *, final: bool = False) -> None:
+    try:
+        decoder.decode(chunk, final)
+    except UnicodeDecodeError:
+        raise _NotUtf8 from None
+
+
+def _whole(path: str, head: bytes, file: BinaryIO, encoding: Encoding, collector: "_Collector") -> tuple[str, int]:
+    """Any encoding: all of it is turned into UTF-8 first."""
     data = head + file.read(_WIDE_LIMIT)
     if len(data) > _WIDE_LIMIT:
-        raise Unreadable(f"{path} is too large for its encoding ({codec.upper()}, more than 64 MB).")
-    try:
-        text = data[skipped:].decode(codec)
-    except UnicodeDecodeError:
-        raise Unreadable(f"{path} begins as {codec.upper()}, but is damaged further on.") from None
+        words = f"{encoding.codec.upper()}, more than {size_in_words(_WIDE_LIMIT)}"
+        raise Unreadable(f"{path} is too large for its encoding ({words}).")
+    text = decode_bytes(data)[0] if encoding is UTF_8 else decode_wide(path, data, encoding)
+    if "\n" not in text:
+        text = text.replace("\r", "\n")
     collector.take(text.encode())
     collector.finish()
     return hashlib.sha256(data).hexdigest(), len(data)
@@ -77,6 +161,7 @@ class _Collector:
 
     first: int
     end: int
+    kept_of_a_line: int
     total: int = 0
     overflowed: bool = False
     _line: int = 1
@@ -114,7 +199,7 @@ class _Collector:
                 return
 
     def _keep(self, piece: bytes, *, ended: bool) -> None:
-        room = _KEPT_OF_A_LINE - len(self._part)
+        room = self.kept_of_a_line - len(self._part)
         self._part += piece[:room]
         if ended:
             self._close_line()
@@ -134,12 +219,16 @@ class _Collector:
         return self._kept
 
 
-def _decoded(path: str, lines: list[bytes]) -> list[str]:
+def _decoded(path: str, collector: _Collector, size: int) -> list[str]:
+    lines = collector.lines()
     for line in lines:
-        refuse_nul(path, line)
+        refuse_nul(path, line, size)
+    try:
+        return [_utf8(line, collector.kept_of_a_line).removesuffix("\r") for line in lines]
+    except UnicodeDecodeError:  # only in a large file, of which nobody has looked at all
+        return [decode_western(line)[0].removesuffix("\r") for line in lines]
+
+
+def _utf8(line: bytes, kept: int) -> str:
     # A long line may have been cut within a character.
-    cut = any(len(line) >= _KEPT_OF_A_LINE for line in lines)
-    text, encoding = decode_bytes(b"\n".join(lines)) if not cut else ("", None)
-    if encoding is None:
-        return [decode_bytes(line, final=len(line) < _KEPT_OF_A_LINE)[0].removesuffix("\r") for line in lines]
-    return [line.removesuffix("\r") for line in text.split("\n")] if lines else []
+    return codecs.utf_8_decode(line, "strict", len(line) < kept)[0]

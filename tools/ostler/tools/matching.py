@@ -90,6 +90,8 @@ def _across_line_ends(text: str, old: str) -> list[tuple[int, int]]:
 
 
 def _with_line_ends_of(text: str, new: str) -> str:
+    if "\n" not in new:
+        return new
     returns = text.count("\r\n")
     plain = new.replace("\r\n", "\n")
     if returns * 2 > text.count("\n"):

@@ -13,6 +13,8 @@ from ostler.tools.tool import ToolOutput
 MAX_PATCH_CHARS: Final = 100_000
 _MAX_MIDDLE: Final = 1_000_000
 """Characters between the first and the last change that are looked through for others."""
+_BLOCK: Final = 64 * 1024
+"""Characters that are compared at once: copied into the processor's cache, not through the memory."""
 _CONTEXT: Final = 3
 _UNENDED: Final = "\n\\ No newline at end of file"
 """What diff writes below such a line; as a part of the line it makes it another one."""
@@ -62,23 +64,31 @@ def hunks(old: str, new: str) -> list[Hunk] | None:
 
 def _same_ends(old: str, new: str) -> tuple[int, int]:
     """How much of the beginning and of the end is the same: whole lines, less what is shown around a change."""
-    start = _same(min(len(old), len(new)), lambda count: old[:count] == new[:count])
+    start = _same(min(len(old), len(new)), lambda first, last: old[first:last] == new[first:last])
     for _ in range(_CONTEXT + 1):
         start = old.rfind("\n", 0, max(0, start - 1)) + 1 if start else 0
     room = min(len(old), len(new)) - start
-    end = _same(room, lambda count: old[len(old) - count :] == new[len(new) - count :])
+    shift = len(new) - len(old)
+
+    def same_ends(first: int, last: int) -> bool:
+        return old[len(old) - last : len(old) - first] == new[len(old) - last + shift : len(old) - first + shift]
+
+    end = _same(room, same_ends)
     edge = len(old) - end
     for _ in range(_CONTEXT + 1):
         edge = old.find("\n", edge) + 1 or len(old)
     return start, len(old) - edge
 
 
-def _same(most: int, same: Callable[[int], bool]) -> int:
-    """The largest count for which it holds. Compares whole slices, since letter by letter takes too long."""
+def _same(most: int, same: Callable[[int, int], bool]) -> int:
+    """How much is the same from 0 on. Compares whole slices, since letter by letter takes too long."""
     low = 0
+    while low < most and same(low, min(low + _BLOCK, most)):
+        low = min(low + _BLOCK, most)
+    most = min(low + _BLOCK, most)
     while low < most:
         middle = (low + most + 1) // 2
-        low, most = (middle, most) if same(middle) else (low, middle - 1)
+        low, most = (middle, most) if same(low, middle) else (low, middle - 1)
     return low
 
 

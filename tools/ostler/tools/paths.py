@@ -2,7 +2,7 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ostler.protocol.ids import CallId
@@ -25,8 +25,11 @@ def flaw(path: str) -> str | None:
 
 
 def real(path: str) -> str:
-    """The path after all links; what does not exist yet keeps its name."""
-    return _asked_of_the_kernel(path) or os.path.realpath(path)
+    """The path after all links; what does not exist yet, or may not be looked at, keeps its name."""
+    try:
+        return _asked_of_the_kernel(path) or os.path.realpath(path)
+    except OSError:  # a link that may not be read, as that of another's process
+        return written(path)
 
 
 def _asked_of_the_kernel(path: str) -> str | None:
@@ -57,16 +60,24 @@ def inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def inside_any(path: str, folders: Iterable[str]) -> bool:
+Real = Callable[[str], str]
+"""How a real path is found: `real`, which may wait for a disk, or `at_once.real`, which raises WouldWait instead."""
+
+
+def inside_any(path: str, folders: Iterable[str], real: Real = real) -> bool:
     return any(inside(path, real(folder)) for folder in folders)
 
 
-def inside_roots(path: str, surroundings: Surroundings) -> bool:
-    return inside_any(path, surroundings.roots)
+def inside_roots(path: str, surroundings: Surroundings, real: Real = real) -> bool:
+    if surroundings.real_roots is not None:
+        return any(inside(path, root) for root in surroundings.real_roots)
+    return inside_any(path, surroundings.roots, real)
 
 
-def of_the_daemon(path: str, surroundings: Surroundings) -> bool:
+def of_the_daemon(path: str, surroundings: Surroundings, real: Real = real) -> bool:
     """The daemon's own folder holds its token and everybody's sessions."""
+    if surroundings.real_home is not None:
+        return inside(path, surroundings.real_home)
     return bool(surroundings.home) and inside(path, real(surroundings.home))
 
 

@@ -79,10 +79,14 @@ _under_way: Final = _UnderWay()
 
 
 class Child:
-    """A process of ours, the leader of its own session. It stays a zombie, and keeps its number, until `release`."""
+    """The leader of its own session. One of ours stays a zombie, and keeps its number, until `release`.
 
-    def __init__(self, pid: int) -> None:
+    One that an earlier daemon started has another parent: nobody here learns how it ended, only that it did.
+    """
+
+    def __init__(self, pid: int, *, ours: bool = True) -> None:
         self.pid: Final = pid
+        self._ours = ours
         self.start_time: Final = process_tree.start_time(pid)
         self._started = time.monotonic()
         self._loop = asyncio.get_running_loop()
@@ -141,7 +145,7 @@ class Child:
             await kill_in_thread(process_tree.end_group, self.pid)
             return []
         # Most commands are short and leave nobody: they need not wait for a thread, nor for a look at all processes.
-        short = self.ended and time.monotonic() - self._started < _SHORT
+        short = self._ours and self.ended and time.monotonic() - self._started < _SHORT
         if short and self._left_nobody(call_id, since, _FEW_ON_THE_LOOP):
             return []
         return await kill_in_thread(self._end_tree, call_id, since, short)
@@ -158,10 +162,15 @@ class Child:
         if short and self._left_nobody(call_id, since, _FEW):
             return []
         found = process_tree.end_all(
-            lambda: process_tree.belonging(self.pid, call_id, _orphans(since)) or _orphans(since)
+            lambda: process_tree.belonging(self._leader, call_id, _orphans(since)) or _orphans(since)
         )
         # Older ones were left by commands that are over: they are ended too, but are not this one's.
         return [each.name for each in found if int(each.start_time) >= int(self.start_time or 0)]
+
+    @property
+    def _leader(self) -> int | None:
+        """The number, while it cannot have become another one's."""
+        return self.pid if self._ours or not self.ended else None
 
     def release(self) -> None:
         """Takes the zombie away; only for one that has ended, or cannot be ended."""
@@ -195,6 +204,21 @@ async def start(
             raise
     finally:
         os.close(gate)
+    return child
+
+
+def adopt(pid: int, start_time: str) -> Child | None:
+    """A process that an earlier daemon started, if it still runs."""
+    if not process_tree.HAS_PROC or not start_time or process_tree.start_time(pid) != start_time:
+        return None
+    try:
+        with _lock:
+            child = Child(pid, ours=False)
+    except ProcessLookupError:
+        return None
+    if child.start_time != start_time:  # it ended a moment ago, and its number went to another one
+        child.release()
+        return None
     return child
 
 

@@ -1,16 +1,24 @@
-"""Read: text files, by line."""
+"""Read: text by line, images, notebooks by cell, PDF documents by page, and persisted results."""
 
-from dataclasses import replace
-from typing import Final, Literal
+import os
+from dataclasses import dataclass
+from typing import Final
 
 from pydantic import Field
 
-from ostler.tools import freshness, paths
-from ostler.tools.context import FileRead, Surroundings, ToolContext
-from ostler.tools.line_window import Window, look
-from ostler.tools.numbering import cut, numbered
+from ostler.tools import at_once, freshness, paths, pdf, seen
+from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.kinds import HEAD, Kind, kind_of
+from ostler.tools.line_window import Window, look_at, window
+from ostler.tools.numbering import MAX_LINE, cut_of
+from ostler.tools.read_output import ReadOutput, TextOutput, rendered
+from ostler.tools.read_result import read_result
+from ostler.tools.read_special import read_document, read_image, read_notebook
+from ostler.tools.result_text import result_of
+from ostler.tools.seen import MAX_TOKENS
+from ostler.tools.subject import OfText, Subject
 from ostler.tools.suggestions import missing_file
-from ostler.tools.text_files import Unreadable, refuse_stream
+from ostler.tools.text_files import Unreadable, is_stream, open_regular
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
     Activity,
@@ -23,43 +31,39 @@ from ostler.tools.tool import (
     Refuse,
     Tool,
     ToolInput,
-    ToolOutput,
-    text_block,
 )
 
 DEFAULT_LINES: Final = 2_000
-MAX_TOKENS: Final = 25_000
-_BYTES_PER_TOKEN: Final = 4  # what English and code come to, near enough for a bound
 
 
 class ReadInput(ToolInput):
-    """Which file, and which of its lines."""
+    """Which file, and which part of it."""
 
-    file_path: str = Field(description="Absolute path of the file.")
-    offset: int | None = Field(None, description="The first line to show, counted from 1.")
+    file_path: str = Field(description="Absolute path of the file, or result://ID.")
+    offset: int | None = Field(None, description="The first line to show, counted from 1; in a notebook the cell.")
     limit: int | None = Field(None, description=f"How many lines to show; {DEFAULT_LINES} if not given.")
+    pages: str | None = Field(None, description="Of a PDF document: '3', '1-5' or '10-', at most 20 pages.")
 
 
-class ReadOutput(ToolOutput):
-    """Lines of a file, or why there are none."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file that was opened, and its lines where it has some."""
 
-    kind: Literal["text", "file_unchanged"] = "text"
-    file_path: str
-    content: str = ""
-    num_lines: int = 0
-    start_line: int = 1
-    total_lines: int = 0
-    warning: str | None = None
+    place: str
+    """Its real path."""
+    kind: Kind
+    status: os.stat_result
+    window: Window | None = None
 
 
 class Read(Tool[ReadInput, ReadOutput]):
-    """Shows a text file with its line numbers."""
+    """Shows a file as a model can read it."""
 
     name = "Read"
     Input = ReadInput
     Output = ReadOutput
-    title = "Reads a text file, or a part of it"
-    search_hint = "show open view cat file lines content"
+    title = "Reads a file, or a part of it"
+    search_hint = "show open view cat file lines image notebook PDF content"
     strict = True
     max_result_chars = None
     only_reads = True
@@ -77,108 +81,182 @@ class Read(Tool[ReadInput, ReadOutput]):
         return given.file_path
 
     def summary(self, given: ReadInput) -> str:
+        if given.pages is not None:
+            return f"Read {given.file_path} (pages {given.pages})"
         if given.offset is None and given.limit is None:
             return f"Read {given.file_path}"
         first = given.offset or 1
         return f"Read {given.file_path} (lines {first}-{first + (given.limit or DEFAULT_LINES) - 1})"
 
+    async def subject(self, given: ReadInput, surroundings: Surroundings) -> Subject:
+        if result_of(given.file_path) is not None:
+            return OfText(given.file_path)
+        return await super().subject(given, surroundings)
+
     async def validate(self, given: ReadInput, context: ToolContext) -> Failure | None:
-        flaw = paths.flaw(given.file_path)
+        flaw = paths.flaw(given.file_path) if result_of(given.file_path) is None else None
         if flaw is not None:
             return Failure(flaw, freshness.RELATIVE)
+        if is_stream(paths.written(given.file_path)):
+            return Failure(f"{given.file_path} is a stream without an end, not a file.")
         if given.offset is not None and given.offset < 0:
             return Failure(f"offset is {given.offset}, but lines are counted from 1.")
         if given.limit is not None and given.limit < 1:
             return Failure(f"limit is {given.limit}, but must be 1 or more.")
-        return None
+        if given.pages is None:
+            return None
+        pages = pdf.parse_pages(given.pages)
+        return Failure(pages) if isinstance(pages, str) else None
 
     async def check_permission(self, given: ReadInput, context: ToolContext) -> Check:
-        place, check = await read_in_thread(_checked, given.file_path, context.surroundings)
+        if result_of(given.file_path) is not None:
+            return Allow()  # the session made it itself
+        try:
+            place, check = _checked(given.file_path, context.surroundings, at_once.real)
+        except at_once.WouldWait:
+            place, check = await read_in_thread(_checked, given.file_path, context.surroundings, paths.real)
         self._approved.note(context.call_id, place)
         return check
 
     async def run(self, given: ReadInput, context: ToolContext) -> Ran[ReadOutput] | Failure:
         first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
+        if result_of(given.file_path) is not None:
+            return await _result(given, first, count, context)
         try:
-            place, window = await read_in_thread(_look, given.file_path, first, count)
+            try:
+                found = _look_at_once(given.file_path, first, count)
+            except at_once.WouldWait:
+                found = await read_in_thread(_look, given.file_path, first, count)
+            if self._approved.moved(context.call_id, found.place):
+                return Failure(f"{given.file_path} leads to another place than when it was allowed.")
+            return await _answer(given, found, first, count, context)
         except FileNotFoundError:
-            return Failure(await read_in_thread(missing_file, given.file_path), freshness.MISSING)
+            return Failure(await read_in_thread(_missing, given.file_path), freshness.MISSING)
         except Unreadable as error:
-            return Failure(str(error))
+            return Failure(paths.printable(str(error)))  # it names the real path, which may not be UTF-8
         except OSError as error:
-            return Failure(f"{given.file_path} cannot be read: {error.strerror}.")
-        if self._approved.moved(context.call_id, place):
-            return Failure(f"{given.file_path} leads to another place than when it was allowed.")
-        return _answer(given.file_path, place, window, first, count, context)
+            return Failure(f"{given.file_path[:500]} cannot be read: {error.strerror}.")
 
     def render(self, output: ReadOutput) -> list[Block]:
-        if output.warning is not None:
-            return [text_block(f"({output.warning})")]
-        lines = output.content.split("\n")
-        parts = [numbered(number, line) for number, line in enumerate(lines, output.start_line)]
-        last = output.start_line + output.num_lines - 1
-        if last < output.total_lines:
-            parts.append(f"({output.total_lines - last} more lines; go on with offset {last + 1})")
-        return [text_block("\n".join(parts))]
+        return rendered(output)
 
 
-def _checked(path: str, surroundings: Surroundings) -> tuple[str, Check]:
+def _missing(path: str) -> str:
+    if os.path.islink(path):
+        return f"{path} is a link to {paths.printable(os.readlink(path))}, which does not exist."
+    return missing_file(path)
+
+
+def _checked(path: str, surroundings: Surroundings, real: paths.Real) -> tuple[str, Check]:
     """Where the path leads, and whether that may be read."""
-    place = paths.real(path)
-    return place, _may_read(path, place, surroundings)
+    place = real(path)
+    return place, _may_read(path, place, surroundings, real)
 
 
-def _may_read(path: str, place: str, surroundings: Surroundings) -> Check:
+def _may_read(path: str, place: str, surroundings: Surroundings, real: paths.Real) -> Check:
     """Allowed inside the roots; the daemon's own folder is nobody's business."""
-    if paths.of_the_daemon(place, surroundings):
+    if paths.of_the_daemon(place, surroundings, real):
         return Refuse(f"{path} is in the daemon's own folder.")
-    if paths.inside_roots(place, surroundings):
+    if paths.inside_roots(place, surroundings, real):
         return Allow()
     leads = "" if place == paths.written(path) else f", which leads to {place}"
     return AskFirst(f"Read {path}{leads}?", reason="It is outside the session's folders.")
 
 
-def _look(path: str, first: int, count: int) -> tuple[str, Window]:
-    if path.lower().endswith(".ipynb"):
-        raise Unreadable(f"{path} is a notebook, which cannot be read yet.")
-    refuse_stream(paths.written(path))
+def _look_at_once(path: str, first: int, count: int) -> _Found:
+    """Raises WouldWait where a thread has to look; what is no plain text is a thread's work, too."""
+    content = at_once.content(path)
+    if kind_of(path, content.data[:HEAD]) != "text":
+        raise at_once.WouldWait
+    return _Found(content.place, "text", content.status, look_at(content, first, count))
+
+
+def _look(path: str, first: int, count: int) -> _Found:
     place = paths.real(path)
-    return place, look(place, first, count)
+    if is_stream(paths.written(path)) or is_stream(place):
+        raise Unreadable(f"{path} is a stream without an end, not a file.")
+    descriptor = open_regular(place)
+    with open(descriptor, "rb") as file:
+        # Taken before the content: whatever changes while it is read makes the file another one than this.
+        status = os.fstat(descriptor)
+        head = file.read(HEAD)
+        if head is None:  # nothing yet, says a descriptor that does not wait
+            raise Unreadable(f"{path} is a stream without an end, not a file.")
+        kind = kind_of(path, head)
+        file.seek(0)
+        return _Found(place, kind, status, window(place, status, file, first, count) if kind == "text" else None)
 
 
-def _answer(
+async def _answer(
+    given: ReadInput, found: _Found, first: int, count: int, context: ToolContext
+) -> Ran[ReadOutput] | Failure:
+    path, place = given.file_path, found.place
+    if given.pages is not None and found.kind != "pdf":
+        return Failure(f"pages is for PDF documents, and {path} is none. Use offset and limit.")
+    match found.kind:
+        case "text":
+            assert found.window is not None
+            return _lines(path, place, found.window, first, count, context)
+        case "image":
+            return await read_image(path, place, found.status, context)
+        case "notebook":
+            return await read_notebook(path, place, first, given.limit, context)
+        case "pdf":
+            return await _document(given, found, context)
+
+
+async def _document(given: ReadInput, found: _Found, context: ToolContext) -> Ran[ReadOutput] | Failure:
+    if given.offset is not None or given.limit is not None:
+        return Failure(f"offset and limit count lines, and {given.file_path} is a PDF document. Use pages.")
+    pages = pdf.parse_pages(given.pages) if given.pages is not None else None
+    if isinstance(pages, str):  # a hook may have changed the input since it was looked at
+        return Failure(pages)
+    return await read_document(given.file_path, found.place, found.status, pages, context)
+
+
+def _lines(
     path: str, place: str, window: Window, first: int, count: int, context: ToolContext
 ) -> Ran[ReadOutput] | Failure:
-    if window.total_lines == 0:
-        _remember(place, window, None, context)
-        return Ran(ReadOutput(file_path=path, warning="The file is empty."))
-    if first > window.total_lines:
-        words = f"The file has only {window.total_lines} lines: line {first} is past its end."
-        return Ran(ReadOutput(file_path=path, start_line=first, total_lines=window.total_lines, warning=words))
-    shown = (first, min(first + count - 1, window.total_lines))
-    before = context.reads.get(place)
-    if before is not None and freshness.unchanged(before, window.status) and freshness.covers(before.shown, shown):
-        words = "These lines are in the conversation already, and the file has not changed since."
-        return Ran(ReadOutput(kind="file_unchanged", file_path=path, total_lines=window.total_lines, warning=words))
-    content = "\n".join(map(cut, window.lines))
-    if window.overflowed or len(content.encode()) // _BYTES_PER_TOKEN > MAX_TOKENS:
-        return Failure(
-            f"Lines {shown[0]}-{shown[1]} of {path} are more than {MAX_TOKENS} tokens. "
-            "Read fewer with offset and limit, or find the place with Grep."
-        )
-    _remember(place, window, shown, context)
-    count = len(window.lines)
+    total, status = window.total_lines, window.status
+    if total == 0:
+        seen.remember(place, status, window.digest, total, None, context)
+        return Ran(TextOutput(file_path=path, warning="The file is empty."))
+    if first > total:
+        words = f"The file has only {total} lines: line {first} is past its end."
+        return Ran(TextOutput(file_path=path, start_line=first, total_lines=total, warning=words))
+    shown = (first, min(first + count - 1, total))
+    # A long line that is asked for alone is asked for because it was cut before.
+    lone = count == 1 and any(len(line) > MAX_LINE for line in window.lines)
+    if not lone and seen.is_shown(place, status, shown, context):
+        return seen.unchanged(path, "These lines are", total)
+    content = "\n".join(cut_of(line, count) for line in window.lines)
+    if window.overflowed or seen.too_long(content):
+        return Failure(_too_long(f"Lines {shown[0]}-{shown[1]} of {path}"))
+    seen.remember(place, status, window.digest, total, shown, context)
     return Ran(
-        ReadOutput(file_path=path, content=content, num_lines=count, start_line=first, total_lines=window.total_lines)
+        TextOutput(file_path=path, content=content, num_lines=len(window.lines), start_line=first, total_lines=total)
     )
 
 
-def _remember(place: str, window: Window, shown: tuple[int, int] | None, context: ToolContext) -> None:
-    """What was seen before counts as long as the content is the same."""
-    before = context.reads.get(place)
-    known = before if before is not None and before.digest == window.digest else None
-    read = FileRead(window.status.st_mtime_ns, window.status.st_size, window.digest, (), window.total_lines)
-    if shown is not None:
-        ranges = freshness.merged(known.ranges if known else (), shown)
-        read = replace(read, ranges=ranges, shown=freshness.merged(known.shown if known else (), shown))
-    context.reads.put(place, read)
+def _too_long(what: str) -> str:
+    return f"{what} are more than {MAX_TOKENS} tokens. Read fewer with offset and limit, or find the place with Grep."
+
+
+async def _result(given: ReadInput, first: int, count: int, context: ToolContext) -> Ran[ReadOutput] | Failure:
+    """A persisted result is a text that nobody can change: nothing is to be remembered of it."""
+    path = given.file_path
+    if given.pages is not None:
+        return Failure(f"pages is for PDF documents, and {path} is none. Use offset and limit.")
+    found = await read_result(path, first, count, context.results, max_tokens=MAX_TOKENS)
+    if isinstance(found, Failure):
+        return found
+    return Ran(
+        TextOutput(
+            file_path=path,
+            content=found.content,
+            num_lines=found.num_lines,
+            start_line=found.start_line,
+            total_lines=found.total_lines,
+            warning=found.warning,
+        )
+    )

@@ -1,16 +1,20 @@
 """Which tools there are, and which of them a session has."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Final
 
+from ostler.protocol.ids import SessionId
 from ostler.tools.context import Surroundings
-from ostler.tools.tool import AnyTool
+from ostler.tools.tool import AnyTool, Tool
 
 ENTRY_POINTS: Final = "ostler.tools"
 MINIMAL: Final = ("Bash", "Read", "Edit")
 PRESETS: Final = ("full", "minimal", "read-only")
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NOWHERE: Final = Surroundings(SessionId(""), "/", "/", (), "default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +139,19 @@ def from_entry_points() -> list[AnyTool | str]:
     for point in entry_points(group=ENTRY_POINTS):
         package = point.dist.name if point.dist else point.value
         try:
-            tool = point.load()()
+            found.append(_loaded(point.load()(), package))
         except Exception as error:  # noqa: BLE001 - a plug-in can raise anything, and must not keep the daemon from starting
             found.append(f"The plug-in {point.name} of {package} could not be loaded: {error!r}.")
-            continue
-        tool.source = package
-        found.append(tool)
     return found
+
+
+def _loaded(tool: object, package: str) -> AnyTool:
+    """Raises whatever is wrong with it: a tool that cannot be described would break every request."""
+    if not isinstance(tool, Tool):
+        raise TypeError(f"{tool!r} is no ostler.tools.tool.Tool")
+    if _NAME.fullmatch(tool.name) is None:
+        raise ValueError(f"{tool.name!r} is no name that models take")
+    tool.description(_NOWHERE)
+    tool.input_schema(_NOWHERE)
+    tool.source = package
+    return tool

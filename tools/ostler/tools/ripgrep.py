@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Final, TypeVar
+from typing import IO, Final, TypeVar
 
 from ostler.tools.environment import clean_environment
 from ostler.tools.paths import inside
@@ -39,8 +39,10 @@ class Complaint(Exception):
 class Search:
     """One run. `records` blocks and belongs on a thread; `stop` may come from anywhere."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], text: IO[bytes] | None = None) -> None:
         self._arguments = [find(), *_ALWAYS, *arguments]
+        self._text = text
+        """What it reads where its path is `-`."""
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -54,7 +56,7 @@ class Search:
                     return
                 self._running = subprocess.Popen(  # noqa: S603 - no shell; a pattern is never taken as an option
                     self._arguments,
-                    stdin=subprocess.DEVNULL,
+                    stdin=self._text or subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=complaints,
                     env=clean_environment(),
@@ -97,9 +99,9 @@ def _split(running: "subprocess.Popen[bytes]", end: bytes) -> Iterator[bytes]:
         yield rest
 
 
-async def search(arguments: Sequence[str], work: Callable[[Search], T]) -> T:
+async def search(arguments: Sequence[str], work: Callable[[Search], T], text: IO[bytes] | None = None) -> T:
     """Runs the work on a thread with a search that is stopped when the call ends, or when it takes too long."""
-    running = Search(arguments)
+    running = Search(arguments, text)
     late = asyncio.get_running_loop().call_later(TIME_LIMIT, running.stop_late)
     try:
         return await read_in_thread(work, running)

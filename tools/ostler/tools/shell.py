@@ -1,40 +1,71 @@
-"""One command in the fixed shell: started behind a gate, its output in a file, ended with all that it started."""
+"""One command in the fixed shell: started behind a gate, its output in a file, ended with all that it started.
+
+It runs in front of its call, or behind it as a task; a command that is in front can go behind while it runs.
+"""
 
 import codecs
-import contextlib
 import os
-import shlex
-import shutil
-import tempfile
+import re
 import time
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
+from ostler.protocol.ids import CallId, TaskId
 from ostler.tools import process
 from ostler.tools.confinement import Confinement, confinement, kept_to_reading
-from ostler.tools.context import ToolContext
+from ostler.tools.context import ToolContext, Watch
 from ostler.tools.environment import command_environment, output_prefix
+from ostler.tools.output_file import MAX_BYTES, Ending, OutputFile
 from ostler.tools.sandbox import confined, hold, release, wrap
 from ostler.tools.shell_output import clean_ahead
-from ostler.tools.threads import change_in_thread, read_in_thread
+from ostler.tools.shell_picture import may_be_picture, picture_in
+from ostler.tools.shell_profile import Snapshot
+from ostler.tools.shell_program import Begin, ShellProgram, bash
+from ostler.tools.threads import change_in_thread, change_later, read_in_thread
 
-MAX_OUTPUT_BYTES: Final = 64 * 1024 * 1024
-_KEPT: Final = 500_000
-"""Bytes of the beginning, and of the end, that a result holds."""
-_AT_ONCE: Final = 64 * 1024
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ostler.tools.pictures import Picture
+
+BackgroundedBy = Literal["model", "user", "budget"]
+
+_SHORT: Final = 16 * 1024
+"""Bytes that can be read from memory without a thread."""
 _PROGRESS_AFTER: Final = 2.0
 _PROGRESS_EVERY: Final = 1.0
-_PROGRESS_BYTES: Final = 32 * 1024
 _LOOK_EVERY: Final = 0.1
 _CLEAN_UP: Final = 10.0
+_ONLY_SLEEPS: Final = re.compile(r"\s*sleep\s+\S+\s*;?\s*")
 
 
 class NoFolder(Exception):
     """There is no folder left to run it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be run, and how long somebody waits for it."""
+
+    command: str
+    seconds: float
+    description: str | None = None
+    in_background: bool = False
+    """It goes behind its call at once."""
+    may_go_on: bool = False
+    """When the time is over it goes behind its call, instead of being ended."""
+    watch: Watch | None = None
+    """What it prints is watched, behind its call."""
+    program: ShellProgram = bash
+    outside: bool = False
+    """A person allowed it to run outside the sandbox."""
+
+    @property
+    def goes_on(self) -> bool:
+        # Waiting in the background would only be another way to waste the time.
+        return self.may_go_on and _ONLY_SLEEPS.fullmatch(self.command) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +85,91 @@ class Finished:
     """Names of the processes that it had left running, and that were ended."""
     duration_ms: int
     sandboxed: bool = False
+    picture: "Picture | None" = None
+    """What it printed, where that is one."""
 
 
-async def run_command(command: str, timeout_ms: int, context: ToolContext) -> Finished:
-    """Runs it to its end, its time limit, or the end of the call.
+@dataclass(frozen=True, slots=True)
+class Backgrounded:
+    """A command that goes on behind its call."""
+
+    task_id: TaskId
+    by: BackgroundedBy
+    output: str
+    """What it has printed so far."""
+    started_in: str
+    duration_ms: int
+    sandboxed: bool = False
+
+
+@dataclass(slots=True)
+class RunningCommand:
+    """A command that has begun, with all that has to be let go of at its end."""
+
+    call_id: CallId
+    command: str
+    description: str | None
+    folder: str
+    output: OutputFile
+    child: process.Child
+    held: frozenset[str] | None = None
+    """The names that are kept from being created while it runs in the sandbox."""
+    sandboxed: bool = False
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def printed_too_much(self) -> bool:
+        return self.output.size > MAX_BYTES
+
+    async def end(self) -> list[str]:
+        """Ends whatever is alive of it; tells the names of what it had left running."""
+        left_behind: list[str] = []
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(_CLEAN_UP):
+                left_behind = await self.child.end_tree(self.call_id)
+                await self.child.wait()
+            self.child.release()
+            if self.held is not None:
+                held, self.held = self.held, None
+                await change_in_thread(release, held)
+        return left_behind
+
+    def exit_code(self, ending: Ending) -> int | None:
+        """As the shell's parent sees it, or as the shell wrote it down where its parent is gone."""
+        if self.child.exit_code is not None or self.child.signal is not None:
+            return self.child.exit_code
+        return ending.exit_code
+
+
+async def run_command(order: Order, context: ToolContext) -> Finished | Backgrounded:
+    """Runs it to its end, its time limit, the end of the call, or until it goes behind the call.
 
     Raises NoFolder, SandboxMissing, NotProtectable and OSError.
     """
-    prepared = await change_in_thread(_prepare, command, context)
+    prepared = await _made_ready(order, context)
     try:
-        return await _Run(prepared, timeout_ms / 1000, context).to_its_end()
-    finally:
-        if not prepared.over:
-            with anyio.CancelScope(shield=True):
-                await change_in_thread(prepared.end)
+        child = await process.start(
+            prepared.arguments,
+            prepared.environment,
+            prepared.output.descriptor,
+            context.call_id,
+            context.processes,
+        )
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await change_in_thread(prepared.drop)
+        raise
+    running = RunningCommand(
+        context.call_id,
+        order.command,
+        order.description,
+        prepared.folder,
+        prepared.output,
+        child,
+        prepared.held,
+        prepared.sandboxed,
+    )
+    return await _InFront(order, running, context).to_its_end()
 
 
 @dataclass(slots=True)
@@ -75,46 +177,72 @@ class _Prepared:
     """All that a command needs to be started."""
 
     folder: str
-    files: "_Files"
+    output: OutputFile
     arguments: list[str]
     environment: dict[str, str]
     held: frozenset[str] | None = None
-    """The names that are kept from being created while it runs in the sandbox."""
     sandboxed: bool = False
-    over: bool = False
 
-    def end(self) -> None:
-        """Nothing is left behind. Blocks."""
-        self.over = True
-        self.files.remove()
+    def drop(self) -> None:
+        self.output.remove()
         if self.held is not None:
             release(self.held)
 
 
-def _prepare(command: str, context: ToolContext) -> _Prepared:
+async def _made_ready(order: Order, context: ToolContext) -> _Prepared:
+    profile = await _profile_of(context)
+    prepared: _Prepared | None = None
+    # Shielded: what is made ready by a call that ends meanwhile would be nobody's, its file and descriptor too.
+    with anyio.CancelScope(shield=True):
+        prepared = await change_in_thread(_prepare, order, context, profile)
+    assert prepared is not None
+    return prepared
+
+
+async def _profile_of(context: ToolContext) -> Snapshot | None:
+    """Without a wait, but for the first command and now and then: it cannot be sourced on the event loop."""
+    profile = context.surroundings.profile
+    if profile is None:
+        return None
+    return profile.at_once() or await read_in_thread(profile.current)
+
+
+def _prepare(order: Order, context: ToolContext, profile: Snapshot | None) -> _Prepared:
     surroundings = context.surroundings
     folder = next((each for each in (surroundings.shell_folder, surroundings.folder) if os.path.isdir(each)), None)
     if folder is None:
         raise NoFolder(f"The folder {surroundings.folder} does not exist any more.")
     sandboxing = surroundings.sandboxing
-    confined_by = confinement(sandboxing, surroundings, only_reads=context.only_reads) if sandboxing else None
-    files = _Files.create(context.output_folder, output_prefix(context.call_id))
+    confined_by = None
+    if sandboxing is not None and not order.outside:
+        confined_by = confinement(sandboxing, surroundings, only_reads=context.only_reads)
+    # A command that passed because of its words alone has to mean just them.
+    definitions = None
+    if profile is not None and profile.definitions and not context.only_reads and profile.concerns(order.command):
+        definitions = profile.definitions
+    output = OutputFile.create(context.output_folder, output_prefix(context.call_id))
     try:
-        script = _script(folder, files.folder_path, surroundings.umask)
+        begin = Begin(order.command, folder, output.end_path, surroundings.umask, definitions)
         # The shell is looked for here and not on the event loop: the person's PATH may name a slow place.
-        arguments = [_bash(), "--noprofile", "--norc", "-c", script, "bash", command]
-        environment = command_environment(surroundings.environment, context.call_id)
+        arguments = order.program(begin)
+        environment: Mapping[str, str] = command_environment(surroundings.environment, context.call_id, profile)
         if context.only_reads:
             environment = kept_to_reading(environment, surroundings.roots)
-        prepared = _Prepared(folder, files, arguments, environment)
-        return prepared if confined_by is None else _in_the_sandbox(prepared, confined_by)
+        prepared = _Prepared(folder, output, arguments, dict(environment))
+        return prepared if confined_by is None else _in_the_sandbox(prepared, confined_by, definitions)
     except BaseException:
-        files.remove()
+        output.remove()
         raise
 
 
-def _in_the_sandbox(prepared: _Prepared, by: Confinement) -> _Prepared:
-    profile = replace(by.profile, folder=prepared.folder, own_files=(prepared.files.folder_path,))
+def _in_the_sandbox(prepared: _Prepared, by: Confinement, definitions: str | None) -> _Prepared:
+    prepared.output.make_end_file()
+    profile = replace(
+        by.profile,
+        folder=prepared.folder,
+        own_files=(prepared.output.end_path,),
+        shown_files=(definitions,) if definitions is not None else (),
+    )
     held = hold(profile) if profile.kind == "workspace" else None
     try:
         arguments = wrap(prepared.arguments, profile, by.support)
@@ -127,161 +255,133 @@ def _in_the_sandbox(prepared: _Prepared, by: Confinement) -> _Prepared:
 
 
 @dataclass(slots=True)
-class _Files:
-    """Where the output goes, and where the shell says in which folder it ended."""
+class _InFront:
+    """A command that its call waits for."""
 
-    output: int
-    output_path: str
-    folder_path: str
-    removed: bool = False
-
-    @classmethod
-    def create(cls, place: Path, prefix: str) -> "_Files":
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        created, path = tempfile.mkstemp(".out", prefix, place)
-        os.close(created)
-        # Everybody writes at its end: what one program writes never covers what another wrote.
-        output = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
-        folder_path = f"{path}.folder"
-        # It exists from the start, so that a sandbox can let the shell write to it and to nothing beside it.
-        os.close(os.open(folder_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        return cls(output, path, folder_path)
-
-    def remove(self) -> None:
-        self.removed = True
-        os.close(self.output)
-        for path in (self.output_path, self.folder_path):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-
-
-@dataclass(slots=True)
-class _Run:
-    prepared: _Prepared
-    timeout: float
+    order: Order
+    running: RunningCommand
     context: ToolContext
-    started: float = field(default_factory=time.monotonic)
-    too_much: bool = False
+    _given_away: bool = False
+    _over: bool = False
+    _ended_by_itself: bool = False
+    _left_behind: list[str] = field(default_factory=list)
     _told_bytes: int = 0
     _told_lines: int = 0
     _decoder: codecs.IncrementalDecoder = field(
         default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
     )
 
-    async def to_its_end(self) -> Finished:
-        call_id, prepared = self.context.call_id, self.prepared
-        child = await process.start(
-            prepared.arguments, prepared.environment, self.files.output, call_id, self.context.processes
-        )
-        left_behind: list[str] = []
-        timed_out = False
+    async def to_its_end(self) -> Finished | Backgrounded:
+        running, context = self.running, self.context
         try:
-            with anyio.move_on_after(self.timeout) as limit:
-                await self._watch(child)
-            timed_out = limit.cancelled_caught and not child.ended
+            by = "model" if self.order.in_background else await self._watch()
+            if by is not None:
+                with anyio.CancelScope(shield=True):
+                    if self.order.watch is not None:
+                        task_id = await context.tasks.monitor(running, self.order.watch)
+                    else:
+                        task_id = await context.tasks.adopt(running, by)
+                    return await self._gone_behind(task_id, by)
+            await self._end()
+        except BaseException:
+            if not self._given_away:
+                await self._end()
+                change_later(running.output.remove)
+            raise
         finally:
-            ended_by_itself = child.ended
+            context.processes.ended(context.call_id, running.child.pid)
+        return await self._finished()
+
+    async def _end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._ended_by_itself = self.running.child.ended
+        self._left_behind = await self.running.end()
+        if not self._ended_by_itself:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP):
-                left_behind = await child.end_tree(call_id)
-                await child.wait()
-                if not ended_by_itself:
-                    await self._tell()
-            child.release()
-            self.context.processes.ended(call_id, child.pid)
-        output, folder = await change_in_thread(_result, prepared)
+                await self._tell()
+
+    async def _gone_behind(self, task_id: TaskId, by: BackgroundedBy) -> Backgrounded:
+        running = self.running
+        # From here on somebody else looks after it, whatever becomes of the call.
+        self._given_away = True
+        return Backgrounded(
+            task_id=task_id,
+            by=by,
+            output=await read_in_thread(running.output.shown) if by != "model" else "",
+            started_in=running.folder,
+            duration_ms=self._duration(),
+            sandboxed=running.sandboxed,
+        )
+
+    async def _finished(self) -> Finished:
+        running, child, own_end = self.running, self.running.child, self._ended_by_itself
+        too_much = running.printed_too_much
+        output, ending, picture = await _collect(running.output)
         return Finished(
             output=output,
-            exit_code=child.exit_code if ended_by_itself else None,
-            signal=child.signal if ended_by_itself else None,
-            timed_out=timed_out,
-            too_much=self.too_much,
-            started_in=prepared.folder,
-            ended_in=folder or prepared.folder,
-            left_behind=left_behind if ended_by_itself else [],
-            duration_ms=round((time.monotonic() - self.started) * 1000),
-            sandboxed=prepared.sandboxed,
+            exit_code=child.exit_code if own_end else None,
+            signal=child.signal if own_end else None,
+            timed_out=not own_end and not too_much,
+            too_much=too_much,
+            started_in=running.folder,
+            ended_in=ending.folder or running.folder,
+            # A shell that was killed left the command that killed it, which is nobody's news.
+            left_behind=self._left_behind if own_end and child.signal is None else [],
+            duration_ms=self._duration(),
+            sandboxed=running.sandboxed,
+            picture=picture,
         )
 
-    @property
-    def files(self) -> _Files:
-        return self.prepared.files
+    def _duration(self) -> int:
+        return round((time.monotonic() - self.running.started) * 1000)
 
-    async def _watch(self, child: process.Child) -> None:
-        """Until it ends, or prints too much."""
-        next_progress = self.started + _PROGRESS_AFTER
+    async def _watch(self) -> BackgroundedBy | None:
+        """Until it ends, prints too much, has had its time, or is to go behind, which is then told."""
+        child, output = self.running.child, self.running.output
+        deadline = self.running.started + self.order.seconds
+        next_progress = self.running.started + _PROGRESS_AFTER
         while not child.ended:
-            with anyio.move_on_after(_LOOK_EVERY):
+            with anyio.move_on_after(min(_LOOK_EVERY, max(0.0, deadline - time.monotonic()))):
                 await child.wait()
-            if os.fstat(self.files.output).st_size > MAX_OUTPUT_BYTES:
-                self.too_much = True
-                return
-            if time.monotonic() >= next_progress and not child.ended:
-                next_progress = time.monotonic() + _PROGRESS_EVERY
+            if child.ended:
+                return None
+            if self.context.background.wanted:
+                return "user"
+            now = time.monotonic()
+            if now >= deadline:
+                return "budget" if self.order.goes_on else None
+            if output.size > MAX_BYTES:
+                return None
+            if now >= next_progress:
+                next_progress = now + _PROGRESS_EVERY
                 await self._tell()
+        return None
 
     async def _tell(self) -> None:
         """What is new since it was last told; of very much only the end."""
-        new, self._told_bytes, lines = await read_in_thread(_since, self.files.output, self._told_bytes)
-        self._told_lines += lines
-        self.context.progress("shell", {"output": self._decoder.decode(new), "lines": self._told_lines})
+        new = await read_in_thread(self.running.output.newest, self._told_bytes)
+        self._told_bytes = new.end
+        self._told_lines += new.lines
+        self.context.progress("shell", {"output": self._decoder.decode(new.data), "lines": self._told_lines})
+        if new.end > _SHORT:
+            await read_in_thread(self.running.output.trim)
 
 
-def _since(output: int, place: int) -> tuple[bytes, int, int]:
-    """The newest bytes after a place, the place after them, and how many lines ended in between."""
-    size, lines, tail = os.fstat(output).st_size, 0, b""
-    while place < size:
-        chunk = os.pread(output, min(1024 * 1024, size - place), place)
-        if not chunk:
-            break
-        place += len(chunk)
-        lines += chunk.count(b"\n")
-        tail = (tail + chunk)[-_PROGRESS_BYTES:]
-    return tail, place, lines
+async def _collect(output: OutputFile) -> "tuple[str, Ending, Picture | None]":
+    """What there is to see, and the end of the files."""
+    try:
+        short = output.at_once(_SHORT)
+        shown, ending = short if short is not None else await change_in_thread(_collected, output)
+        picture = await picture_in(output, shown) if may_be_picture(shown) else None
+    finally:
+        # Somebody waits for what it printed, and nobody for the files to be gone.
+        change_later(output.remove)
+    return shown, ending, picture
 
 
-def _result(prepared: _Prepared) -> tuple[str, str | None]:
-    files = prepared.files
-    size = os.fstat(files.output).st_size
-    if size <= 2 * _KEPT:
-        data = os.pread(files.output, size, 0)
-    else:
-        left_out = f"\n… ({size - 2 * _KEPT} bytes left out) …\n".encode()
-        data = os.pread(files.output, _KEPT, 0) + left_out + os.pread(files.output, _KEPT, size - _KEPT)
-    folder = None
-    with contextlib.suppress(OSError), open(files.folder_path, "rb") as file:
-        folder = os.fsdecode(file.read(65536).removesuffix(b"\n")) or None
-    prepared.end()
-    output = _decoded(data)
-    clean_ahead(output)
-    return output, folder
-
-
-def _decoded(data: bytes) -> str:
-    """In pieces: one call for all of it would keep the event loop from the interpreter's lock meanwhile."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    pieces = (data[place : place + _AT_ONCE] for place in range(0, len(data), _AT_ONCE))
-    return "".join([*map(decoder.decode, pieces), decoder.decode(b"", final=True)])
-
-
-def _script(folder: str, folder_path: str, umask: int) -> str:
-    """What the shell does: waits at the gate, then runs its argument, then says where it is."""
-    at_the_end = f"builtin pwd -P >{shlex.quote(folder_path)}"
-    # In one line, so that the shell counts the command's own lines from 1.
-    return "; ".join(
-        (
-            # The end of the file instead of a line: the daemon is gone, and the command must not run.
-            "IFS= read -r REPLY || exit 125",
-            "unset REPLY",
-            "exec </dev/null",
-            f"umask {umask:03o}",
-            f"builtin cd -- {shlex.quote(folder)} || exit 125",
-            f"trap -- {shlex.quote(at_the_end)} EXIT",
-            # The command itself sees no arguments.
-            'eval -- "shift; $1"',
-        )
-    )
-
-
-@cache
-def _bash() -> str:
-    return shutil.which("bash") or "/bin/bash"
+def _collected(output: OutputFile) -> tuple[str, Ending]:
+    shown = output.shown()
+    clean_ahead(shown)
+    return shown, output.ending()

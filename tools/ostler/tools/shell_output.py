@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
+from ostler.tools.commands import Part, Reading
+
 # Nothing here goes back over what it has matched, which would cost time.
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]{0,250}+[ -/]{0,250}+[@-~]"  # colours and cursor movements
@@ -36,7 +38,16 @@ _HARMLESS: Final = {
 _OPERATORS: Final = "();<>|&\n"
 _MAX_LEXED: Final = 1200
 """Characters; they take up to 2.5 ms."""
-_SLEEP: Final = re.compile(r"\s*sleep\s+(\d+(?:\.\d*)?|\.\d+)([smhd]?)\s*(?:$|;|&&|\|\||\||\n)")
+_TIME: Final = r"(?:\d+(?:\.\d*)?|\.\d+)[smhd]?|inf(?:inity)?"
+_SLEEP: Final = re.compile(rf"\s*+\\?(?:/usr)?(?:/bin/)?sleep((?:[ \t]++(?:{_TIME})){{1,10}})\s*(?:$|;|&&|\|\||\||\n)")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+# Of what is in these lists nothing is said when all goes well.
+_SILENT: Final = frozenset({
+    "mkdir", "rmdir", "rm", "mv", "cp", "ln", "touch", "chmod", "chown", "chgrp", "truncate", "install", "cd", "pushd",
+    "export", "unset", "alias", "unalias", "set", "true", ":", "umask", "wait", "kill", "sync", "mkfifo", "tee",
+})  # fmt: skip
+_SILENT_GIT: Final = frozenset({"add", "rm", "mv", "config", "tag"})
+_TALKS: Final = re.compile(r"-(?:[A-Za-z]*v[A-Za-z]*|-verbose|-changes)\Z")
 
 
 _cleaned_ahead: Final[dict[str, str]] = {}
@@ -131,7 +142,32 @@ def _deciding_program(command: str) -> str:
 def long_sleep(command: str) -> bool:
     """Whether the first thing it does is to wait for two seconds or more."""
     match = _SLEEP.match(command)
-    if match is None:
+    return match is not None and sum(map(_seconds, match[1].split())) >= 2
+
+
+def only_sleeps(command: str) -> bool:
+    """Whether it does nothing but wait."""
+    match = _SLEEP.match(command)
+    return match is not None and not command[match.end() :].strip()
+
+
+def _seconds(word: str) -> float:
+    if word.startswith("inf"):
+        return float("inf")
+    unit = _SECONDS.get(word[-1])
+    return float(word) if unit is None else float(word[:-1]) * unit
+
+
+def is_silent(reading: Reading) -> bool:
+    """Whether every part of a command says nothing when all goes well."""
+    return reading.problem is None and bool(reading.parts) and all(map(_says_nothing, reading.parts))
+
+
+def _says_nothing(part: Part) -> bool:
+    words = part.words
+    if any(word is not None and _TALKS.match(word) for word in words):
         return False
-    factor = {"m": 60, "h": 3600, "d": 86400}.get(match[2], 1)
-    return float(match[1]) * factor >= 2
+    name = words[0] if words else None
+    if name == "git":
+        return len(words) > 2 and words[1] in _SILENT_GIT
+    return name in _SILENT and (name != "tee" or part.redirections != ())

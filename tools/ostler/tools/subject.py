@@ -23,6 +23,8 @@ class OfPlaces:
     """The call reads or writes these."""
 
     places: tuple[Place, ...]
+    like: str | None = None
+    """Another tool that does the same: its rules bind the call, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,10 @@ class OfCommand:
 
     reading: Reading
     places: tuple[Place, ...]
+    edits: bool = False
+    """It does nothing but change them, as Edit would: what allows that allows this."""
+    like: str | None = None
+    """As above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +49,11 @@ class OfText:
 Subject = OfPlaces | OfCommand | OfText
 
 
-def place_of(path: str, *, writes: bool = False, deep: bool = False) -> Place:
+def place_of(path: str, *, writes: bool = False, deep: bool = False, real: paths.Real = paths.real) -> Place:
     """Looks at the file system, and so blocks."""
-    return Place(paths.written(path), paths.real(path), writes, deep)
+    return Place(paths.written(path), real(path), writes, deep)
 
 
-def places_of(touched: Iterable[Touched]) -> tuple[Place, ...]:
+def places_of(touched: Iterable[Touched], real: paths.Real = paths.real) -> tuple[Place, ...]:
     """Blocks, as above."""
-    return tuple(place_of(each.path, writes=each.writes, deep=each.deep) for each in touched)
+    return tuple(place_of(each.path, writes=each.writes, deep=each.deep, real=real) for each in touched)

@@ -8,8 +8,12 @@ import stat
 from dataclasses import dataclass
 from typing import Final
 
+from ostler.tools import legacy
+from ostler.tools.kinds import HEAD, UNKNOWN, binary_name, is_image, is_pdf
+
 MAX_FILE_BYTES: Final = 1024**3
-_SAMPLE: Final = 8192
+MAX_GUESSED_BYTES: Final = 8 * 1024 * 1024
+"""Larger files that are not UTF-8 are most likely logs with a few stray bytes, and are taken for western ones."""
 
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -18,14 +22,11 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_KINDS: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image"),
-    (b"\xff\xd8\xff", "image"),
-    (b"GIF87a", "image"),
-    (b"GIF89a", "image"),
-    (b"%PDF-", "PDF document"),
+_LAYOUT: Final = "\x1b\u00ad\u200b\u200c\u200d\u200e\u200f\ufeff"
+"""What a text may hold besides letters and blanks."""
+_STREAMS: Final = re.compile(
+    r"/dev/(stdin|stdout|stderr|tty.*|fd/.*)|/proc/[^/]+/(task/[^/]+/)?fd/[0-2]|/proc/kmsg|.*/trace_pipe"
 )
-_STREAMS: Final = re.compile(r"/dev/(stdin|stdout|stderr|tty.*|fd/.*)|/proc/[^/]+/fd/[0-2]")
 
 
 class Unreadable(Exception):
@@ -53,7 +54,7 @@ class Encoding:
 
 UTF_8: Final = Encoding("utf-8")
 # In the last one every byte means something, so that nothing is lost when an edited file is written again.
-_WITHOUT_BOM: Final = (UTF_8, Encoding("cp1252"), Encoding("latin-1"))
+_WESTERN: Final = (Encoding("cp1252"), Encoding("latin-1"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,9 @@ def open_regular(path: str) -> int:
     return descriptor
 
 
-def refuse_stream(path: str) -> None:
+def is_stream(path: str) -> bool:
     """By its written path: the real one is whatever the daemon's own input happens to be."""
-    if _STREAMS.fullmatch(path):
-        raise Unreadable(f"{path} is a stream without an end, not a file.")
+    return _STREAMS.fullmatch(path) is not None
 
 
 def _refuse_special(path: str, mode: int) -> None:
@@ -121,42 +121,64 @@ def load(path: str) -> TextFile:
     descriptor = open_regular(path)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        data = file.read(MAX_FILE_BYTES + 1)
+        # First as much as there should be: room for the most that is allowed takes longer to get than the file.
+        data = file.read(status.st_size + 1)
+        if len(data) > status.st_size:
+            data += file.read(MAX_FILE_BYTES + 1 - len(data))
     if len(data) > MAX_FILE_BYTES:
         raise TooLarge(f"{path} does not end within 1 GiB.")
-    encoding = detect(path, data[:_SAMPLE], len(data))
+    encoding = detect(path, data[:HEAD], len(data))
     if encoding is UTF_8:
-        refuse_nul(path, data)
+        refuse_nul(path, data, len(data))
         text, encoding = decode_bytes(data)
     else:
-        text = _decode_wide(path, data, encoding)
+        text = decode_wide(path, data, encoding)
     return TextFile(text, encoding, status, digest_of(data))
 
 
-def decode_bytes(data: bytes, *, final: bool = True) -> tuple[str, Encoding]:
-    """UTF-8 where it is, else an old encoding of one byte a character. Not final: it may end within a character."""
+def decode_bytes(data: bytes) -> tuple[str, Encoding]:
+    """UTF-8 where it is, else the old encoding that is most likely; encoded again it is what it was. Not on the loop.
+
+    Read shows, and Edit writes, what this says: it must say the same of the same bytes.
+    """
     try:
-        return codecs.utf_8_decode(data, "strict", final)[0], UTF_8
+        return data.decode(), UTF_8
     except UnicodeDecodeError:
         pass
-    for encoding in _WITHOUT_BOM[1:]:
-        try:
-            return encoding.decode(data), encoding
-        except UnicodeDecodeError:
-            continue
+    codec = legacy.guess(data) if len(data) <= MAX_GUESSED_BYTES else None
+    found = _kept_by(Encoding(codec), data) if codec is not None else None
+    return found or decode_western(data)
+
+
+def decode_western(data: bytes) -> tuple[str, Encoding]:
+    """Without a guess, one byte a character."""
+    for encoding in _WESTERN:
+        found = _kept_by(encoding, data)
+        if found is not None:
+            return found
     raise AssertionError("latin-1 decodes everything")
 
 
-def _decode_wide(path: str, data: bytes, encoding: Encoding) -> str:
+def _kept_by(encoding: Encoding, data: bytes) -> tuple[str, Encoding] | None:
+    """Null where the bytes would not come back as they were: some encodings have two ways to say one thing."""
+    try:
+        text = encoding.decode(data)
+        return (text, encoding) if encoding.encode(text) == data else None
+    except UnicodeError:
+        return None
+
+
+def decode_wide(path: str, data: bytes, encoding: Encoding) -> str:
+    """By what the beginning says. Raises Unreadable."""
     try:
         return encoding.decode(data)
     except UnicodeDecodeError:
         raise Unreadable(f"{path} begins as {encoding.codec.upper()}, but is damaged further on.") from None
 
 
-def refuse_nul(path: str, data: bytes) -> None:
+def refuse_nul(path: str, data: bytes, size: int) -> None:
     if b"\0" in data:
-        raise Unreadable(f"{path} is a binary file ({size_in_words(len(data))}).")
+        raise Unreadable(f"{path} is {UNKNOWN} ({size_in_words(size)}), which cannot be read as text.")
 
 
 def detect(path: str, head: bytes, size: int) -> Encoding:
@@ -166,32 +188,37 @@ def detect(path: str, head: bytes, size: int) -> Encoding:
         if head.startswith(bom):
             return Encoding(codec, bom)
     if b"\0" in head:
-        wide = _utf16_without_bom(head)
+        name = binary_name(head)
+        wide = _utf16_without_bom(head) if name == UNKNOWN else None
         if wide is None:
-            raise Unreadable(f"{path} is a binary file ({size_in_words(size)}).")
+            raise Unreadable(f"{path} is {name} ({size_in_words(size)}), which cannot be read as text.")
         return Encoding(wide)
     return UTF_8
 
 
 def refuse_kinds(path: str, head: bytes, size: int) -> None:
-    """Files that need another way of reading."""
-    kind = next((name for magic, name in _KINDS if head.startswith(magic)), None)
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        kind = "image"
-    if kind is not None:
-        article = "an" if kind[0] in "aeiou" else "a"
-        raise Unreadable(f"{path} is {article} {kind} ({size_in_words(size)}), which cannot be read yet.")
+    """Files that only Read knows, and not as text."""
+    name = "an image" if is_image(head) else "a PDF document" if is_pdf(path, head) else None
+    if name is None:
+        return
+    raise Unreadable(f"{path} is {name} ({size_in_words(size)}), which cannot be read as text.")
 
 
 def _utf16_without_bom(head: bytes) -> str | None:
-    """Text in western letters has every other byte NUL."""
+    """Spaces, line ends and western letters have a NUL, most on the same side; and all of it is something to read."""
     even, odd = head[0::2].count(0), head[1::2].count(0)
-    half = max(1, len(head) // 2)
-    if odd > 0.7 * half and even < 0.05 * half:
-        return "utf-16-le"
-    if even > 0.7 * half and odd < 0.05 * half:
-        return "utf-16-be"
+    for codec, on_the_side, elsewhere in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if on_the_side > elsewhere and _is_written(head[: len(head) // 2 * 2], codec):
+            return codec
     return None
+
+
+def _is_written(head: bytes, codec: str) -> bool:
+    try:
+        text = codecs.getincrementaldecoder(codec)().decode(head)  # the last character may be only half there
+    except UnicodeDecodeError:
+        return False
+    return all(letter.isprintable() or letter.isspace() or letter in _LAYOUT for letter in text)
 
 
 def size_in_words(size: int) -> str:

@@ -121,6 +121,11 @@ async def change_in_thread(work: Callable[[*Arguments], T], *arguments: *Argumen
     return done
 
 
+def change_later(work: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
+    """For work that has to be done, and that nobody waits for."""
+    _files.submit(work, *arguments).add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
 async def kill_in_thread(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
     """For the end of processes, which waits for them."""
     return await anyio.to_thread.run_sync(work, *arguments, limiter=_kills)

@@ -100,7 +100,15 @@ class FileChanged:
     """Null where it is too long to show."""
 
 
-Change = FolderChanged | FileChanged
+@dataclass(frozen=True, slots=True)
+class GitChanged:
+    """A repository, or a pull request of its host, is not what it was."""
+
+    facts: dict[str, Any]
+    """What happened, as the output tells it: `commit`, `push`, `branch`, `pr`."""
+
+
+Change = FolderChanged | FileChanged | GitChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +139,12 @@ class Tool(ABC, Generic[I, O]):
     max_result_chars: ClassVar[int | None] = DEFAULT_MAX_RESULT_CHARS
     """Longer results are persisted; None = it bounds itself."""
     interrupt: ClassVar[Literal["cancel", "block"]] = "cancel"
+    denied_code: ClassVar[int | None] = None
+    """The number by which clients know that permission was refused."""
     is_shell: ClassVar[bool] = False
     """A failure of it stops the shell calls beside it."""
+    runs_commands: ClassVar[bool] = False
+    """Rules about commands bind it, and what it runs can be kept to reading."""
     waits_at_gate: ClassVar[bool] = False
     """Nothing happens before `processes.started` has returned, which is after the call's own start was stored."""
     only_reads: ClassVar[bool] = False
@@ -163,6 +175,10 @@ class Tool(ABC, Generic[I, O]):
         """The input as the tool takes it; raises pydantic's ValidationError."""
         return self.Input.model_validate(given)  # type: ignore[return-value]  # Input is I, which ClassVar cannot say
 
+    def called_as(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
+        """What an input means under one of the aliases, in the tool's own terms; of those, it changes nothing."""
+        return given
+
     def activity(self, given: I) -> Activity:
         return "other"
 
@@ -179,6 +195,10 @@ class Tool(ABC, Generic[I, O]):
 
     def is_destructive(self, given: I) -> bool:
         """Is it irreversible: delete, overwrite, send?"""
+        return False
+
+    def writes_files(self, given: I) -> bool:
+        """Of a tool that waits at the gate: may this call write files without one, and do Edit's rules allow it?"""
         return False
 
     def requires_user(self, given: I) -> bool:
@@ -205,6 +225,10 @@ class Tool(ABC, Generic[I, O]):
 
     async def check_permission(self, given: I, context: ToolContext) -> Check:
         return Pass()
+
+    async def bound_to(self, given: I, surroundings: Surroundings) -> str | None:
+        """A digest of what a person says yes to beside the input: where it is another one by then, it does not run."""
+        return None
 
     @abstractmethod
     async def run(self, given: I, context: ToolContext) -> Ran[O] | Failure:

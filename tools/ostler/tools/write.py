@@ -1,15 +1,13 @@
 """Write: a whole file at once."""
 
 import os
-from typing import Literal
 
 from pydantic import Field
 
 from ostler.tools import file_change, freshness, paths
 from ostler.tools.context import FileRead, ToolContext
 from ostler.tools.file_change import ChangeOutput, Plan
-from ostler.tools.patches import snippet
-from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, text_block
+from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput
 
 
 class WriteInput(ToolInput):
@@ -21,8 +19,6 @@ class WriteInput(ToolInput):
 
 class WriteOutput(ChangeOutput):
     """What was written."""
-
-    kind: Literal["create", "update"]
 
 
 class Write(Tool[WriteInput, WriteOutput]):
@@ -36,6 +32,7 @@ class Write(Tool[WriteInput, WriteOutput]):
     strict = True
     max_result_chars = 100_000
     interrupt = "block"
+    denied_code = freshness.DENIED
 
     def __init__(self) -> None:
         self._approved = paths.Approved()
@@ -44,6 +41,8 @@ class Write(Tool[WriteInput, WriteOutput]):
         return "edit"
 
     def is_destructive(self, given: WriteInput) -> bool:
+        if file_change.is_unc(given.file_path):
+            return True
         return os.path.lexists(given.file_path) if "\0" not in given.file_path else False
 
     def path(self, given: WriteInput) -> str:
@@ -57,10 +56,7 @@ class Write(Tool[WriteInput, WriteOutput]):
 
     async def validate(self, given: WriteInput, context: ToolContext) -> Failure | None:
         flaw = file_change.flawed(given.file_path)
-        if flaw is not None:
-            return flaw
-        planned = await file_change.plan(given.file_path, _planner(given), context)
-        return planned if isinstance(planned, Failure) else None
+        return flaw or await file_change.flaw_of(given.file_path, _planner(given), context)
 
     async def check_permission(self, given: WriteInput, context: ToolContext) -> Check:
         return await file_change.permission(given.file_path, _planner(given), context, self._approved)
@@ -69,19 +65,11 @@ class Write(Tool[WriteInput, WriteOutput]):
         written = await file_change.write(given.file_path, _planner(given), context, self._approved)
         if isinstance(written, Failure):
             return written
-        output = WriteOutput(
-            kind="update" if written.plan.before else "create",
-            file_path=given.file_path,
-            structured_patch=written.hunks,
-            original=file_change.original(written.plan),
-        )
+        output = WriteOutput(**await file_change.output_of(given.file_path, written, context))
         return Ran(output, changes=[file_change.change(given.file_path, written)])
 
     def render(self, output: WriteOutput) -> list[Block]:
-        if output.kind == "create":
-            return [text_block(f"File created: {output.file_path}")]
-        changed = snippet(output.structured_patch)
-        return [text_block(f"File updated: {output.file_path}" + (f"\n{changed}" if changed else ""))]
+        return file_change.rendered(output)
 
 
 def _planner(given: WriteInput) -> file_change.Planner:

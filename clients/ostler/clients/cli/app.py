@@ -13,6 +13,7 @@ from ostler.clients.cli import (
     completion,
     config,
     daemon,
+    diff,
     doctor,
     hooks,
     logs,
@@ -20,6 +21,7 @@ from ostler.clients.cli import (
     run,
     schema,
     sessions,
+    tasks,
     tools,
     trust,
 )
@@ -35,7 +37,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (daemon, logs, doctor, chat, run, sessions, asks, tools, rules, trust, hooks, config, schema, completion):
+for group in (
+    daemon,
+    logs,
+    doctor,
+    chat,
+    run,
+    sessions,
+    diff,
+    asks,
+    tasks,
+    tools,
+    rules,
+    trust,
+    hooks,
+    config,
+    schema,
+    completion,
+):
     group.add_to(app)
 
 

@@ -9,6 +9,7 @@ _HISTORY: Final = 500
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-9;?]*[@-~]|O.|[^\[O])", re.DOTALL)
 _PASTE_START: Final = "\x1b[200~"
 _PASTE_END: Final = "\x1b[201~"
+_CTRL_B: Final = "\x02"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class LineEditor:
             return self._enter()
         elif piece == "\x04":
             return None if self.text else Leave()
+        elif piece == _CTRL_B:
+            return Line("/background")
         elif piece in _EDITS:
             _EDITS[piece](self)
         elif not self.text and piece in self.single_keys:

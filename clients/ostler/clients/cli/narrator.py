@@ -12,6 +12,8 @@ from ostler.clients._turn_events import (
     MessageCompleted,
     Noticed,
     Retrying,
+    TaskEnded,
+    TaskStarted,
     TextDelta,
     ThinkingDelta,
     TurnEnded,
@@ -23,7 +25,7 @@ from ostler.protocol.content import TextBlock, ThinkingBlock
 from ostler.protocol.events import FileChange, MessageDelta, ModelRetry
 from ostler.protocol.hook import HookRun
 from ostler.protocol.ids import SessionId
-from ostler.protocol.shapes import Call, Message, Turn, Usage
+from ostler.protocol.shapes import Call, Message, Task, Turn, Usage
 
 _SUMMARY_WIDTH: Final = 100
 _RESULT_LINES: Final = 6
@@ -46,6 +48,8 @@ class Narrator:
         self._told: dict[tuple[str, int], int] = {}
         self._running: str | None = None
         """The call whose line is not ended yet."""
+        self._over: set[str] = set()
+        """The calls whose end was told; the daemon tells it again where a result is shortened later."""
 
     def tell(self, happened: TurnEvent) -> None:
         """Tell it, or leave it out."""
@@ -60,10 +64,13 @@ class Narrator:
                 self._aborted(message)
             case CallStarted(call=call):
                 self._started(call)
-            case CallCompleted(call=call):
+            case CallCompleted(call=call) if call.call_id not in self._over:
+                self._over.add(call.call_id)
                 self._completed(call)
             case FileChanged(change=change) if self._full:
                 self._changed(change)
+            case TaskStarted(task=task) | TaskEnded(task=task):
+                self.line(*_task_words(task))
             case Retrying() | HookRan() | Noticed():
                 self._aside(happened)
             case TurnEnded(turn=turn) if self._is_own(happened):
@@ -196,6 +203,20 @@ def _call_words(call: Call) -> str:
     indent = "  " if call.parent_call_id else ""
     words = call.summary if call.summary.startswith(f"{call.tool} ") else f"{call.tool} {call.summary}"
     return f"{indent}● {fit(words, _SUMMARY_WIDTH)}"
+
+
+def _task_words(task: Task) -> tuple[str, Colour]:
+    about = fit(task.command or task.description, _SUMMARY_WIDTH)
+    match task.status:
+        case "pending" | "running":
+            return f"⇢ {task.id} goes on in the background: {about}", "cyan"
+        case "completed":
+            return f"⇠ {task.id} is done: {about}", "green"
+        case "failed":
+            why = task.error or f"exit code {task.exit_code}"
+            return f"⇠ {task.id} has failed ({why}): {about}", "red"
+        case "killed":
+            return f"⇠ {task.id} was stopped: {about}", "yellow"
 
 
 def _without_tags(text: str) -> str:

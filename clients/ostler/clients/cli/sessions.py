@@ -79,10 +79,21 @@ async def _list(ostler: "Ostler", wanted: dict[str, Any], limit: int) -> dict[st
     return {"sessions": rows, "next": page}
 
 
-def show(context: typer.Context, session_id: SessionArgument, format: FormatOption = "text") -> None:
-    """Show a session and its messages, and what let each call pass or not."""
+def show(
+    context: typer.Context,
+    session_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A session's id, or that of a persisted result (r_… or result://r_…).")
+    ],
+    format: FormatOption = "text",
+) -> None:
+    """Show a session and its messages, and what let each call pass or not; or all of a persisted result."""
 
     async def ask(ostler: "Ostler") -> None:
+        if session_id.startswith(("r_", "result://")):
+            from ostler.clients.cli.shown_result import show_result
+
+            await show_result(ostler, session_id.removeprefix("result://"), format)
+            return
         session = await ostler.request("session/get", {"session_id": session_id})
         from ostler.clients.cli.decided import decisions, in_words
 

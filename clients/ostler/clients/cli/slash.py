@@ -4,11 +4,13 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from ostler.clients.cli.answering import Answering
-from ostler.clients.cli.output import uncoloured
+from ostler.clients.cli.output import fit, uncoloured
 from ostler.clients.cli.transcript import session_lines
 from ostler.protocol.ask import AskList
-from ostler.protocol.methods import ASK_LIST, SESSION_UPDATE
+from ostler.protocol.ids import TaskId
+from ostler.protocol.methods import ASK_LIST, SESSION_UPDATE, TASK_LIST, TASK_STOP
 from ostler.protocol.session import SessionUpdate
+from ostler.protocol.task import TaskList, TaskRef
 
 if TYPE_CHECKING:
     from ostler.clients.cli.attached import Attached
@@ -20,9 +22,14 @@ Words go to the agent; while a turn runs they steer it. An open ask takes the ke
   /queue TEXT     a further turn, after the one that runs
   /mode M         default, acceptEdits, plan, auto, dontAsk or bypassPermissions
   /model M        the model of the turns to come
+  /background     let the command that runs go on in the background, as Ctrl-B does
+  /tasks          what runs in the background
+  /stop TASK      end one of those
   /asks           what is asked, here and elsewhere
   /sessions       the other sessions
   /quit           leave, as Ctrl-D does; the turn goes on"""
+
+_TASK_WIDTH: Final = 100
 
 Command = Callable[["Attached", str], Awaitable[None]]
 
@@ -74,6 +81,30 @@ async def _model(attached: "Attached", rest: str) -> None:
     await attached.ostler.call(SESSION_UPDATE, SessionUpdate(session_id=attached.session.id, model=rest))
 
 
+async def _background(attached: "Attached", rest: str) -> None:
+    from ostler.clients.cli.behind import send_behind
+
+    turn = attached.turn
+    if turn is None or not await send_behind(attached.ostler, turn):
+        attached.tell("No command runs.")
+
+
+async def _tasks(attached: "Attached", rest: str) -> None:
+    wanted = TaskList(session_id=attached.session.id, status="running")
+    found = (await attached.ostler.call(TASK_LIST, wanted)).tasks
+    for task in found:
+        attached.tell(f"{task.id}  {fit(task.command or task.description, _TASK_WIDTH)}", "cyan")
+    if not found:
+        attached.tell("Nothing runs in the background.")
+
+
+async def _stop(attached: "Attached", rest: str) -> None:
+    if not rest:
+        attached.tell("Which one? /tasks lists them: /stop TASK", "yellow")
+    else:
+        await attached.ostler.call(TASK_STOP, TaskRef(task_id=TaskId(rest)))
+
+
 async def _asks(attached: "Attached", rest: str) -> None:
     found = (await attached.ostler.call(ASK_LIST, AskList())).asks
     for ask in found:
@@ -100,6 +131,9 @@ _COMMANDS: Final[dict[str, Command]] = {
     "/queue": _queue,
     "/mode": _mode,
     "/model": _model,
+    "/background": _background,
+    "/tasks": _tasks,
+    "/stop": _stop,
     "/asks": _asks,
     "/sessions": _sessions,
 }

@@ -25,6 +25,7 @@ from ostler.protocol.session import Mode, OnAsk
 from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
 from ostler.protocol.turn import Input, InputText, TurnOptions
 from ostler.server.engine.arranging import Arranger
+from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import plain
 from ostler.server.engine.journal import Said
@@ -145,12 +146,26 @@ class SessionActor:
             return ended
 
     def cancel_call(self, call_id: CallId) -> Call:
+        entry = self._entry(call_id)
+        assert self.run is not None
+        assert self.run.executor is not None
+        self.run.executor.cancel(entry, "Stopped by the person; the rest of the turn goes on.")
+        return entry.call
+
+    def background_call(self, call_id: CallId) -> Call:
+        """Let a running command go on behind the turn."""
+        entry = self._entry(call_id)
+        if entry.tool is None or not entry.tool.is_shell or entry.call.status != "running":
+            raise Conflict(f"The call {call_id} is no command that runs.", call_id=call_id)
+        entry.background.wanted = True
+        return entry.call
+
+    def _entry(self, call_id: CallId) -> Entry:
         executor = self.run.executor if self.run else None
         entry = next((one for one in executor.entries if one.call.call_id == call_id), None) if executor else None
-        if executor is None or entry is None or entry.completed:
+        if entry is None or entry.completed:
             raise NoTurnRunning(f"The call {call_id} is over already.")
-        executor.cancel(entry, "Stopped by the person; the rest of the turn goes on.")
-        return entry.call
+        return entry
 
     def open_ask(self, ask_id: AskId) -> Ask | None:
         return next((ask for ask in self.run.asks.open if ask.id == ask_id), None) if self.run else None
@@ -216,7 +231,10 @@ class SessionActor:
         if mode is not None and mode != self.record.mode:
             await self._change_mode(mode)
         facts = await self._facts()
-        content = [*self._missing_results(), *self._news(facts), *blocks]
+        task_news = self.live.tasks.news.waiting(self.record.id)
+        told = [each.told for each in task_news]
+        said_by_us = [{"type": "text", "text": each.text} for each in task_news]
+        content = [*self._missing_results(), *self._news(facts), *said_by_us, *blocks]
         message = Message.model_validate(
             {
                 "id": new_message_id(),
@@ -231,9 +249,13 @@ class SessionActor:
         begun = turn.model_copy(update={"status": "running", "started_at": times.now()})
         toolset, prefix = await self._prepare(settings, facts)
         taken = [steer.id for steer in steers or ()]
-        begun = await self.live.journal.start_turn(begun, stored, message, key, taken)
+        begun = await self.live.journal.start_turn(begun, stored, message, key, taken, told)
         if begun.id != turn.id:
             return begun  # the same key was used before: this is its answer
+        self.live.tasks.news.drop(self.record.id, task_news)
+        self.live.stir.told()
+        if self.live.tasks.news.any_for(self.record.id):
+            self.live.stir.set(self.live.tasks.news.waker(self.record.id))  # it came meanwhile
         self.live.history.add_encoded("user", said.encoded)
         self._launch(
             TurnRun(self.live, self.services, settings, prefix, toolset, begun, opening=said, task=_words(blocks))
@@ -319,10 +341,32 @@ class SessionActor:
                 self.run = None
                 self.live.turn_on_ask = None
                 self.idle.set()
+                if finished is not None and self.last_reason == "completed":
+                    await self._hear_what_came_late()
 
     async def _begin_with_steers(self) -> None:
         steers, self._steers = self._steers, []
-        blocks = [block for steer in steers for block in steer.blocks]
+        await self._begin_by_itself([block for steer in steers for block in steer.blocks], steers)
+
+    async def wake(self) -> None:
+        """There is news of a task: where the session wants to hear of it at once, that starts a turn."""
+        self.live.stir.set(self.live.tasks.news.waker(self.record.id))
+        if self.run is None and self.record.options.get("wake_on_task_end"):
+            self.group.start_soon(self._guarded, self._hear_news)
+
+    async def _hear_what_came_late(self) -> None:
+        """A task that ended after the last request of a turn has woken nobody yet."""
+        if self.live.tasks.news.any_for(self.record.id):
+            await self.wake()
+
+    async def _hear_news(self) -> None:
+        async with self.lock:
+            idle = self.run is None and not self._stopping and self.record.status != "archived"
+            if idle and self.live.tasks.news.any_for(self.record.id):
+                await self._begin_by_itself([], [])
+
+    async def _begin_by_itself(self, blocks: list[dict[str, Any]], steers: list[Steer]) -> None:
+        """A turn that nobody asked for by name, with the session's own settings."""
         settings = self._settings(TurnOptions(input="."), None)
         turn = Turn(id=new_turn_id(), session_id=self.record.id, status="queued", cursor=Cursor(0))
         stored = {**asdict(settings), "input": blocks, "mode": None}

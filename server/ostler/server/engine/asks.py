@@ -39,7 +39,13 @@ def _choices(verdict: Verdict, rules: list[str]) -> list[str]:
 
 
 def permission_ask(
-    call: Call, tool: AnyTool, given: ToolInput, verdict: Verdict, session: SessionRecord, expire_seconds: float | None
+    call: Call,
+    tool: AnyTool,
+    given: ToolInput,
+    verdict: Verdict,
+    session: SessionRecord,
+    expire_seconds: float | None,
+    bound_to: str | None,
 ) -> Ask:
     """The question about one call."""
     now = datetime.now(UTC)
@@ -57,6 +63,7 @@ def permission_ask(
         reason=verdict.reason or None,
         destructive=tool.is_destructive(given),
         diff=words.diff if words else None,
+        bound_to=bound_to,
         choices=_choices(verdict, rules),
         suggestions=[Suggestion(rule=rule, scope=scope) for scope in _SUGGESTED for rule in rules],
         opened_at=times.at(now),

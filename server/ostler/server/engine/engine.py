@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,17 +13,21 @@ from anyio.abc import TaskGroup
 
 from ostler.protocol.errors import ProtocolError, ReadOnly, SessionNotFound, ShuttingDown, StorageFailed
 from ostler.protocol.ids import SessionId
+from ostler.protocol.shapes import Call
 from ostler.server import logs
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.arranging import Arranger, no_hooks
+from ostler.server.engine.budget import fitted
 from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.journal import Journal
 from ostler.server.engine.live import LiveSession, Rooms, StoredProcesses, StoredReads
 from ostler.server.engine.loading import load
 from ostler.server.engine.recovery import Cut, settle
+from ostler.server.engine.tasks.coming_back import recover
+from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.engine.turn_settings import Services
 from ostler.server.log import EventLog
-from ostler.storage import Tx, processes, turns
+from ostler.storage import Tx, processes, sessions, turns
 from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
 from ostler.tools.process import kill_left_over, reap_orphans
@@ -72,6 +76,7 @@ class Engine:
         self._left_over_ended = anyio.Event()
         self._closing = False
         self.arranger = Arranger(services.provider, services.config)
+        self.tasks = TaskDesk(log, rooms.output_folder, self._tell_news)
 
     @property
     def live(self) -> int:
@@ -86,7 +91,7 @@ class Engine:
     async def run(self) -> None:
         """For as long as the daemon runs."""
         async with anyio.create_task_group() as group:
-            self._group = group
+            self._group = self.tasks.group = group
             await self.registry()
             group.start_soon(self._recover_all)
             group.start_soon(self._look_after)
@@ -167,6 +172,10 @@ class Engine:
         """The session if it is live."""
         return self._actors.get(session_id)
 
+    async def looked(self) -> None:
+        """Wait until it is known what an earlier daemon left."""
+        await self._looked.wait()
+
     async def settled(self, session_id: SessionId) -> None:
         """Wait until a session that a crash cut short has been brought in order."""
         if not self._looked.is_set():
@@ -194,6 +203,7 @@ class Engine:
             await self._left_over_ended.wait()
         if (cut := self._unsettled.get(session_id)) is not None:
             await self._settle(session_id, cut)
+        await self.tasks.look_for_untold(session_id)
         stored = await self.log.read(lambda connection: load(connection, session_id))
         queued = await self.log.read(lambda connection: len(turns.queued(connection, session_id)))
         actor: SessionActor | None = None
@@ -217,6 +227,7 @@ class Engine:
             trusted=False,
             hooks=no_hooks(StoredProcesses(journal)),
             classifier=self.arranger.classifier(record.model),
+            tasks=self.tasks,
         )
         await self.arranger.arrange(live)
         assert self._group is not None
@@ -248,13 +259,33 @@ class Engine:
         with anyio.move_on_after(_END_SECONDS):
             await Hooking(live, None).moment("SessionEnd", reason=reason)
 
-    async def stop_sessions(self, session_ids: Iterable[SessionId]) -> None:
-        """End the turns of sessions that are about to be deleted, and forget them."""
+    async def stop_sessions(self, session_ids: Sequence[SessionId]) -> None:
+        """End the turns and tasks of sessions that are about to be deleted, and forget them."""
+        await self.tasks.end_sessions(session_ids)
         for session_id in session_ids:
             actor = self._actors.get(session_id)
             if actor is not None:
                 await actor.stop()
                 self._actors.pop(session_id, None)
+
+    def _tell_news(self, session_id: SessionId) -> None:
+        """A task has ended, or a monitor has seen something: whoever sleeps wakes up."""
+        if self._group is not None and not self._closing:
+            self._group.start_soon(self._wake, session_id)
+
+    async def _wake(self, session_id: SessionId) -> None:
+        try:
+            if session_id in self._actors or await self._wants_to_be_woken(session_id):
+                await (await self.actor(session_id)).wake()
+        except ProtocolError as error:
+            logs.log.warning("session_not_woken", session_id=session_id, reason=error.message)
+        except Exception as error:  # noqa: BLE001 - a session that cannot be loaded is its own trouble alone
+            logs.log.error("session_not_woken", session_id=session_id, exc_info=error)
+
+    async def _wants_to_be_woken(self, session_id: SessionId) -> bool:
+        """It is loaded for this alone only then."""
+        record = await self.log.read(lambda connection: sessions.find(connection, session_id))
+        return record is not None and bool(record.options.get("wake_on_task_end"))
 
     def _give_up(self, actor: SessionActor, error: Exception) -> None:
         """What is in memory cannot be trusted any more; the session starts again from what is stored."""
@@ -304,6 +335,7 @@ class Engine:
         """After ready: the sessions whose turns a crash cut short, and the processes that it left."""
         began = time.monotonic()
         try:
+            await recover(self.tasks)
             unfinished = await self.log.read(turns.unfinished_sessions)
             left = await self.log.read(processes.left_over)
         except ProtocolError as error:
@@ -341,8 +373,14 @@ class Engine:
     async def _settle(self, session_id: SessionId, cut: Cut) -> bool:
         """Bring the rows in order; true where the session has something to go on with."""
 
+        tools = {tool.name: tool for tool in (await self.registry()).tools}
+        settings = self.services.config().results
+
+        def fit(calls: Sequence[Call]) -> list[tuple[Call, str]]:
+            return fitted(calls, lambda call: tools.get(call.tool), settings)
+
         def work(tx: Tx) -> bool:
-            return settle(tx, session_id, cut)
+            return settle(tx, session_id, cut, fit)
 
         goes_on = await self.log.write(work, session_id)
         self._unsettled.pop(session_id, None)

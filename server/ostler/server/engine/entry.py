@@ -10,6 +10,7 @@ from ostler.server import logs
 from ostler.server.engine.assembly import ToolUse
 from ostler.server.engine.schedule import Slot
 from ostler.server.hooks import Outcome
+from ostler.tools.context import Background
 from ostler.tools.tool import AnyTool, Change, ToolInput
 
 
@@ -30,6 +31,12 @@ class Entry:
     """The log says that it was queued."""
     started: bool = False
     """It has begun to run, now or before a restart."""
+    began: float = 0.0
+    """When it began to run, on the monotonic clock."""
+    changed_by_person: bool = False
+    """Its input is not what the model gave: whoever allowed it changed it."""
+    background: Background = field(default_factory=Background)
+    """Whether a person wants it to go on behind the turn."""
     ask: Ask | None = None
     """An ask that was put before a restart, open or answered."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)

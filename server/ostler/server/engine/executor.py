@@ -1,5 +1,6 @@
 """Runs the calls of one assistant message: in the order of its blocks, beside each other where that is safe."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 
 import anyio
@@ -38,7 +39,7 @@ class Executor:
         self._turn_id = turn_id
         self._schedule = Schedule(limit)
         self._apply = apply
-        self._moved = anyio.Event()
+        self._moved = asyncio.Event()
         """Set, and replaced, whenever a call ends."""
         self._closed: str | None = None
         """Why nothing starts any more, for the model."""
@@ -171,7 +172,7 @@ class Executor:
         entry.slot.stage = Stage.DONE
         self._apply_changes(entry)
         self._moved.set()
-        self._moved = anyio.Event()
+        self._moved = asyncio.Event()
 
     def _stop_siblings(self, failed: Entry) -> None:
         """Commands of one message belong together: when one fails, the others would work on sand."""

@@ -13,9 +13,11 @@ from ostler.protocol import times
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import (
     FileChange,
+    GitChange,
     MessageData,
     ModelRetry,
     Notice,
+    PullRequest,
     SessionData,
     TurnData,
     UsageData,
@@ -39,12 +41,15 @@ from ostler.storage import (
     sessions,
     states,
     steers,
+    tasks,
     trust,
     turns,
 )
 from ostler.storage import usage as usage_rows
 from ostler.storage.idempotency import Key
+from ostler.storage.results import ResultRecord
 from ostler.storage.sessions import SessionRecord
+from ostler.storage.tasks import Told
 from ostler.storage.trust import TrustRecord
 
 T = TypeVar("T")
@@ -56,6 +61,7 @@ _AS_QUEUED: Final[dict[str, Any]] = {
     "started_at": None,
     "decision": None,
     "is_error": False,
+    "error_code": None,
     "output": None,
     "content": None,
     "result_id": None,
@@ -71,8 +77,12 @@ class Ended:
     call: Call
     reads: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     files: Sequence[FileChange] = ()
-    whole_result: str | None = None
-    """The text that was too long to be given to the model, stored under the call's `result_id`."""
+    git: GitChange | None = None
+    whole_result: str | ResultRecord | None = None
+    """The text that was too long to be given to the model, stored under the call's `result_id`.
+
+    Of a very long one only what is known of it: its pieces are stored already.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +159,7 @@ class Journal:
         message: Message,
         key: Key | None = None,
         taken_steers: Sequence[int] = (),
+        told_tasks: Sequence[Told] = (),
     ) -> Turn:
         """A turn begins with its input. Options are null where it was queued before, and has them."""
 
@@ -165,6 +176,7 @@ class Journal:
             messages.add(tx.connection, message)
             tx.append("message.completed", self._scope(message.turn_id), reference=message.id, thing=message)
             steers.drop(tx.connection, list(taken_steers))
+            tasks.mark_told(tx.connection, told_tasks)
             if key is not None:
                 idempotency.remember(tx.connection, key, self.session_id, begun.encoded())
             return begun
@@ -259,14 +271,27 @@ class Journal:
         data = UsageData(model=model, request=request, turn=turn.usage, session=session_used)
         tx.append("usage.updated", self._scope(turn.id), data=data)
 
-    def add_user_message(self, said: Said, taken_steers: list[int], turn: Turn) -> "asyncio.Future[None]":
-        """Results, further input or both; to be waited for before the model is sent them."""
+    def add_user_message(
+        self,
+        said: Said,
+        taken_steers: list[int],
+        turn: Turn,
+        shortened: Sequence[Ended] = (),
+        told_tasks: Sequence[Told] = (),
+    ) -> "asyncio.Future[None]":
+        """Results, further input or both; to be waited for before the model is sent them.
+
+        `shortened` are calls whose results were too long together, as they are brought: each is told again.
+        """
 
         def work(tx: Tx) -> None:
+            for ended in shortened:
+                self._complete(tx, ended, calls.put(tx.connection, ended.call))
             messages.add_blocks(tx.connection, said.message, said.blocks, said.brought)
             told = messages.with_content(said.message, said.encoded)
             tx.append("message.completed", self._scope(said.message.turn_id), reference=said.message.id, thing=told)
             steers.drop(tx.connection, taken_steers)
+            tasks.mark_told(tx.connection, told_tasks)
             turns.update(tx.connection, turn)
 
         return self._submit(work)
@@ -301,13 +326,27 @@ class Journal:
 
     def _complete(self, tx: Tx, ended: Ended, encoded: bytes) -> None:
         call = ended.call
-        if ended.whole_result is not None and call.result_id is not None:
+        if isinstance(ended.whole_result, ResultRecord):
+            results.add(tx.connection, self.session_id, ended.whole_result)
+        elif ended.whole_result is not None and call.result_id is not None:
             results.put(tx.connection, call.result_id, self.session_id, ended.whole_result, tool=call.tool)
         for path, read in ended.reads.items():
             states.put_read(tx.connection, self.session_id, path, read)
         tx.append("tool.completed", self._scope(call.turn_id), reference=call.call_id, thing=encoded)
         for change in ended.files:
             tx.append("file.changed", self._scope(call.turn_id), data=change)
+        if ended.git is not None:
+            tx.append("git.changed", self._scope(call.turn_id), data=ended.git)
+
+    def pull_linked(self, pull: PullRequest) -> None:
+        def work(tx: Tx) -> None:
+            record = sessions.get(tx.connection, self.session_id)
+            record = replace(record, metadata=linked(record.metadata, pull), updated_at=times.now())
+            sessions.put(tx.connection, record)
+            session = session_shape(record, tx.next_cursor, self.used)
+            tx.append("session.updated", Scope(record.id, record.root_id), data=SessionData(session=session))
+
+        self.post(work)
 
     def keep_as_queued(self, call: Call) -> None:
         self.post(lambda tx: calls.keep_as_queued(tx.connection, call))
@@ -371,9 +410,14 @@ class Journal:
 
         self.post(work)
 
-    def take_back(self, message: Message) -> None:
-        """A message that a hook did not let pass: the model is never sent it."""
-        self.post(lambda tx: messages.drop(tx.connection, message.id))
+    def take_back(self, message: Message, untold: Sequence[Told] = ()) -> None:
+        """A message that a hook did not let pass: the model is never sent it, and knows nothing of what it told."""
+
+        def work(tx: Tx) -> None:
+            messages.drop(tx.connection, message.id)
+            tasks.mark_untold(tx.connection, untold)
+
+        self.post(work)
 
     # Words.
 
@@ -391,3 +435,12 @@ class Journal:
 
     def state_changed(self, state: dict[str, Any]) -> None:
         self.post(lambda tx: states.put(tx.connection, self.session_id, state))
+
+
+def linked(metadata: dict[str, Any], pull: PullRequest) -> dict[str, Any]:
+    """A session's metadata with one more pull request; what a client keeps there under that name is left alone."""
+    known = metadata.get("pr", [])
+    entry = {"number": pull.number, "url": pull.url}
+    if not isinstance(known, list) or entry in known:
+        return metadata
+    return {**metadata, "pr": [*known, entry]}

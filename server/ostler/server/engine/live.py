@@ -1,27 +1,33 @@
 """A session in memory: what its turns, calls and decisions read."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from ostler.protocol.events import PullRequest
 from ostler.protocol.ids import CallId
 from ostler.protocol.session import Mode, OnAsk
 from ostler.server.classifier import ClassifierDesk
+from ostler.server.client_calls import ClientCalls
 from ostler.server.engine.history import History
 from ostler.server.engine.house_rules import mode_in_force, rule_set
-from ostler.server.engine.journal import Journal
+from ostler.server.engine.journal import Journal, linked
 from ostler.server.engine.matching import may_read
 from ostler.server.engine.permission import PermissionContext
 from ostler.server.engine.settings_room import SettingsRoom
+from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.hooks import HookRunner
 from ostler.server.settings import RuleSet, Settings
 from ostler.storage import Tx, processes
 from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
+from ostler.tools import paths
 from ostler.tools.confinement import Sandboxing
-from ostler.tools.context import FileRead, Surroundings
+from ostler.tools.context import FileRead, Stir, Surroundings
 from ostler.tools.registry import Registry, ToolSet
+from ostler.tools.shell_profile import ShellProfile
 from ostler.tools.tool import AnyTool
 
 
@@ -30,16 +36,31 @@ class StoredReads:
 
     def __init__(self, stored: Mapping[str, dict[str, Any]]) -> None:
         self._reads = {path: _file_read(read) for path, read in stored.items()}
+        self._listeners: list[Hear] = []
+
+    def listen(self, hear: "Hear") -> None:
+        """Be told of every file that is shown to the model, as it is shown."""
+        self._listeners.append(hear)
+
+    def forget_shown(self) -> dict[str, dict[str, Any]]:
+        """What was shown is not in the conversation any more; all of it as it is to be stored."""
+        self._reads = {path: replace(read, shown=()) for path, read in self._reads.items()}
+        return {path: asdict(read) for path, read in self._reads.items()}
+
+    def latest(self, limit: int) -> list[tuple[str, FileRead]]:
+        """The files that were read last for the first time, at most so many."""
+        return list(islice(reversed(self._reads.items()), limit))
 
     def recorder(self) -> "CallReads":
-        return CallReads(self._reads)
+        return CallReads(self._reads, self._listeners)
 
 
 class CallReads:
     """The reads of the session as one call sees and extends them."""
 
-    def __init__(self, reads: dict[str, FileRead]) -> None:
+    def __init__(self, reads: dict[str, FileRead], listeners: "Sequence[Hear]" = ()) -> None:
         self._reads = reads
+        self._listeners = listeners
         self.added: dict[str, dict[str, Any]] = {}
 
     def get(self, path: str) -> FileRead | None:
@@ -48,6 +69,13 @@ class CallReads:
     def put(self, path: str, read: FileRead) -> None:
         self._reads[path] = read
         self.added[path] = asdict(read)
+        if read.shown:  # what was only written was shown to nobody
+            for hear in self._listeners:
+                hear(path, read)
+
+
+Hear = Callable[[str, FileRead], None]
+"""Called with the real path of a file that was read, and what is known of it."""
 
 
 def _file_read(stored: dict[str, Any]) -> FileRead:
@@ -104,6 +132,14 @@ class Rooms:
     umask: int = 0o022
     """The person's own: the daemon's is stricter, and commands are not to make a project's files private."""
     testing: bool = False
+    client_calls: ClientCalls | None = None
+    """The way to the tools that clients provide."""
+    switched_off: Callable[[], frozenset[str]] = frozenset
+    """Tools that the configuration has switched off."""
+    background: Callable[[], bool] = lambda: True
+    """Whether commands may go on behind their calls."""
+    profile: Callable[[], ShellProfile | None] = lambda: None
+    """The person's profile, where commands are to have what it sets."""
     _registry: Registry | None = None
 
     @property
@@ -116,6 +152,27 @@ class Rooms:
     def aliases(self) -> Mapping[str, str]:
         """Old names of tools, and what they are called now."""
         return {alias: tool.name for tool in self.registry.tools for alias in tool.aliases}
+
+
+@dataclass(frozen=True, slots=True)
+class _MadeRules:
+    """Rules, and what they were made of."""
+
+    settings: Settings
+    trusted: bool
+    rules: Any
+    expires: Any
+    rule_set: RuleSet
+
+
+@dataclass(frozen=True, slots=True)
+class _MadeSurroundings:
+    """What tools see of a session, and what it was made of."""
+
+    record: SessionRecord
+    state: dict[str, Any]
+    rules: RuleSet
+    seen: Surroundings
 
 
 @dataclass(slots=True)
@@ -133,6 +190,7 @@ class LiveSession:
     """Whether what the folder brings may act."""
     hooks: HookRunner
     classifier: ClassifierDesk
+    tasks: TaskDesk
     asked_trust: str | None = None
     """The digest of what a person was last asked to trust."""
     arranged: bool = False
@@ -143,28 +201,44 @@ class LiveSession:
     """What its watchers were told about wrong settings."""
     began: bool = False
     """Its hooks know that it has begun."""
+    stir: Stir = field(default_factory=Stir)
+    """Wakes a call that sleeps."""
     turn_on_ask: OnAsk | None = None
     """What a headless turn says about asks, above what the session says."""
-    _rules: tuple[tuple[Any, ...], RuleSet] | None = None
-    _surroundings: tuple[tuple[Any, ...], Surroundings] | None = None
+    _places: dict[str, str] = field(default_factory=dict)
+    _rules: "_MadeRules | None" = None
+    _surroundings: "_MadeSurroundings | None" = None
 
     @property
     def rules(self) -> RuleSet:
         """Made anew only when a file, the trust or the session's own rules have changed."""
         options = self.record.options
-        now = (self.settings, self.trusted, options.get("rules"), options.get("rule_expires"))
-        if self._rules is None or any(old is not new for old, new in zip(self._rules[0], now, strict=True)):
-            self._rules = (now, rule_set(self.settings, self.trusted, options, self.rooms.aliases))
-        return self._rules[1]
+        made = self._rules
+        if (
+            made is None
+            or made.settings is not self.settings
+            or made.trusted is not self.trusted
+            or made.rules is not options.get("rules")
+            or made.expires is not options.get("rule_expires")
+        ):
+            made = self._rules = _MadeRules(
+                self.settings,
+                self.trusted,
+                options.get("rules"),
+                options.get("rule_expires"),
+                rule_set(self.settings, self.trusted, options, self.rooms.aliases),
+            )
+        return made.rule_set
 
     @property
     def permission(self) -> PermissionContext:
+        surroundings = self.surroundings
         sandboxing = self.rooms.sandbox()
         return PermissionContext(
-            self.mode,
+            surroundings.mode,
             self.turn_on_ask or self.record.on_ask,
             self.rules,
-            self.surroundings,
+            surroundings,
             bash_classifier=self.rooms.bash_classifier(),
             skips_ask_rules=_skips_ask_rules(sandboxing),
         )
@@ -177,33 +251,58 @@ class LiveSession:
     @property
     def surroundings(self) -> Surroundings:
         """Made anew only when something of it has changed: every call looks at it several times."""
-        now = (self.record, self.state.get("shell_folder"), self.mode, self.rules, self.rooms.sandbox())
-        if self._surroundings is None or any(
-            old is not new for old, new in zip(self._surroundings[0], now, strict=True)
+        made, rules = self._surroundings, self.rules
+        if (
+            made is None
+            or made.record is not self.record
+            or made.state is not self.state
+            or made.rules is not rules
+            or made.seen.sandboxing is not self.rooms.sandbox()
+            or made.seen.mode != self.mode
+            or made.seen.background is not self.rooms.background()
+            or made.seen.profile is not self.rooms.profile()
+            or made.seen.switched_off != self.rooms.switched_off()
         ):
-            self._surroundings = (now, self._look_around())
-        return self._surroundings[1]
+            made = self._surroundings = _MadeSurroundings(self.record, self.state, rules, self._look_around())
+        return made.seen
 
     def _look_around(self) -> Surroundings:
+        roots = (self.record.cwd, *self.record.directories, *self.settings.additional_directories)
         return Surroundings(
             session_id=self.record.id,
             folder=self.record.cwd,
             shell_folder=self.state.get("shell_folder") or self.record.cwd,
-            roots=(self.record.cwd, *self.record.directories, *self.settings.additional_directories),
+            roots=roots,
+            real_roots=tuple(map(self._real, roots)),
             mode=self.mode,
             environment={**self.settings.env, **(self.record.options.get("env") or {})},
             home=self.rooms.home,
+            real_home=self._real(self.rooms.home),
             umask=self.rooms.umask,
             testing=self.rooms.testing,
             sandboxing=self.rooms.sandbox(),
+            background=self.rooms.background(),
+            profile=self.rooms.profile(),
+            switched_off=self.rooms.switched_off(),
             may_read=may_read(self.rules),
         )
+
+    def _real(self, folder: str) -> str:
+        """Asked once: each call would ask again. It was just looked at for settings, so this waits for nobody."""
+        if (known := self._places.get(folder)) is None:
+            known = self._places[folder] = paths.real(folder)
+        return known
 
     def toolset(self, *of_the_turn: AnyTool) -> ToolSet:
         """The tools of the session, and those that only this turn has."""
         wanted = self.record.options.get("tools") or "full"
         found = self.rooms.registry.for_session(wanted, self.rules.denied_tools(), self.surroundings)
         return found.extended(of_the_turn) if of_the_turn else found
+
+    def link_pull(self, pull: PullRequest) -> None:
+        """A pull request that the session has opened is noted in its metadata."""
+        self.record = replace(self.record, metadata=linked(self.record.metadata, pull))
+        self.journal.pull_linked(pull)
 
     def remember(self, **facts: Any) -> None:
         """Change what is remembered between requests."""

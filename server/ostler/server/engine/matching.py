@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ostler.server.settings import RuleSet, SourcedRule
+from ostler.server.settings import Behavior, RuleSet, SourcedRule
+from ostler.server.settings.rule_set import CommandRules
 from ostler.tools import commands
-from ostler.tools.command_check import only_reads_inside
+from ostler.tools.command_check import reads_inside
 from ostler.tools.context import Surroundings
 from ostler.tools.rules import matches_text
 from ostler.tools.subject import OfCommand, OfPlaces, OfText, Place, Subject
@@ -25,25 +26,50 @@ class Found:
 
 def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
     """Whether any rule of the tool's looks at more than its name; finding out what a call touches costs time."""
+    if tool.runs_commands and not tool.is_shell:
+        return True  # whose rules they are depends on the subject
     names = (tool.name, "Read", "Edit") if tool.is_shell else (tool.name,)
-    found = [*rules.allows(tool.name), *(rule for name in names for rule in (*rules.denies(name), *rules.asks(name)))]
-    return any(rule.rule.content is not None for rule in found)
+    found = (rules.allows(tool.name), *(kind(name) for name in names for kind in (rules.denies, rules.asks)))
+    return any(rule.rule.content is not None for each in found for rule in each)
 
 
 def forbidding(rules: RuleSet, behavior: Forbidding, tool: AnyTool, subject: Subject) -> Found | None:
     """The first rule that forbids the call, or asks about it."""
-    own = _rules(rules, behavior, tool.name)
     match subject:
         case OfText(text):
+            own = _rules(rules, behavior, tool.name)
             return _first(own, lambda rule: matches_text(tool.name, rule.rule.content, text))
         case OfPlaces(places):
-            return _first(own, lambda rule: any(_speaks_of(rule, place) for place in places))
+            binding = _binding(rules, behavior, tool, subject)
+            return _first(binding, lambda rule: any(_speaks_of(rule, place) for place in places))
         case OfCommand():
-            return _of_command(own, subject) or _of_files(rules, behavior, subject.places)
+            for name in _names(tool, subject):
+                if found := _of_command(rules.commands(behavior, name), subject):
+                    return found
+            return _of_files(rules, behavior, subject)
 
 
-def _rules(rules: RuleSet, behavior: Forbidding, tool: str) -> tuple[SourcedRule, ...]:
-    return rules.denies(tool) if behavior == "deny" else rules.asks(tool)
+def _rules(rules: RuleSet, behavior: Behavior, tool: str) -> tuple[SourcedRule, ...]:
+    match behavior:
+        case "allow":
+            return rules.allows(tool)
+        case "ask":
+            return rules.asks(tool)
+        case "deny":
+            return rules.denies(tool)
+
+
+def _binding(rules: RuleSet, behavior: Behavior, tool: AnyTool, subject: OfPlaces) -> Sequence[SourcedRule]:
+    own = _rules(rules, behavior, tool.name)
+    if subject.like is None:
+        return own
+    # Its own rules with a content are about commands.
+    return [*(rule for rule in own if rule.rule.content is None), *_rules(rules, behavior, subject.like)]
+
+
+def _names(tool: AnyTool, subject: OfCommand) -> tuple[str, ...]:
+    """Whose rules bind a command."""
+    return (tool.name,) if subject.like is None else (tool.name, subject.like)
 
 
 def _first(rules: Iterable[SourcedRule], speaks: Callable[[SourcedRule], bool]) -> Found | None:
@@ -54,27 +80,27 @@ def _speaks_of(rule: SourcedRule, place: Place) -> bool:
     return rule.rule.content is None or rule.speaks_of_path(place.written, place.real)
 
 
-def _of_command(own: Sequence[SourcedRule], subject: OfCommand) -> Found | None:
-    whole = next((rule for rule in own if rule.rule.content is None), None)
-    if whole is not None:
-        return Found(whole)
-    by_content = {rule.rule.content or "": rule for rule in reversed(own)}
-    caught = commands.judge_match(subject.reading, list(by_content))
+def _of_command(own: CommandRules, subject: OfCommand) -> Found | None:
+    if own.whole is not None:
+        return Found(own.whole)
+    caught = commands.judge_match(subject.reading, own.contents)
     if caught is not None:
-        return Found(by_content[caught])
-    if own and commands.undecided(subject.reading, list(by_content)):
-        return Found(own[0], unsure=True)
+        return Found(own.by_content[caught])
+    if own.rules and commands.undecided(subject.reading, own.contents):
+        return Found(own.rules[0], unsure=True)
     return None
 
 
-def _of_files(rules: RuleSet, behavior: Forbidding, places: Sequence[Place]) -> Found | None:
-    """Rules about files bind the commands that visibly touch them."""
-    for place in places:
-        reading = [rule for rule in _rules(rules, behavior, "Read") if rule.pattern is not None]
-        writing = [rule for rule in _rules(rules, behavior, "Edit") if rule.pattern is not None]
-        found = _first((*reading, *(writing if place.writes else ())), lambda rule: _speaks_of(rule, place))  # noqa: B023
-        if found is not None:
-            return found
+def _of_files(rules: RuleSet, behavior: Forbidding, subject: OfCommand) -> Found | None:
+    """Rules about files bind the commands that visibly touch them; one that is an edit, those about all files, too."""
+    if not subject.places:
+        return None
+    reading = [rule for rule in _rules(rules, behavior, "Read") if rule.pattern is not None]
+    writing = [rule for rule in _rules(rules, behavior, "Edit") if rule.pattern is not None or subject.edits]
+    for place in subject.places:
+        for rule in (*reading, *writing) if place.writes else reading:
+            if _speaks_of(rule, place):
+                return Found(rule)
         if place.deep and reading:
             # What lies below is not listed here, and something of it may be what the rule is about.
             return Found(reading[0], unsure=True)
@@ -88,44 +114,49 @@ def allowing(
 
     `may_write` tells of a file that a command writes by a redirection, and that no rule of Edit's allows.
     """
-    own = rules.allows(tool.name)
     match subject:
         case OfText(text):
+            own = rules.allows(tool.name)
             return next((rule for rule in own if matches_text(tool.name, rule.rule.content, text)), None)
         case OfPlaces(places):
-            return next((rule for rule in own if all(_speaks_of(rule, place) for place in places)), None)
+            binding = _binding(rules, "allow", tool, subject)
+            return next((rule for rule in binding if all(_speaks_of(rule, place) for place in places)), None)
         case OfCommand():
-            return _command_allowed(rules, own, subject, surroundings, may_write)
+            for name in _names(tool, subject):
+                of_commands = rules.commands("allow", name)
+                if found := _command_allowed(rules, of_commands, subject, surroundings, may_write):
+                    return found
+            return _edit_allowed(rules, subject.places) if subject.edits else None
+
+
+def _edit_allowed(rules: RuleSet, places: Sequence[Place]) -> SourcedRule | None:
+    """For a command that is nothing but an edit: the rule of Edit's that allows it on every file."""
+    return next((rule for rule in rules.allows("Edit") if all(_speaks_of(rule, place) for place in places)), None)
 
 
 def _command_allowed(
     rules: RuleSet,
-    own: Sequence[SourcedRule],
+    own: CommandRules,
     subject: OfCommand,
     surroundings: Surroundings,
     may_write: Callable[[Place], bool],
 ) -> SourcedRule | None:
-    whole = next((rule for rule in own if rule.rule.content is None), None)
-    if whole is not None or not own:
-        return whole
-    contents = [rule.rule.content or "" for rule in own]
-    uncovered = commands.judge_allow(subject.reading, contents, lambda part: only_reads_inside(part, surroundings))
+    if own.whole is not None:
+        return own.whole
+    helping = commands.first_help(subject.reading, own.contents)
+    if helping is None:
+        # Without a rule that does anything for it, what else would let it pass is no matter here.
+        return None
+    uncovered = commands.judge_allow(subject.reading, own.contents, reads_inside(surroundings))
     if any(each.why == "rule" for each in uncovered):
         return None
     if uncovered and not all(_may_be_written(rules, place, may_write) for place in subject.places if place.writes):
         return None
-    return next((rule for rule in own if _helps(rule, subject)), None)
+    return own.by_content[helping]
 
 
 def _may_be_written(rules: RuleSet, place: Place, may_write: Callable[[Place], bool]) -> bool:
     return may_write(place) or any(_speaks_of(rule, place) for rule in rules.allows("Edit"))
-
-
-def _helps(rule: SourcedRule, subject: OfCommand) -> bool:
-    content = rule.rule.content or ""
-    if content.strip() == subject.reading.command.strip():
-        return True
-    return any(commands.rule_allows(content, part) for part in subject.reading.parts)
 
 
 def may_read(rules: RuleSet) -> Callable[[str], bool] | None:

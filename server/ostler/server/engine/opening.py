@@ -22,4 +22,4 @@ async def heard(session: LiveSession, hooking: Hooking, task: str) -> tuple[tupl
 def take_back(session: LiveSession, opening: Said) -> None:
     """The model is never sent it."""
     session.history.take_back(opening.encoded)
-    session.journal.take_back(opening.message)
+    session.journal.take_back(opening.message, session.tasks.news.bring_back(session.record.id))

@@ -83,7 +83,7 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
         unsure = Verdict("ask", "safety", why, denied.rule.rule.text, denied.rule.source, _words(check))
         return _unless_nobody_answers(case, unsure, context)
     asked = forbidding(context.rules, "ask", tool, case.subject)
-    if asked and not (tool.is_shell and context.skips_ask_rules):
+    if asked and not (tool.runs_commands and context.skips_ask_rules):
         by_rule = _by_rule("ask", asked, f"The rule {asked.rule.rule.text} asks.", _words(check))
         return _unless_nobody_answers(case, by_rule, context)
     if hook.decision == "ask":
@@ -137,7 +137,7 @@ def _by_rule(behavior: Literal["ask", "deny"], found: Found, reason: str, ask: A
 
 async def _opinion(case: Case, context: PermissionContext) -> Opinion | None:
     wanted = context.mode == "auto" or (
-        case.tool.is_shell and context.bash_classifier and context.mode in {"default", "acceptEdits"}
+        case.tool.runs_commands and context.bash_classifier and context.mode in {"default", "acceptEdits"}
     )
     return await case.classify() if wanted and case.classify is not None else None
 
@@ -154,11 +154,12 @@ def _edits_freely(place: Place, context: PermissionContext) -> bool:
 def rules_for(tool: AnyTool, given: ToolInput) -> list[str]:
     """Rules that would settle calls like this one from now on, the best first; none where none could be written."""
     path = tool.path(given)
-    if tool.is_shell:
+    if path is not None:
+        texts = [rule_text("Read" if tool.runs_commands else tool.name, exact_path(path))]
+    elif tool.runs_commands:
         command = tool.permission_matcher(given)
-        texts = [rule_text(tool.name, content) for content in _contents_for(command)]
-    elif path is not None:
-        texts = [rule_text(tool.name, exact_path(path))]
+        owner = tool.name if tool.is_shell else "Bash"
+        texts = [rule_text(owner, content) for content in _contents_for(command)]
     else:
         content = tool.permission_matcher(given)
         texts = [rule_text(tool.name, content) if content else tool.name]

@@ -33,7 +33,11 @@ _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
 
 
 class CallFailed(Exception):
-    """A step ended the call; the message is for the model."""
+    """A step ended the call; the message is for the model, the number of the tool's own for clients."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Denied(Exception):
@@ -99,7 +103,7 @@ class Permitting:
 
     async def _case(self, tool: AnyTool, given: ToolInput, check: Check, outcome: Outcome = NOTHING) -> Case:
         subject: Subject = OfText(tool.permission_matcher(given))
-        if needs_subject(self.session.rules, tool):
+        if needs_subject(self.session.rules, tool) or tool.writes_files(given):
             subject = await tool.subject(given, self.session.surroundings)
         question = self._question(tool, given)
         classify = partial(self.session.classifier.classify, question) if question is not None else None
@@ -130,11 +134,12 @@ class Permitting:
     async def _validate(self, tool: AnyTool, given: ToolInput, context: ToolContext) -> None:
         failure = await tool.validate(given, context)
         if failure is not None:
-            raise CallFailed(failure.message)
+            raise CallFailed(failure.message, failure.code or None)
 
     async def _ask(self, entry: Entry, tool: AnyTool, given: ToolInput, verdict: Verdict) -> Ask:
         entry.call = entry.call.model_copy(update={"status": "waiting"})
-        ask = permission_ask(entry.call, tool, given, verdict, self.session.record, self.expire_seconds)
+        bound_to = await tool.bound_to(given, self.session.surroundings)
+        ask = permission_ask(entry.call, tool, given, verdict, self.session.record, self.expire_seconds, bound_to)
         queued, entry.queued = entry.queued, True
         putting = self.asks.ask(ask, entry.call, self.draft(), queued=queued)
         hooks = self.session.hooks
@@ -170,12 +175,15 @@ class Permitting:
         changed = changed_input(answer)
         if changed is not None and changed != entry.call.input:
             given = self._changed(entry, tool, changed)
+            entry.changed_by_person = who == "person"
             await self._validate(tool, given, context)
             # The tool looks at what it is given now; a person has said yes to it, so only a refusal counts.
             check = await tool.check_permission(given, context)
             if isinstance(check, Refuse):
                 raise Denied(Verdict("deny", "tool", check.reason), check.reason)
             entry.slot.safe = entry.is_safe()
+        elif ask.bound_to is not None and ask.bound_to != await tool.bound_to(given, self.session.surroundings):
+            raise CallFailed("Its folder, or a script that it runs, has changed since it was allowed. Ask again.")
         # Hours may have passed: what a rule forbids by now stays forbidden.
         denied = denied_by_rule(await self._case(tool, given, Pass()), self.session.permission)
         if denied is not None:

@@ -5,36 +5,41 @@ Any step can end the call with an error for the model.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from ostler.protocol import times
 from ostler.protocol.ask import Answer
+from ostler.protocol.config import Results as ResultSettings
 from ostler.protocol.errors import ProtocolError
-from ostler.protocol.events import FileChange, ToolProgress
-from ostler.protocol.ids import new_result_id
+from ostler.protocol.events import FileChange, GitChange, ToolProgress
 from ostler.protocol.shapes import Denial
 from ostler.server import logs
-from ostler.server.engine.budget import cut_fields, limit_of, stand_in, text_of
+from ostler.server.engine.budget import bounded, cut_fields
+from ostler.server.engine.diagnostics import diagnostics_of
 from ostler.server.engine.entry import Entry
+from ostler.server.engine.file_history import TurnFiles
 from ostler.server.engine.hooking import Hooking, response_of
 from ostler.server.engine.journal import Draft, Ended
 from ostler.server.engine.live import CallReads, LiveSession
 from ostler.server.engine.permission import rule_for
 from ostler.server.engine.permitting import CallFailed, Denied, Permitting
+from ostler.server.engine.rendering import rendered
 from ostler.server.engine.schema import BadInput, parse_input
 from ostler.server.engine.state import TurnState
+from ostler.server.engine.tasks.session_tasks import SessionTasks
+from ostler.server.results import OwnedResults
 from ostler.storage import Scope
 from ostler.tools.confinement import SandboxMissing
 from ostler.tools.context import ToolContext
 from ostler.tools.registry import ToolSet
 from ostler.tools.tool import (
     AnyTool,
-    Block,
     Failure,
     FileChanged,
+    GitChanged,
     Ran,
     text_block,
 )
@@ -55,6 +60,7 @@ class Pipeline:
     """Blocks of the message in progress that have to be stored with what depends on them."""
     clear_to_run: Callable[[Entry], Any]
     """Waits until a call may run beside what runs already: its input may have changed since it began."""
+    results: ResultSettings
 
     # Steps 1 and 2, as soon as the model has written the call: the executor has to know whether it is safe.
 
@@ -75,7 +81,7 @@ class Pipeline:
             entry.problem = _not_json(entry.use.broken)
             return
         try:
-            given, repaired = parse_input(tool, entry.call.input)
+            given, repaired = parse_input(tool, entry.call.input, entry.use.name)
         except BadInput as error:
             entry.problem = str(error)
             return
@@ -88,7 +94,7 @@ class Pipeline:
         try:
             await self._process(entry)
         except CallFailed as failed:
-            self.complete_with_error(entry, str(failed))
+            self.complete_with_error(entry, str(failed), failed.code)
         except Denied as denied:
             self._complete_denied(entry, denied)
         except SandboxMissing as missing:
@@ -118,25 +124,28 @@ class Pipeline:
         reads = self.session.reads.recorder()
         context = self._context(entry, reads)
         given = await self.permitting.permitted(entry, tool, given, context)
+        if entry.changed_by_person:
+            context = replace(context, changed_by_person=True)
         decision = entry.call.decision
         # A command that a person allowed is not kept to reading, whatever its words look like.
-        kept_to_reading = tool.is_shell and decision is not None and decision.by == "read_only"
-        entry.only_reads = kept_to_reading if tool.is_shell else entry.only_reads
+        kept_to_reading = tool.runs_commands and decision is not None and decision.by == "read_only"
+        entry.only_reads = kept_to_reading if tool.runs_commands else entry.only_reads
         await self.clear_to_run(entry)
         entry.call = entry.call.model_copy(update={"status": "running", "started_at": times.now()})
         await self._store_start(entry, tool)
-        began = time.perf_counter()
-        ran = await tool.run(given, self._context(entry, reads, only_reads=kept_to_reading))
+        entry.began = began = time.perf_counter()
+        ran = await tool.run(given, self._at_the_start(context, kept_to_reading=kept_to_reading))
         took = int((time.perf_counter() - began) * 1000)
         if isinstance(ran, Failure):
             entry.call = entry.call.model_copy(update={"duration_ms": took})
-            raise CallFailed(ran.message)
-        self._complete(entry, tool, ran, reads, took)
+            raise CallFailed(ran.message, ran.code or None)
+        await self._complete(entry, tool, ran, reads, took)
 
     async def _store_start(self, entry: Entry, tool: AnyTool) -> None:
         """Before anything happens that cannot be taken back, the disk knows of it."""
         # Reading twice harms nobody, and a gate waits for a later unit of the same queue.
-        waits = not (tool.waits_at_gate or entry.only_reads)
+        at_gate = tool.waits_at_gate and (entry.given is None or not tool.writes_files(entry.given))
+        waits = not (at_gate or entry.only_reads)
         stored = self.session.journal.call_started(entry.call, self.draft(), queued=entry.queued, urgent=waits)
         # Noted before the wait: where the call is cancelled meanwhile, its start is written all the same.
         entry.queued = True
@@ -144,13 +153,19 @@ class Pipeline:
             await stored
         entry.started = True
 
-    def _context(self, entry: Entry, reads: CallReads, *, only_reads: bool = False) -> ToolContext:
-        began = time.perf_counter()
+    def _at_the_start(self, context: ToolContext, *, kept_to_reading: bool) -> ToolContext:
+        """The context as it is now: what the session is may have changed while somebody was asked."""
+        now = self.session.surroundings
+        if context.surroundings is now and not kept_to_reading:
+            return context
+        return replace(context, surroundings=now, only_reads=kept_to_reading)
+
+    def _context(self, entry: Entry, reads: CallReads) -> ToolContext:
         scope = Scope(self.session.record.id, self.session.record.root_id, entry.call.turn_id)
 
         def tell(kind: Any, data: dict[str, Any]) -> None:
             entry.printed = (entry.printed + str(data.get("output", "")))[-_PRINTED_CHARS:]
-            elapsed = int((time.perf_counter() - began) * 1000)
+            elapsed = int((time.perf_counter() - entry.began) * 1000)
             progress = ToolProgress(call_id=entry.call.call_id, kind=kind, elapsed_ms=elapsed, data=data)
             self.session.journal.log.say("tool.progress", scope, progress)
 
@@ -161,32 +176,26 @@ class Pipeline:
             processes=self.session.processes,
             progress=tell,
             output_folder=self.session.rooms.output_folder,
-            only_reads=only_reads,
+            results=OwnedResults(self.session.journal.log, self.session.record.id),
+            history=TurnFiles(self.session.journal, entry.call.turn_id),
+            diagnostics=diagnostics_of(self.session.rooms.client_calls, scope),
+            tasks=SessionTasks(self.session.tasks, scope, self.session.rooms.background()),
+            background=entry.background,
+            stir=self.session.stir,
         )
 
     # Endings.
 
-    def _complete(self, entry: Entry, tool: AnyTool, ran: Ran[Any], reads: CallReads, took: int) -> None:
+    async def _complete(self, entry: Entry, tool: AnyTool, ran: Ran[Any], reads: CallReads, took: int) -> None:
         """Steps 7 and 8: render, fill if empty, persist if large."""
-        try:
-            blocks = tool.render(ran.output)
-            output = cut_fields(ran.output.model_dump(mode="json", by_alias=True))
-        except Exception as error:  # noqa: BLE001 - a boundary, as above: the work is done, only its words are missing
-            logs.log.error("render_failed", tool=tool.name, exc_info=error)
-            blocks, output = [text_block(f"{tool.name} completed, but its result could not be shown: {error}")], None
-        if not blocks or (len(blocks) == 1 and blocks[0].get("text", "x").strip() == ""):
-            blocks = [text_block(f"({tool.name} completed with no output)")]
-        blocks, whole = _bounded(tool, blocks)
-        result_id = new_result_id() if whole is not None else None
-        if whole is not None and result_id is not None:
-            blocks = [*(block for block in blocks if block["type"] != "text"), stand_in(tool, whole, result_id)]
+        shown = await rendered(tool, ran.output, self.results, self.session.journal)
         entry.call = entry.call.model_copy(
             update={
                 "status": "completed",
                 "is_error": ran.is_error,
-                "output": output,
-                "content": blocks,
-                "result_id": result_id,
+                "output": shown.output,
+                "content": shown.bounded.blocks,
+                "result_id": shown.bounded.result_id,
                 "duration_ms": took,
             }
         )
@@ -196,18 +205,19 @@ class Pipeline:
             for change in ran.changes
             if isinstance(change, FileChanged)
         ]
-        self._store(entry, Ended(entry.call, reads.added, files, whole))
+        self._store(entry, Ended(entry.call, reads.added, files, _git_change(entry, ran), shown.whole))
 
     def complete_stopped(self, entry: Entry, words: str) -> None:
         """A call that was cancelled: what it had printed may be all that is known of its effect."""
         printed = f"\nIt had printed:\n{entry.printed.strip()}" if entry.printed.strip() else ""
         self.complete_with_error(entry, words + printed)
 
-    def complete_with_error(self, entry: Entry, words: str) -> None:
-        blocks = [text_block(f"<tool_use_error>{words}</tool_use_error>")]
-        changes = {"status": "completed", "is_error": True, "content": blocks}
+    def complete_with_error(self, entry: Entry, words: str, code: int | None = None) -> None:
+        shown = bounded(entry.tool, [text_block(f"<tool_use_error>{words}</tool_use_error>")], self.results)
+        changes: dict[str, Any] = {"status": "completed", "is_error": True, "error_code": code}
+        changes |= {"content": shown.blocks, "result_id": shown.result_id}
         entry.call = entry.call.model_copy(update=changes)
-        self._store(entry, Ended(entry.call))
+        self._store(entry, Ended(entry.call, whole_result=shown.whole))
 
     def _complete_denied(self, entry: Entry, denied: Denied) -> None:
         entry.call = entry.call.model_copy(update={"decision": denied.verdict.decision()})
@@ -221,17 +231,17 @@ class Pipeline:
                 allow_with=None if denied.verdict.by in _NO_RULE_HELPS else rule_for(entry.tool, entry.given),
             )
         )
-        self.complete_with_error(entry, denied.words)
+        self.complete_with_error(entry, denied.words, entry.tool.denied_code)
 
     def _store(self, entry: Entry, ended: Ended) -> None:
         self.session.journal.call_completed(ended, self.draft(), queued=entry.queued)
         entry.queued = True
 
 
-def _bounded(tool: AnyTool, blocks: list[Block]) -> tuple[list[Block], str | None]:
-    limit = limit_of(tool)
-    text = text_of(blocks)
-    return blocks, text if limit is not None and len(text) > limit else None
+def _git_change(entry: Entry, ran: Ran[Any]) -> GitChange | None:
+    """What a command did to a repository, for the log; the session itself learns of it when its turn comes."""
+    found = next((change for change in ran.changes if isinstance(change, GitChanged)), None)
+    return GitChange.model_validate({"call_id": entry.call.call_id, **found.facts}) if found else None
 
 
 def _mistake(entry: Entry, error: Exception) -> str:

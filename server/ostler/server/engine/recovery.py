@@ -13,6 +13,7 @@ A turn with an ask that is open, or answered and not acted upon, stays alive. An
 with the next request where the session says so; one whose last words are stored has nothing left to do.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from ostler.server.engine.executor import OUTCOME_UNKNOWN
 from ostler.server.engine.history import tool_result
 from ostler.server.engine.request import DISCARDED
 from ostler.server.shapes import session_shape
-from ostler.storage import Scope, Tx, asks, calls, drafts, messages, sessions, steers, turns, usage
+from ostler.storage import Scope, Tx, asks, calls, drafts, messages, results, sessions, steers, turns, usage
 from ostler.storage.sessions import SessionRecord
 
 NOT_STARTED: Final = "Interrupted before it started: the daemon stopped."
@@ -41,14 +42,18 @@ class Cut:
     may_resume: bool = True
 
 
-def settle(tx: Tx, session_id: SessionId, cut: Cut) -> bool:
+Fit = Callable[[Sequence[Call]], Sequence[tuple[Call, str]]]
+"""Which results of one message are kept elsewhere, so that they fit: the calls as they are then, and their texts."""
+
+
+def settle(tx: Tx, session_id: SessionId, cut: Cut, fit: Fit) -> bool:
     """Bring a session's stored state in order; true where it has something to go on with."""
     record = sessions.find(tx.connection, session_id)
     turn = turns.current(tx.connection, session_id) if record else None
     if record is None:
         return False
     if turn is not None:
-        case = _Case(tx, record, turn)
+        case = _Case(tx, record, turn, fit)
         case.settle_draft()
         case.settle_calls()
         if cut.may_resume and case.goes_on():
@@ -61,8 +66,9 @@ def settle(tx: Tx, session_id: SessionId, cut: Cut) -> bool:
 class _Case:
     """One unfinished turn."""
 
-    def __init__(self, tx: Tx, record: SessionRecord, turn: Turn) -> None:
+    def __init__(self, tx: Tx, record: SessionRecord, turn: Turn, fit: Fit) -> None:
         self._tx = tx
+        self._fit = fit
         self._connection = tx.connection
         self._record = record
         self._turn = turn
@@ -160,29 +166,38 @@ class _Case:
 
     def _answer_calls(self, last: Message) -> None:
         """The conversation must be valid to send: each tool_use has its result in the next message."""
-        results: list[dict[str, Any]] = []
-        brought: dict[str, CallId] = {}
+        answered: dict[CallId, Call] = {}
         for index, block in enumerate(last.content):
             if block.type != "tool_use":
                 continue
             call = self._calls.get(call_id(last.id, index)) or self._unstored(last, index)
             if call.status != "completed":
                 call = self._complete(call, NOT_STARTED)
-            brought[call.tool_use_id] = call.call_id
-            results.append(tool_result(call))
-        if results:
+            answered[call.call_id] = call
+        for call, whole in self._fit(list(answered.values())):
+            answered[call.call_id] = self._shorten(call, whole)
+        if answered:
             message = Message.model_validate(
                 {
                     "id": new_message_id(),
                     "session_id": self._record.id,
                     "turn_id": self._turn.id,
                     "role": "user",
-                    "content": results,
+                    "content": [tool_result(call) for call in answered.values()],
                     "created_at": times.now(),
                 }
             )
+            brought = {call.tool_use_id: call.call_id for call in answered.values()}
             messages.add(self._connection, message, brought)
             self._tx.append("message.completed", self._scope, reference=message.id)
+
+    def _shorten(self, call: Call, whole: str) -> Call:
+        """A result that is too long beside the others, as it is brought to the model."""
+        assert call.result_id is not None
+        calls.put(self._connection, call)
+        results.put(self._connection, call.result_id, self._record.id, whole, tool=call.tool)
+        self._tx.append("tool.completed", self._scope, reference=call.call_id)
+        return call
 
     def _unstored(self, last: Message, index: int) -> Call:
         """A call that the model wrote, and that nobody had come to."""

@@ -65,7 +65,7 @@ class RuleMethods:
                 raise ToolNotFound(params.tool)
             return Explanation(behavior="deny", by="tool", reason=tool)
         try:
-            given, _ = parse_input(tool, params.input)
+            given, _ = parse_input(tool, params.input, params.tool)
         except BadInput as error:
             raise InvalidParams.of("input", str(error)) from None
         return await _explained(live, tool, given)
@@ -90,14 +90,14 @@ async def _explained(live: LiveSession, tool: AnyTool, given: ToolInput) -> Expl
         by=verdict.by,
         rule=verdict.rule,
         source=verdict.source,
-        read_only=verdict.by == "read_only" or (tool.is_read_only(given) and not tool.is_shell),
+        read_only=verdict.by == "read_only" or (tool.is_read_only(given) and not tool.runs_commands),
         reason=verdict.reason or (check.reason if isinstance(check, AskFirst) else ""),
         parts=_parts(tool, given),
     )
 
 
 def _parts(tool: AnyTool, given: ToolInput) -> list[ExplainedPart]:
-    if not tool.is_shell:
+    if not tool.runs_commands or tool.path(given) is not None:
         return []
     read = reading(tool.permission_matcher(given))
     return [_part(part) for part in read.parts]

@@ -16,8 +16,10 @@ class BadInput(Exception):
     """The input cannot be used; the message is for the model."""
 
 
-def parse_input(tool: AnyTool, given: dict[str, Any]) -> tuple[ToolInput, dict[str, Any]]:
-    """The input as the tool takes it, and as JSON after repair."""
+def parse_input(tool: AnyTool, given: dict[str, Any], name: str | None = None) -> tuple[ToolInput, dict[str, Any]]:
+    """The input as the tool takes it, and as JSON after repair; the name is the one that it was called by."""
+    if name is not None and name != tool.name:
+        given = tool.called_as(name, given)
     try:
         return tool.parse(given), given
     except ValidationError as error:

@@ -1,11 +1,12 @@
-"""The tool methods: list, cancel."""
+"""The tool methods: list, cancel, background."""
 
 from dataclasses import dataclass
 
-from ostler.protocol.errors import CallNotFound, NoTurnRunning
-from ostler.protocol.ids import SessionId
+from ostler.protocol.errors import CallNotFound, Conflict, NoTurnRunning
+from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.shapes import Call
 from ostler.protocol.tool import CallRef, ToolInfo, ToolList, ToolPage
+from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.engine import Engine
 from ostler.storage import calls
 from ostler.tools.context import Surroundings
@@ -23,18 +24,36 @@ class ToolMethods:
             toolset, surroundings = live.toolset(), live.surroundings
         else:
             rooms = self.engine.rooms
-            surroundings = Surroundings(SessionId(""), "/", "/", (), "default", testing=rooms.testing)
+            surroundings = Surroundings(
+                SessionId(""),
+                "/",
+                "/",
+                (),
+                "default",
+                testing=rooms.testing,
+                background=rooms.background(),
+                switched_off=rooms.switched_off(),
+            )
             toolset = (await self.engine.registry()).for_session("full", (), surroundings)
         return ToolPage(tools=_shown(toolset, surroundings))
 
     async def cancel(self, params: CallRef) -> Call:
-        call = await self.engine.log.read(lambda connection: calls.find(connection, params.call_id))
+        return (await self._actor_of(params.call_id)).cancel_call(params.call_id)
+
+    async def background(self, params: CallRef) -> Call:
+        actor = await self._actor_of(params.call_id)
+        if not self.engine.rooms.background():
+            raise Conflict("Background tasks are off. Set `[tools] background = true` in config.toml to have them.")
+        return actor.background_call(params.call_id)
+
+    async def _actor_of(self, call_id: CallId) -> SessionActor:
+        """Of the session in which a call runs, or waits to."""
+        call = await self.engine.log.read(lambda connection: calls.find(connection, call_id))
         if call is None:
-            raise CallNotFound(params.call_id)
+            raise CallNotFound(call_id)
         if call.status == "completed":
-            raise NoTurnRunning(f"The call {params.call_id} is over already.")
-        actor = await self.engine.actor(call.session_id)
-        return actor.cancel_call(call.call_id)
+            raise NoTurnRunning(f"The call {call_id} is over already.")
+        return await self.engine.actor(call.session_id)
 
 
 def _shown(toolset: ToolSet, surroundings: Surroundings) -> list[ToolInfo]:

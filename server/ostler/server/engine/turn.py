@@ -1,7 +1,7 @@
 """The turn loop: request, stream, calls, results, until there is nothing left to do or a reason to stop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,23 +12,25 @@ import orjson
 from anyio.abc import TaskGroup
 
 from ostler.protocol import times
-from ostler.protocol.events import Notice
+from ostler.protocol.events import Notice, PullRequest
 from ostler.protocol.ids import CallId, MessageId, new_message_id
-from ostler.protocol.shapes import Message, Turn, Usage
+from ostler.protocol.shapes import Call, Message, Turn, Usage
 from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.asks import AskDesk
+from ostler.server.engine.budget import fitted
 from ostler.server.engine.endings import End, no_form, over_budget, stopped_by_hook, too_long
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import tool_result
 from ostler.server.engine.hooking import Hooking
-from ostler.server.engine.journal import Draft, Said
+from ostler.server.engine.journal import Draft, Ended, Said
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.opening import heard, take_back
 from ostler.server.engine.permitting import Permitting
 from ostler.server.engine.pipeline import Pipeline
 from ostler.server.engine.prefix import Prefix
 from ostler.server.engine.request import Answered, ModelCall, described
+from ostler.server.engine.staleness import stale_hint
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopping import Stop
 from ostler.server.engine.trusting import settle_trust
@@ -38,7 +40,7 @@ from ostler.server.prompt.reminders import note
 from ostler.storage.steers import Steer
 from ostler.tools.registry import ToolSet
 from ostler.tools.structured_output import StructuredOutput
-from ostler.tools.tool import Change, FolderChanged
+from ostler.tools.tool import AnyTool, Change, FolderChanged, GitChanged
 
 _CONTINUATIONS: Final = 3
 """How often a message that was cut by its length is asked to go on."""
@@ -111,6 +113,7 @@ class TurnRun:
 
     def steer(self, steer: Steer, *, now: bool) -> None:
         self.steers.append(steer)
+        self.session.stir.set("message")
         if now:
             self._stage.cancel()
             if self.executor is not None:
@@ -271,6 +274,7 @@ class TurnRun:
             state=self.state,
             draft=draft,
             clear_to_run=clear_to_run,
+            results=config.results,
         )
         executor = Executor(
             group=group,
@@ -299,6 +303,7 @@ class TurnRun:
         await executor.finished()
         await self.asks.cancel_unheard()
         self.executor = None
+        shortened = self._shorten(executor.entries)
         results = [tool_result(entry.call) for entry in executor.entries]
         brought = {entry.use.id: entry.call.call_id for entry in executor.entries}
         answer = next((entry for entry in executor.entries if _gives_answer(entry)), None)
@@ -309,13 +314,38 @@ class TurnRun:
         if stop is not None and self.end is None:
             self.end = stopped_by_hook(stop)
         notes = [note(words) for entry in executor.entries for words in entry.notes]
-        self._add_user_message(results, brought, *words, *notes)
+        if executor.changed_something and (hint := await stale_hint(self.session)) is not None:
+            notes.append(note(hint))
+        self._add_user_message(results, brought, *words, *notes, shortened=shortened)
 
-    def _add_user_message(self, results: list[dict[str, Any]], brought: dict[str, CallId], *words: str) -> None:
+    def _shorten(self, entries: Sequence[Entry]) -> list[Ended]:
+        """Results that are too long together: the largest are kept elsewhere, and shown in part."""
+        by_call = {entry.call.call_id: entry for entry in entries}
+
+        def tool_of(call: Call) -> AnyTool | None:
+            # A call from before a restart has not been looked up.
+            return by_call[call.call_id].tool or self.toolset.by_name.get(call.tool)
+
+        shortened: list[Ended] = []
+        for call, whole in fitted([entry.call for entry in entries], tool_of, self.services.config().results):
+            by_call[call.call_id].call = call
+            shortened.append(Ended(call, whole_result=whole))
+        return shortened
+
+    def _add_user_message(
+        self,
+        results: list[dict[str, Any]],
+        brought: dict[str, CallId],
+        *words: str,
+        shortened: Sequence[Ended] = (),
+    ) -> None:
         """Results, further input and words of ours, as one message."""
         # Input that no request of this turn would carry starts the next turn.
         goes_on = self.end is None and self._limit() is None
         taken, self.steers = (self.steers, []) if goes_on else ([], self.steers)
+        news = self.session.tasks.news.take(self.session.record.id) if goes_on else []
+        if goes_on:
+            self.session.stir.told()
         further = [block for steer in taken for block in steer.blocks]
         message = Message(
             id=new_message_id(),
@@ -325,10 +355,13 @@ class TurnRun:
             content=[],
             created_at=times.now(),
         )
-        blocks = [*results, *further, *({"type": "text", "text": each} for each in words)]
+        said_by_us = (*(each.text for each in news), *words)
+        blocks = [*results, *further, *({"type": "text", "text": each} for each in said_by_us)]
         said = Said(message, blocks, orjson.dumps(blocks), brought)
         self.session.history.add_encoded("user", said.encoded)
-        self._stored = self.session.journal.add_user_message(said, [steer.id for steer in taken], self.state.turn)
+        steers = [steer.id for steer in taken]
+        told = [each.told for each in news]
+        self._stored = self.session.journal.add_user_message(said, steers, self.state.turn, shortened, told)
 
     async def _storing(self) -> None:
         """Wait until the last message is on the disk; raises what the disk said."""
@@ -399,6 +432,8 @@ class TurnRun:
     def _apply(self, change: Change) -> None:
         if isinstance(change, FolderChanged):
             self.session.remember(shell_folder=change.path)
+        elif isinstance(change, GitChanged) and (pull := change.facts.get("pr")) and pull["action"] == "created":
+            self.session.link_pull(PullRequest.model_validate(pull))
 
     def _notice(self, level: Any, text: str) -> None:
         self.session.journal.notice(self.turn.id, Notice(level=level, text=text))

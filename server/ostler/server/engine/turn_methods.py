@@ -63,7 +63,10 @@ class TurnMethods:
         actor = await self.engine.actor(turn.session_id)
         if turn.status == "queued" and (actor.run is None or actor.run.turn.id != turn.id):
             return await actor.drop_queued(turn.id)
-        return actor.interrupt(turn.id)
+        interrupted = actor.interrupt(turn.id)
+        if params.tasks:
+            self.engine.tasks.stop_of_turn(turn.id)
+        return interrupted
 
     async def get(self, params: TurnRef) -> Turn:
         turn = await self._turn(params.turn_id)

@@ -6,6 +6,7 @@ from typing import Final
 
 from ostler.protocol import times
 from ostler.server.settings.shapes import Behavior, SourcedRule
+from ostler.tools import commands
 
 _COVERED_BY: Final = {
     "Write": ("Edit",),
@@ -20,6 +21,27 @@ _Index = dict[tuple[Behavior, str], tuple[SourcedRule, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class CommandRules:
+    """Rules about commands, prepared so that of a thousand only those are looked at that may speak of one."""
+
+    rules: tuple[SourcedRule, ...]
+    whole: SourcedRule | None
+    """The first that speaks of every command."""
+    contents: "commands.Contents"
+    by_content: Mapping[str, SourcedRule]
+
+    @classmethod
+    def of(cls, behavior: Behavior, rules: tuple[SourcedRule, ...]) -> "CommandRules":
+        whole = next((rule for rule in rules if rule.rule.content is None), None)
+        by_content = {rule.rule.content or "": rule for rule in reversed(rules)}
+        if behavior == "allow":
+            contents = commands.allowing_contents(rule.rule.content or "" for rule in rules)
+        else:
+            contents = commands.forbidding_contents(by_content)
+        return cls(rules, whole, contents, by_content)
+
+
+@dataclass(frozen=True, slots=True)
 class RuleSet:
     rules: tuple[SourcedRule, ...]
     """Those of policy first, then flag, session, local, project, user."""
@@ -27,6 +49,7 @@ class RuleSet:
     next_expiry: str | None
     """When the first of them ends; the set is to be made anew then, and leaves out what has ended until it is."""
     _index: _Index = field(repr=False)
+    _prepared: dict[tuple[Behavior, str], CommandRules] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, rules: Sequence[SourcedRule], aliases: Mapping[str, str]) -> "RuleSet":
@@ -47,6 +70,14 @@ class RuleSet:
     def allows(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
         """`also`: more names of the tool, as of its MCP server, which a name cannot be split to find."""
         return self._find("allow", tool, also)
+
+    def commands(self, behavior: Behavior, tool: str) -> CommandRules:
+        """The rules of a tool that runs commands, prepared when they are first asked for."""
+        rules = self._find(behavior, tool, ())
+        known = self._prepared.get((behavior, tool))
+        if known is None or known.rules is not rules:
+            known = self._prepared[behavior, tool] = CommandRules.of(behavior, rules)
+        return known
 
     def denied_tools(self) -> frozenset[str]:
         """Tools and MCP servers that are denied as a whole, which the model is not even told of."""

@@ -66,6 +66,7 @@ def mounts(profile: Profile) -> Mounts:
         plan.cover(path)
     if profile.kind == "workspace":
         _protect(plan, profile, roots)
+    plan.ways.update({paths.real(path): Way.READ_ONLY for path in profile.shown_files})
     plan.ways.update({paths.real(path): Way.WRITABLE for path in profile.own_files})
     return plan
 

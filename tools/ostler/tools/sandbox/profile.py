@@ -31,6 +31,8 @@ class Profile:
     """The proxy's socket, where hosts are allowed."""
     own_files: tuple[str, ...] = ()
     """Files of the call itself, which it writes wherever they are. They exist."""
+    shown_files: tuple[str, ...] = ()
+    """Files that it may read wherever they are. They exist."""
     protected: tuple[str, ...] = ()
     """Further existing paths inside the roots that stay as they are: what `guarded_inside` found."""
     home: str = field(default_factory=lambda: os.path.expanduser("~"))

@@ -1,0 +1,74 @@
+"""Tasks after a restart: what still runs is taken over, what is gone left its exit code, or nobody knows."""
+
+import sqlite3
+import time
+from dataclasses import dataclass
+
+from ostler.protocol.ids import CallId, SessionId
+from ostler.server import logs
+from ostler.server.engine.tasks.desk import TaskDesk
+from ostler.server.engine.tasks.files import opened, remove_strays
+from ostler.server.engine.tasks.news import end_of
+from ostler.server.engine.tasks.shell_task import ShellTask
+from ostler.storage import Scope, sessions, tasks
+from ostler.storage.tasks import TaskRecord
+from ostler.tools import process
+from ostler.tools.shell import RunningCommand
+from ostler.tools.threads import change_in_thread, read_in_thread
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What an earlier daemon left."""
+
+    unfinished: list[TaskRecord]
+    untold: list[TaskRecord]
+    roots: dict[SessionId, SessionId]
+    to_wake: list[SessionId]
+    """Sessions that want to hear of the end of a task at once."""
+    outputs: set[str]
+
+
+async def recover(desk: TaskDesk) -> None:
+    """Returns when every task that runs is looked after; what is gone is brought in order behind that."""
+    began = time.monotonic()
+    left = await desk.log.read(_look)
+    for record in left.untold:
+        await desk.hear_rest(record)
+        desk.news.add(record.task.session_id, end_of(record.task))
+    for record in left.unfinished:
+        await _take_over(desk, record, left.roots.get(record.task.session_id, record.task.session_id))
+    for session_id in left.to_wake:
+        desk.on_news(session_id)
+    await change_in_thread(remove_strays, desk.folder, left.outputs)
+    if left.unfinished:
+        took = int((time.monotonic() - began) * 1000)
+        logs.log.info("tasks_recovered", tasks=len(left.unfinished), milliseconds=took)
+
+
+def _look(connection: sqlite3.Connection) -> _Left:
+    unfinished, untold = tasks.unfinished(connection), tasks.untold(connection)
+    roots = sessions.roots_of(connection, {record.task.session_id for record in unfinished})
+    owners = (sessions.find(connection, session_id) for session_id in {record.task.session_id for record in untold})
+    to_wake = [owner.id for owner in owners if owner is not None and owner.options.get("wake_on_task_end")]
+    return _Left(unfinished, untold, roots, to_wake, tasks.outputs(connection))
+
+
+async def _take_over(desk: TaskDesk, record: TaskRecord, root_id: SessionId) -> None:
+    scope = Scope(record.task.session_id, root_id, record.turn_id)
+    running = await _still_running(record)
+    if running is not None:
+        desk.look_after(ShellTask(record, running, scope, desk.log))
+    else:
+        desk.bury(record, scope)
+
+
+async def _still_running(record: TaskRecord) -> RunningCommand | None:
+    task = record.task
+    if record.pid is None or record.start_time is None or record.output is None:
+        return None
+    child = process.adopt(record.pid, record.start_time)
+    if child is None:
+        return None
+    output = await read_in_thread(opened, record.output)
+    return RunningCommand(task.call_id or CallId(""), task.command or "", task.description, "", output, child)

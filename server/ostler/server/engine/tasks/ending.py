@@ -1,0 +1,39 @@
+"""How a task ended, in the words of its last state."""
+
+from typing import Final
+
+from ostler.protocol import times
+from ostler.protocol.shapes import Task, TaskStatus
+from ostler.tools.shell_output import signal_name
+
+GONE: Final = "It was gone when the daemon came back, and nobody knows how it ended."
+_SIGNALS: Final = range(129, 160)
+
+
+def stopped(task: Task, why: str, size: int) -> Task:
+    """Somebody ended it."""
+    return _over(task, "killed", None, why, size)
+
+
+def satisfied(task: Task, size: int) -> Task:
+    """A monitor has seen what it was waiting for."""
+    return _over(task, "completed", None, None, size)
+
+
+def ended(task: Task, code: int | None, number: int | None, size: int) -> Task:
+    """It ended by itself, or by a signal of somebody else's."""
+    number = number or (code - 128 if code is not None and code in _SIGNALS else None)
+    if number is not None:
+        return _over(task, "failed", code, f"ended by {signal_name(number)}", size)
+    if code is None:
+        return _over(task, "failed", None, GONE, size)
+    return _over(task, "completed" if code == 0 else "failed", code, None, size)
+
+
+def failed(task: Task, why: str, size: int) -> Task:
+    return _over(task, "failed", None, why, size)
+
+
+def _over(task: Task, status: TaskStatus, code: int | None, error: str | None, size: int) -> Task:
+    last = {"status": status, "exit_code": code, "error": error, "ended_at": times.now(), "output_bytes": size}
+    return task.model_copy(update=last)

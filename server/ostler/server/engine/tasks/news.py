@@ -1,0 +1,97 @@
+"""What a session is to be told of at its next request: the end of a task, or a line that a monitor waited for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ostler.protocol.ids import SessionId
+from ostler.protocol.shapes import Task
+from ostler.server.prompt.reminders import note
+from ostler.storage.tasks import Told
+from ostler.tools.context import Waker
+
+_MAX_WAITING: Final = 200
+"""Pieces of news of one session: a monitor on a busy file must not fill the context."""
+_MORE: Final = note("There were more lines than these: read them with TaskOutput.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class News:
+    """Words for the model, and what they tell of which task."""
+
+    text: str
+    told: Told
+
+    @property
+    def ends(self) -> bool:
+        """They tell how it ended."""
+        return self.told.heard_bytes is None
+
+
+class NewsDesk:
+    """The news of all sessions that nobody was told of yet."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[SessionId, list[News]] = {}
+        self._just_told: dict[SessionId, tuple[News, ...]] = {}
+        """What stood at the beginning of a turn, which a hook may still keep from the model."""
+
+    def add(self, session_id: SessionId, news: News) -> None:
+        waiting = self._waiting.setdefault(session_id, [])
+        if news.ends and any(each.told == news.told for each in waiting):
+            return  # found again on the disk, after a failure
+        if not news.ends and len(waiting) >= _MAX_WAITING:
+            news = replace(news, text=_MORE)
+            if waiting[-1].text == _MORE:
+                waiting.pop()
+        waiting.append(news)
+
+    def take(self, session_id: SessionId) -> list[News]:
+        self._just_told.pop(session_id, None)
+        return self._waiting.pop(session_id, [])
+
+    def waiting(self, session_id: SessionId) -> list[News]:
+        """What is to be told; `drop` it when it was."""
+        return list(self._waiting.get(session_id, ()))
+
+    def drop(self, session_id: SessionId, told: Sequence[News]) -> None:
+        rest = [each for each in self._waiting.pop(session_id, []) if each not in told]
+        if rest:
+            self._waiting[session_id] = rest
+        self._just_told.pop(session_id, None)
+        if told:
+            self._just_told[session_id] = tuple(told)
+
+    def bring_back(self, session_id: SessionId) -> list[Told]:
+        """The message that told it was taken back: it waits again, and the ends that were told are not."""
+        again = self._just_told.pop(session_id, ())
+        for each in again:
+            self.add(session_id, each)
+        return [each.told for each in again if each.ends]
+
+    def any_for(self, session_id: SessionId) -> bool:
+        return session_id in self._waiting
+
+    def waker(self, session_id: SessionId) -> Waker:
+        """What the newest of them is about."""
+        waiting = self._waiting.get(session_id)
+        return "monitor" if waiting and not waiting[-1].ends else "task"
+
+    def forget(self, session_id: SessionId) -> None:
+        self._waiting.pop(session_id, None)
+        self._just_told.pop(session_id, None)
+
+
+def end_of(task: Task) -> News:
+    """As the model is told of it, once."""
+    how = {"completed": "is done", "failed": "has failed", "killed": "was stopped"}[task.status]
+    what = task.command or task.description
+    why = f" (exit code {task.exit_code})" if task.exit_code else f" ({task.error})" if task.error else ""
+    line = quoted(what, 200)
+    words = f"The background task {task.id} {how}{why}: {line}\nTaskOutput shows what it printed."
+    return News(note(words), Told(task.id))
+
+
+def quoted(text: str, most: int) -> str:
+    """One line that cannot pass for words of ours, whatever a command or a file says."""
+    return " ".join(text.split())[:most].replace("<ostler-", "< ostler-").replace("</ostler-", "< /ostler-")

@@ -1,0 +1,77 @@
+"""The tasks of one session, as its tools see them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ostler.protocol.errors import TaskNotFound
+from ostler.protocol.ids import TaskId
+from ostler.protocol.shapes import Task
+from ostler.server.engine.tasks.desk import TaskDesk
+from ostler.server.engine.tasks.files import Part
+from ostler.storage import Scope
+from ostler.storage.tasks import TaskRecord
+from ostler.tools.context import TaskLook, Watch
+from ostler.tools.shell import BackgroundedBy, RunningCommand
+
+_MOST_KNOWN: Final = 1_000
+_LONG_LINE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTasks:
+    """See `ostler.tools.context.Tasks`."""
+
+    desk: TaskDesk
+    scope: Scope
+    enabled: bool
+
+    async def adopt(self, running: RunningCommand, by: BackgroundedBy) -> TaskId:
+        return (await self.desk.adopt(self.scope, running)).task.id
+
+    async def monitor(self, running: RunningCommand, watch: Watch) -> TaskId:
+        return (await self.desk.adopt(self.scope, running, watch)).task.id
+
+    async def known(self) -> Sequence[Task]:
+        assert self.scope.session_id is not None
+        return [record.task for record in await self.desk.page([self.scope.session_id], None, None, _MOST_KNOWN)]
+
+    async def look(self, task_id: TaskId, seconds: float, most: int, *, whole_lines: bool = False) -> TaskLook | None:
+        """What is new since the last look; waits for its end, if a time is given."""
+        record = await self._find(task_id)
+        if record is None:
+            return None
+        if seconds > 0 and record.task.status in {"pending", "running"}:
+            record = await self.desk.wait(task_id, seconds)
+        new = await self.desk.output(record, record.read_bytes, most)
+        if whole_lines and (new.end < record.task.output_bytes or record.task.ended_at is None):
+            new = _whole_lines(new)
+        if new.end > record.read_bytes:
+            await self.desk.read_by_model(task_id, new.end)
+        return TaskLook(record.task, new.text, more=new.end < record.task.output_bytes)
+
+    async def stop(self, task_id: TaskId, why: str) -> Task | None:
+        record = await self._find(task_id)
+        if record is None:
+            return None
+        if record.task.status in {"pending", "running"}:
+            record = await self.desk.stop(task_id, why)
+        return record.task
+
+    async def _find(self, task_id: TaskId) -> TaskRecord | None:
+        """Only its own: a session knows nothing of its neighbours'."""
+        try:
+            record = await self.desk.find(task_id)
+        except TaskNotFound:
+            return None
+        return record if record.task.session_id == self.scope.session_id else None
+
+
+def _whole_lines(part: Part) -> Part:
+    """Without the beginning of a line whose end is still to come."""
+    kept = part.text[: part.text.rfind("\n") + 1]
+    rest = part.text[len(kept) :]
+    # Where it cannot be told how many bytes that is, or a line does not end at all, it is taken as it is.
+    if "\ufffd" in rest or len(rest) >= _LONG_LINE:
+        return part
+    return Part(part.offset, kept, part.end - len(rest.encode()))

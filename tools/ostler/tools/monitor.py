@@ -1,0 +1,228 @@
+"""Monitor: a command, or a file that grows, whose lines become messages to the session."""
+
+import os
+import shlex
+import stat
+from typing import Final
+
+from pydantic import Field
+
+from ostler.protocol.ids import CallId, TaskId
+from ostler.tools import line_filter, paths
+from ostler.tools.command_check import bound, judge, seems_read_only, subject
+from ostler.tools.context import Surroundings, ToolContext, Watch
+from ostler.tools.sandbox import NotProtectable
+from ostler.tools.shell import Backgrounded, NoFolder, Order, run_command
+from ostler.tools.subject import OfCommand, OfPlaces, OfText, Subject, place_of
+from ostler.tools.text_files import is_stream
+from ostler.tools.threads import read_in_thread
+from ostler.tools.tool import (
+    Allow,
+    AskFirst,
+    Block,
+    Check,
+    Failure,
+    Ran,
+    Refuse,
+    Tool,
+    ToolInput,
+    ToolOutput,
+    text_block,
+)
+
+_MAX_TIMEOUT_MS: Final = 24 * 3600 * 1000
+_MAX_COMMAND_BYTES: Final = 100_000
+_MAX_PATTERN_CHARS: Final = 2_000
+_REMEMBERED: Final = 1_000
+"""Calls that can wait for their permission at one time."""
+
+
+class Resource(ToolInput):
+    """Something that an MCP server tells of."""
+
+    server: str
+    resource: str
+
+
+class MonitorInput(ToolInput):
+    """What to watch, for what, and how long."""
+
+    command: str | None = Field(None, description="A command, as bash takes it, whose lines are watched.")
+    path: str | None = Field(None, description="Absolute path of a file whose new lines are watched.")
+    mcp: Resource | None = Field(None, description="A resource of an MCP server.")
+    description: str = Field(description="What it waits for, in a few words.")
+    until: str | None = Field(None, description="A regular expression: the first line that matches ends it.")
+    timeout: int = Field(ge=1000, le=_MAX_TIMEOUT_MS, description="Milliseconds after which it ends.")
+
+
+class MonitorOutput(ToolOutput):
+    """The task that watches."""
+
+    task_id: TaskId
+    description: str
+    until: str | None = None
+    timeout_ms: int
+    sandboxed: bool = False
+
+
+class Monitor(Tool[MonitorInput, MonitorOutput]):
+    """Watches a command or a file in the background."""
+
+    name = "Monitor"
+    Input = MonitorInput
+    Output = MonitorOutput
+    title = "Watches a command or a file, and tells of its lines"
+    search_hint = "watch follow tail log wait for line background event"
+    runs_commands = True
+    waits_at_gate = True
+
+    def __init__(self) -> None:
+        self._bound: dict[CallId, str] = {}
+
+    def is_enabled(self, surroundings: Surroundings) -> bool:
+        return surroundings.background and self.name not in surroundings.switched_off
+
+    def path(self, given: MonitorInput) -> str | None:
+        return given.path
+
+    def permission_matcher(self, given: MonitorInput) -> str:
+        return given.command or given.path or ""
+
+    def summary(self, given: MonitorInput) -> str:
+        # As with Bash: what is watched, and never only the model's words about it.
+        what = " ".join((given.command or given.path or "").split())[:200]
+        return f"Monitor {what}"
+
+    def classifier_text(self, given: MonitorInput) -> str:
+        return given.command or ""
+
+    def is_read_only(self, given: MonitorInput) -> bool:
+        return given.command is None or seems_read_only(given.command)
+
+    async def subject(self, given: MonitorInput, surroundings: Surroundings) -> Subject:
+        """A command is bound by the rules of Bash, a file by those of Read."""
+        if given.command is not None:
+            about = await read_in_thread(subject, given.command, surroundings.shell_folder)
+            return OfCommand(about.reading, about.places, like="Bash")
+        if given.path is not None:
+            return OfPlaces((await read_in_thread(place_of, given.path),), like="Read")
+        return OfText("")
+
+    async def validate(self, given: MonitorInput, context: ToolContext) -> Failure | None:
+        if sum(each is not None for each in (given.command, given.path, given.mcp)) != 1:
+            return Failure("Give one of command, path and mcp, and only one.")
+        if given.mcp is not None:
+            return Failure(f"There is no MCP server {given.mcp.server[:100]!r}: no MCP servers are connected here.")
+        flaw = await read_in_thread(_path_flaw, given.path) if given.path is not None else _flaw(given.command or "")
+        if flaw is None and given.until is not None:
+            flaw = await _pattern_flaw(given.until)
+        return Failure(flaw) if flaw is not None else None
+
+    async def check_permission(self, given: MonitorInput, context: ToolContext) -> Check:
+        if given.path is not None:
+            place, check = await read_in_thread(_may_follow, given.path, context.surroundings)
+            self._note(context.call_id, place)
+            return check
+        command = given.command or ""
+        self._note(context.call_id, await self.bound_to(given, context.surroundings) or "")
+        return (await read_in_thread(judge, command, context.surroundings)).check
+
+    async def bound_to(self, given: MonitorInput, surroundings: Surroundings) -> str | None:
+        if given.path is not None:
+            return await read_in_thread(paths.real, given.path)
+        return (await read_in_thread(bound, given.command or "", surroundings)).digest
+
+    def _note(self, call_id: CallId, approved: str) -> None:
+        self._bound[call_id] = approved
+        if len(self._bound) > _REMEMBERED:
+            self._bound.pop(next(iter(self._bound)))
+
+    async def run(self, given: MonitorInput, context: ToolContext) -> Ran[MonitorOutput] | Failure:
+        if not context.tasks.enabled:
+            return Failure("Nothing goes on in the background here, so nothing can be watched.")
+        approved = self._bound.pop(context.call_id, None)
+        now = await self.bound_to(given, context.surroundings)
+        if approved is not None and approved != now:
+            return Failure("What is to be watched is something else than when it was allowed. Ask again.")
+        seconds = given.timeout / 1000
+        order = Order(
+            given.command if given.command is not None else _following(now or ""),
+            seconds,
+            given.description,
+            in_background=True,
+            watch=Watch(given.until, seconds),
+        )
+        try:
+            begun = await run_command(order, context)
+        except (NoFolder, NotProtectable) as error:
+            return Failure(str(error))
+        except OSError as error:
+            return Failure(f"The command could not be started: {error.strerror}.")
+        assert isinstance(begun, Backgrounded)
+        return Ran(
+            MonitorOutput(
+                task_id=begun.task_id,
+                description=given.description,
+                until=given.until,
+                timeout_ms=given.timeout,
+                sandboxed=begun.sandboxed,
+            )
+        )
+
+    def render(self, output: MonitorOutput) -> list[Block]:
+        what = "The first line that matches is" if output.until is not None else "Each line is"
+        return [
+            text_block(
+                f"Monitoring as {output.task_id}, for {output.timeout_ms / 1000:g} s at most. {what} told to you as a "
+                "message: go on with something else, or use Sleep. TaskStop ends it."
+            )
+        ]
+
+
+def _flaw(command: str) -> str | None:
+    if "\0" in command:
+        return "The command holds a NUL byte."
+    if not command.strip():
+        return "The command is empty."
+    if len(command.encode("utf-8", "surrogatepass")) > _MAX_COMMAND_BYTES:
+        return f"The command is longer than {_MAX_COMMAND_BYTES} bytes: write it to a file with Write, and run that."
+    return None
+
+
+def _path_flaw(path: str) -> str | None:
+    """Blocks."""
+    if (flaw := paths.flaw(path)) is not None:
+        return flaw
+    if is_stream(paths.written(path)):
+        return f"{path} is a stream without an end, not a file."
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return None  # it may come
+    except OSError as error:
+        return f"{path[:500]} cannot be followed: {error.strerror}."
+    return None if stat.S_ISREG(mode) else f"{path} is no file that can grow."
+
+
+async def _pattern_flaw(until: str) -> str | None:
+    if len(until) > _MAX_PATTERN_CHARS:
+        return f"until is longer than {_MAX_PATTERN_CHARS} characters."
+    wrong = await line_filter.flaw(until)
+    return f"until is no usable pattern: {wrong}" if wrong is not None else None
+
+
+def _may_follow(path: str, surroundings: Surroundings) -> tuple[str, Check]:
+    """Where the path leads, and whether that may be read. Blocks."""
+    place = paths.real(path)
+    if paths.of_the_daemon(place, surroundings):
+        return place, Refuse(f"{path} is in the daemon's own folder.")
+    if paths.inside_roots(place, surroundings):
+        return place, Allow()
+    leads = "" if place == paths.written(path) else f", which leads to {place}"
+    return place, AskFirst(f"Follow {path}{leads}?", reason="It is outside the session's folders.")
+
+
+def _following(place: str) -> str:
+    """Only what is added from now on; a file that is replaced is opened again."""
+    # What tail says about that is no line of the file.
+    return f"exec tail -n 0 -F -- {shlex.quote(place)} 2>/dev/null"

@@ -1,0 +1,216 @@
+"""Notebooks: cells with their sources and what they printed and drew."""
+
+import base64
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ostler.tools.pictures import Picture, picture, pixels_of
+from ostler.tools.shell_output import for_the_model
+from ostler.tools.text_files import TextFile, TooLarge, Unreadable, load, size_in_words
+
+FORMAT: Final = 4
+"""The only major version that programs still write."""
+ID_SINCE: Final = 5
+"""The minor version from which on cells have ids."""
+MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_OUTPUT_CHARS: Final = 10_000
+MAX_PICTURES: Final = 20
+MAX_PICTURE_PIXELS: Final = 8_000_000
+MAX_PICTURE_CHARS: Final = 8 * 1024 * 1024
+"""Of all of them together, as they are sent; the last one may go beyond."""
+_BY_PLACE: Final = re.compile(r"cell-(\d{1,9})")
+_PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_TEXTS: Final = ("text/plain", "text/markdown", "text/latex", "text/html", "application/json")
+"""What is shown of an output that comes in several forms: the first that it has."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a cell printed or drew."""
+
+    kind: str
+    text: str
+    pictures: list[Picture]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell as it is shown."""
+
+    id: str
+    kind: str
+    source: str
+    run: int | None
+    outputs: list[Shown]
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A notebook, and the file that it was read from."""
+
+    file: TextFile
+    content: Json
+
+    @property
+    def cells(self) -> list[Json]:
+        cells: list[Json] = self.content["cells"]
+        return cells
+
+    @property
+    def language(self) -> str:
+        metadata = self.content.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        for part, name in (("language_info", "name"), ("kernelspec", "language")):
+            found = metadata.get(part)
+            if isinstance(found, dict) and isinstance(found.get(name), str):
+                return str(found[name])
+        return "python"
+
+    @property
+    def has_ids(self) -> bool:
+        minor = self.content.get("nbformat_minor")
+        return isinstance(minor, int) and minor >= ID_SINCE
+
+
+def load_notebook(path: str) -> Notebook:
+    """Checks as much as is used. Raises Unreadable and OSError."""
+    size = os.stat(path).st_size
+    if size > MAX_BYTES:
+        words = f"{size_in_words(size)}; the limit is {size_in_words(MAX_BYTES)}"
+        raise TooLarge(f"{path} is too large for a notebook ({words}).")
+    return _parsed(path, load(path))
+
+
+def _parsed(path: str, file: TextFile) -> Notebook:
+    try:
+        # With a function to call, however little it does, the interpreter's lock is let go now and then.
+        content = json.loads(file.text, object_hook=lambda found: found)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"{path} is no valid notebook: its JSON is broken ({error}).") from None
+    if not isinstance(content, dict) or not isinstance(content.get("nbformat"), int):
+        raise Unreadable(f"{path} is no notebook: it does not say which nbformat it has.")
+    if content["nbformat"] != FORMAT:
+        raise Unreadable(
+            f"{path} is a notebook of nbformat {content['nbformat']}, and only {FORMAT} is known here. "
+            "Convert it first, as with `jupyter nbconvert --to notebook`."
+        )
+    if not isinstance(content.get("cells"), list):
+        raise Unreadable(f"{path} is no valid notebook: it has no list of cells.")
+    for place, cell in enumerate(content["cells"]):
+        if not _is_cell(cell):
+            raise Unreadable(f"{path} is no valid notebook: cell {place} has no type or no source.")
+    return Notebook(file, content)
+
+
+def _is_cell(cell: object) -> bool:
+    return isinstance(cell, dict) and isinstance(cell.get("cell_type"), str) and _is_text(cell.get("source"))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+
+
+def text_of(value: object) -> str:
+    """A text, which may be stored as a list of its lines."""
+    if isinstance(value, list):
+        return "".join(each for each in value if isinstance(each, str))
+    return value if isinstance(value, str) else ""
+
+
+def id_of(cell: Json, place: int) -> str:
+    """Its own; cells of old notebooks have none, and go by their place, counted from 0."""
+    own = cell.get("id")
+    return own if isinstance(own, str) and own else f"cell-{place}"
+
+
+def places_of(cells: list[Json], cell_id: str) -> list[int]:
+    """Where the cells of that id are: one, unless the notebook is damaged."""
+    return [place for place, cell in enumerate(cells) if id_of(cell, place) == cell_id]
+
+
+def shown_cells(notebook: Notebook, first: int, count: int) -> list[Cell]:
+    """Some of the cells, counted from 1, as they are shown. Decodes pictures: not on the event loop."""
+    room = _Room()
+    wanted = list(enumerate(notebook.cells))[first - 1 : first - 1 + count]
+    return [_cell(cell, place, room) for place, cell in wanted]
+
+
+@dataclass(slots=True)
+class _Room:
+    """For pictures, in all cells of a call together."""
+
+    left: int = MAX_PICTURES
+    chars: int = MAX_PICTURE_CHARS
+
+
+def _cell(cell: Json, place: int, room: _Room) -> Cell:
+    outputs = cell.get("outputs")
+    run = cell.get("execution_count")
+    return Cell(
+        id_of(cell, place),
+        cell["cell_type"],
+        text_of(cell["source"]),
+        run if isinstance(run, int) else None,
+        [_output(each, room) for each in outputs if isinstance(each, dict)] if isinstance(outputs, list) else [],
+    )
+
+
+def _output(output: Json, room: _Room) -> Shown:
+    kind = text_of(output.get("output_type")) or "unknown"
+    match kind:
+        case "stream":
+            return Shown(text_of(output.get("name")) or kind, _cut(text_of(output.get("text"))), [])
+        case "error":
+            words = "\n".join(text_of(line) for line in output.get("traceback") or ())
+            words = words or f"{text_of(output.get('ename'))}: {text_of(output.get('evalue'))}"
+            return Shown(kind, _cut(words), [])
+        case _:
+            data = output.get("data")
+            return _bundle(kind, data if isinstance(data, dict) else {}, room)
+
+
+def _bundle(kind: str, data: Json, room: _Room) -> Shown:
+    """One thing in several forms."""
+    pictures: list[Picture] = []
+    notes: list[str] = []
+    for form in _PICTURES:
+        if form in data:
+            _add_picture(form, text_of(data[form]), room, pictures, notes)
+    words = next((form for form in _TEXTS if form in data), None)
+    if words is not None:
+        value = data[words]
+        notes.insert(0, _cut(text_of(value) if _is_text(value) else json.dumps(value, ensure_ascii=False)))
+    elif not pictures and not notes:
+        notes.append(f"(not shown: {', '.join(map(str, data)) or 'nothing'})"[:500])
+    return Shown(kind, "\n".join(notes), pictures)
+
+
+def _add_picture(form: str, encoded: str, room: _Room, pictures: list[Picture], notes: list[str]) -> None:
+    if room.left <= 0 or room.chars <= 0:
+        notes.append(f"(a picture is left out: {MAX_PICTURES - room.left} are shown already)")
+        return
+    try:
+        data = base64.b64decode(encoded)
+        if pixels_of(f"The {form}", data) > MAX_PICTURE_PIXELS:
+            notes.append("(a picture is left out: it is too large)")
+            return
+        pictures.append(picture(f"The {form}", data))
+        room.left -= 1
+        room.chars -= len(pictures[-1].data)
+    except Unreadable as error:
+        notes.append(f"({error})")
+    except ValueError:
+        notes.append(f"(The {form} is damaged: it is no base64.)")
+
+
+def _cut(text: str) -> str:
+    """Without colours, and without the end of what is long."""
+    text = for_the_model(text).rstrip("\n")
+    if len(text) <= MAX_OUTPUT_CHARS:
+        return text
+    return f"{text[:MAX_OUTPUT_CHARS]}\n… (cut: {len(text) - MAX_OUTPUT_CHARS} more characters)"

@@ -1,0 +1,116 @@
+"""A PowerShell command, taken apart where it is plain: literal words, joined by `;`, `|`, `&&`, `||` and newlines.
+
+PowerShell's grammar is large, and changes with what is loaded. Whatever this does not know for sure is a problem, and a
+command with a problem is neither read-only nor allowed by a rule.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+_MAX_CHARS: Final = 10_000
+_BARE: Final = re.compile(r"[A-Za-z0-9_./\\:*?=+,^~%-][A-Za-z0-9_./\\:*?=+,^~%@-]*")
+_SINGLE: Final = re.compile(r"'((?:[^'\n]|'')*)'")
+_DOUBLE: Final = re.compile(r'"((?:[^"$`\n]|"")*)"')
+_JOINT: Final = re.compile(r"[ \t]*(\|\||&&|[|;\n])[ \t\n]*")
+_BLANKS: Final = re.compile(r"[ \t]+")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\\-]*")
+# Words that begin something else than a command.
+_KEYWORDS: Final = frozenset({
+    "begin", "break", "catch", "class", "continue", "data", "define", "do", "dynamicparam", "else", "elseif", "end",
+    "enum", "exit", "filter", "finally", "for", "foreach", "from", "function", "if", "in", "param", "process", "return",
+    "switch", "throw", "trap", "try", "until", "using", "var", "while", "workflow", "parallel", "sequence", "clean",
+    "configuration", "hidden", "static", "interface", "namespace", "module", "type", "assembly", "base",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """One simple command."""
+
+    words: tuple[str, ...]
+    quoted: tuple[bool, ...]
+    """Which of the words stood in quotes: no parameter does."""
+    piped: bool
+    """It gets what another one gives."""
+    text: str
+
+
+class NotPlain(Exception):
+    """The message says what is not understood."""
+
+
+@lru_cache(maxsize=256)
+def plain_commands(command: str) -> tuple[Plain, ...] | NotPlain:
+    try:
+        return tuple(_commands(command))
+    except NotPlain as problem:
+        return problem
+
+
+def _commands(command: str) -> list[Plain]:
+    text = command.strip(" \t\n;")
+    if not text:
+        raise NotPlain("it is empty")
+    if len(text) > _MAX_CHARS:
+        raise NotPlain("it is too long")
+    # Other quotes, dashes and blanks of Unicode mean to PowerShell what the plain ones do.
+    if not text.isascii() or any(ord(letter) < 32 and letter not in "\t\n" for letter in text):
+        raise NotPlain("it holds characters that are not plain ASCII")
+    found: list[Plain] = []
+    place, piped = 0, False
+    while True:
+        one, place = _command(text, place, piped=piped)
+        found.append(one)
+        if place == len(text):
+            return found
+        joint = _JOINT.match(text, place)
+        if joint is None or joint.end() == len(text):
+            raise NotPlain(f"{text[place : place + 10]!r} is not understood")
+        place, piped = joint.end(), joint[1] == "|"
+
+
+def _command(text: str, place: int, *, piped: bool) -> tuple[Plain, int]:
+    start, words, quoted = place, list[str](), list[bool]()
+    while True:
+        word, in_quotes, place = _word(text, place)
+        words.append(word)
+        quoted.append(in_quotes)
+        blanks = _BLANKS.match(text, place)
+        if blanks is None or _ends(text, blanks.end()):
+            break
+        place = blanks.end()
+    _refuse_name(words[0], in_quotes=quoted[0])
+    return Plain(tuple(words), tuple(quoted), piped, text[start:place]), place
+
+
+def _ends(text: str, place: int) -> bool:
+    return place == len(text) or text[place] in "|;\n" or text.startswith("&&", place)
+
+
+def _word(text: str, place: int) -> tuple[str, bool, int]:
+    for pattern, quote in ((_SINGLE, "''"), (_DOUBLE, '""'), (_BARE, "")):
+        found = pattern.match(text, place)
+        if found is None:
+            continue
+        # What follows a closed quote at once may belong to the word, or not.
+        if found.end() < len(text) and text[found.end()] not in " \t\n|;&":
+            break
+        if not quote:
+            _refuse_bare(found[0])
+            return found[0], False, found.end()
+        return found[1].replace(quote, quote[0]), True, found.end()
+    raise NotPlain(f"{text[place : place + 10]!r} is not understood")
+
+
+def _refuse_bare(word: str) -> None:
+    if word == "--%":
+        raise NotPlain("--% hands the rest to another program as it is")
+    if word.startswith(("~", ",")) or word.endswith(",") or ",," in word:
+        raise NotPlain(f"{word!r} is decided when it runs")
+
+
+def _refuse_name(name: str, *, in_quotes: bool) -> None:
+    if in_quotes or _NAME.fullmatch(name) is None or name.lower() in _KEYWORDS:
+        raise NotPlain(f"{name!r} is no plain name of a command")

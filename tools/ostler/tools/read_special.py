@@ -1,0 +1,113 @@
+"""Read, of what is no plain text: images, notebooks and PDF documents."""
+
+import os
+from functools import partial
+from typing import Final
+
+import anyio
+
+from ostler.tools import pdf, seen
+from ostler.tools.context import ToolContext
+from ostler.tools.freshness import Range
+from ostler.tools.notebook import load_notebook, shown_cells
+from ostler.tools.pdf import Pages
+from ostler.tools.picture_file import load_picture
+from ostler.tools.read_output import CellOutput, DocumentOutput, ImageOutput, NotebookOutput, PictureOutput, ReadOutput
+from ostler.tools.seen import MAX_TOKENS
+from ostler.tools.threads import read_in_thread
+from ostler.tools.tool import Failure, Ran
+
+_notebooks: Final = anyio.CapacityLimiter(2)
+"""Each of them may take half a gigabyte."""
+_ALL: Final = (1, 1)
+"""An image has only one part."""
+
+
+async def read_image(path: str, place: str, status: os.stat_result, context: ToolContext) -> Ran[ReadOutput]:
+    """Raises Unreadable and OSError, as do the others."""
+    if seen.is_shown(place, status, _ALL, context):
+        return seen.unchanged(path, "This image is", 1)
+    found = await load_picture(place)
+    seen.remember(place, found.status, found.digest, 1, _ALL, context)
+    image = PictureOutput.of(found.picture)
+    return Ran(ImageOutput(file_path=path, file_bytes=found.status.st_size, image=image))
+
+
+async def read_notebook(
+    path: str, place: str, first: int, count: int | None, context: ToolContext
+) -> Ran[ReadOutput] | Failure:
+    """`count` cells from cell `first` on."""
+    async with _notebooks:
+        return await _notebook(path, place, first, count, context)
+
+
+async def _notebook(
+    path: str, place: str, first: int, count: int | None, context: ToolContext
+) -> Ran[ReadOutput] | Failure:
+    notebook = await read_in_thread(load_notebook, place)
+    file, total = notebook.file, len(notebook.cells)
+    remember = partial(seen.remember, place, file.status, file.digest, total, context=context)
+    if total == 0:
+        remember(None)
+        return Ran(NotebookOutput(file_path=path, language=notebook.language, warning="The notebook has no cells."))
+    if first > total:
+        words = f"The notebook has only {total} cells: cell {first} is past its end."
+        return Ran(NotebookOutput(file_path=path, start_cell=first, total_cells=total, warning=words))
+    shown = (first, min(first + (count or total) - 1, total))
+    if seen.is_shown(place, file.status, shown, context):
+        return seen.unchanged(path, "These cells are", total)
+    cells = await read_in_thread(shown_cells, notebook, first, shown[1] - first + 1)
+    if seen.too_long("\n".join(text for cell in cells for text in (cell.source, *(o.text for o in cell.outputs)))):
+        return Failure(_too_long_cells(path, shown, total))
+    remember(shown)
+    return Ran(
+        NotebookOutput(
+            file_path=path,
+            language=notebook.language,
+            cells=[CellOutput.of(cell) for cell in cells],
+            start_cell=first,
+            total_cells=total,
+        )
+    )
+
+
+def _too_long_cells(path: str, shown: Range, total: int) -> str:
+    words = f"Cells {shown[0]}-{shown[1]} of {total} in {path} are more than {MAX_TOKENS} tokens."
+    if shown[0] == shown[1]:
+        return f"{words} Find the place with Grep, or take a part of the file with a command."
+    return (
+        f"{words} Read fewer with offset and limit, which count the cells of a notebook, or find the place with Grep."
+    )
+
+
+async def read_document(
+    path: str, place: str, status: os.stat_result, pages: Pages | None, context: ToolContext
+) -> Ran[ReadOutput] | Failure:
+    before = context.reads.get(place)
+    if before is not None and before.total_lines:
+        wanted = (pages or Pages(1, None)).within(before.total_lines)
+        if seen.is_shown(place, status, wanted, context):
+            return seen.unchanged(path, "These pages are", before.total_lines)
+    document = await pdf.load_document(place, pages)
+    if not document.pages:
+        return Failure(_why_no_pages(path, document.total, pages))
+    if seen.too_long("\n".join(page.text for page in document.pages)):
+        first, last = document.pages[0].number, document.pages[-1].number
+        return Failure(f"Pages {first}-{last} of {path} are more than {MAX_TOKENS} tokens. Read fewer with pages.")
+    shown = (document.pages[0].number, document.pages[-1].number)
+    seen.remember(place, document.status, document.digest, document.total, shown, context)
+    return Ran(DocumentOutput.of(path, document, whole=pages is None))
+
+
+def _why_no_pages(path: str, total: int, pages: Pages | None) -> str:
+    if pages is None:
+        return (
+            f"{path} has {total} pages, and only documents of up to {pdf.WHOLE_PAGES} are shown whole. "
+            f"Say which ones with pages, like '1-{pdf.WHOLE_PAGES}', at most {pdf.MAX_PAGES} in a call."
+        )
+    if pages.first > total:
+        return f"{path} has only {total} pages: page {pages.first} is past its end."
+    return (
+        f"Pages {pages.first} to {total} of {path} are more than {pdf.MAX_PAGES}, which is the most in a call. "
+        f"Say where to end, like '{pages.first}-{pages.first + pdf.MAX_PAGES - 1}'."
+    )

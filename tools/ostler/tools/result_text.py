@@ -1,0 +1,44 @@
+"""Persisted results as tools see them: a path of their own, and a text that comes in pieces."""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import IO, Final
+
+from ostler.protocol.ids import ResultId
+from ostler.tools.threads import read_in_thread
+
+_SCHEME: Final = "result://"
+_AT_ONCE: Final = 1024 * 1024
+"""Characters that are written in one step on a thread."""
+
+
+def result_of(path: str | None) -> ResultId | None:
+    """The result that a path names; null for the path of a file."""
+    return ResultId(path.removeprefix(_SCHEME)) if path is not None and path.startswith(_SCHEME) else None
+
+
+@asynccontextmanager
+async def spooled(pieces: AsyncIterator[str]) -> AsyncIterator[IO[bytes]]:
+    """The text as a file without a name, for a program that reads it: nothing of it stays in memory, or behind."""
+    file: IO[bytes] = await read_in_thread(tempfile.TemporaryFile)
+    try:
+        waiting: list[str] = []
+        chars = 0
+        async for piece in pieces:
+            waiting.append(piece)
+            chars += len(piece)
+            if chars >= _AT_ONCE:
+                await read_in_thread(_write, file, waiting)
+                waiting, chars = [], 0
+        await read_in_thread(_write, file, waiting)
+        await read_in_thread(file.seek, 0)
+        yield file
+    finally:
+        # On cancellation a write may still be under way on its thread, and finds a closed file: nobody needs it.
+        file.close()
+
+
+def _write(file: IO[bytes], pieces: list[str]) -> None:
+    for piece in pieces:
+        file.write(piece.encode("utf-8", "replace"))

@@ -1,0 +1,151 @@
+"""What a command's call gives back, whichever shell ran it."""
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from ostler.protocol.ids import ResultId, TaskId
+from ostler.tools import file_change, paths
+from ostler.tools.context import Surroundings
+from ostler.tools.file_change import ChangeOutput
+from ostler.tools.git_changes import GitChanges
+from ostler.tools.output_file import MAX_BYTES
+from ostler.tools.shell import Backgrounded, BackgroundedBy, Finished, Order
+from ostler.tools.shell_output import for_the_model, signal_name
+from ostler.tools.text_files import size_in_words
+from ostler.tools.tool import Block, ToolOutput, text_block
+
+_DATA_URI: Final = "data:"
+_BASE64: Final = ";base64,"
+
+
+class ShellOutput(ToolOutput):
+    """What it printed and how it ended."""
+
+    stdout: str
+    """Both streams, in the order in which they were written; a picture as a data URI."""
+    stderr: str = ""
+    """Only what we have to say about it."""
+    exit_code: int | None
+    signal: str | None = None
+    interrupted: bool = False
+    timed_out: bool = False
+    is_image: bool = False
+    return_code_interpretation: str | None = None
+    no_output_expected: bool = False
+    """It is one of those that say nothing when all went well."""
+    background_task_id: TaskId | None = None
+    """The task as which it goes on."""
+    backgrounded_by: BackgroundedBy | None = None
+    persisted_result_id: ResultId | None = None
+    """Where all of it is, where that is too long to be shown."""
+    persisted_size: int | None = None
+    """Bytes of it."""
+    sandboxed: bool = False
+    duration_ms: int
+    git: GitChanges | None = None
+    """What it did to a repository, or to pull requests."""
+    edits: Sequence[ChangeOutput] = ()
+    """Of a command that was shown as the edit that it is: what it did to the files."""
+
+
+def gone_on(behind: Backgrounded, order: Order) -> ShellOutput:
+    remark = ""
+    if behind.by == "budget":
+        remark = f"It was still running after {order.seconds:g} s, and goes on without you waiting."
+    elif behind.by == "user":
+        remark = "The person sent it to the background."
+    return ShellOutput(
+        stdout=behind.output,
+        stderr=remark,
+        exit_code=None,
+        background_task_id=behind.task_id,
+        backgrounded_by=behind.by,
+        sandboxed=behind.sandboxed,
+        duration_ms=behind.duration_ms,
+    )
+
+
+def judged(finished: Finished, timeout: int, harmless: str | None) -> tuple[ShellOutput, bool]:
+    """The output, and whether it is a failure; `harmless` is what exit code 1 means, where it is none."""
+    picture = finished.picture
+    output = ShellOutput(
+        stdout=f"{_DATA_URI}{picture.media_type}{_BASE64}{picture.data}" if picture else finished.output,
+        is_image=picture is not None,
+        exit_code=finished.exit_code,
+        duration_ms=finished.duration_ms,
+        sandboxed=finished.sandboxed,
+    )
+    if finished.timed_out:
+        words = f"Timed out after {timeout / 1000:g} s: it was ended, with all that it had started."
+        return output.model_copy(update={"timed_out": True, "stderr": words}), True
+    if finished.too_much:
+        words = f"It printed more than {size_in_words(MAX_BYTES)}, and was ended."
+        return output.model_copy(update={"stderr": words}), True
+    if finished.left_behind:
+        names = ", ".join(sorted(set(finished.left_behind))[:5])
+        output = output.model_copy(update={"stderr": f"What it had left running was ended: {names}."})
+    code = finished.exit_code
+    number = finished.signal or (code - 128 if code is not None and 128 < code < 160 else None)
+    if number is not None:
+        return output.model_copy(update={"signal": signal_name(number), "exit_code": 128 + number}), True
+    meaning = harmless if code == 1 else None
+    return output.model_copy(update={"return_code_interpretation": meaning}), bool(code) and meaning is None
+
+
+def next_folder(finished: Finished, surroundings: Surroundings) -> tuple[str, list[str]]:
+    """Where the next command starts, and what the model must know about that. Blocks."""
+    remarks: list[str] = []
+    if finished.started_in != surroundings.shell_folder:
+        remarks.append(f"The folder {surroundings.shell_folder} is gone: the command ran in {finished.started_in}.")
+    place = paths.real(finished.ended_in)
+    if not os.path.isdir(place):
+        return surroundings.folder, remarks
+    back = finished.started_in
+    if paths.printable(place) != place:
+        remarks.append(f"The folder's name is not UTF-8: the next command starts in {back} again.")
+    elif paths.inside_roots(place, surroundings):
+        return place, remarks
+    else:
+        remarks.append(f"{place} is outside the session's folders: the next command starts in {back} again.")
+    return back, remarks
+
+
+def with_remarks(output: ShellOutput, remarks: Sequence[str]) -> ShellOutput:
+    return output.model_copy(update={"stderr": "\n".join(filter(None, [output.stderr, *remarks]))})
+
+
+def rendered(output: ShellOutput) -> list[Block]:
+    """The output, then, only when it matters, how it ended."""
+    if output.is_image:
+        return [_image(output.stdout), *_texts(_endings(output))]
+    if output.edits:
+        return [block for edit in output.edits for block in file_change.rendered(edit)] + _texts(_endings(output))
+    return [text_block("\n".join(filter(None, [for_the_model(output.stdout).rstrip("\n"), *_endings(output)])))]
+
+
+def _texts(parts: Sequence[str]) -> list[Block]:
+    return [text_block("\n".join(parts))] if parts else []
+
+
+def _image(uri: str) -> Block:
+    media_type, _, data = uri.removeprefix(_DATA_URI).partition(_BASE64)
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def _endings(output: ShellOutput) -> list[str]:
+    parts: list[str] = []
+    if output.background_task_id is not None:
+        parts.append(
+            f"Running in background as {output.background_task_id}. "
+            "TaskOutput shows what it prints, TaskStop ends it; you are told when it ends."
+        )
+    if output.return_code_interpretation is not None:
+        parts.append(f"(exit code {output.exit_code}: {output.return_code_interpretation})")
+    elif output.signal is not None:
+        parts.append(f"(ended by {output.signal})")
+    elif output.exit_code:
+        parts.append(f"(exit code {output.exit_code})")
+    if output.stderr:
+        parts += [f"({remark})" for remark in output.stderr.split("\n")]
+    return parts

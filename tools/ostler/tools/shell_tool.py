@@ -1,0 +1,243 @@
+"""What Bash and PowerShell have in common: their input, its limits, and the way of a command to its result."""
+
+import os
+from abc import abstractmethod
+from typing import Any, ClassVar, Final
+
+from pydantic import AliasChoices, Field
+
+from ostler.protocol.ids import CallId
+from ostler.tools.command_check import Bound
+from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.git_changes import GitChanges
+from ostler.tools.sandbox import NotProtectable
+from ostler.tools.shell import Backgrounded, Finished, NoFolder, Order, run_command
+from ostler.tools.shell_program import Begin
+from ostler.tools.shell_result import ShellOutput, gone_on, judged, next_folder, rendered, with_remarks
+from ostler.tools.threads import read_in_thread
+from ostler.tools.tool import (
+    Activity,
+    AskFirst,
+    Block,
+    Change,
+    Failure,
+    FolderChanged,
+    GitChanged,
+    Ran,
+    Tool,
+    ToolInput,
+)
+
+_DEFAULT_TIMEOUT_MS: Final = 120_000
+_MAX_TIMEOUT_MS: Final = 600_000
+_REMEMBERED: Final = 1_000
+"""Calls that can wait for their permission at one time."""
+ANOTHER: Final = "The folder or a script of this command is another one than when it was allowed. Ask again."
+_WAITS: Final = (
+    "A command that begins by waiting only wastes time. To wait, use Sleep; for a task, TaskOutput; for something to "
+    "happen, Monitor, or a loop that looks for it, as in `until curl -s localhost:8000; do sleep 1; done`."
+)
+
+
+class ShellInput(ToolInput):
+    """A command."""
+
+    command: str = Field(description="The command, as the shell takes it.")
+    timeout: int | None = Field(None, description="Milliseconds after which it is ended.")
+    description: str | None = Field(None, description="What it does, in five to ten words.")
+    run_in_background: bool = Field(
+        False, description="Do not wait: it goes on as a task, whose output TaskOutput gives."
+    )
+    dangerously_disable_sandbox: bool = Field(
+        False,
+        validation_alias=AliasChoices("dangerouslyDisableSandbox", "dangerously_disable_sandbox"),
+        serialization_alias="dangerouslyDisableSandbox",
+        description="Run it outside the sandbox, where it cannot work inside. A person is asked, whatever is allowed.",
+    )
+
+
+class ShellTool(Tool[ShellInput, ShellOutput]):
+    """Runs a command in the session's folder."""
+
+    Input = ShellInput
+    Output = ShellOutput
+    max_result_chars = 30_000
+    is_shell = True
+    runs_commands = True
+    waits_at_gate = True
+    max_command_bytes: ClassVar[int]
+
+    def __init__(self) -> None:
+        self._schemas: dict[tuple[bool, bool], dict[str, Any]] = {}
+        self._bound: dict[CallId, Bound] = {}
+
+    # What each shell has its own words for.
+
+    @abstractmethod
+    def program(self, begin: Begin) -> list[str]:
+        """The command line that runs it. Blocks."""
+
+    @abstractmethod
+    def long_sleep(self, command: str) -> bool:
+        """Whether the first thing it does is to wait for two seconds or more."""
+
+    @abstractmethod
+    def only_sleeps(self, command: str) -> bool:
+        """Whether it does nothing else, so that nobody would want it to go on."""
+
+    @abstractmethod
+    def harmless(self, command: str) -> str | None:
+        """What exit code 1 says where it is no failure."""
+
+    @abstractmethod
+    def is_silent(self, command: str) -> bool:
+        """Whether it says nothing when all goes well."""
+
+    @abstractmethod
+    def git(self, command: str, output: str) -> GitChanges | None:
+        """What it did to a repository, where it ended well."""
+
+    @abstractmethod
+    def bound(self, command: str, surroundings: Surroundings) -> Bound:
+        """What an approval of it is about, beside its words. Blocks."""
+
+    # What is the same.
+
+    def note(self, call_id: CallId, about: Bound) -> None:
+        """What is approved is what runs."""
+        self._bound[call_id] = about
+        if len(self._bound) > _REMEMBERED:
+            self._bound.pop(next(iter(self._bound)))
+
+    def shown(self, given: ShellInput, surroundings: Surroundings) -> Bound:
+        """What a person is shown of it, beside its words. Blocks."""
+        return self.bound(given.command, surroundings)
+
+    async def bound_to(self, given: ShellInput, surroundings: Surroundings) -> str | None:
+        return (await read_in_thread(self.shown, given, surroundings)).digest
+
+    async def is_another(self, given: ShellInput, context: ToolContext) -> bool:
+        """Whether it would run in another folder, or another script, than when it was approved."""
+        approved = self._bound.pop(context.call_id, None)
+        if approved is None:
+            return False
+        if not approved.scripts:
+            return approved.folder != context.surroundings.shell_folder
+        return approved != await read_in_thread(self.bound, given.command, context.surroundings)
+
+    def description(self, surroundings: Surroundings) -> str:
+        default, maximum = timeouts()
+        words = self._words.replace("{default}", str(default)).replace("{maximum}", str(maximum))
+        if surroundings.background:
+            return words
+        # What cannot be done is not explained.
+        return "\n".join(line for line in words.split("\n") if "run_in_background" not in line)
+
+    def input_schema(self, surroundings: Surroundings) -> dict[str, Any]:
+        key = (surroundings.background, _may_leave_sandbox(surroundings))
+        if key not in self._schemas:
+            absent = {
+                name
+                for name, there in zip(("run_in_background", "dangerouslyDisableSandbox"), key, strict=True)
+                if not there
+            }
+            kept = {name: each for name, each in self._schema["properties"].items() if name not in absent}
+            self._schemas[key] = {**self._schema, "properties": kept}
+        return self._schemas[key]
+
+    def activity(self, given: ShellInput) -> Activity:
+        return "run"
+
+    def permission_matcher(self, given: ShellInput) -> str:
+        return given.command
+
+    def summary(self, given: ShellInput) -> str:
+        # The command itself and never the model's words about it: a person decides by this line.
+        return " ".join(given.command.split())[:200]
+
+    def classifier_text(self, given: ShellInput) -> str:
+        return given.command
+
+    async def validate(self, given: ShellInput, context: ToolContext) -> Failure | None:
+        if "\0" in given.command:
+            return Failure("The command holds a NUL byte.")
+        if not given.command.strip():
+            return Failure("The command is empty.")
+        if len(given.command.encode("utf-8", "surrogatepass")) > self.max_command_bytes:
+            return Failure(
+                f"The command is longer than {self.max_command_bytes} bytes: "
+                "write it to a file with Write, and run that."
+            )
+        if self.long_sleep(given.command):
+            return Failure(_WAITS)
+        if given.run_in_background and not (context.tasks.enabled and context.surroundings.background):
+            return Failure("run_in_background is off here: run it in the foreground, with a timeout.")
+        if given.dangerously_disable_sandbox and not _may_leave_sandbox(context.surroundings):
+            return Failure("dangerouslyDisableSandbox is off here: commands run as the person has set it.")
+        maximum = timeouts()[1]
+        if given.timeout is not None and not 1 <= given.timeout <= maximum:
+            return Failure(f"timeout is {given.timeout}, but must be from 1 to {maximum} milliseconds.")
+        return None
+
+    async def carried_out(self, given: ShellInput, context: ToolContext) -> Ran[ShellOutput] | Failure:
+        """Runs what is allowed by now, and says what became of it."""
+        timeout = given.timeout or timeouts()[0]
+        order = Order(
+            given.command,
+            timeout / 1000,
+            given.description,
+            in_background=given.run_in_background,
+            # A limit that the model gave is waited out; without one, what takes long goes on in the background.
+            may_go_on=given.timeout is None and context.tasks.enabled and not self.only_sleeps(given.command),
+            program=self.program,
+            outside=given.dangerously_disable_sandbox,
+        )
+        try:
+            finished = await run_command(order, context)
+        except (NoFolder, NotProtectable) as error:
+            return Failure(str(error))
+        except OSError as error:
+            return Failure(f"The command could not be started: {error.strerror}.")
+        if isinstance(finished, Backgrounded):
+            return Ran(gone_on(finished, order))
+        return await self._ended(given, finished, timeout, context.surroundings)
+
+    async def _ended(
+        self, given: ShellInput, finished: Finished, limit_ms: int, surroundings: Surroundings
+    ) -> Ran[ShellOutput]:
+        harmless = self.harmless(given.command) if finished.exit_code == 1 else None
+        output, is_error = judged(finished, limit_ms, harmless)
+        changes: list[Change] = []
+        facts: dict[str, Any] = {"no_output_expected": not finished.output and self.is_silent(given.command)}
+        if finished.exit_code == 0 and (done := self.git(given.command, finished.output)) is not None:
+            facts["git"] = done
+            changes.append(GitChanged(done.model_dump(exclude_none=True)))
+        output = output.model_copy(update=facts)
+        if finished.ended_in != surroundings.shell_folder:
+            place, remarks = await read_in_thread(next_folder, finished, surroundings)
+            output = with_remarks(output, remarks)
+            changes += [FolderChanged(place)] if place != surroundings.shell_folder else []
+        return Ran(output, is_error=is_error, changes=changes)
+
+    def render(self, output: ShellOutput) -> list[Block]:
+        return rendered(output)
+
+
+def outside_the_sandbox(message: str) -> AskFirst:
+    """What is said about a command that wants to leave it."""
+    return AskFirst(message, reason="The model wants it to run outside the sandbox.", safety=True)
+
+
+def _may_leave_sandbox(surroundings: Surroundings) -> bool:
+    return surroundings.sandboxing is not None and surroundings.sandboxing.may_be_left
+
+
+def timeouts() -> tuple[int, int]:
+    """The default and the maximum, which is never below it."""
+    default = _from_environment("BASH_DEFAULT_TIMEOUT_MS", _DEFAULT_TIMEOUT_MS)
+    return default, max(default, _from_environment("BASH_MAX_TIMEOUT_MS", _MAX_TIMEOUT_MS))
+
+
+def _from_environment(name: str, default: int) -> int:
+    given = os.environ.get(name, "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 12 and int(given) > 0 else default
