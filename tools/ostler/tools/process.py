@@ -24,7 +24,7 @@ from ostler.tools.threads import kill_in_thread
 
 _SHORT: Final = 1.0
 """Seconds within which a command cannot have used up all process numbers."""
-_FEW_ON_THE_LOOP: Final = 10
+_FEW_ON_THE_LOOP: Final = 30
 _FEW: Final = 100
 _PR_GET_CHILD_SUBREAPER: Final = 37
 # Python ignores these; what it starts should not.
@@ -70,6 +70,11 @@ class _UnderWay:
         with _lock:
             self._starts.pop(pid, None)
             return self._since
+
+    def others(self, pid: int) -> frozenset[int]:
+        """The sessions of all commands but one: each is the leader of its own."""
+        with _lock:
+            return frozenset(self._starts) - {pid}
 
     def oldest(self) -> float:
         return min(self._starts.values(), default=float("inf"))
@@ -152,7 +157,7 @@ class Child:
 
     def _left_nobody(self, call_id: CallId, since: int, few: int) -> bool:
         """Whether that is sure, after a look at no more than a few processes."""
-        if not process_tree.surely_none(self.pid, call_id, few):
+        if not process_tree.surely_none(self.pid, call_id, few, _under_way.others(self.pid)):
             return False
         # Only then: what the call can be told by may end at any time, and leave an orphan that has nothing of it.
         strays = _strays()
@@ -161,11 +166,14 @@ class Child:
     def _end_tree(self, call_id: CallId, since: int, short: bool) -> list[str]:
         if short and self._left_nobody(call_id, since, _FEW):
             return []
-        found = process_tree.end_all(
-            lambda: process_tree.belonging(self._leader, call_id, _orphans(since)) or _orphans(since)
-        )
+        found = process_tree.end_all(lambda: self._alive(call_id, since) or _orphans(since))
         # Older ones were left by commands that are over: they are ended too, but are not this one's.
         return [each.name for each in found if int(each.start_time) >= int(self.start_time or 0)]
+
+    def _alive(self, call_id: CallId, since: int) -> list[Running]:
+        return process_tree.belonging(
+            self._leader, call_id, _orphans(since), since=self.start_time, others=_under_way.others(self.pid)
+        )
 
     @property
     def _leader(self) -> int | None:

@@ -7,6 +7,7 @@ child inherits, and by the file that it prints to. Elsewhere only the process gr
 import contextlib
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ PATIENCE: Final = 2.0
 """Seconds between the request to end and the end."""
 _LAST_PATIENCE: Final = 3.0
 _LOOK_AGAIN: Final = 0.02
+_looking: Final = threading.Lock()
 HAS_PROC: Final = os.path.exists("/proc/self/stat")
 
 
@@ -40,10 +42,32 @@ def start_time(pid: int) -> str:
     return found.start_time if found else ""
 
 
-def belonging(leader: int | None, call_id: str, further: Iterable[Running] = ()) -> list[Running]:
-    """Everything alive of a call, and of further processes."""
+def belonging(
+    leader: int | None,
+    call_id: str,
+    further: Iterable[Running] = (),
+    *,
+    since: str = "",
+    others: Collection[int] = (),
+) -> list[Running]:
+    """Everything alive of a call, and of further processes.
+
+    What is older than its start, or in the session of another command, cannot be the call's, and is not looked at
+    closely. One look at a time: many at once would keep the event loop from the interpreter's lock.
+    """
+    with _looking:
+        return _belonging(leader, call_id, further, int(since or 0), others)
+
+
+def _belonging(
+    leader: int | None, call_id: str, further: Iterable[Running], since: int, others: Collection[int]
+) -> list[Running]:
     table = {pid: found for pid in _pids() if (found := running(pid)) is not None}
-    ours = {pid for pid, found in table.items() if _belongs(found, leader, call_id)}
+    ours = {
+        pid
+        for pid, found in table.items()
+        if int(found.start_time) >= since and found.session not in others and _belongs(found, leader, call_id)
+    }
     # Nobody can join a session: whoever is in one with a process of the call is the call's, whatever it has dropped.
     sessions = {table[pid].session for pid in ours} - {0, os.getsid(0)}
     ours |= {pid for pid, found in table.items() if found.session in sessions}
@@ -68,18 +92,19 @@ def adopted(daemon: int) -> set[int]:
     return set()
 
 
-def surely_none(leader: int, call_id: str, few: int) -> bool:
+def surely_none(leader: int, call_id: str, few: int, others: Collection[int] = ()) -> bool:
     """Whether a leader that has just ended left nobody. Cheap: looks only at the numbers given out since it started.
 
     Only for a leader that is younger than a second, in which nobody can use up all numbers. Where more than a few were
-    given out, it does not know. A number takes up to 0.1 ms.
+    given out, it does not know. A number takes up to 0.1 ms, one of a session of `others`, which belongs to another
+    command, a fifth of that.
     """
     with open("/proc/loadavg", "rb") as file:
         newest = int(file.read().split()[-1])
     if not leader <= newest <= leader + few:
         return False
     since = (found for pid in range(leader, newest + 1) if (found := running(pid)) is not None)
-    return not any(_belongs(found, leader, call_id) for found in since)
+    return not any(found.session not in others and _belongs(found, leader, call_id) for found in since)
 
 
 def end_all(find: Callable[[], Collection[Running]], patience: float = PATIENCE) -> list[Running]:

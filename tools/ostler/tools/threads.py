@@ -20,6 +20,7 @@ Arguments = TypeVarTuple("Arguments")
 _PATIENCE_SECONDS: Final = 0.01
 """How long work waits before another thread joins."""
 _IDLE_SECONDS: Final = 30.0
+_LATER_SECONDS: Final = 0.02
 
 
 class _Job:
@@ -122,8 +123,12 @@ async def change_in_thread(work: Callable[[*Arguments], T], *arguments: *Argumen
 
 
 def change_later(work: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-    """For work that has to be done, and that nobody waits for."""
-    _files.submit(work, *arguments).add_done_callback(lambda done: done.cancelled() or done.exception())
+    """For work that has to be done, and that nobody waits for: a moment later, when whoever waits has been served."""
+
+    def begin() -> None:
+        _files.submit(work, *arguments).add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    asyncio.get_running_loop().call_later(_LATER_SECONDS, begin)
 
 
 async def kill_in_thread(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
