@@ -35,7 +35,7 @@ def test_rules_are_listed_with_where_they_are_from_and_what_does_not_count(
     file = settings(project, permissions={"allow": ["Bash(make:*)"], "deny": ["Read(secrets/**)"]})
     rehearsing.call("session/create", cwd=str(project), rules={"allow": ["Bash(npm test:*)"]})
     assert rows(agent, "rules", "list", cwd=project) == [
-        ["allow", "Bash(npm test:*)", "session", "", "", ""],
+        ["allow", "Bash(npm test:*)", "flag", "", "", ""],
         ["deny", "Read(secrets/**)", "project", str(file), "", ""],
         ["allow", "Bash(make:*)", "project", str(file), "", "does not count: the folder is not trusted"],
     ]

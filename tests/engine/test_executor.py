@@ -222,7 +222,7 @@ def test_the_events_of_a_call_carry_its_whole_state(stage: Stage) -> None:
         "behavior": "allow",
         "by": "rule",
         "rule": "Bash(echo hello)",
-        "source": "session",
+        "source": "flag",
         "reason": None,
     }
     assert done["duration_ms"] >= 0

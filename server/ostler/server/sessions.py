@@ -29,6 +29,7 @@ from ostler.protocol.session import (
 from ostler.protocol.shapes import Message, Usage
 from ostler.server.configuration import Configuration
 from ostler.server.engine.engine import Engine
+from ostler.server.engine.house_rules import FLAG_RULES
 from ostler.server.engine.trusting import is_trusted, trusting
 from ostler.server.folders import checked_folder
 from ostler.server.log import EventLog
@@ -283,6 +284,7 @@ class Sessions:
 
     def _options(self, params: SessionCreate) -> dict[str, Any]:
         options = params.model_dump(mode="json", include=_OPTIONS)
+        options[FLAG_RULES] = options["rules"]
         if "tools" not in params.model_fields_set:
             options["tools"] = self.configuration.default_tools
         return options

@@ -40,7 +40,7 @@ def test_list_shows_each_rule_with_its_source_file_and_whether_it_counts(stage: 
     talk = stage.talk(folder=folder, rules={"ask": ["Read(x)"]})
     found = [(each["behavior"], each["rule"], each["source"], each["counts"]) for each in listed(stage, talk.id)]
     assert found == [
-        ("ask", "Read(x)", "session", True),
+        ("ask", "Read(x)", "flag", True),
         ("deny", "Bash(rm:*)", "project", True),
         ("allow", "Bash(make)", "project", False),
     ]

@@ -70,10 +70,23 @@ def test_a_persons_own_files_hold_in_every_folder(own_stage: Callable[..., Stage
     ]
 
 
-def test_a_sessions_own_rules_count(stage: Stage) -> None:
+def test_rules_that_a_session_is_started_with_count_and_are_called_flags(stage: Stage) -> None:
     talk = runs(stage, bash("touch it"), bash("ls"), rules={"allow": ["Bash(touch it)"], "deny": ["Bash(ls)"]})
     assert decisions(talk) == [("allow", "rule"), ("deny", "rule")]
+    assert decision(talk)["source"] == "flag"
+
+
+def test_rules_that_a_session_gets_later_are_its_own(stage: Stage) -> None:
+    talk = talk_of(stage, bash("touch it"), rules={"allow": ["Bash(ls:*)"]}, on_ask="deny")
+    added = {"session_id": talk.id, "behavior": "allow", "rule": "Bash(touch it)", "scope": "session"}
+    stage.daemon.call("rule/add", **added)
+    talk.turn()
     assert decision(talk)["source"] == "session"
+    listed = stage.daemon.call("rule/list", session_id=talk.id)["rules"]
+    assert [(each["rule"], each["source"]) for each in listed] == [
+        ("Bash(ls:*)", "flag"),
+        ("Bash(touch it)", "session"),
+    ]
 
 
 def test_deny_beats_ask_beats_allow_across_sources(stage: Stage) -> None:

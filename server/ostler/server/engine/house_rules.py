@@ -1,10 +1,14 @@
 """What the settings files mean for one session."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ostler.protocol.session import Mode
-from ostler.server.settings import Origin, RuleSet, Settings, effective, rules_of
+from ostler.server.settings import Origin, RuleSet, Settings, Source, effective, rules_of
+
+FLAG_RULES: Final = "flag_rules"
+"""Where a session notes which of its rules it was started with; what is added or remembered later is its own."""
+Lists = Mapping[str, Sequence[str]]
 
 
 def mode_in_force(settings: Settings, wanted: Mode, *, allow_bypass: bool) -> Mode:
@@ -16,7 +20,18 @@ def mode_in_force(settings: Settings, wanted: Mode, *, allow_bypass: bool) -> Mo
 
 def rule_set(settings: Settings, trusted: bool, options: Mapping[str, Any], aliases: Mapping[str, str]) -> RuleSet:
     """The rules that count in a session, its own among them."""
-    given: Mapping[str, Sequence[str]] = options.get("rules") or {}
-    origin = Origin("session", None, settings.folder, settings.folder, settings.home)
-    own = rules_of(given, origin, options.get("rule_expires") or {})
+    given: Lists = options.get("rules") or {}
+    flags: Lists = options.get(FLAG_RULES) or {}
+    started_with = {name: [text for text in texts if text in flags.get(name, ())] for name, texts in given.items()}
+    later = {name: [text for text in texts if text not in flags.get(name, ())] for name, texts in given.items()}
+    expires = options.get("rule_expires") or {}
+    own = [
+        rule
+        for source, lists in _sources(started_with, later)
+        for rule in rules_of(lists, Origin(source, None, settings.folder, settings.folder, settings.home), expires)
+    ]
     return effective(settings, trusted, own, aliases=aliases)
+
+
+def _sources(started_with: Lists, later: Lists) -> tuple[tuple[Source, Lists], ...]:
+    return ("flag", started_with), ("session", later)

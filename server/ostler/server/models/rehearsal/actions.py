@@ -134,9 +134,10 @@ def _wanted(step: Step, words: str, means: Means, *, alone: bool) -> list[Action
             return [_read(Read(path), means), Call("Edit", edit, words, "after")]
         case Write(content, path):
             return [Call("Write", {"file_path": means.path(path), "content": content}, f"write {path}")]
-        case Run(command):
+        case Run(command, in_background):
             shown = speech.clipped(command, 60)
-            return [Call("Bash", {"command": command, "description": f"Run {shown}"}, f"run `{shown}`")]
+            behind = {"run_in_background": True} if in_background else {}
+            return [Call("Bash", {"command": command, "description": f"Run {shown}", **behind}, f"run `{shown}`")]
         case Ask():
             return _ask(step, words, means)
         case Plan():

@@ -16,6 +16,7 @@ EXAMPLES: Final = (
     'replace "colour" with "color" in notes.txt then run git diff',
     'write "hello\\n" to notes.txt',
     "run pytest -q",
+    "run `sleep 20; echo done` in the background",
     "ask me which one: tea, coffee or water",
     "plan read README.md then run pytest -q",
     "think about horses then say done",

@@ -48,6 +48,7 @@ class Write:
 @dataclass(frozen=True, slots=True)
 class Run:
     command: str
+    in_background: bool = False
 
 
 @dataclass(frozen=True, slots=True)

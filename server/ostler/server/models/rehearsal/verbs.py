@@ -28,6 +28,7 @@ from ostler.server.models.rehearsal.steps import (
 
 MAX_WAIT_SECONDS: Final = 60.0
 
+_BEHIND: Final = re.compile(r"\s+in (?:the )?background\.?$")
 _AND: Final = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
 _OR: Final = re.compile(r",\s*(?:or\s+)?|\s+or\s+")
 _ME: Final = re.compile(r"me\s+")
@@ -151,10 +152,13 @@ def create(rest: Phrase) -> list[Step]:
 
 
 def run(rest: Phrase) -> list[Step]:
+    behind = _BEHIND.search(rest.mask)
+    if behind:
+        rest = rest.cut(0, behind.start())
     command = rest.value.strip()
     if not command or rest.mask.startswith(("the ", "all ", "my ")):
         return [Unclear("I run a command word for word: `run pytest -q`.")]
-    return [Run(command)]
+    return [Run(command, in_background=behind is not None)]
 
 
 def ask(rest: Phrase) -> list[Step]:
