@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.server.engine.tasks.files import part_of, remove_strays
+from ostler.server.engine.tasks.files import part_of, remove, strays
 from ostler.tools import output_file
 
 
@@ -83,5 +83,5 @@ def test_a_place_past_the_end_gives_nothing(tmp_path: Path) -> None:
 def test_only_files_that_belong_to_no_task_are_strays(tmp_path: Path) -> None:
     for name in ("call-1.out", "call-1.out.end", "call-2.out", "call-2.out.end", "notes"):
         (tmp_path / name).touch()
-    remove_strays(tmp_path, {str(tmp_path / "call-1.out")})
+    remove(strays(tmp_path, {str(tmp_path / "call-1.out")}))
     assert {path.name for path in tmp_path.iterdir()} == {"call-1.out", "call-1.out.end", "notes"}

@@ -25,6 +25,7 @@ from ostler.server.engine.loading import load
 from ostler.server.engine.recovery import Cut, settle
 from ostler.server.engine.tasks.coming_back import recover
 from ostler.server.engine.tasks.desk import TaskDesk
+from ostler.server.engine.tasks.files import remove
 from ostler.server.engine.turn_settings import Services
 from ostler.server.log import EventLog
 from ostler.storage import Tx, processes, sessions, turns
@@ -33,6 +34,7 @@ from ostler.storage.sessions import SessionRecord
 from ostler.tools.process import kill_left_over, reap_orphans
 from ostler.tools.registry import Registry
 from ostler.tools.sandbox import Proxy
+from ostler.tools.threads import change_in_thread
 
 _AT_ONCE: Final = 64
 """Sessions that are recovered at the same time."""
@@ -335,7 +337,7 @@ class Engine:
         """After ready: the sessions whose turns a crash cut short, and the processes that it left."""
         began = time.monotonic()
         try:
-            await recover(self.tasks)
+            strays = await recover(self.tasks)
             unfinished = await self.log.read(turns.unfinished_sessions)
             left = await self.log.read(processes.left_over)
         except ProtocolError as error:
@@ -346,7 +348,7 @@ class Engine:
         self._with_left_over = {process.session_id for process in left}
         self._looked.set()
         assert self._group is not None
-        self._group.start_soon(self._end_left_over, left)
+        self._group.start_soon(self._end_left_over, left, strays)
         limiter = anyio.CapacityLimiter(_AT_ONCE)
         async with anyio.create_task_group() as group:
             for session_id in unfinished:
@@ -386,8 +388,8 @@ class Engine:
         self._unsettled.pop(session_id, None)
         return goes_on
 
-    async def _end_left_over(self, left: list[ProcessRecord]) -> None:
-        """All at once: each may take its time to go."""
+    async def _end_left_over(self, left: list[ProcessRecord], strays: list[str]) -> None:
+        """All at once: each may take its time to go. Their files go after them: a shell that ends still writes."""
         async with anyio.create_task_group() as group:
             for process in left:
                 group.start_soon(kill_left_over, process.pid, process.start_time, process.call_id)
@@ -399,3 +401,4 @@ class Engine:
 
         if left:
             self.log.submit_quietly(forget)
+        await change_in_thread(remove, strays)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from ostler.protocol.ids import CallId, SessionId
 from ostler.server import logs
 from ostler.server.engine.tasks.desk import TaskDesk
-from ostler.server.engine.tasks.files import opened, remove_strays
+from ostler.server.engine.tasks.files import opened, strays
 from ostler.server.engine.tasks.news import end_of
 from ostler.server.engine.tasks.shell_task import ShellTask
 from ostler.storage import Scope, sessions, tasks
 from ostler.storage.tasks import TaskRecord
 from ostler.tools import process
 from ostler.tools.shell import RunningCommand
-from ostler.tools.threads import change_in_thread, read_in_thread
+from ostler.tools.threads import read_in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,11 @@ class _Left:
     outputs: set[str]
 
 
-async def recover(desk: TaskDesk) -> None:
-    """Returns when every task that runs is looked after; what is gone is brought in order behind that."""
+async def recover(desk: TaskDesk) -> list[str]:
+    """Returns when every task that runs is looked after; what is gone is brought in order behind that.
+
+    Tells the files that are nobody's: they are to be removed when what still writes to them has been ended.
+    """
     began = time.monotonic()
     left = await desk.log.read(_look)
     for record in left.untold:
@@ -40,10 +43,10 @@ async def recover(desk: TaskDesk) -> None:
         await _take_over(desk, record, left.roots.get(record.task.session_id, record.task.session_id))
     for session_id in left.to_wake:
         desk.on_news(session_id)
-    await change_in_thread(remove_strays, desk.folder, left.outputs)
     if left.unfinished:
         took = int((time.monotonic() - began) * 1000)
         logs.log.info("tasks_recovered", tasks=len(left.unfinished), milliseconds=took)
+    return await read_in_thread(strays, desk.folder, left.outputs)
 
 
 def _look(connection: sqlite3.Connection) -> _Left:

@@ -92,10 +92,9 @@ def remove(paths: list[str]) -> None:
                 os.unlink(each)
 
 
-def remove_strays(folder: Path, kept: set[str]) -> None:
+def strays(folder: Path, kept: set[str]) -> list[str]:
     """Files of foreground commands that a crash left: asked before any command of this daemon runs."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith("call-") and entry.path.removesuffix(".end") not in kept:
-                with contextlib.suppress(OSError):
-                    os.unlink(entry.path)
+        found = {entry.path.removesuffix(".end") for entry in entries if entry.name.startswith("call-")}
+        return sorted(found - kept)
+    return []
