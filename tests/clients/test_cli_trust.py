@@ -192,7 +192,7 @@ def test_each_call_is_shown_with_what_decided_about_it(agent: Cli, rehearsing: D
     session_id = agent.run("run", wanted, *rule, "--format", "json", cwd=project).json["session_id"]
     reading, by_rule, nobody = shown(agent, session_id)
     assert reading == "(allowed because it only reads)"
-    assert by_rule == "(allowed by the rule Bash(touch:*) (session))"
+    assert by_rule == "(allowed by the rule Bash(touch:*) (flag))"
     assert nobody.startswith("(denied because nobody is asked here: ")
     found = agent.run("show", session_id, "--format", "json").json["decisions"]
     assert [decision["by"] for decision in found.values()] == ["read_only", "rule", "on_ask"]
