@@ -1,5 +1,8 @@
 """One repository per noun: what goes in comes out."""
 
+import sqlite3
+from pathlib import Path
+
 import pytest
 
 from ostler.protocol import times
@@ -30,6 +33,7 @@ from ostler.storage import (
     turns,
     usage,
 )
+from ostler.storage.database import open_database
 from ostler.storage.tasks import TaskRecord
 from tests.storage.shapes import NOW, ask, call, message, record, task, turn, write
 
@@ -201,3 +205,15 @@ async def test_a_page_of_messages_is_bounded_in_number_and_in_bytes(store: Store
 def test_times_sort_as_they_are() -> None:
     assert times.now() > NOW
     assert len(times.now()) == len(NOW)
+
+
+def test_a_task_of_a_stored_database_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "ostler.db"
+    old = sqlite3.connect(path)
+    old.executescript((Path(__file__).parent / "databases" / "version_0004.sql").read_text())
+    old.close()
+    connection = open_database(path).connection
+    (left,) = tasks.unfinished(connection)
+    assert (left.task.id, left.turn_id, left.pid, left.output) == ("b7k2m1q9z", "t_1", 4194000, "/gone/call-x.out")
+    assert (left.read_bytes, left.told) == (0, False)
+    connection.close()

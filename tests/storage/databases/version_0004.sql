@@ -157,8 +157,8 @@ CREATE TABLE tasks (
     session_id         TEXT NOT NULL,
     status             TEXT NOT NULL,
     task_json          TEXT NOT NULL
-, turn_id TEXT, pid INTEGER, start_time TEXT, output TEXT, read_bytes INTEGER NOT NULL DEFAULT 0, told INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
-INSERT INTO "tasks" VALUES('b7k2m1q9z','s_0mwiqfmif5xk51uf8mzm','running','{"id": "b7k2m1q9z", "type": "local_bash", "status": "running", "description": "the server", "session_id": "s_0mwiqfmif5xk51uf8mzm", "command": "npm run dev", "started_at": "2026-11-16T14:00:00.000Z"}','t_1',4194000,'1','/gone/call-x.out',0,0);
+, turn_id TEXT, pid INTEGER, start_time TEXT, output TEXT, read_bytes INTEGER NOT NULL DEFAULT 0, until TEXT, ends_at TEXT, heard_bytes INTEGER NOT NULL DEFAULT 0, told INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+INSERT INTO "tasks" VALUES('b7k2m1q9z','s_0mwiqfmif5xk51uf8mzm','running','{"id": "b7k2m1q9z", "type": "local_bash", "status": "running", "description": "the server", "session_id": "s_0mwiqfmif5xk51uf8mzm", "command": "npm run dev", "started_at": "2026-11-16T14:00:00.000Z"}','t_1',4194000,'1','/gone/call-x.out',0,NULL,NULL,0,0);
 CREATE TABLE trusted_folders (
     folder             TEXT PRIMARY KEY,
     digest             TEXT NOT NULL,    -- of what was trusted: when that changes, it is asked again
