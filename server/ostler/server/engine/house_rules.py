@@ -8,6 +8,7 @@ from ostler.server.settings import Origin, RuleSet, Settings, Source, effective,
 
 FLAG_RULES: Final = "flag_rules"
 """Where a session notes which of its rules it was started with; what is added or remembered later is its own."""
+_OF_SESSIONS: Final[tuple[Source, Source]] = ("flag", "session")
 Lists = Mapping[str, Sequence[str]]
 
 
@@ -25,13 +26,6 @@ def rule_set(settings: Settings, trusted: bool, options: Mapping[str, Any], alia
     started_with = {name: [text for text in texts if text in flags.get(name, ())] for name, texts in given.items()}
     later = {name: [text for text in texts if text not in flags.get(name, ())] for name, texts in given.items()}
     expires = options.get("rule_expires") or {}
-    own = [
-        rule
-        for source, lists in _sources(started_with, later)
-        for rule in rules_of(lists, Origin(source, None, settings.folder, settings.folder, settings.home), expires)
-    ]
+    flag, session = (Origin(source, None, settings.folder, settings.folder, settings.home) for source in _OF_SESSIONS)
+    own = (*rules_of(started_with, flag, expires), *rules_of(later, session, expires))
     return effective(settings, trusted, own, aliases=aliases)
-
-
-def _sources(started_with: Lists, later: Lists) -> tuple[tuple[Source, Lists], ...]:
-    return ("flag", started_with), ("session", later)
