@@ -354,7 +354,8 @@ async def test_the_command_reaches_it_and_its_end_comes_back(session: Session, s
 async def test_it_is_ended_in_time_with_all_that_it_started(session: Session, stand_in: Path) -> None:
     result = await session.done(POWERSHELL, command="echo on; sleep 4247 & sleep 4247", timeout=500)
     assert result.output.timed_out
-    assert result.output.stdout == "on\n"
+    # The stand-in is a shell: where its child falls before it does, it says so.
+    assert result.output.stdout.removesuffix("Terminated\n") == "on\n"
 
 
 async def test_it_has_the_options_that_keep_it_from_waiting(session: Session, tmp_path: Path, stand_in: Path) -> None:

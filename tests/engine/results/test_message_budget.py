@@ -161,6 +161,8 @@ def test_results_that_a_crash_left_behind_fit_too(own_stage: Callable[..., Stage
     for _ in range(2):
         talk.wait("tool.completed")
     talk.at_gate("never")
+    # A call that only reads runs while its start is being written: the crash comes after both.
+    talk.wait("tool.started", lambda data: data["call"]["tool"] == "Gate")
     stage.restart()
     assert talk.state()["status"] == "idle"
     one, two, three = talk.result_texts()
