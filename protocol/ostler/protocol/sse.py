@@ -1,5 +1,6 @@
 """Server-sent events out of bytes, however the network cuts them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,13 +30,28 @@ class SseParser:
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that this chunk completes."""
-        self._rest += chunk
         frames: list[Frame] = []
-        while (line := self._next_line()) is not None:
+        for line in self._lines(chunk):
             frame = self._take(line)
             if frame is not None:
                 frames.append(frame)
         return frames
+
+    def _lines(self, chunk: bytes) -> Iterable[bytes]:
+        """The lines that it completes. What remains before it is a part of one, without a line end."""
+        if self._after_cr or b"\r" in chunk:
+            self._rest += chunk
+            return iter(self._next_line, None)
+        if b"\n" not in chunk:
+            self._rest += chunk
+            self._searched = len(self._rest)
+            return ()
+        # Nearly always: with one kind of line end, all lines are found in one go.
+        *lines, rest = bytes(self._rest + chunk).split(b"\n")
+        self._rest[:] = rest
+        self._searched = len(rest)
+        lines[0] = self._without_bom(lines[0])
+        return lines
 
     def _next_line(self) -> bytes | None:
         rest = self._rest
