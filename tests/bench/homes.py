@@ -65,7 +65,9 @@ def _one_transaction(path: Path) -> Iterator[Tx]:
     opened = open_database(path)
     try:
         opened.connection.execute("BEGIN IMMEDIATE")
-        yield Tx(opened.connection, opened.head)
+        tx = Tx(opened.connection, opened.head)
+        yield tx
+        tx.write_lines()
         opened.connection.execute("COMMIT")
         opened.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:

@@ -176,6 +176,7 @@ class Sessions:
 
         def remove(tx: Tx) -> Deleted:
             sessions.get(tx.connection, params.session_id)
+            tx.write_lines()  # what was said of it a moment ago goes with the rest
             family = sessions.family(tx.connection, params.session_id)
             for record in family:
                 left.extend(sessions.delete(tx.connection, record))

@@ -43,22 +43,16 @@ class LoggedEvent(NamedTuple):
     data: bytes
 
 
-def insert(connection: sqlite3.Connection, line: Line, thing: bytes | None = None) -> LoggedEvent:
-    """Store a line; `thing` is what it refers to, as JSON, where the writer has it at hand."""
-    connection.execute(
+def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
+    connection.executemany(
         "INSERT INTO events (cursor, session_id, root_id, turn_id, time, type, reference, data_json)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            line.cursor,
-            line.session_id,
-            line.root_id,
-            line.turn_id,
-            line.time,
-            line.type,
-            line.reference,
-            pack(line.data) if line.data is not None else None,
-        ),
+        [line if line.data is None else (*line[:-1], pack(line.data)) for line in lines],
     )
+
+
+def logged(connection: sqlite3.Connection, line: Line, thing: bytes | None = None) -> LoggedEvent:
+    """A line with its data; `thing` is what it refers to, as JSON, where the writer has it at hand."""
     if thing is not None:
         line = line._replace(data=_wrap(_NOUNS[line.type], thing))
     event = _filled(connection, line)

@@ -90,10 +90,16 @@ class Writer:
         self._pending += 1
         self._outbox.append(_Job(work, on_commit, future))
         if urgent:
+            # When the loop has done what it is at: a thread that wakes now would only wait for the interpreter's lock.
             self._soon = self._soon or self._loop.call_soon(self._send)
         else:
             self._later = self._later or self._loop.call_later(_PATIENCE_SECONDS, self._send)
         return future
+
+    def is_last(self, future: "asyncio.Future[Any]") -> bool:
+        """Whether this unit is the newest, and waits here still: what it does can be added to."""
+        last = self._outbox[-1] if self._outbox else None
+        return last is not None and last.future is future
 
     def _send(self) -> None:
         for handle in filter(None, (self._soon, self._later)):
@@ -172,6 +178,7 @@ class Writer:
                 self._connection.execute("BEGIN IMMEDIATE")
                 for job in jobs:
                     self._run_apart(tx, job)
+            tx.write_lines()
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._fail(jobs, error)
@@ -198,7 +205,7 @@ class Writer:
 
     def _run_apart(self, tx: Tx, job: _Job) -> None:
         """A unit that fails takes nothing of its neighbours along. It may have been tried before: see `Work`."""
-        head, tx.appended = tx.head, job.appended
+        head, lines, tx.appended = tx.head, list(tx.unwritten), job.appended
         self._connection.execute("SAVEPOINT unit")
         try:
             job.result = job.work(tx)
@@ -206,7 +213,7 @@ class Writer:
             if is_disk_trouble(error):
                 raise
             self._connection.execute("ROLLBACK TO unit")
-            tx.head = head
+            tx.head, tx.unwritten = head, lines
             job.appended.clear()
             job.error = error if isinstance(error, Exception) else RuntimeError(f"a unit of work raised {error!r}")
         self._connection.execute("RELEASE unit")
