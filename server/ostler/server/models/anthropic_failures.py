@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx2
-from anthropic import APIConnectionError, APIStatusError, APITimeoutError
+import orjson
 
 from ostler.server.models.anthropic import AnthropicSettings
 from ostler.server.models.provider import FailureKind, ModelFailure
@@ -48,7 +48,7 @@ _WORDS: Final[dict[FailureKind, str]] = {
 
 
 class Failures:
-    """Makes a ModelFailure of whatever the SDK and the network raise."""
+    """Makes a ModelFailure of whatever a provider answers and the network raises."""
 
     def __init__(self, settings: AnthropicSettings) -> None:
         self._settings = settings
@@ -61,20 +61,26 @@ class Failures:
     def of_request(self, error: Exception) -> ModelFailure:
         """The request was refused, or never arrived."""
         match error:
-            case APIStatusError():
-                return self._of_status(error)
-            case APITimeoutError() if _is_refusal(error.__cause__):
-                return self._of_connection(error.__cause__ or error)
-            case APITimeoutError():
-                return self._of_silence(error.__cause__)
-            case APIConnectionError():
-                return self._of_connection(error.__cause__ or error)
-            case httpx2.TimeoutException():  # as the SDK read the body of a refusal
+            case httpx2.TimeoutException() if not _is_refusal(error):
                 return self._of_silence(error)
-            case httpx2.HTTPError():
+            case httpx2.HTTPError() | OSError():
                 return self._of_connection(error)
             case _:
                 return self.unusable(error)
+
+    def of_status(self, response: httpx2.Response, body: bytes) -> ModelFailure:
+        """The provider's own refusal."""
+        status, headers = response.status_code, response.headers
+        refusal = _object(body)
+        type_, said = _told(refusal)
+        kind = _kind_of(_status_kind(status, type_), said)
+        return ModelFailure(
+            kind,
+            self._words(kind, said or f"it answered {status} without a reason"),
+            status=status,
+            request_id=_request_id(headers) or _text(refusal.get("request_id")),
+            retry_after_ms=retry_after_ms(headers),
+        )
 
     def of_reading(self, response: httpx2.Response, error: Exception) -> ModelFailure:
         """The answer broke off."""
@@ -111,19 +117,6 @@ class Failures:
             request_id=_request_id(response.headers) or _text(event.get("request_id")),
         )
 
-    def _of_status(self, error: APIStatusError) -> ModelFailure:
-        status, headers = error.status_code, error.response.headers
-        type_, said = _told(error.body)
-        kind = _kind_of(_status_kind(status, type_), said)
-        body = error.body if isinstance(error.body, dict) else {}
-        return ModelFailure(
-            kind,
-            self._words(kind, said or f"it answered {status} without a reason"),
-            status=status,
-            request_id=_request_id(headers) or _text(body.get("request_id")),
-            retry_after_ms=retry_after_ms(headers),
-        )
-
     def _of_silence(self, cause: BaseException | None) -> ModelFailure:
         if isinstance(cause, httpx2.ConnectTimeout | httpx2.PoolTimeout):
             return ModelFailure("timeout", f"No connection to the provider in {self._settings.connect_seconds:g} s")
@@ -157,9 +150,18 @@ def _kind_of(kind: FailureKind, said: str) -> FailureKind:
     return "too_long" if kind == "bad_request" and "prompt is too long" in said.lower() else kind
 
 
-def _told(body: object) -> tuple[str, str]:
+def _object(body: bytes) -> dict[str, Any]:
+    """A gateway may answer with a page of its own."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _told(body: dict[str, Any]) -> tuple[str, str]:
     """The type and the message of an error, where it has them."""
-    error = body.get("error") if isinstance(body, dict) else None
+    error = body.get("error")
     if not isinstance(error, dict):
         return "", ""
     return _text(error.get("type")) or "", _text(error.get("message")) or ""
