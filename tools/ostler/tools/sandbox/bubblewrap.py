@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from ostler.tools import paths
@@ -24,15 +25,17 @@ class NoSandbox(Exception):
     """It does not work here; the message says why."""
 
 
-def wrap(arguments: list[str], profile: Profile, support: Support) -> list[str]:
+def wrap(arguments: list[str], profile: Profile, support: Support, *, stays: bool = False) -> list[str]:
     """The command in the sandbox, to be started with the variables that `confined` leaves.
+
+    One that stays until all that it runs is over, and ends as that did, is itself the first process in there.
 
     Looks at the file system, and so blocks. A workspace profile is to be held meanwhile: `hold`. Raises NoSandbox,
     NotProtectable and OSError.
     """
     if not support.works or support.bwrap is None:
         raise NoSandbox(support.reason)
-    network, command = _network(profile, arguments)
+    network, command = _network(profile, arguments, () if stays else _FIRST)
     place = ["--as-pid-1", "--chdir", paths.real(profile.folder)]
     return [support.bwrap, *FLAGS, *_mounted(profile), *network, *place, "--", *command]
 
@@ -75,10 +78,10 @@ def _flags(path: str, way: Way) -> list[str]:
             assert_never(way)
 
 
-def _network(profile: Profile, arguments: list[str]) -> tuple[list[str], list[str]]:
+def _network(profile: Profile, arguments: list[str], first: Sequence[str]) -> tuple[list[str], list[str]]:
     """The variables that lead to the proxy, and the command behind what forwards to it, which then is the first."""
     if profile.network == "none" or profile.proxy is None:
-        return [], [*_FIRST, *arguments]
+        return [], [*first, *arguments]
     url = f"http://127.0.0.1:{_PROXY_PORT}"
     variables = [part for name in _PROXY_NAMES for part in ("--setenv", name, url)]
     # The interpreter itself, and not the link to it in an environment that may lie where the sandbox has nothing.
