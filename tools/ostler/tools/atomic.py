@@ -153,11 +153,25 @@ def _save_in_place(name: str, folder: int, data: bytes) -> os.stat_result:
     """A file that belongs to somebody else keeps its owner only this way."""
     descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     with open(descriptor, "wb") as file:
+        _make_room(descriptor, len(data))
         file.write(data)
         file.truncate()
         file.flush()
         os.fsync(descriptor)
         return os.fstat(descriptor)
+
+
+def _make_room(descriptor: int, size: int) -> None:
+    """A disk that turns out to be full halfway would leave neither the old content nor the new one."""
+    if not size or not hasattr(os, "posix_fallocate"):
+        return
+    before = os.fstat(descriptor).st_size
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        os.ftruncate(descriptor, before)
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            raise  # whatever else it is, the file system cannot tell beforehand
 
 
 def _sync_folder(folder: int) -> None:

@@ -4,10 +4,10 @@ from pydantic import Field
 
 from ostler.tools import file_change, freshness, matching, paths
 from ostler.tools.closest import closest_passage
-from ostler.tools.context import FileRead, ToolContext
+from ostler.tools.context import FileRead, Surroundings, ToolContext
 from ostler.tools.file_change import ChangeOutput, Plan
 from ostler.tools.matching import Place
-from ostler.tools.suggestions import missing_file
+from ostler.tools.suggestions import known_to, missing_file
 from ostler.tools.text_files import TextFile
 from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput
 
@@ -65,13 +65,17 @@ class Edit(Tool[EditInput, EditOutput]):
             return flaw
         if given.old_string == given.new_string:
             return Failure("old_string and new_string are the same: there is nothing to change.", freshness.SAME)
-        return await file_change.flaw_of(given.file_path, _planner(given), context)
+        return await file_change.flaw_of(given.file_path, _planner(given, context.surroundings), context)
 
     async def check_permission(self, given: EditInput, context: ToolContext) -> Check:
-        return await file_change.permission(given.file_path, _planner(given), context, self._approved)
+        return await file_change.permission(
+            given.file_path, _planner(given, context.surroundings), context, self._approved
+        )
 
     async def run(self, given: EditInput, context: ToolContext) -> Ran[EditOutput] | Failure:
-        written = await file_change.write(given.file_path, _planner(given), context, self._approved)
+        written = await file_change.write(
+            given.file_path, _planner(given, context.surroundings), context, self._approved
+        )
         if isinstance(written, Failure):
             return written
         output = EditOutput(
@@ -86,13 +90,13 @@ class Edit(Tool[EditInput, EditOutput]):
         return file_change.rendered(output)
 
 
-def _planner(given: EditInput) -> file_change.Planner:
+def _planner(given: EditInput, surroundings: Surroundings) -> file_change.Planner:
     def plan(place: str, read: FileRead | None) -> Plan | Failure:
         before = file_change.load_if_there(place)
         if given.old_string == "":
             return _filled(given, place, before)
         if before is None:
-            return Failure(missing_file(given.file_path), freshness.MISSING)
+            return Failure(missing_file(given.file_path, known_to(surroundings, allowed=False)), freshness.MISSING)
         if read is None:
             return freshness.not_read(given.file_path)
         stale = freshness.still_as_read(given.file_path, read, before)

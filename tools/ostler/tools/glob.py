@@ -70,6 +70,8 @@ class Glob(Tool[GlobInput, GlobOutput]):
         flaw = search_place.unusable(given.pattern, given.path)
         if flaw is not None:
             return flaw
+        if not given.pattern:
+            return Failure("The pattern is empty: `**` finds every file.")
         if ".." in given.pattern.split("/"):
             return Failure("The pattern cannot lead upwards with `..`: give the folder as path.")
         try:

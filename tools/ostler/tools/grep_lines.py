@@ -13,6 +13,10 @@ _MAX_LINES: Final = 50_000
 """Where no limit was asked for."""
 _MAX_FILES: Final = 200_000
 _LINE: Final = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
+_BINARY: Final = re.compile(
+    rb"(.+): (binary file matches|WARNING: stopped searching binary file after match) \(found .*\)", re.DOTALL
+)
+"""Said of a file that was named, or that turned out to be binary only after some lines."""
 
 NameFilter: TypeAlias = Callable[[str], bool]
 
@@ -85,6 +89,8 @@ class _Lines:
         self._names: dict[bytes, str | None] = {}
         """As they are shown; null for those that are not wanted."""
         self._shown_names: dict[str, None] = {}
+        self._name_so_far = b""
+        """Of a file whose name has line ends in it."""
         self._seen = 0
 
     def collect(self, search: Search) -> Collected:
@@ -113,9 +119,10 @@ class _Lines:
 
     def _line(self, record: bytes) -> tuple[str, str | None, int] | None:
         """The line as it is shown, its file, and how many matches it stands for."""
-        raw, zero, rest = record.partition(b"\0")
+        raw, zero, rest = (self._name_so_far + record).partition(b"\0")
         if not zero:
-            return ("--", None, 0) if record == b"--" and self._found.lines else None
+            return self._without_a_line(raw)
+        self._name_so_far = b""
         name = self._name(raw)
         if name is None:
             return None
@@ -128,6 +135,19 @@ class _Lines:
         text = match[3].removesuffix(b"\r").decode("utf-8", "replace")
         number = f"{match[1].decode()}{mark}" if self._wanted.line_numbers else ""
         return f"{name}{mark}{number}{text}", name, int(mark == ":")
+
+    def _without_a_line(self, record: bytes) -> tuple[str, str | None, int] | None:
+        if record == b"--":
+            return ("--", None, 0) if self._found.lines else None
+        binary = _BINARY.fullmatch(record)
+        if binary is None:
+            # Every line is told with its file: this is the beginning of a name that goes on in the next record.
+            self._name_so_far = record + b"\n"
+            return None
+        self._name_so_far = b""
+        name = self._name(binary[1])
+        matches = int(binary[2] == b"binary file matches")
+        return None if name is None else (f"{name}: a binary file, of which no more is shown", name, matches)
 
     def _name(self, raw: bytes) -> str | None:
         if raw not in self._names:

@@ -9,6 +9,8 @@ from typing import Final
 
 _DOUBLE: Final = "“”„‟"
 _SINGLE: Final = "‘’‚‛"
+_CLOSED_BY: Final = {"“": "”", "„": "“", "‟": "”", "‘": "’", "‚": "‘", "‛": "’"}
+_OPENED_BY: Final = {"”": "“", "“": "„", "’": "‘", "‘": "‚"}
 MAX_PLACES: Final = 100_000
 
 
@@ -105,14 +107,23 @@ def _with_quotes_of(found: str, old: str, new: str) -> str:
         return new
     if not set(found) & set(_DOUBLE + _SINGLE):
         return _straight(new)
-    curly_double, curly_single = set(found) & set(_DOUBLE), set(found) & set(_SINGLE)
+    pairs = {'"': _pair(found, _DOUBLE), "'": _pair(found, _SINGLE)}
     parts: list[str] = []
     for index, character in enumerate(new):
-        opens = index == 0 or new[index - 1] in " \t\r\n([{<—–-=/“‘"
-        if character == '"' and curly_double:
-            parts.append("“" if opens else "”")
-        elif character == "'" and curly_single:
-            parts.append("‘" if opens else "’")
-        else:
-            parts.append(character)
+        pair = pairs.get(character)
+        parts.append(character if pair is None else pair[0] if _opens(new, index) else pair[1])
     return "".join(parts)
+
+
+def _pair(found: str, curly: str) -> tuple[str, str] | None:
+    """How the passage opens and closes what it quotes; what it does not show is what goes with the other."""
+    marks = [(_opens(found, index), mark) for index, mark in enumerate(found) if mark in curly]
+    if not marks:
+        return None
+    opening = next((mark for opens, mark in marks if opens), None)
+    closing = next((mark for opens, mark in marks if not opens), None)
+    return opening or _OPENED_BY.get(closing or "", marks[0][1]), closing or _CLOSED_BY.get(opening or "", marks[0][1])
+
+
+def _opens(text: str, index: int) -> bool:
+    return index == 0 or text[index - 1] in " \t\r\n([{<—–-=/“‘„‚"

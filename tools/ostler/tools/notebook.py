@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +20,6 @@ MAX_PICTURES: Final = 20
 MAX_PICTURE_PIXELS: Final = 8_000_000
 MAX_PICTURE_CHARS: Final = 8 * 1024 * 1024
 """Of all of them together, as they are sent; the last one may go beyond."""
-_BY_PLACE: Final = re.compile(r"cell-(\d{1,9})")
 _PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXTS: Final = ("text/plain", "text/markdown", "text/latex", "text/html", "application/json")
 """What is shown of an output that comes in several forms: the first that it has."""

@@ -3,11 +3,11 @@
 from pydantic import Field
 
 from ostler.tools import diagnostics, file_change, freshness, notebook_change, paths
-from ostler.tools.context import FileRead, ToolContext
+from ostler.tools.context import FileRead, Surroundings, ToolContext
 from ostler.tools.file_change import ChangeOutput, Plan
 from ostler.tools.notebook import load_notebook
 from ostler.tools.notebook_change import CellType, EditMode, Wanted
-from ostler.tools.suggestions import missing_file
+from ostler.tools.suggestions import known_to, missing_file
 from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, text_block
 
 
@@ -70,13 +70,15 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
 
     async def validate(self, given: NotebookEditInput, context: ToolContext) -> Failure | None:
         flaw = _flaw(given) or notebook_change.flaw(_wanted(given))
-        return flaw or await file_change.flaw_of(given.notebook_path, _Planner(given), context)
+        return flaw or await file_change.flaw_of(given.notebook_path, _Planner(given, context.surroundings), context)
 
     async def check_permission(self, given: NotebookEditInput, context: ToolContext) -> Check:
-        return await file_change.permission(given.notebook_path, _Planner(given), context, self._approved)
+        return await file_change.permission(
+            given.notebook_path, _Planner(given, context.surroundings), context, self._approved
+        )
 
     async def run(self, given: NotebookEditInput, context: ToolContext) -> Ran[NotebookEditOutput] | Failure:
-        planner = _Planner(given)
+        planner = _Planner(given, context.surroundings)
         written = await file_change.write(given.notebook_path, planner, context, self._approved)
         if isinstance(written, Failure):
             return written
@@ -107,8 +109,9 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
 class _Planner:
     """What is to be written; afterwards it knows which cell that was about."""
 
-    def __init__(self, given: NotebookEditInput) -> None:
+    def __init__(self, given: NotebookEditInput, surroundings: Surroundings) -> None:
         self._given = given
+        self._surroundings = surroundings
         self.cell_id = ""
         self.cell_type = ""
         self.language = ""
@@ -119,7 +122,7 @@ class _Planner:
         try:
             notebook = load_notebook(place)
         except FileNotFoundError:
-            return Failure(missing_file(path), freshness.MISSING)
+            return Failure(missing_file(path, known_to(self._surroundings, allowed=False)), freshness.MISSING)
         if read is None:
             return freshness.not_read(path)
         stale = freshness.still_as_read(path, read, notebook.file)

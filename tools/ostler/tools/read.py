@@ -17,7 +17,7 @@ from ostler.tools.read_special import read_document, read_image, read_notebook
 from ostler.tools.result_text import result_of
 from ostler.tools.seen import MAX_TOKENS
 from ostler.tools.subject import OfText, Subject
-from ostler.tools.suggestions import missing_file
+from ostler.tools.suggestions import known_to, missing_file
 from ostler.tools.text_files import Unreadable, is_stream, open_regular
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
@@ -131,7 +131,8 @@ class Read(Tool[ReadInput, ReadOutput]):
                 return Failure(f"{given.file_path} leads to another place than when it was allowed.")
             return await _answer(given, found, first, count, context)
         except FileNotFoundError:
-            return Failure(await read_in_thread(_missing, given.file_path), freshness.MISSING)
+            nameable = known_to(context.surroundings, allowed=True)
+            return Failure(await read_in_thread(missing_file, given.file_path, nameable), freshness.MISSING)
         except Unreadable as error:
             return Failure(paths.printable(str(error)))  # it names the real path, which may not be UTF-8
         except OSError as error:
@@ -139,12 +140,6 @@ class Read(Tool[ReadInput, ReadOutput]):
 
     def render(self, output: ReadOutput) -> list[Block]:
         return rendered(output)
-
-
-def _missing(path: str) -> str:
-    if os.path.islink(path):
-        return f"{path} is a link to {paths.printable(os.readlink(path))}, which does not exist."
-    return missing_file(path)
 
 
 def _checked(path: str, surroundings: Surroundings, real: paths.Real) -> tuple[str, Check]:

@@ -97,10 +97,7 @@ class _Window:
     def _pass(self, piece: str, breaks: int) -> None:
         """A piece of which no line is wanted."""
         self._line += breaks
-        rest = piece.rpartition("\n")[2] if breaks else piece
-        self._open = bool(rest) or (self._open and not breaks)
-        # It may be the beginning of the first line that is wanted.
-        self._part = (rest if breaks else self._part + rest)[: self.kept_of_a_line]
+        self._open = not piece.endswith("\n") if piece else self._open
 
     def _add(self, text: str) -> None:
         self._open = True

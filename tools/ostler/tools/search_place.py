@@ -9,7 +9,7 @@ from ostler.tools import paths
 from ostler.tools.context import Surroundings
 from ostler.tools.globs import literal_prefix
 from ostler.tools.subject import OfPlaces, Place
-from ostler.tools.suggestions import missing_file
+from ostler.tools.suggestions import known_to, missing_file
 from ostler.tools.tool import Allow, AskFirst, Check, Failure, Refuse
 
 _MAX_BYTES: Final = 100_000
@@ -89,7 +89,9 @@ def missing(path: str | None, surroundings: Surroundings) -> Failure | None:
     begin = start(path, surroundings)
     if os.path.exists(begin.place):
         return None
-    return Failure(missing_file(begin.written).replace("The file", "The path", 1))
+    return Failure(
+        missing_file(begin.written, known_to(surroundings, allowed=False)).replace("The file", "The path", 1)
+    )
 
 
 def may_search(name: str, begin: Start, surroundings: Surroundings) -> Check:

@@ -24,6 +24,7 @@ _BOMS: Final = (
 )
 _LAYOUT: Final = "\x1b\u00ad\u200b\u200c\u200d\u200e\u200f\ufeff"
 """What a text may hold besides letters and blanks."""
+_PLAIN: Final = re.compile(rb"[\0\t\n\r\x20-\x7e]*")
 _STREAMS: Final = re.compile(
     r"/dev/(stdin|stdout|stderr|tty.*|fd/.*)|/proc/[^/]+/(task/[^/]+/)?fd/[0-2]|/proc/kmsg|.*/trace_pipe"
 )
@@ -189,7 +190,7 @@ def detect(path: str, head: bytes, size: int) -> Encoding:
             return Encoding(codec, bom)
     if b"\0" in head:
         name = binary_name(head)
-        wide = _utf16_without_bom(head) if name == UNKNOWN else None
+        wide = _utf16_without_bom(head) if name == UNKNOWN and size % 2 == 0 else None
         if wide is None:
             raise Unreadable(f"{path} is {name} ({size_in_words(size)}), which cannot be read as text.")
         return Encoding(wide)
@@ -207,8 +208,10 @@ def refuse_kinds(path: str, head: bytes, size: int) -> None:
 def _utf16_without_bom(head: bytes) -> str | None:
     """Spaces, line ends and western letters have a NUL, most on the same side; and all of it is something to read."""
     even, odd = head[0::2].count(0), head[1::2].count(0)
+    # Names with a NUL after each, as `find -print0` writes them, are letters on both sides.
+    enough = len(head) * 0.45 if _PLAIN.fullmatch(head) else 1
     for codec, on_the_side, elsewhere in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
-        if on_the_side > elsewhere and _is_written(head[: len(head) // 2 * 2], codec):
+        if on_the_side >= enough and on_the_side > elsewhere and _is_written(head[: len(head) // 2 * 2], codec):
             return codec
     return None
 

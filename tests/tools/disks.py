@@ -1,0 +1,66 @@
+"""Disks that are small, full or closed, and a person who is not root: real ones, where the machine lets us."""
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+DISK_BYTES: Final = 64 * 1024
+_NOBODY: Final = 65534
+
+
+@contextlib.contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    """A file system of 64 KiB at that place, which is gone afterwards; a test that cannot have one is skipped."""
+    place.mkdir()
+    mounted = _run("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(place))
+    if mounted is not None:
+        pytest.skip(f"this machine lets nobody mount a disk: {mounted}")
+    try:
+        yield place
+    finally:
+        assert _run("umount", "--lazy", str(place)) is None
+
+
+def fill(disk: Path) -> Path:
+    """Take all that is left of a disk."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return filler
+
+
+def close_to_writers(disk: Path) -> None:
+    """Make it a disk that can only be read."""
+    assert _run("mount", "-o", "remount,ro", str(disk)) is None
+
+
+def _run(*words: str) -> str | None:
+    """What it complained of; null where it worked."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return f"there is no {words[0]}"
+    return None if done.returncode == 0 else done.stderr.strip()
+
+
+@contextlib.contextmanager
+def plain_user() -> Iterator[Path]:
+    """A folder of somebody who is not root, and this process as theirs; as another user it is that user's own."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # where everybody may look
+        folder = Path(name).resolve()
+        if os.geteuid() != 0:
+            yield folder
+            return
+        os.chown(folder, _NOBODY, _NOBODY)
+        os.seteuid(_NOBODY)
+        try:
+            yield folder
+        finally:
+            os.seteuid(0)
