@@ -140,9 +140,15 @@ def from_entry_points() -> list[AnyTool | str]:
         package = point.dist.name if point.dist else point.value
         try:
             found.append(_loaded(point.load()(), package))
+        except _Wordless as flaw:
+            found.append(f"The plug-in {point.name} of {package} could not be loaded: {flaw}.")
         except Exception as error:  # noqa: BLE001 - a plug-in can raise anything, and must not keep the daemon from starting
             found.append(f"The plug-in {point.name} of {package} could not be loaded: {error!r}.")
     return found
+
+
+class _Wordless(Exception):
+    """It has nothing that a model could read; the message says what to do about it."""
 
 
 def _loaded(tool: object, package: str) -> AnyTool:
@@ -151,7 +157,26 @@ def _loaded(tool: object, package: str) -> AnyTool:
         raise TypeError(f"{tool!r} is no ostler.tools.tool.Tool")
     if _NAME.fullmatch(tool.name) is None:
         raise ValueError(f"{tool.name!r} is no name that models take")
-    tool.description(_NOWHERE)
+    if not _described(tool).strip():
+        raise _Wordless(f"the description of {tool.name} is empty")
     tool.input_schema(_NOWHERE)
     tool.source = package
     return tool
+
+
+def _described(tool: AnyTool) -> str:
+    """What the model reads of it. Raises _Wordless where a file is to say so and there is none."""
+    if type(tool).description is not Tool.description:
+        return tool.description(_NOWHERE)
+    module = type(tool).__module__
+    package, _, name = module.rpartition(".")
+    way_out = f"or give {type(tool).__name__} a description() of its own"
+    if not package:
+        # A module by itself has no folder of its own that a file could come with.
+        raise _Wordless(
+            f"its module {module} is in no package, where {name}.md could stand beside it: put it into one, {way_out}"
+        )
+    try:
+        return tool.description(_NOWHERE)
+    except FileNotFoundError:
+        raise _Wordless(f"there is no {name}.md beside its module {module}: write it, {way_out}") from None

@@ -24,7 +24,7 @@ _NO_NAMES: Final = RESERVED - {"time", "coproc", "[["}
 
 def read_command(command: str) -> Reading:
     """What a command consists of. Never raises: what is not understood is said in `problem`."""
-    return _remembered(command) if len(command) <= _REMEMBERED_LENGTH else _read(command)
+    return _remembered(command) if len(command) <= _REMEMBERED_LENGTH else _remembered_long(command)
 
 
 @lru_cache(maxsize=256)
@@ -33,9 +33,15 @@ def _remembered(command: str) -> Reading:
     return _read(command)
 
 
+@lru_cache(maxsize=8)
+def _remembered_long(command: str) -> Reading:
+    return _read(command)
+
+
 def forget() -> None:
     """For who measures: the next command is new."""
     _remembered.cache_clear()
+    _remembered_long.cache_clear()
 
 
 def _read(command: str) -> Reading:
