@@ -233,6 +233,7 @@ class Stage:
         for talk in self.talks:
             talk.stream.close()
         self.daemon.kill()
+        self.daemon.end_commands()
 
     def leave(self) -> None:
         """End what a test left running, so that the next one finds the daemon at rest."""

@@ -13,6 +13,7 @@ from ostler.tools.bash import Bash
 from ostler.tools.shell_output import clean_ahead, for_the_model, long_sleep, meaning
 from ostler.tools.tool import AskFirst, Failure, FolderChanged
 from tests.tools.calling import Session, alive, until
+from tests.tools.clock import time_is_over_when
 
 pytestmark = pytest.mark.anyio
 BASH = Bash()
@@ -210,13 +211,24 @@ async def test_output_without_end_is_stopped(session: Session, monkeypatch: pyte
     assert "printed more than" in result.output.stderr
 
 
-async def test_a_timeout_ends_it_and_returns_what_was_printed(session: Session) -> None:
-    result = await session.done(BASH, command="echo so far; while :; do sleep 1; done", timeout=300)
+async def test_a_timeout_ends_it_and_returns_what_was_printed(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    command = "echo so far; touch ready; while :; do sleep 1; done"
+    result = await session.done(BASH, command=command, timeout=limit)
     assert result.is_error
     assert result.output.timed_out
     shown = BASH.render(result.output)[0]["text"]
     assert shown.startswith("so far\n")
-    assert "Timed out after 0.3 s" in shown
+    assert "Timed out after 600 s" in shown
+
+
+async def test_a_timeout_is_not_over_before_its_time(session: Session) -> None:
+    result = await session.done(BASH, command="while :; do sleep 1; done", timeout=300)
+    assert result.output.timed_out
+    assert "Timed out after 0.3 s" in result.output.stderr
+    assert result.output.duration_ms >= 300
 
 
 async def test_the_timeout_has_bounds_that_the_environment_can_move(

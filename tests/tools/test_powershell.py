@@ -17,6 +17,7 @@ from ostler.tools.powershell_words import NotPlain, plain_commands
 from ostler.tools.shell_program import Begin, encoded, powershell_script
 from ostler.tools.tool import Allow, AskFirst, Failure, FolderChanged
 from tests.tools.calling import Session
+from tests.tools.clock import time_is_over_when
 
 pytestmark = pytest.mark.anyio
 POWERSHELL = PowerShell()
@@ -351,8 +352,12 @@ async def test_the_command_reaches_it_and_its_end_comes_back(session: Session, s
     assert len(session.processes.begun) == len(session.processes.over) == 1
 
 
-async def test_it_is_ended_in_time_with_all_that_it_started(session: Session, stand_in: Path) -> None:
-    result = await session.done(POWERSHELL, command="echo on; sleep 4247 & sleep 4247", timeout=500)
+async def test_it_is_ended_in_time_with_all_that_it_started(
+    session: Session, stand_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    command = "echo on; sleep 4247 & touch ready; sleep 4247"
+    result = await session.done(POWERSHELL, command=command, timeout=limit)
     assert result.output.timed_out
     # The stand-in is a shell: where its child falls before it does, it says so.
     assert result.output.stdout.removesuffix("Terminated\n") == "on\n"

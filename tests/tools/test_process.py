@@ -16,6 +16,7 @@ from ostler.tools import process, process_tree
 from ostler.tools.bash import Bash
 from ostler.tools.environment import MARKER
 from tests.tools.calling import Session, alive, until
+from tests.tools.clock import time_is_over_when
 
 pytestmark = pytest.mark.anyio
 BASH = Bash()
@@ -62,10 +63,11 @@ async def test_nobody_survives_a_cancellation(session: Session) -> None:
     await until(lambda: not list(session.outputs.iterdir()))
 
 
-async def test_nobody_survives_a_timeout(session: Session) -> None:
+async def test_nobody_survives_a_timeout(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     (session.folder / "pids").mkdir()
-    wait = "until [ -e pids/twice ] && [ -e pids/session ]; do sleep 0.02; done; sleep 1000"
-    result = await session.done(BASH, command=FAMILY + wait, timeout=1500)
+    wait = "until [ -e pids/twice ] && [ -e pids/session ]; do sleep 0.02; done; touch ready; sleep 1000"
+    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    result = await session.done(BASH, command=FAMILY + wait, timeout=limit)
     assert result.output.timed_out
     assert "shell" in os.listdir(session.folder / "pids")
     assert survivors(session) == []
@@ -262,7 +264,7 @@ async def test_a_kill_does_not_hold_up_the_loop(session: Session) -> None:
         group.start_soon(tick)
         await session.done(BASH, command="trap '' TERM; while :; do sleep 0.05; done", timeout=100)
         group.cancel_scope.cancel()
-    assert late < 0.5
+    assert late < process_tree.PATIENCE  # which the kill waits for
 
 
 async def test_a_call_that_is_stopped_before_its_command_began_leaves_neither_file_nor_descriptor(

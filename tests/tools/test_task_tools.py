@@ -13,7 +13,7 @@ from ostler.tools import line_filter
 from ostler.tools.context import NoTasks, Stir, TaskLook
 from ostler.tools.monitor import Monitor, MonitorOutput
 from ostler.tools.ripgrep import Complaint
-from ostler.tools.sleep import Sleep
+from ostler.tools.sleep import Sleep, SleepOutput
 from ostler.tools.task_output import TaskOutput, TaskOutputOutput, TaskState
 from ostler.tools.task_stop import NOT_RUNNING, UNKNOWN, TaskStop, TaskStopOutput
 from ostler.tools.tool import Allow, AnyTool, AskFirst, Failure, Ran, Refuse
@@ -250,8 +250,10 @@ def test_a_sleep_is_at_most_an_hour(seconds: float) -> None:
 
 
 async def test_a_sleep_without_news_lasts_its_time(session: Session) -> None:
-    text = await session.text(Sleep(), seconds=0.2)
-    assert text in {"Slept for 0.2 s: nothing has happened.", "Slept for 0.3 s: nothing has happened."}
+    slept = (await session.done(Sleep(), seconds=0.2)).output
+    assert (slept.slept_seconds >= 0.2, slept.woken_by) == (True, "time")
+    [block] = Sleep().render(slept.model_copy(update={"slept_seconds": 0.2}))
+    assert block["text"] == "Slept for 0.2 s: nothing has happened."
 
 
 @pytest.mark.parametrize(
@@ -264,12 +266,12 @@ async def test_a_sleep_without_news_lasts_its_time(session: Session) -> None:
 )
 async def test_a_sleep_says_what_woke_it(session: Session, waker: Any, words: str) -> None:
     stir = Stir()
-    woken: list[str] = []
+    woken: list[SleepOutput] = []
 
     async def sleep() -> None:
         ran = await session.call(Sleep(), {"seconds": 60}, replace(session.context(), stir=stir))
         assert isinstance(ran, Ran)
-        woken.append(Sleep().render(ran.output)[0]["text"])
+        woken.append(ran.output)
 
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
@@ -277,7 +279,9 @@ async def test_a_sleep_says_what_woke_it(session: Session, waker: Any, words: st
             await anyio.wait_all_tasks_blocked()
             assert not woken
             stir.set(waker)
-    assert woken == [f"Woken after 0 s: {words}"]
+    [slept] = woken
+    shown = Sleep().render(slept.model_copy(update={"slept_seconds": 1.5}))
+    assert shown[0]["text"] == f"Woken after 1.5 s: {words}"
 
 
 async def test_what_happened_before_the_sleep_wakes_it_at_once_until_the_model_knows(session: Session) -> None:

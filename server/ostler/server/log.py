@@ -9,7 +9,7 @@ import asyncio
 import sqlite3
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
@@ -57,6 +57,10 @@ class EventLog:
         future = self._store.writer.submit(work, lambda appended: self._committed(root_id, appended), urgent=urgent)
         self._waiting.setdefault(root_id, deque()).append(_UNIT)
         return future
+
+    def is_last(self, unit: "asyncio.Future[Any]", root_id: SessionId | None) -> bool:
+        """Whether nothing was written, nor said in the same session tree, after a unit that waits to be written."""
+        return self._store.writer.is_last(unit) and self._waiting[root_id][-1] is _UNIT
 
     def submit_quietly(self, work: Callable[[Tx], object]) -> None:
         """Write something that nobody waits for; where it cannot be written, it is not."""

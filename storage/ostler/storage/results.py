@@ -34,13 +34,17 @@ class Piece(NamedTuple):
     packed: bytes
 
 
+def packed(piece: str, first_char: int) -> Piece:
+    """A part of a text that begins with that character of it."""
+    # A tool may print lone surrogates by way of replacement; what is stored must come out again.
+    raw = piece.encode("utf-8", "replace")
+    return Piece(first_char, len(piece), len(raw), zlib.compress(raw, 1))
+
+
 def pack(text: str, first: int = 0, end: int | None = None) -> Iterator[Piece]:
     """A text, or a part of it that begins where a piece does, in pieces: none takes long to make."""
     for start in range(first, len(text) if end is None else min(end, len(text)), PIECE_CHARS):
-        piece = text[start : start + PIECE_CHARS]
-        # A tool may print lone surrogates by way of replacement; what is stored must come out again.
-        raw = piece.encode("utf-8", "replace")
-        yield Piece(start, len(piece), len(raw), zlib.compress(raw, 1))
+        yield packed(text[start : start + PIECE_CHARS], start)
 
 
 def put_pieces(connection: sqlite3.Connection, result_id: ResultId, pieces: Iterable[Piece]) -> int:

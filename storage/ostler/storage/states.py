@@ -26,7 +26,11 @@ def find(connection: sqlite3.Connection, session_id: SessionId) -> dict[str, Any
     return dict(orjson.loads(unpack(row[0]))) if row else {}
 
 
-def put_read(connection: sqlite3.Connection, session_id: SessionId, path: str, read: dict[str, Any]) -> None:
+def put_read(connection: sqlite3.Connection, session_id: SessionId, path: str, read: dict[str, Any] | None) -> None:
+    """Null: the session has not seen the file."""
+    if read is None:
+        connection.execute("DELETE FROM file_reads WHERE session_id = ? AND path = ?", (session_id, _stored(path)))
+        return
     connection.execute(
         "INSERT OR REPLACE INTO file_reads (session_id, path, read_json) VALUES (?, ?, ?)",
         (session_id, _stored(path), orjson.dumps(read).decode()),

@@ -159,6 +159,13 @@ def mark_read(connection: sqlite3.Connection, task_id: TaskId, read_bytes: int) 
     )
 
 
+def mark_unread(connection: sqlite3.Connection, task_id: TaskId, read_bytes: int) -> None:
+    """What comes after a place was shown to nobody."""
+    connection.execute(
+        "UPDATE tasks SET read_bytes = ? WHERE id = ? AND read_bytes > ?", (read_bytes, task_id, read_bytes)
+    )
+
+
 def _records(connection: sqlite3.Connection, condition: str, *values: Any) -> list[TaskRecord]:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM tasks {condition}", values)  # noqa: S608 - ours, as above
     return [

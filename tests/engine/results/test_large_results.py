@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import pytest
+from pydantic import PrivateAttr
 
 from ostler.protocol.config import Results
 from ostler.protocol.ids import ResultId, SessionId, new_result_id
@@ -22,6 +23,7 @@ from ostler.server.upkeep import drop_unfinished_results
 from ostler.storage import Store, Tx, open_store, results
 from ostler.storage.results import DROPPED_AT_ONCE, PIECE_CHARS, ResultRecord
 from ostler.tools.context import NoSuchResult, Surroundings, ToolContext
+from ostler.tools.long_text import LongOutput, LongText
 from ostler.tools.tool import Block, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 from tests.inprocess import InProcessDaemon
 
@@ -51,6 +53,34 @@ class FloodOutput(ToolOutput):
     """What it gives."""
 
     text: str
+
+
+class Spring:
+    """A long text that comes from elsewhere."""
+
+    def __init__(self, pieces: Callable[[], Iterator[str]]) -> None:
+        self.pieces = pieces
+        self.closed = anyio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self.closed.set)
+
+
+class SpringOutput(LongOutput):
+    """A little of a text, and where the rest is."""
+
+    text: str = "only a little"
+    _long: Spring | None = PrivateAttr(None)
+
+    @classmethod
+    def of(cls, long: Spring) -> "SpringOutput":
+        output = cls()
+        output._long = long
+        return output
+
+    def long_text(self) -> LongText | None:
+        return self._long
 
 
 class Lateness:
@@ -132,6 +162,57 @@ async def test_what_was_stored_ahead_comes_out_as_it_was(journal: Journal) -> No
     stored = "".join([piece async for piece in pieces_of(journal.log, record)])
     assert stored == text.replace("\ud800", "?")
     assert (record.total_chars, record.total_bytes) == (len(text), len(stored.encode()))
+
+
+async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Store, journal: Journal) -> None:
+    count = 64 * 1024 * 1024 // len(LINES)
+    spring = Spring(lambda: (LINES for _ in range(count)))
+    lateness, neighbour = Lateness(), Neighbour(store)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lateness.watch)
+        group.start_soon(neighbour.write)
+        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal)
+        assert lateness.longest < 0.1
+        assert neighbour.writes >= 20
+        await _make_known(journal, shown)
+        record = await find_result(journal.log, _id(shown))
+        pieces = [piece async for piece in pieces_of(journal.log, record)]
+        assert {len(piece) for piece in pieces[:-1]} == {PIECE_CHARS}
+        assert "".join(pieces) == LINES * count
+        assert (record.total_chars, record.total_bytes) == (count * len(LINES), count * len(LINES.encode()))
+        text = shown.bounded.blocks[0]["text"]
+        assert text.startswith(f"<persisted-output>\nOutput too large ({record.total_bytes / 1024:.1f} KB).")
+        assert shown.output == {"text": "only a little"}
+        with anyio.fail_after(5):
+            await spring.closed.wait()
+        group.cancel_scope.cancel()
+
+
+async def test_a_text_from_elsewhere_that_is_short_is_shown(journal: Journal) -> None:
+    for text in ("x" * 50_000, "", " \n"):
+        spring = Spring(lambda: iter([text[:10], "", text[10:]]))  # noqa: B023 - read at once
+        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal)
+        assert shown.bounded.blocks == [text_block(text if text.strip() else "(Flood completed with no output)")]
+        assert (shown.whole, shown.bounded.result_id) == (None, None)
+        with anyio.fail_after(5):
+            await spring.closed.wait()
+    spring = Spring(lambda: iter(["x" * 50_000, "y"]))
+    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal)
+    assert isinstance(shown.whole, ResultRecord)
+    assert shown.whole.total_chars == 50_001
+
+
+async def test_where_a_text_cannot_be_read_what_the_output_holds_is_shown(journal: Journal) -> None:
+    def broken() -> Iterator[str]:
+        yield "x" * 3_000_000
+        raise OSError("the disk is gone")
+
+    spring = Spring(broken)
+    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal)
+    assert shown.bounded.blocks == [text_block("only a little")]
+    assert (shown.whole, shown.bounded.result_id) == (None, None)
+    with anyio.fail_after(5):
+        await spring.closed.wait()
 
 
 async def test_a_call_that_is_stopped_while_its_result_is_stored_keeps_it(journal: Journal) -> None:

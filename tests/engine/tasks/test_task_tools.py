@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.daemon import wait_until
-from tests.engine.driver import Beside, Stage, Talk
+from tests.engine.driver import Beside, Stage, Talk, no_children
 from tests.messages_api.acts import Reply
 from tests.messages_api.record import Recorded
 from tests.messages_api.replies import calls, message, says
@@ -207,8 +207,13 @@ def test_an_interrupt_ends_a_sleep(stage: Stage) -> None:
     assert talk.ended(turn_id)["reason"] == "interrupted"
 
 
-def test_a_sleep_needs_no_process(stage: Stage) -> None:
-    talk = stage.talk(message(calls("Sleep", {"seconds": 0.1}), calls("Sleep", {"seconds": 0.1})), DONE)
-    talk.turn()
-    assert [text.startswith("Slept for 0.1") for text in talk.result_texts()] == [True, True]
-    assert [kind for kind, _ in talk.call_events()].index("completed") >= 2  # both at once
+def test_sleeps_run_beside_each_other_without_a_process(stage: Stage) -> None:
+    talk = stage.talk(message(calls("Sleep", {"seconds": 300}), calls("Sleep", {"seconds": 0.1})), DONE)
+    turn_id = talk.start()
+    talk.wait("tool.completed", lambda data: data["call"]["call_id"].endswith("#1"))
+    assert [place for kind, place in talk.call_events() if kind == "completed"] == [1], "the longer one goes on"
+    no_children(stage.daemon)
+    stage.daemon.call("turn/steer", turn_id=turn_id, input="Wake up!")
+    talk.ended(turn_id)
+    assert [call["call"]["output"]["woken_by"] for call in talk.all("tool.completed")] == ["time", "message"]
+    assert re.fullmatch(r"Slept for \d+(\.\d)? s: nothing has happened\.", talk.result_texts()[1])

@@ -46,6 +46,17 @@ def real(path: str) -> str:
         os.close(descriptor)
 
 
+def is_folder(path: str) -> bool:
+    """Of something that exists. Raises WouldWait."""
+    named = _named(path)
+    try:
+        return stat.S_ISDIR(os.fstat(named).st_mode)
+    except OSError as error:
+        raise WouldWait from error
+    finally:
+        os.close(named)
+
+
 def content(path: str) -> Content:
     """A small file that is in memory as a whole. Raises WouldWait."""
     named = _named(path)

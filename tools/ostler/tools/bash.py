@@ -3,10 +3,12 @@
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ostler.tools import at_once, shell_program
 from ostler.tools.at_once import WouldWait
+from ostler.tools.command_activity import activity_of
 from ostler.tools.command_check import (
     Bound,
     Judged,
@@ -23,6 +25,7 @@ from ostler.tools.command_check import (
 )
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.git_changes import GitChanges, git_changes
+from ostler.tools.git_moves import Move
 from ostler.tools.sed_command import sed_command
 from ostler.tools.sed_edit import SedEdits, Written
 from ostler.tools.shell_output import is_silent, long_sleep, meaning, only_sleeps
@@ -31,7 +34,7 @@ from ostler.tools.shell_result import ShellOutput
 from ostler.tools.shell_tool import ANOTHER, ShellInput, ShellTool, outside_the_sandbox
 from ostler.tools.subject import Subject
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import AskFirst, Check, Failure, Ran, Refuse
+from ostler.tools.tool import Activity, AskFirst, Check, Failure, Ran, Refuse
 
 
 class Bash(ShellTool):
@@ -61,8 +64,8 @@ class Bash(ShellTool):
     def is_silent(self, command: str) -> bool:
         return is_silent(reading(command))
 
-    def git(self, command: str, output: str) -> GitChanges | None:
-        return git_changes(command, output)
+    def git(self, command: str, output: str, moves: Sequence[Move]) -> GitChanges | None:
+        return git_changes(command, output, moves)
 
     def bound(self, command: str, surroundings: Surroundings) -> Bound:
         return bound(command, surroundings)
@@ -85,6 +88,9 @@ class Bash(ShellTool):
 
     def writes_files(self, given: ShellInput) -> bool:
         return _may_be_edit(given)
+
+    def activity(self, given: ShellInput) -> Activity:
+        return "edit" if _may_be_edit(given) else activity_of(given.command)
 
     async def subject(self, given: ShellInput, surroundings: Surroundings) -> Subject:
         edit = _may_be_edit(given)

@@ -32,6 +32,10 @@ class Sandboxing:
     model_may_disable: bool = False
     """The model may ask for a command to run outside of it."""
 
+    def wanted(self, *, only_reads: bool) -> bool:
+        """Whether a command is to run in it, where it works."""
+        return self.mode in {"on", "required"} or (only_reads and self.mode == "auto")
+
     @property
     def may_be_left(self) -> bool:
         """Where it is required, nothing runs outside of it, whoever says yes."""
@@ -52,8 +56,7 @@ class Confinement:
 
 def confinement(sandboxing: Sandboxing, surroundings: Surroundings, *, only_reads: bool) -> Confinement | None:
     """How a command is to be run; null: outside. Blocks the first time. Raises SandboxMissing."""
-    wanted = sandboxing.mode in {"on", "required"} or (only_reads and sandboxing.mode == "auto")
-    if not wanted:
+    if not sandboxing.wanted(only_reads=only_reads):
         return None
     support = sandboxing.support()
     if not support.works:

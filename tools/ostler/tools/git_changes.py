@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from ostler.tools import commands
+from ostler.tools.git_moves import Move
 from ostler.tools.tool import ToolOutput
 
 Words = Sequence[str | None]
@@ -64,6 +65,13 @@ _PUSHED: Final = re.compile(
 _NOTHING_PUSHED: Final = re.compile(r"^Everything up-to-date|^ ?! ?\[|^=\t", re.MULTILINE)
 _MERGED: Final = re.compile(r"^(?:Fast-forward|Merge made by |Updating [0-9a-f]+\.\.[0-9a-f]+)", re.MULTILINE)
 _REBASED: Final = re.compile(r"Successfully rebased and updated |^Fast-forwarded ", re.MULTILINE)
+_NOTED: Final = {
+    "committed": re.compile(r"commit(?: \((?:initial|merge)\))?: "),
+    "amended": re.compile(r"commit \(amend\): "),
+    "cherry-picked": re.compile(r"cherry-pick: "),
+    "merge": re.compile(r"merge [^:]*: "),
+    "rebase": re.compile(r"rebase (?:\(finish\)|finished): "),
+}
 _PULL_URL: Final = re.compile(r"https?://[^\s\"'<>]{1,200}?/(?:pull|pulls|pull-requests|merge_requests)/(\d{1,12})")
 _PULL_NUMBER: Final = re.compile(r"(?:^|[\s/(])(?:[\w.-]{1,100}/[\w.-]{1,100})?[#!](\d{1,12})\b")
 _PULL_API: Final = re.compile(
@@ -97,20 +105,23 @@ _SENDS: Final = ("-d", "--data", "--json", "-F", "--form", "--url-query")
 _FIELDS: Final = ("-f", "-F", "--field", "--raw-field", "--input")
 
 
-def git_changes(command: str, output: str) -> GitChanges | None:
-    """For a command that ended with exit code 0; null where it did nothing of the kind."""
+def git_changes(command: str, output: str, moves: Sequence[Move] = ()) -> GitChanges | None:
+    """For a command that ended with exit code 0; null where it did nothing of the kind.
+
+    `moves` are what the repository itself noted: a command may have said nothing, or to nobody.
+    """
     if _PROGRAMS.search(command) is None:
         return None
-    return changes_of(_simple_commands(command), output)
+    return changes_of(_simple_commands(command), output, moves)
 
 
-def changes_of(ran: Iterable[Words], output: str) -> GitChanges | None:
+def changes_of(ran: Iterable[Words], output: str, moves: Sequence[Move] = ()) -> GitChanges | None:
     """The same for commands that are taken apart already."""
     if len(output) > 2 * _MAX_CHARS:
         output = f"{output[:_MAX_CHARS]}\n{output[-_MAX_CHARS:]}"
     found: dict[str, Commit | Push | Branch | Pull] = {}
     for words in ran:
-        for change in _of_one(words, output):
+        for change in _of_one(words, output, moves):
             match change:
                 case Commit():
                     found["commit"] = change
@@ -130,10 +141,10 @@ def _simple_commands(command: str) -> Iterator[Words]:
             yield inner.words
 
 
-def _of_one(words: Words, output: str) -> Iterator[Commit | Push | Branch | Pull]:
+def _of_one(words: Words, output: str, moves: Sequence[Move]) -> Iterator[Commit | Push | Branch | Pull]:
     match list(words[:3]):
         case ["git", str(subcommand), *_]:
-            yield from _of_git(subcommand, words[2:], output)
+            yield from _of_git(subcommand, words[2:], output, moves)
         case ["gh", "pr", str(action)] if action in _PULL_ACTIONS:
             yield from _pull(_PULL_ACTIONS[action], words[3:], output)
         case ["glab", "mr", "create" | "new"]:
@@ -144,24 +155,28 @@ def _of_one(words: Words, output: str) -> Iterator[Commit | Push | Branch | Pull
             yield from _created_by_api(output)
 
 
-def _of_git(subcommand: str, arguments: Words, output: str) -> Iterator[Commit | Push | Branch]:
+def _of_git(subcommand: str, arguments: Words, output: str, moves: Sequence[Move]) -> Iterator[Commit | Push | Branch]:
     match subcommand:
         case "commit" if not _COMMIT_SKIPS & set(arguments):
-            yield from _commit("amended" if "--amend" in arguments else "committed", output)
+            yield from _commit("amended" if "--amend" in arguments else "committed", output, moves)
         case "cherry-pick" if not _UNDOES & set(arguments):
-            yield from _commit("cherry-picked", output)
+            yield from _commit("cherry-picked", output, moves)
         case "push" if not {"-n", "--dry-run", "-d", "--delete"} & set(arguments):
             yield from _push(arguments, output)
-        case "merge" if not _UNDOES & set(arguments) and _MERGED.search(output):
+        case "merge" if not _UNDOES & set(arguments) and (_MERGED.search(output) or _noted("merge", moves)):
             yield from _branch("merge", "merged", arguments)
-        case "rebase" if not _UNDOES & set(arguments) and _REBASED.search(output):
+        case "rebase" if not _UNDOES & set(arguments) and (_REBASED.search(output) or _noted("rebase", moves)):
             yield from _branch("rebase", "rebased", arguments)
 
 
-def _commit(kind: CommitKind, output: str) -> Iterator[Commit]:
-    shas = _COMMITTED.findall(output)
+def _commit(kind: CommitKind, output: str, moves: Sequence[Move]) -> Iterator[Commit]:
+    shas = _COMMITTED.findall(output) or [move.sha for move in moves if _NOTED[kind].match(move.what)]
     if shas:
         yield Commit(sha=shas[-1], kind=kind)
+
+
+def _noted(what: str, moves: Sequence[Move]) -> bool:
+    return any(_NOTED[what].match(move.what) for move in moves)
 
 
 def _push(arguments: Words, output: str) -> Iterator[Push]:

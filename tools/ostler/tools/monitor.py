@@ -12,7 +12,8 @@ from ostler.tools import line_filter, paths
 from ostler.tools.command_check import bound, judge, seems_read_only, subject
 from ostler.tools.context import Surroundings, ToolContext, Watch
 from ostler.tools.sandbox import NotProtectable
-from ostler.tools.shell import Backgrounded, NoFolder, Order, run_command
+from ostler.tools.shell import Backgrounded, run_command
+from ostler.tools.shell_start import NoFolder, Order
 from ostler.tools.subject import OfCommand, OfPlaces, OfText, Subject, place_of
 from ostler.tools.text_files import is_stream
 from ostler.tools.threads import read_in_thread

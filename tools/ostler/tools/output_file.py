@@ -18,7 +18,9 @@ from typing import Final
 MAX_BYTES: Final = 4 * 1024**3
 """A command that has printed as much does nothing else: it is ended."""
 _KEPT: Final = 500_000
-"""Bytes of the beginning, and of the end, that a result holds."""
+"""Bytes of the beginning, and of the end, that are shown."""
+SHOWN_BYTES: Final = 2 * _KEPT
+"""Of more, only these are shown; all that the file has of it is `PrintedText`."""
 _HEAD_ON_DISK: Final = 16 * 1024 * 1024
 _TAIL_ON_DISK: Final = 32 * 1024 * 1024
 _HOLE_FROM: Final = 64 * 1024 * 1024
@@ -117,11 +119,10 @@ class OutputFile:
     def shown(self) -> str:
         """All of it, or its beginning and its end."""
         size = self.size
-        if size <= 2 * _KEPT:
+        if size <= SHOWN_BYTES:
             return decoded(os.pread(self.descriptor, size, 0))
-        left_out = f"\n… ({size - 2 * _KEPT} bytes left out) …\n"
         head, tail = os.pread(self.descriptor, _KEPT, 0), os.pread(self.descriptor, _KEPT, size - _KEPT)
-        return decoded(head) + left_out + decoded(tail)
+        return decoded(head) + left_out(size - SHOWN_BYTES) + decoded(tail)
 
     def at_once(self, most: int) -> "tuple[str, Ending] | None":
         """All of it and how it ended, where both are short and in the kernel's memory; null where that would wait."""
@@ -144,12 +145,11 @@ class OutputFile:
 
     def trim(self) -> None:
         """Give back what nobody will look at."""
-        size = self.size
-        if size > _HOLE_FROM and (kernel := _kernel()) is not None:
+        hole = hole_in(self.size)
+        if hole and (kernel := _kernel()) is not None:
             # Where the file system has no holes the file grows to its limit.
-            length = size - _TAIL_ON_DISK - _HEAD_ON_DISK
             kernel.fallocate(
-                self.descriptor, _PUNCH_HOLE, ctypes.c_int64(_HEAD_ON_DISK), ctypes.c_int64(length // 4096 * 4096)
+                self.descriptor, _PUNCH_HOLE, ctypes.c_int64(hole.start), ctypes.c_int64(len(hole) // 4096 * 4096)
             )
 
     def ending(self) -> Ending:
@@ -169,6 +169,16 @@ class OutputFile:
         for path in (self.path, self.end_path):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
+
+
+def hole_in(size: int) -> range:
+    """The places in a file of so many bytes that nobody looks at, whether they are a hole already or not."""
+    return range(_HEAD_ON_DISK, size - _TAIL_ON_DISK) if size > _HOLE_FROM else range(0)
+
+
+def left_out(count: int) -> str:
+    """What stands in the place of bytes that are not shown."""
+    return f"\n… ({count} bytes left out) …\n"
 
 
 def _in_memory(descriptor: int, size: int, nowait: int) -> bytes:

@@ -2,13 +2,16 @@
 
 import os
 import re
+from collections.abc import Sequence
 
 from ostler.tools import commands, paths, powershell_check, shell_program
 from ostler.tools.command_check import Bound, script_digest
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.git_changes import GitChanges, changes_of
+from ostler.tools.git_moves import Move
 from ostler.tools.powershell_sleep import seconds_of_sleep
 from ostler.tools.powershell_words import NotPlain, plain_commands
+from ostler.tools.shell_output import meaning
 from ostler.tools.shell_program import Begin
 from ostler.tools.shell_result import ShellOutput
 from ostler.tools.shell_tool import ANOTHER, ShellInput, ShellTool, outside_the_sandbox
@@ -46,15 +49,19 @@ class PowerShell(ShellTool):
         return waits is not None and waits[1]
 
     def harmless(self, command: str) -> str | None:
-        return None
+        found = plain_commands(command)
+        # What a condition stands before may not have run at all.
+        if isinstance(found, NotPlain) or any(each.conditional for each in found):
+            return None
+        return meaning(found[-1].words[0], 1)
 
     def is_silent(self, command: str) -> bool:
         found = plain_commands(command)
         return not isinstance(found, NotPlain) and all(each.words[0].lower() in _MOVING for each in found)
 
-    def git(self, command: str, output: str) -> GitChanges | None:
+    def git(self, command: str, output: str, moves: Sequence[Move]) -> GitChanges | None:
         parts = (inner for part in powershell_check.reading_of(command).parts for inner in commands.unwrapped(part))
-        return changes_of((part.words for part in parts), output)
+        return changes_of((part.words for part in parts), output, moves)
 
     def bound(self, command: str, surroundings: Surroundings) -> Bound:
         folder = surroundings.shell_folder

@@ -34,6 +34,8 @@ class Plain:
     """Which of the words stood in quotes: no parameter does."""
     piped: bool
     """It gets what another one gives."""
+    conditional: bool
+    """It runs only where the one before it ended well, or badly."""
     text: str
 
 
@@ -59,19 +61,19 @@ def _commands(command: str) -> list[Plain]:
     if not text.isascii() or any(ord(letter) < 32 and letter not in "\t\n" for letter in text):
         raise NotPlain("it holds characters that are not plain ASCII")
     found: list[Plain] = []
-    place, piped = 0, False
+    place, joined_by = 0, ""
     while True:
-        one, place = _command(text, place, piped=piped)
+        one, place = _command(text, place, joined_by)
         found.append(one)
         if place == len(text):
             return found
         joint = _JOINT.match(text, place)
         if joint is None or joint.end() == len(text):
             raise NotPlain(f"{text[place : place + 10]!r} is not understood")
-        place, piped = joint.end(), joint[1] == "|"
+        place, joined_by = joint.end(), joint[1]
 
 
-def _command(text: str, place: int, *, piped: bool) -> tuple[Plain, int]:
+def _command(text: str, place: int, joined_by: str) -> tuple[Plain, int]:
     start, words, quoted = place, list[str](), list[bool]()
     while True:
         word, in_quotes, place = _word(text, place)
@@ -82,7 +84,8 @@ def _command(text: str, place: int, *, piped: bool) -> tuple[Plain, int]:
             break
         place = blanks.end()
     _refuse_name(words[0], in_quotes=quoted[0])
-    return Plain(tuple(words), tuple(quoted), piped, text[start:place]), place
+    piped, conditional = joined_by == "|", joined_by in {"&&", "||"}
+    return Plain(tuple(words), tuple(quoted), piped, conditional, text[start:place]), place
 
 
 def _ends(text: str, place: int) -> bool:

@@ -4,30 +4,24 @@ It runs in front of its call, or behind it as a task; a command that is in front
 """
 
 import codecs
-import os
-import re
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
 from ostler.protocol.ids import CallId, TaskId
 from ostler.tools import process
-from ostler.tools.confinement import Confinement, confinement, kept_to_reading
-from ostler.tools.context import ToolContext, Watch
-from ostler.tools.environment import command_environment, output_prefix
+from ostler.tools.context import ToolContext
 from ostler.tools.output_file import MAX_BYTES, Ending, OutputFile
-from ostler.tools.sandbox import confined, hold, release, wrap
+from ostler.tools.printed_text import PrintedText, all_printed
+from ostler.tools.sandbox import release
 from ostler.tools.shell_output import clean_ahead
 from ostler.tools.shell_picture import may_be_picture, picture_in
-from ostler.tools.shell_profile import Snapshot
-from ostler.tools.shell_program import Begin, ShellProgram, bash
+from ostler.tools.shell_start import Order, made_ready
 from ostler.tools.threads import change_in_thread, change_later, read_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ostler.tools.pictures import Picture
 
 BackgroundedBy = Literal["model", "user", "budget"]
@@ -38,34 +32,6 @@ _PROGRESS_AFTER: Final = 2.0
 _PROGRESS_EVERY: Final = 1.0
 _LOOK_EVERY: Final = 0.1
 _CLEAN_UP: Final = 10.0
-_ONLY_SLEEPS: Final = re.compile(r"\s*sleep\s+\S+\s*;?\s*")
-
-
-class NoFolder(Exception):
-    """There is no folder left to run it in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What is to be run, and how long somebody waits for it."""
-
-    command: str
-    seconds: float
-    description: str | None = None
-    in_background: bool = False
-    """It goes behind its call at once."""
-    may_go_on: bool = False
-    """When the time is over it goes behind its call, instead of being ended."""
-    watch: Watch | None = None
-    """What it prints is watched, behind its call."""
-    program: ShellProgram = bash
-    outside: bool = False
-    """A person allowed it to run outside the sandbox."""
-
-    @property
-    def goes_on(self) -> bool:
-        # Waiting in the background would only be another way to waste the time.
-        return self.may_go_on and _ONLY_SLEEPS.fullmatch(self.command) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +53,8 @@ class Finished:
     sandboxed: bool = False
     picture: "Picture | None" = None
     """What it printed, where that is one."""
+    whole: PrintedText | None = None
+    """All of the output, where that is longer than what is here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +68,8 @@ class Backgrounded:
     started_in: str
     duration_ms: int
     sandboxed: bool = False
+    whole: PrintedText | None = None
+    """All of that, where it is longer than what is here."""
 
 
 @dataclass(slots=True)
@@ -146,7 +116,11 @@ async def run_command(order: Order, context: ToolContext) -> Finished | Backgrou
 
     Raises NoFolder, SandboxMissing, NotProtectable and OSError.
     """
-    prepared = await _made_ready(order, context)
+    return await _InFront(order, await _started(order, context), context).to_its_end()
+
+
+async def _started(order: Order, context: ToolContext) -> RunningCommand:
+    prepared = await made_ready(order, context)
     try:
         child = await process.start(
             prepared.arguments,
@@ -159,7 +133,7 @@ async def run_command(order: Order, context: ToolContext) -> Finished | Backgrou
         with anyio.CancelScope(shield=True):
             await change_in_thread(prepared.drop)
         raise
-    running = RunningCommand(
+    return RunningCommand(
         context.call_id,
         order.command,
         order.description,
@@ -169,89 +143,6 @@ async def run_command(order: Order, context: ToolContext) -> Finished | Backgrou
         prepared.held,
         prepared.sandboxed,
     )
-    return await _InFront(order, running, context).to_its_end()
-
-
-@dataclass(slots=True)
-class _Prepared:
-    """All that a command needs to be started."""
-
-    folder: str
-    output: OutputFile
-    arguments: list[str]
-    environment: dict[str, str]
-    held: frozenset[str] | None = None
-    sandboxed: bool = False
-
-    def drop(self) -> None:
-        self.output.remove()
-        if self.held is not None:
-            release(self.held)
-
-
-async def _made_ready(order: Order, context: ToolContext) -> _Prepared:
-    profile = await _profile_of(context)
-    prepared: _Prepared | None = None
-    # Shielded: what is made ready by a call that ends meanwhile would be nobody's, its file and descriptor too.
-    with anyio.CancelScope(shield=True):
-        prepared = await change_in_thread(_prepare, order, context, profile)
-    assert prepared is not None
-    return prepared
-
-
-async def _profile_of(context: ToolContext) -> Snapshot | None:
-    """Without a wait, but for the first command and now and then: it cannot be sourced on the event loop."""
-    profile = context.surroundings.profile
-    if profile is None:
-        return None
-    return profile.at_once() or await read_in_thread(profile.current)
-
-
-def _prepare(order: Order, context: ToolContext, profile: Snapshot | None) -> _Prepared:
-    surroundings = context.surroundings
-    folder = next((each for each in (surroundings.shell_folder, surroundings.folder) if os.path.isdir(each)), None)
-    if folder is None:
-        raise NoFolder(f"The folder {surroundings.folder} does not exist any more.")
-    sandboxing = surroundings.sandboxing
-    confined_by = None
-    if sandboxing is not None and not order.outside:
-        confined_by = confinement(sandboxing, surroundings, only_reads=context.only_reads)
-    # A command that passed because of its words alone has to mean just them.
-    definitions = None
-    if profile is not None and profile.definitions and not context.only_reads and profile.concerns(order.command):
-        definitions = profile.definitions
-    output = OutputFile.create(context.output_folder, output_prefix(context.call_id))
-    try:
-        begin = Begin(order.command, folder, output.end_path, surroundings.umask, definitions)
-        # The shell is looked for here and not on the event loop: the person's PATH may name a slow place.
-        arguments = order.program(begin)
-        environment: Mapping[str, str] = command_environment(surroundings.environment, context.call_id, profile)
-        if context.only_reads:
-            environment = kept_to_reading(environment, surroundings.roots)
-        prepared = _Prepared(folder, output, arguments, dict(environment))
-        return prepared if confined_by is None else _in_the_sandbox(prepared, confined_by, definitions)
-    except BaseException:
-        output.remove()
-        raise
-
-
-def _in_the_sandbox(prepared: _Prepared, by: Confinement, definitions: str | None) -> _Prepared:
-    prepared.output.make_end_file()
-    profile = replace(
-        by.profile,
-        folder=prepared.folder,
-        own_files=(prepared.output.end_path,),
-        shown_files=(definitions,) if definitions is not None else (),
-    )
-    held = hold(profile) if profile.kind == "workspace" else None
-    try:
-        arguments = wrap(prepared.arguments, profile, by.support)
-    except BaseException:
-        if held is not None:
-            release(held)
-        raise
-    environment = confined(prepared.environment)
-    return replace(prepared, arguments=arguments, environment=environment, held=held, sandboxed=True)
 
 
 @dataclass(slots=True)
@@ -313,12 +204,13 @@ class _InFront:
             started_in=running.folder,
             duration_ms=self._duration(),
             sandboxed=running.sandboxed,
+            whole=all_printed(running.output) if by != "model" else None,
         )
 
     async def _finished(self) -> Finished:
         running, child, own_end = self.running, self.running.child, self._ended_by_itself
         too_much = running.printed_too_much
-        output, ending, picture = await _collect(running.output)
+        output, ending, picture, whole = await _collect(running.output)
         return Finished(
             output=output,
             exit_code=child.exit_code if own_end else None,
@@ -332,6 +224,7 @@ class _InFront:
             duration_ms=self._duration(),
             sandboxed=running.sandboxed,
             picture=picture,
+            whole=whole,
         )
 
     def _duration(self) -> int:
@@ -369,16 +262,17 @@ class _InFront:
             await read_in_thread(self.running.output.trim)
 
 
-async def _collect(output: OutputFile) -> "tuple[str, Ending, Picture | None]":
+async def _collect(output: OutputFile) -> "tuple[str, Ending, Picture | None, PrintedText | None]":
     """What there is to see, and the end of the files."""
     try:
         short = output.at_once(_SHORT)
         shown, ending = short if short is not None else await change_in_thread(_collected, output)
         picture = await picture_in(output, shown) if may_be_picture(shown) else None
+        whole = all_printed(output) if short is None and picture is None else None
     finally:
         # Somebody waits for what it printed, and nobody for the files to be gone.
         change_later(output.remove)
-    return shown, ending, picture
+    return shown, ending, picture, whole
 
 
 def _collected(output: OutputFile) -> tuple[str, Ending]:

@@ -77,6 +77,7 @@ try {
     . ([ScriptBlock]::Create($OstlerText + "`n" + '$global:OstlerWorked = $?'))
 } catch {
     [Console]::Error.WriteLine(($_ | Out-String).Trim())
+    if ($_.Exception -is [Management.Automation.CommandNotFoundException]) { $global:LASTEXITCODE = 127 }
 } finally {
     [IO.File]::WriteAllText('@end@', (Get-Location -PSProvider FileSystem).ProviderPath + "`n")
 }

@@ -1,25 +1,32 @@
 """What a command's call gives back, whichever shell ran it."""
 
 import os
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from pydantic import PrivateAttr
 
 from ostler.protocol.ids import ResultId, TaskId
 from ostler.tools import file_change, paths
 from ostler.tools.context import Surroundings
 from ostler.tools.file_change import ChangeOutput
 from ostler.tools.git_changes import GitChanges
+from ostler.tools.long_text import LongOutput, LongText
 from ostler.tools.output_file import MAX_BYTES
-from ostler.tools.shell import Backgrounded, BackgroundedBy, Finished, Order
+from ostler.tools.printed_text import PrintedText
+from ostler.tools.shell import Backgrounded, BackgroundedBy, Finished
 from ostler.tools.shell_output import for_the_model, signal_name
+from ostler.tools.shell_start import Order
 from ostler.tools.text_files import size_in_words
-from ostler.tools.tool import Block, ToolOutput, text_block
+from ostler.tools.tool import Block, text_block
 
 _DATA_URI: Final = "data:"
 _BASE64: Final = ";base64,"
+_AT_ONCE: Final = 64 * 1024
 
 
-class ShellOutput(ToolOutput):
+class ShellOutput(LongOutput):
     """What it printed and how it ended."""
 
     stdout: str
@@ -47,6 +54,19 @@ class ShellOutput(ToolOutput):
     """What it did to a repository, or to pull requests."""
     edits: Sequence[ChangeOutput] = ()
     """Of a command that was shown as the edit that it is: what it did to the files."""
+    _printed: PrintedText | None = PrivateAttr(None)
+
+    def with_all(self, printed: PrintedText | None) -> Self:
+        """The same, and all that was printed where `stdout` is only a part of it."""
+        if printed is None:
+            return self
+        stderr = "\n".join(filter(None, [self.stderr, _lost(printed)]))
+        output = self.model_copy(update={"stderr": stderr})
+        output._printed = printed
+        return output
+
+    def long_text(self) -> LongText | None:
+        return _All(self._printed, _endings(self)) if self._printed is not None else None
 
 
 def gone_on(behind: Backgrounded, order: Order) -> ShellOutput:
@@ -55,7 +75,7 @@ def gone_on(behind: Backgrounded, order: Order) -> ShellOutput:
         remark = f"It was still running after {order.seconds:g} s, and goes on without you waiting."
     elif behind.by == "user":
         remark = "The person sent it to the background."
-    return ShellOutput(
+    output = ShellOutput(
         stdout=behind.output,
         stderr=remark,
         exit_code=None,
@@ -64,6 +84,7 @@ def gone_on(behind: Backgrounded, order: Order) -> ShellOutput:
         sandboxed=behind.sandboxed,
         duration_ms=behind.duration_ms,
     )
+    return output.with_all(behind.whole)
 
 
 def judged(finished: Finished, timeout: int, harmless: str | None) -> tuple[ShellOutput, bool]:
@@ -75,16 +96,15 @@ def judged(finished: Finished, timeout: int, harmless: str | None) -> tuple[Shel
         exit_code=finished.exit_code,
         duration_ms=finished.duration_ms,
         sandboxed=finished.sandboxed,
-    )
+    ).with_all(finished.whole)
     if finished.timed_out:
         words = f"Timed out after {timeout / 1000:g} s: it was ended, with all that it had started."
-        return output.model_copy(update={"timed_out": True, "stderr": words}), True
+        return with_remarks(output.model_copy(update={"timed_out": True}), [words]), True
     if finished.too_much:
-        words = f"It printed more than {size_in_words(MAX_BYTES)}, and was ended."
-        return output.model_copy(update={"stderr": words}), True
+        return with_remarks(output, [f"It printed more than {size_in_words(MAX_BYTES)}, and was ended."]), True
     if finished.left_behind:
         names = ", ".join(sorted(set(finished.left_behind))[:5])
-        output = output.model_copy(update={"stderr": f"What it had left running was ended: {names}."})
+        output = with_remarks(output, [f"What it had left running was ended: {names}."])
     code = finished.exit_code
     number = finished.signal or (code - 128 if code is not None and 128 < code < 160 else None)
     if number is not None:
@@ -113,6 +133,45 @@ def next_folder(finished: Finished, surroundings: Surroundings) -> tuple[str, li
 
 def with_remarks(output: ShellOutput, remarks: Sequence[str]) -> ShellOutput:
     return output.model_copy(update={"stderr": "\n".join(filter(None, [output.stderr, *remarks]))})
+
+
+def _lost(printed: PrintedText) -> str:
+    hole = printed.hole
+    if not hole:
+        return ""
+    first, last = size_in_words(hole.start), size_in_words(printed.size - hole.stop)
+    return f"{len(hole)} bytes left out: of so much output the first {first} and the last {last} are kept."
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    """All of the output as `rendered` would show it."""
+
+    printed: PrintedText
+    endings: Sequence[str]
+
+    def pieces(self) -> Iterator[str]:
+        begun = False
+        for piece in _without_last_newlines(self.printed.pieces()):
+            begun = True
+            yield piece
+        if self.endings:
+            yield "\n" * begun + "\n".join(self.endings)
+
+    def close(self) -> None:
+        self.printed.close()
+
+
+def _without_last_newlines(pieces: Iterable[str]) -> Iterator[str]:
+    newlines = 0
+    for piece in pieces:
+        text = piece.rstrip("\n")
+        if text:
+            while newlines:
+                yield "\n" * min(newlines, _AT_ONCE)
+                newlines -= min(newlines, _AT_ONCE)
+            yield text
+        newlines += len(piece) - len(text)
 
 
 def rendered(output: ShellOutput) -> list[Block]:

@@ -2,6 +2,7 @@
 
 import os
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from pydantic import AliasChoices, Field
@@ -10,10 +11,12 @@ from ostler.protocol.ids import CallId
 from ostler.tools.command_check import Bound
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.git_changes import GitChanges
+from ostler.tools.git_moves import Journals, Move, journals_before, may_move, moves_since
 from ostler.tools.sandbox import NotProtectable
-from ostler.tools.shell import Backgrounded, Finished, NoFolder, Order, run_command
+from ostler.tools.shell import Backgrounded, Finished, run_command
 from ostler.tools.shell_program import Begin
 from ostler.tools.shell_result import ShellOutput, gone_on, judged, next_folder, rendered, with_remarks
+from ostler.tools.shell_start import NoFolder, Order
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
     Activity,
@@ -94,8 +97,8 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         """Whether it says nothing when all goes well."""
 
     @abstractmethod
-    def git(self, command: str, output: str) -> GitChanges | None:
-        """What it did to a repository, where it ended well."""
+    def git(self, command: str, output: str, moves: Sequence[Move]) -> GitChanges | None:
+        """What it did to a repository, where it ended well; `moves` are what the repository noted of it."""
 
     @abstractmethod
     def bound(self, command: str, surroundings: Surroundings) -> Bound:
@@ -192,6 +195,9 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             program=self.program,
             outside=given.dangerously_disable_sandbox,
         )
+        before: Journals | None = None
+        if may_move(given.command):
+            before = await read_in_thread(journals_before, given.command, context.surroundings.shell_folder)
         try:
             finished = await run_command(order, context)
         except (NoFolder, NotProtectable) as error:
@@ -200,16 +206,20 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             return Failure(f"The command could not be started: {error.strerror}.")
         if isinstance(finished, Backgrounded):
             return Ran(gone_on(finished, order))
-        return await self._ended(given, finished, timeout, context.surroundings)
+        moves: list[Move] = []
+        if before is not None and finished.exit_code == 0:
+            places = (finished.started_in, finished.ended_in)
+            moves = await read_in_thread(moves_since, given.command, places, before)
+        return await self._ended(given, finished, moves, timeout, context.surroundings)
 
     async def _ended(
-        self, given: ShellInput, finished: Finished, limit_ms: int, surroundings: Surroundings
+        self, given: ShellInput, finished: Finished, moves: Sequence[Move], limit_ms: int, surroundings: Surroundings
     ) -> Ran[ShellOutput]:
         harmless = self.harmless(given.command) if finished.exit_code == 1 else None
         output, is_error = judged(finished, limit_ms, harmless)
         changes: list[Change] = []
         facts: dict[str, Any] = {"no_output_expected": not finished.output and self.is_silent(given.command)}
-        if finished.exit_code == 0 and (done := self.git(given.command, finished.output)) is not None:
+        if finished.exit_code == 0 and (done := self.git(given.command, finished.output, moves)) is not None:
             facts["git"] = done
             changes.append(GitChanged(done.model_dump(exclude_none=True)))
         output = output.model_copy(update=facts)
@@ -218,6 +228,9 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             output = with_remarks(output, remarks)
             changes += [FolderChanged(place)] if place != surroundings.shell_folder else []
         return Ran(output, is_error=is_error, changes=changes)
+
+    def stopped(self, printed: str, duration_ms: int) -> ShellOutput:
+        return ShellOutput(stdout=printed, exit_code=None, interrupted=True, duration_ms=duration_ms)
 
     def render(self, output: ShellOutput) -> list[Block]:
         return rendered(output)

@@ -9,6 +9,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 import anyio
@@ -20,7 +21,7 @@ Arguments = TypeVarTuple("Arguments")
 _PATIENCE_SECONDS: Final = 0.01
 """How long work waits before another thread joins."""
 _IDLE_SECONDS: Final = 30.0
-_LATER_SECONDS: Final = 0.02
+_LATER_SECONDS: Final = 0.1
 
 
 class _Job:
@@ -122,13 +123,36 @@ async def change_in_thread(work: Callable[[*Arguments], T], *arguments: *Argumen
     return done
 
 
+class _Later:
+    """Work that nobody waits for, all of some moments in one trip to a thread: each trip holds others up."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.AbstractEventLoop, list[Callable[[], object]]] = {}
+
+    def add(self, work: Callable[[], object]) -> None:
+        loop = asyncio.get_running_loop()
+        if loop not in self._waiting:
+            self._waiting[loop] = []
+            loop.call_later(_LATER_SECONDS, self._begin, loop)
+        self._waiting[loop].append(work)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        done = _files.submit(_each, self._waiting.pop(loop))
+        done.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def _each(works: list[Callable[[], object]]) -> None:
+    for work in works:
+        with contextlib.suppress(Exception):  # what one cannot do is no reason for the others
+            work()
+
+
+_later: Final = _Later()
+
+
 def change_later(work: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
     """For work that has to be done, and that nobody waits for: a moment later, when whoever waits has been served."""
-
-    def begin() -> None:
-        _files.submit(work, *arguments).add_done_callback(lambda done: done.cancelled() or done.exception())
-
-    asyncio.get_running_loop().call_later(_LATER_SECONDS, begin)
+    _later.add(partial(work, *arguments))
 
 
 async def kill_in_thread(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:

@@ -238,6 +238,10 @@ class Tool(ABC, Generic[I, O]):
         """The output as the model sees it."""
         return [text_block(output.model_dump_json())]
 
+    def stopped(self, printed: str, duration_ms: int) -> O | None:
+        """The output, for clients, of a call that was stopped while it ran; null: there is none."""
+        return None
+
     def summary(self, given: I) -> str:
         """One line for people."""
         return self.name

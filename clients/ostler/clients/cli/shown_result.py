@@ -1,10 +1,11 @@
 """`show` with a persisted result: all of its text, as it comes."""
 
 import codecs
+import json
 import sys
 from typing import TYPE_CHECKING
 
-from ostler.clients.cli.output import Format, is_terminal, printable, say_json
+from ostler.clients.cli.output import Format, is_terminal, printable
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
@@ -24,9 +25,16 @@ async def show_result(ostler: "Ostler", result_id: str, format: Format) -> None:
 
 
 async def _show_as_json(ostler: "Ostler", result_id: str) -> None:
+    # By hand, as it comes: a result may be longer than what this machine likes to hold twice.
+    decoder, total = codecs.getincrementaldecoder("utf-8")(), 0
     async with ostler.result(result_id) as chunks:
-        content = b"".join([chunk async for chunk in chunks]).decode()
-    say_json({"result_id": result_id, "total_chars": len(content), "content": content})
+        sys.stdout.write(f'{{\n  "result_id": {json.dumps(result_id)},\n  "content": "')
+        async for chunk in chunks:
+            text = decoder.decode(chunk)
+            total += len(text)
+            sys.stdout.write(json.dumps(text, ensure_ascii=False)[1:-1])
+    sys.stdout.write(f'",\n  "total_chars": {total}\n}}\n')
+    sys.stdout.flush()
 
 
 async def _show_to_a_person(ostler: "Ostler", result_id: str) -> None:

@@ -258,7 +258,17 @@ class SessionActor:
             self.live.stir.set(self.live.tasks.news.waker(self.record.id))  # it came meanwhile
         self.live.history.add_encoded("user", said.encoded)
         self._launch(
-            TurnRun(self.live, self.services, settings, prefix, toolset, begun, opening=said, task=_words(blocks))
+            TurnRun(
+                self.live,
+                self.services,
+                self.arranger,
+                settings,
+                prefix,
+                toolset,
+                begun,
+                opening=said,
+                task=_words(blocks),
+            )
         )
         return begun
 
@@ -405,6 +415,7 @@ class SessionActor:
         run = TurnRun(
             self.live,
             self.services,
+            self.arranger,
             settings,
             prefix,
             toolset,

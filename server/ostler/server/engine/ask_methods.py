@@ -9,9 +9,9 @@ from ostler.protocol.ids import AskId, ClientId
 from ostler.protocol.methods import ASK_LIST
 from ostler.protocol.shapes import Ask
 from ostler.server.engine.actor import SessionActor
+from ostler.server.engine.ask_notes import Settled
 from ostler.server.engine.asks import AskDesk, already, changed_input, check_answer, rule_to_remember
 from ostler.server.engine.engine import Engine
-from ostler.server.engine.journal import Settled
 from ostler.server.engine.remembering import RuleChange, remember
 from ostler.server.engine.schema import BadInput, parse_input
 from ostler.server.engine.trusting import shown, trusting

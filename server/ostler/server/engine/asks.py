@@ -13,7 +13,9 @@ from ostler.protocol.ask import Scope as Reach
 from ostler.protocol.errors import AskResolved, InvalidParams
 from ostler.protocol.ids import AskId, new_ask_id
 from ostler.protocol.shapes import Ask, AskedCall, Call, Suggestion
-from ostler.server.engine.journal import Draft, Journal, Settled
+from ostler.server.engine.ask_notes import Settled
+from ostler.server.engine.call_notes import Draft
+from ostler.server.engine.journal import Journal
 from ostler.server.engine.permission import Verdict, rules_for
 from ostler.server.engine.state import TurnState
 from ostler.server.hooks import Outcome

@@ -26,6 +26,17 @@ class Bounded:
     """The text that was too long, which is to be stored under that id."""
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is said and shown of a text that is too long."""
+
+    size: int
+    """In bytes."""
+    beginning: str
+    """Its first characters, as many as a preview has."""
+    end: str
+
+
 def text_of(blocks: Sequence[Block]) -> str:
     return "".join(block["text"] for block in blocks if block["type"] == "text")
 
@@ -79,15 +90,20 @@ def fitted(
 
 def stand_in(tool: AnyTool | None, text: str, result_id: ResultId) -> Block:
     """What the model gets in the place of a text that is too long."""
-    size = f"{bytes_of(text) / 1024:.1f} KB"
+    return stand_in_for(tool, Extent(bytes_of(text), text[:PREVIEW_CHARS], text[-PREVIEW_CHARS:]), result_id)
+
+
+def stand_in_for(tool: AnyTool | None, extent: Extent, result_id: ResultId) -> Block:
+    """The same, for a text that nobody has as a whole."""
+    size = f"{extent.size / 1024:.1f} KB"
     head = f"<persisted-output>\nOutput too large ({size}). Full output saved to: result://{result_id}\n"
     if tool is not None and tool.is_shell:
         # A build's error stands last.
-        first, last = _head(text, PREVIEW_CHARS // 2), _tail(text, PREVIEW_CHARS // 2)
+        first, last = _head(extent.beginning, PREVIEW_CHARS // 2), _tail(extent.end, PREVIEW_CHARS // 2)
         return text_block(
             f"{head}First and last {PREVIEW_CHARS / 2000:.1f} KB:\n{first}\n…\n{last}\n</persisted-output>"
         )
-    shown = _head(text, PREVIEW_CHARS)
+    shown = _head(extent.beginning, PREVIEW_CHARS)
     return text_block(f"{head}Preview (first {PREVIEW_CHARS / 1000:.1f} KB):\n{shown}\n…\n</persisted-output>")
 
 

@@ -18,6 +18,7 @@ from ostler.server import logs
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.arranging import Arranger, no_hooks
 from ostler.server.engine.budget import fitted
+from ostler.server.engine.file_history import clear_left_overs
 from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.journal import Journal
 from ostler.server.engine.live import LiveSession, Rooms, StoredProcesses, StoredReads
@@ -77,6 +78,8 @@ class Engine:
         """Sessions whose commands from before a crash may still run."""
         self._left_over_ended = anyio.Event()
         self._closing = False
+        self._born = time.time()
+        """What an earlier daemon left half written is older."""
         self.arranger = Arranger(services.provider, services.config)
         self.tasks = TaskDesk(log, rooms.output_folder, self._tell_news)
 
@@ -374,7 +377,7 @@ class Engine:
 
     async def _settle(self, session_id: SessionId, cut: Cut) -> bool:
         """Bring the rows in order; true where the session has something to go on with."""
-
+        await clear_left_overs(self.log, session_id, self._born)
         tools = {tool.name: tool for tool in (await self.registry()).tools}
         settings = self.services.config().results
 

@@ -14,9 +14,9 @@ from ostler.protocol.errors import AskResolved
 from ostler.protocol.shapes import Ask, Decision
 from ostler.server.classifier import Question
 from ostler.server.engine.asks import HOOK, AskDesk, answer_of, changed_input, ends_turn, permission_ask
+from ostler.server.engine.call_notes import Draft
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.hooking import Hooking
-from ostler.server.engine.journal import Draft
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.matching import needs_subject
 from ostler.server.engine.permission import Case, Verdict, decide, denied_by_rule

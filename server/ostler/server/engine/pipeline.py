@@ -18,11 +18,11 @@ from ostler.protocol.events import FileChange, GitChange, ToolProgress
 from ostler.protocol.shapes import Denial
 from ostler.server import logs
 from ostler.server.engine.budget import bounded, cut_fields
+from ostler.server.engine.call_notes import Draft, Ended
 from ostler.server.engine.diagnostics import diagnostics_of
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.file_history import TurnFiles
 from ostler.server.engine.hooking import Hooking, response_of
-from ostler.server.engine.journal import Draft, Ended
 from ostler.server.engine.live import CallReads, LiveSession
 from ostler.server.engine.permission import rule_for
 from ostler.server.engine.permitting import CallFailed, Denied, Permitting
@@ -134,12 +134,16 @@ class Pipeline:
         entry.call = entry.call.model_copy(update={"status": "running", "started_at": times.now()})
         await self._store_start(entry, tool)
         entry.began = began = time.perf_counter()
-        ran = await tool.run(given, self._at_the_start(context, kept_to_reading=kept_to_reading))
-        took = int((time.perf_counter() - began) * 1000)
-        if isinstance(ran, Failure):
-            entry.call = entry.call.model_copy(update={"duration_ms": took})
-            raise CallFailed(ran.message, ran.code or None)
-        await self._complete(entry, tool, ran, reads, took)
+        try:
+            ran = await tool.run(given, self._at_the_start(context, kept_to_reading=kept_to_reading))
+            took = int((time.perf_counter() - began) * 1000)
+            if isinstance(ran, Failure):
+                entry.call = entry.call.model_copy(update={"duration_ms": took})
+                raise CallFailed(ran.message, ran.code or None)
+            await self._complete(entry, tool, ran, reads, took)
+        except BaseException:
+            reads.take_back()
+            raise
 
     async def _store_start(self, entry: Entry, tool: AnyTool) -> None:
         """Before anything happens that cannot be taken back, the disk knows of it."""
@@ -210,11 +214,11 @@ class Pipeline:
     def complete_stopped(self, entry: Entry, words: str) -> None:
         """A call that was cancelled: what it had printed may be all that is known of its effect."""
         printed = f"\nIt had printed:\n{entry.printed.strip()}" if entry.printed.strip() else ""
-        self.complete_with_error(entry, words + printed)
+        self.complete_with_error(entry, words + printed, output=_stopped_output(entry))
 
-    def complete_with_error(self, entry: Entry, words: str, code: int | None = None) -> None:
+    def complete_with_error(self, entry: Entry, words: str, code: int | None = None, output: Any = None) -> None:
         shown = bounded(entry.tool, [text_block(f"<tool_use_error>{words}</tool_use_error>")], self.results)
-        changes: dict[str, Any] = {"status": "completed", "is_error": True, "error_code": code}
+        changes: dict[str, Any] = {"status": "completed", "is_error": True, "error_code": code, "output": output}
         changes |= {"content": shown.blocks, "result_id": shown.result_id}
         entry.call = entry.call.model_copy(update=changes)
         self._store(entry, Ended(entry.call, whole_result=shown.whole))
@@ -242,6 +246,14 @@ def _git_change(entry: Entry, ran: Ran[Any]) -> GitChange | None:
     """What a command did to a repository, for the log; the session itself learns of it when its turn comes."""
     found = next((change for change in ran.changes if isinstance(change, GitChanged)), None)
     return GitChange.model_validate({"call_id": entry.call.call_id, **found.facts}) if found else None
+
+
+def _stopped_output(entry: Entry) -> Any:
+    """For clients, what the tool has to say of a call that had begun."""
+    if entry.tool is None or not entry.began:
+        return None
+    output = entry.tool.stopped(entry.printed, int((time.perf_counter() - entry.began) * 1000))
+    return None if output is None else cut_fields(output.model_dump(mode="json", by_alias=True))
 
 
 def _mistake(entry: Entry, error: Exception) -> str:

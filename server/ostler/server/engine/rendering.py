@@ -6,21 +6,19 @@ from typing import Any, Final
 import anyio
 from pydantic import BaseModel
 
-from ostler.protocol import times
 from ostler.protocol.config import Results as ResultSettings
-from ostler.protocol.ids import ResultId
+from ostler.protocol.ids import ResultId, new_result_id
 from ostler.server import logs
-from ostler.server.engine.budget import Bounded, bounded, bytes_of, cut_fields
+from ostler.server.engine.budget import Bounded, bounded, bytes_of, cut_fields, limit_of, stand_in_for
 from ostler.server.engine.journal import Journal
-from ostler.storage import Tx, results
-from ostler.storage.results import PIECE_CHARS, PLAIN, Piece, ResultRecord
-from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import AnyTool, Block, text_block
+from ostler.server.engine.long_result import Intake, slices, store_ahead
+from ostler.storage.results import ResultRecord
+from ostler.tools.long_text import LongOutput, LongText
+from ostler.tools.threads import change_later, read_in_thread
+from ostler.tools.tool import DEFAULT_MAX_RESULT_CHARS, AnyTool, Block, text_block
 
 _LONG_CHARS: Final = 256 * 1024
 """Longer outputs are rendered on a thread, and stored ahead of the call that gave them."""
-_PIECES: Final = 16
-"""That are packed and written at once: other writes come between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +32,49 @@ class Rendered:
 
 async def rendered(tool: AnyTool, output: BaseModel, settings: ResultSettings, journal: Journal) -> Rendered:
     """Steps 7 and 8 of a call: render, fill if empty, persist if large."""
-    if _chars_of(output, _LONG_CHARS) < _LONG_CHARS:
+    long = output.long_text() if isinstance(output, LongOutput) else None
+    if long is None and _chars_of(output, _LONG_CHARS) < _LONG_CHARS:
         shown, data = _render(tool, output, settings)
         return Rendered(shown, data, shown.whole)
     result: Rendered | None = None
     # The work is done: who stops the call now would lose what it gave, and it takes a second.
     with anyio.CancelScope(shield=True):
-        result = await _rendered_long(tool, output, settings, journal)
+        result = await _rendered_long(tool, output, long, settings, journal)
     assert result is not None
     return result
 
 
-async def _rendered_long(tool: AnyTool, output: BaseModel, settings: ResultSettings, journal: Journal) -> Rendered:
+async def _rendered_long(
+    tool: AnyTool, output: BaseModel, long: LongText | None, settings: ResultSettings, journal: Journal
+) -> Rendered:
     shown, data = await read_in_thread(_render, tool, output, settings)
+    if long is not None:
+        try:
+            return await _rendered_in_pieces(tool, long, data, settings, journal)
+        except OSError as error:
+            # What the output holds of it is better than nothing.
+            logs.log.error("long_text_unreadable", tool=tool.name, exc_info=error)
+        finally:
+            change_later(long.close)
     whole: str | ResultRecord | None = shown.whole
     if shown.whole is not None and shown.result_id is not None and len(shown.whole) >= _LONG_CHARS:
-        whole = await _store_ahead(journal, shown.result_id, shown.whole, tool.name)
+        whole = await store_ahead(journal, Intake(slices(shown.whole)), shown.result_id, tool.name)
     return Rendered(replace(shown, whole=None), data, whole)
+
+
+async def _rendered_in_pieces(
+    tool: AnyTool, long: LongText, data: Any, settings: ResultSettings, journal: Journal
+) -> Rendered:
+    """Of an output that holds only a part of its text: all of it is stored, from where it is."""
+    intake = Intake(long.pieces())
+    # It may be short when it is clean: a progress bar is one line.
+    text = await read_in_thread(intake.within, limit_of(tool, settings) or DEFAULT_MAX_RESULT_CHARS)
+    if text is not None:
+        return Rendered(Bounded(_filled(tool, [text_block(text)])), _with_result(data, None, None), None)
+    result_id = new_result_id()
+    record = await store_ahead(journal, intake, result_id, tool.name)
+    shown = Bounded([stand_in_for(tool, intake.extent, result_id)], result_id)
+    return Rendered(shown, _with_result(data, result_id, record.total_bytes), record)
 
 
 def _render(tool: AnyTool, output: BaseModel, settings: ResultSettings) -> tuple[Bounded, Any]:
@@ -60,12 +84,22 @@ def _render(tool: AnyTool, output: BaseModel, settings: ResultSettings) -> tuple
     except Exception as error:  # noqa: BLE001 - a boundary: the work is done, only its words are missing
         logs.log.error("render_failed", tool=tool.name, exc_info=error)
         blocks, data = [text_block(f"{tool.name} completed, but its result could not be shown: {error}")], None
+    shown = bounded(tool, _filled(tool, blocks), settings)
+    return shown, data if shown.whole is None else _with_result(data, shown.result_id, bytes_of(shown.whole))
+
+
+def _filled(tool: AnyTool, blocks: list[Block]) -> list[Block]:
+    """An empty result confuses some models."""
     if not blocks or (len(blocks) == 1 and blocks[0].get("text", "x").strip() == ""):
-        blocks = [text_block(f"({tool.name} completed with no output)")]
-    shown = bounded(tool, blocks, settings)
-    if isinstance(data, dict) and "persisted_result_id" in data and shown.whole is not None:
-        data.update(persisted_result_id=shown.result_id, persisted_size=bytes_of(shown.whole))
-    return shown, data
+        return [text_block(f"({tool.name} completed with no output)")]
+    return blocks
+
+
+def _with_result(data: Any, result_id: ResultId | None, size: int | None) -> Any:
+    """The output for clients, with the place of its whole text where it has a field for that."""
+    if not isinstance(data, dict) or "persisted_result_id" not in data:
+        return data
+    return {**data, "persisted_result_id": result_id, "persisted_size": size}
 
 
 def _chars_of(value: object, enough: int) -> int:
@@ -86,20 +120,3 @@ def _chars_of(value: object, enough: int) -> int:
             return total
         case _:
             return 0
-
-
-async def _store_ahead(journal: Journal, result_id: ResultId, text: str, tool: str) -> ResultRecord:
-    """Store a long text step by step; it is known only when its call is stored, too."""
-    total_bytes = 0
-    for first in range(0, len(text), _PIECES * PIECE_CHARS):
-        pieces = await read_in_thread(_packed, text, first)
-
-        def work(tx: Tx, pieces: list[Piece] = pieces) -> int:
-            return results.put_pieces(tx.connection, result_id, pieces)
-
-        total_bytes += await journal.write(work)
-    return ResultRecord(result_id, tool, PLAIN, len(text), total_bytes, times.now())
-
-
-def _packed(text: str, first: int) -> list[Piece]:
-    return list(results.pack(text, first, first + _PIECES * PIECE_CHARS))

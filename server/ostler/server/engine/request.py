@@ -1,5 +1,6 @@
 """One request to the model: sent, streamed, tried again, until there is a message or a failure."""
 
+import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from ostler.protocol.events import MessageDelta, ModelRetry
 from ostler.protocol.ids import MessageId, new_message_id
 from ostler.protocol.shapes import Message, Usage
 from ostler.server.engine.assembly import Assembly, Delta, Step, ToolUse
+from ostler.server.engine.call_notes import Draft
 from ostler.server.engine.executor import Executor
-from ostler.server.engine.journal import Draft
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopping import Stop
@@ -96,6 +97,7 @@ class ModelCall:
         self.session.journal.message_started(message)
         stream = _Stream(self.session, message, Assembly(self.session.history.tool_use_ids))
         executor = self.executor = self.make_executor(message.id, stream.draft)
+        known = self.session.reads.known()
         failure = await self._read(stream, executor)
         if stream.assembly.stopped:
             return self._keep(stream, executor)
@@ -105,6 +107,10 @@ class ModelCall:
             return self._keep(stream, executor)
         await executor.discard(DISCARDED)
         self._abort(stream)
+        # What its calls have read was shown to nobody: it may not be called known, nor be written over.
+        if taken_back := self.session.reads.back_to(known):
+            self.session.journal.reads_taken_back(taken_back)
+        await self.session.tasks.unread(self.session.record.id)
         raise failure or ModelFailure("connection", "The model's answer broke off in the middle.")
 
     async def _read(self, stream: "_Stream", executor: Executor) -> ModelFailure | None:
@@ -117,6 +123,8 @@ class ModelCall:
                             executor.add(step)
                             self.state.change(tool_calls=self.state.turn.tool_calls + 1)
                         if stream.assembly.stopped:
+                            # The calls first: while a command starts, the rest of the work on this message is done.
+                            await asyncio.sleep(0)
                             return None
         except ModelFailure as failure:
             if self.request.stored is not None:

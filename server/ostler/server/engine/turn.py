@@ -1,29 +1,27 @@
 """The turn loop: request, stream, calls, results, until there is nothing left to do or a reason to stop."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, Final
 
 import anyio
-import orjson
 from anyio.abc import TaskGroup
 
 from ostler.protocol import times
 from ostler.protocol.events import Notice, PullRequest
-from ostler.protocol.ids import CallId, MessageId, new_message_id
-from ostler.protocol.shapes import Call, Message, Turn, Usage
+from ostler.protocol.ids import CallId, MessageId
+from ostler.protocol.shapes import Turn
 from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.asks import AskDesk
-from ostler.server.engine.budget import fitted
-from ostler.server.engine.endings import End, no_form, over_budget, stopped_by_hook, too_long
+from ostler.server.engine.call_notes import Draft, Ended
+from ostler.server.engine.endings import End, no_form, stopped_by_hook, too_long
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import tool_result
 from ostler.server.engine.hooking import Hooking
-from ostler.server.engine.journal import Draft, Ended, Said
+from ostler.server.engine.journal import Said
+from ostler.server.engine.limits import Limits
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.opening import heard, take_back
 from ostler.server.engine.permitting import Permitting
@@ -35,12 +33,13 @@ from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopping import Stop
 from ostler.server.engine.trusting import settle_trust
 from ostler.server.engine.turn_settings import Services, TurnSettings
+from ostler.server.engine.user_messages import UserMessages, shorten
 from ostler.server.models.provider import ModelFailure, ModelRequest
 from ostler.server.prompt.reminders import note
 from ostler.storage.steers import Steer
 from ostler.tools.registry import ToolSet
 from ostler.tools.structured_output import StructuredOutput
-from ostler.tools.tool import AnyTool, Change, FolderChanged, GitChanged
+from ostler.tools.tool import Change, FolderChanged, GitChanged
 
 _CONTINUATIONS: Final = 3
 """How often a message that was cut by its length is asked to go on."""
@@ -62,6 +61,7 @@ RESUMED: Final = note("The daemon was restarted. Go on with what you were doing.
 class TurnRun:
     session: LiveSession
     services: Services
+    arranger: Arranger
     settings: TurnSettings
     prefix: Prefix
     toolset: ToolSet
@@ -91,12 +91,14 @@ class TurnRun:
     _goes_on: bool = False
     """The next message says the rest of what the one before it began."""
     _text: str | None = None
-    _stored: "asyncio.Future[None] | None" = None
-    """Of the message that the next request brings to the model."""
+    _said: UserMessages = field(init=False)
+    _limits: Limits = field(init=False)
 
     def __post_init__(self) -> None:
         self.state = TurnState(self.turn, self.halt, task=self.task)
         self.asks = AskDesk(self.session.journal, self.state)
+        self._said = UserMessages(self.session, self.state)
+        self._limits = Limits(self.session, self.services, self.settings)
         self._model = self.settings.model
 
     # What others do to it.
@@ -145,7 +147,7 @@ class TurnRun:
         """What comes before the first request: the question of trust, and the hooks of the input."""
         expire = self.services.config().asks.expire_seconds
         if await settle_trust(self.session, self.asks, self.turn.id, expire):
-            await Arranger(self.services.provider, self.services.config).arrange(self.session)
+            await self.arranger.arrange(self.session)
         if self.opening is not None and self.end is None:
             await self._open(self.opening)
 
@@ -184,24 +186,7 @@ class TurnRun:
             await self._after_words(answered)
 
     def _limit(self) -> End | None:
-        turn = self.state.turn
-        if turn.model_requests >= self.settings.max_requests:
-            return End("max_requests")
-        for whose, used, budget in self._budgets(turn.usage):
-            if budget is None:
-                continue
-            if used.cost_usd is None or not self._priced(self._model):
-                return End("budget", over_budget(f"The budget of the {whose} cannot be kept: a price is not known."))
-            if Decimal(used.cost_usd) >= Decimal(budget):
-                return End("budget", over_budget(f"The budget of the {whose}, {budget} USD, is used up."))
-        return None
-
-    def _budgets(self, used: Usage) -> list[tuple[str, Usage, str | None]]:
-        session_budget = self.session.record.options.get("max_budget_usd")
-        return [("turn", used, self.settings.max_budget_usd), ("session", self.session.journal.used, session_budget)]
-
-    def _priced(self, model: str) -> bool:
-        return self.services.cost(model, Usage()) is not None
+        return self._limits.reached(self.state.turn, self._model)
 
     async def _ask_model(self, group: TaskGroup) -> Answered | None:
         """The next message, from the fallback model where the first one stays overloaded."""
@@ -213,7 +198,7 @@ class TurnRun:
             fallback = self.services.config().model.fallback
             if failure.kind != "overloaded" or fallback is None or fallback == self._model:
                 raise
-            if any(budget for _, _, budget in self._budgets(Usage())) and not self._priced(fallback):
+            if not self._limits.allow(fallback):
                 raise
             self._notice("warning", f"{self._model} is overloaded; {fallback} goes on with this turn.")
             self._model = fallback
@@ -242,7 +227,7 @@ class TurnRun:
                 tools=self.prefix.tools,
                 messages=self.session.history.encoded(),
                 extras=self._extras(first),
-                stored=self._storing if self._stored is not None else None,
+                stored=self._said.storing,
             ),
             settings=config.model,
             make_executor=make_executor,
@@ -303,7 +288,7 @@ class TurnRun:
         await executor.finished()
         await self.asks.cancel_unheard()
         self.executor = None
-        shortened = self._shorten(executor.entries)
+        shortened = shorten(executor.entries, self.toolset, self.services.config().results)
         results = [tool_result(entry.call) for entry in executor.entries]
         brought = {entry.use.id: entry.call.call_id for entry in executor.entries}
         answer = next((entry for entry in executor.entries if _gives_answer(entry)), None)
@@ -316,21 +301,8 @@ class TurnRun:
         notes = [note(words) for entry in executor.entries for words in entry.notes]
         if executor.changed_something and (hint := await stale_hint(self.session)) is not None:
             notes.append(note(hint))
+        self.session.tasks.news.show(self.session.record.id, (entry.call for entry in executor.entries))
         self._add_user_message(results, brought, *words, *notes, shortened=shortened)
-
-    def _shorten(self, entries: Sequence[Entry]) -> list[Ended]:
-        """Results that are too long together: the largest are kept elsewhere, and shown in part."""
-        by_call = {entry.call.call_id: entry for entry in entries}
-
-        def tool_of(call: Call) -> AnyTool | None:
-            # A call from before a restart has not been looked up.
-            return by_call[call.call_id].tool or self.toolset.by_name.get(call.tool)
-
-        shortened: list[Ended] = []
-        for call, whole in fitted([entry.call for entry in entries], tool_of, self.services.config().results):
-            by_call[call.call_id].call = call
-            shortened.append(Ended(call, whole_result=whole))
-        return shortened
 
     def _add_user_message(
         self,
@@ -343,32 +315,7 @@ class TurnRun:
         # Input that no request of this turn would carry starts the next turn.
         goes_on = self.end is None and self._limit() is None
         taken, self.steers = (self.steers, []) if goes_on else ([], self.steers)
-        news = self.session.tasks.news.take(self.session.record.id) if goes_on else []
-        if goes_on:
-            self.session.stir.told()
-        further = [block for steer in taken for block in steer.blocks]
-        message = Message(
-            id=new_message_id(),
-            session_id=self.session.record.id,
-            turn_id=self.turn.id,
-            role="user",
-            content=[],
-            created_at=times.now(),
-        )
-        said_by_us = (*(each.text for each in news), *words)
-        blocks = [*results, *further, *({"type": "text", "text": each} for each in said_by_us)]
-        said = Said(message, blocks, orjson.dumps(blocks), brought)
-        self.session.history.add_encoded("user", said.encoded)
-        steers = [steer.id for steer in taken]
-        told = [each.told for each in news]
-        self._stored = self.session.journal.add_user_message(said, steers, self.state.turn, shortened, told)
-
-    async def _storing(self) -> None:
-        """Wait until the last message is on the disk; raises what the disk said."""
-        if self._stored is not None:
-            # Not the future itself: who is stopped while it waits would cancel it for everybody.
-            await asyncio.wait([self._stored])
-            self._stored.result()
+        self._said.add(results, brought, words, steers=taken, shortened=shortened, goes_on=goes_on)
 
     async def _after_words(self, answered: Answered) -> None:
         """The model called nothing: is it done?"""

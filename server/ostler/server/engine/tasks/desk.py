@@ -219,6 +219,17 @@ class TaskDesk:
         with contextlib.suppress(ProtocolError):
             await self.log.write(lambda tx: tasks.mark_read(tx.connection, task_id, read_bytes))
 
+    async def unread(self, session_id: SessionId) -> None:
+        """The model will not hear of the looks that it took last: what they showed is new to it still."""
+        looks = self.news.take_looks(session_id)
+
+        def work(tx: Tx) -> None:
+            for task_id, read_bytes in looks.items():
+                tasks.mark_unread(tx.connection, task_id, read_bytes)
+
+        if looks:
+            await self.log.write(work)
+
     async def look_for_untold(self, session_id: SessionId) -> None:
         """A session is loaded: what it was about to be told when something went wrong is told after all."""
         for record in await self.log.read(lambda connection: tasks.untold(connection, session_id)):

@@ -1,11 +1,11 @@
 """What a session is to be told of at its next request: the end of a task, or a line that a monitor waited for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ostler.protocol.ids import SessionId
-from ostler.protocol.shapes import Task
+from ostler.protocol.ids import SessionId, TaskId
+from ostler.protocol.shapes import Call, Task
 from ostler.server.prompt.reminders import note
 from ostler.storage.tasks import Told
 from ostler.tools.context import Waker
@@ -35,6 +35,10 @@ class NewsDesk:
         self._waiting: dict[SessionId, list[News]] = {}
         self._just_told: dict[SessionId, tuple[News, ...]] = {}
         """What stood at the beginning of a turn, which a hook may still keep from the model."""
+        self._shown: dict[SessionId, list[Told]] = {}
+        """Ends that the results of the message that comes next show."""
+        self._looked: dict[SessionId, dict[TaskId, int]] = {}
+        """Up to where the model had read a task's output before the calls that it is about to hear of."""
 
     def add(self, session_id: SessionId, news: News) -> None:
         waiting = self._waiting.setdefault(session_id, [])
@@ -69,6 +73,27 @@ class NewsDesk:
             self.add(session_id, each)
         return [each.told for each in again if each.ends]
 
+    def show(self, session_id: SessionId, calls: Iterable[Call]) -> None:
+        """Results that the model sees next: the ends of tasks in them are not told once more."""
+        shown = [Told(TaskId(task_id)) for call in calls if (task_id := _ended_in(call)) is not None]
+        rest = [each for each in self._waiting.pop(session_id, []) if each.told not in shown]
+        if rest:
+            self._waiting[session_id] = rest
+        if shown:
+            self._shown[session_id] = shown
+
+    def take_shown(self, session_id: SessionId) -> list[Told]:
+        """With the message that shows them."""
+        self._looked.pop(session_id, None)
+        return self._shown.pop(session_id, [])
+
+    def looked(self, session_id: SessionId, task_id: TaskId, read_bytes: int) -> None:
+        """A call goes on from there; should the model never hear of it, the next one begins there again."""
+        self._looked.setdefault(session_id, {}).setdefault(task_id, read_bytes)
+
+    def take_looks(self, session_id: SessionId) -> dict[TaskId, int]:
+        return self._looked.pop(session_id, {})
+
     def any_for(self, session_id: SessionId) -> bool:
         return session_id in self._waiting
 
@@ -80,6 +105,19 @@ class NewsDesk:
     def forget(self, session_id: SessionId) -> None:
         self._waiting.pop(session_id, None)
         self._just_told.pop(session_id, None)
+        self._shown.pop(session_id, None)
+        self._looked.pop(session_id, None)
+
+
+def _ended_in(call: Call) -> str | None:
+    """The task whose end a result shows, because the model has looked, or has stopped it."""
+    match call.tool, call.output:
+        case "TaskOutput", {"retrieval_status": "success", "task": {"task_id": str(task_id)}}:
+            return task_id
+        case "TaskStop", {"task_id": str(task_id)}:
+            return task_id
+        case _:
+            return None
 
 
 def end_of(task: Task) -> News:

@@ -16,6 +16,7 @@ from ostler.tools.shell import BackgroundedBy, RunningCommand
 
 _MOST_KNOWN: Final = 1_000
 _LONG_LINE: Final = 64 * 1024
+_MOMENT: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,17 @@ class SessionTasks:
         record = await self._find(task_id)
         if record is None:
             return None
-        if seconds > 0 and record.task.status in {"pending", "running"}:
+        if record.task.ended_at is not None:
+            # What is told of its end comes a moment after it is stored; who has seen the end is not told once more.
+            record = await self.desk.wait(task_id, _MOMENT)
+        elif seconds > 0:
             record = await self.desk.wait(task_id, seconds)
         new = await self.desk.output(record, record.read_bytes, most)
         if whole_lines and (new.end < record.task.output_bytes or record.task.ended_at is None):
             new = _whole_lines(new)
         if new.end > record.read_bytes:
+            assert self.scope.session_id is not None
+            self.desk.news.looked(self.scope.session_id, task_id, record.read_bytes)
             await self.desk.read_by_model(task_id, new.end)
         return TaskLook(record.task, new.text, more=new.end < record.task.output_bytes)
 

@@ -1,0 +1,63 @@
+"""How a session writes: units of work about it, waited for or queued."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from ostler.protocol import times
+from ostler.protocol.errors import ProtocolError
+from ostler.protocol.events import SessionData
+from ostler.protocol.ids import SessionId, TurnId
+from ostler.protocol.session import SessionStatus
+from ostler.protocol.shapes import Usage
+from ostler.server.log import EventLog
+from ostler.server.shapes import session_shape
+from ostler.storage import Scope, Tx, sessions
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Units:
+    """What was promised to somebody is waited for. The rest is queued in the same order and waits for nothing."""
+
+    log: EventLog
+    session_id: SessionId
+    root_id: SessionId
+    used: Usage
+    """What the session has used so far; summed in memory, since every `session.updated` shows it."""
+    on_trouble: Callable[[Exception], None]
+    """Told where a queued unit fails: what is in memory then is more than what is on the disk."""
+
+    def scope(self, turn_id: TurnId | None) -> Scope:
+        return Scope(self.session_id, self.root_id, turn_id)
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        return await self.log.write(work, self.root_id)
+
+    def post(self, work: Callable[[Tx], object], *, urgent: bool = False) -> None:
+        """Queue a unit that nobody waits for."""
+        try:
+            self.submit(work, urgent=urgent)
+        except ProtocolError as error:
+            self.on_trouble(error)
+
+    def submit(self, work: Callable[[Tx], T], *, urgent: bool = True) -> "asyncio.Future[T]":
+        """Queue a unit; waiting for it is for the caller to decide."""
+        future = self.log.submit(work, self.root_id, urgent=urgent)
+        future.add_done_callback(self._look)
+        return future
+
+    def _look(self, future: "asyncio.Future[Any]") -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self.on_trouble(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    def set_status(self, tx: Tx, status: SessionStatus) -> None:
+        record = sessions.get(tx.connection, self.session_id)
+        if record.status == status:
+            return
+        record = replace(record, status=status, updated_at=times.now())
+        sessions.put(tx.connection, record)
+        session = session_shape(record, tx.next_cursor, self.used)
+        tx.append("session.updated", Scope(record.id, record.root_id), data=SessionData(session=session))

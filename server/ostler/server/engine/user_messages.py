@@ -1,0 +1,86 @@
+"""What the model is told next: results, further input and words of ours, as one message."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from ostler.protocol import times
+from ostler.protocol.config import Results
+from ostler.protocol.ids import CallId, new_message_id
+from ostler.protocol.shapes import Call, Message
+from ostler.server.engine.budget import fitted
+from ostler.server.engine.call_notes import Ended
+from ostler.server.engine.entry import Entry
+from ostler.server.engine.journal import Said
+from ostler.server.engine.live import LiveSession
+from ostler.server.engine.state import TurnState
+from ostler.storage.steers import Steer
+from ostler.tools.registry import ToolSet
+from ostler.tools.tool import AnyTool
+
+
+@dataclass(slots=True)
+class UserMessages:
+    """Of one turn. Each is in the history at once, and on the disk before a request brings it to the model."""
+
+    session: LiveSession
+    state: TurnState
+    _stored: "asyncio.Future[None] | None" = None
+    """Of the last one."""
+
+    def add(
+        self,
+        results: Sequence[dict[str, Any]],
+        brought: Mapping[str, CallId],
+        words: Sequence[str],
+        *,
+        steers: Sequence[Steer],
+        shortened: Sequence[Ended],
+        goes_on: bool,
+    ) -> None:
+        """In that order. Where the turn goes on, the model is told what became of tasks, too."""
+        news = self.session.tasks.news.take(self.session.record.id) if goes_on else []
+        if goes_on:
+            self.session.stir.told()
+        message = Message(
+            id=new_message_id(),
+            session_id=self.session.record.id,
+            turn_id=self.state.turn.id,
+            role="user",
+            content=[],
+            created_at=times.now(),
+        )
+        further = [block for steer in steers for block in steer.blocks]
+        said_by_us = (*(each.text for each in news), *words)
+        blocks = [*results, *further, *({"type": "text", "text": each} for each in said_by_us)]
+        said = Said(message, blocks, orjson.dumps(blocks), brought)
+        self.session.history.add_encoded("user", said.encoded)
+        taken = [steer.id for steer in steers]
+        told = [*self.session.tasks.news.take_shown(self.session.record.id), *(each.told for each in news)]
+        self._stored = self.session.journal.add_user_message(said, taken, self.state.turn, shortened, told)
+
+    async def storing(self) -> None:
+        """Wait until the last one is on the disk; raises what the disk said."""
+        if self._stored is not None and not self._stored.done():
+            # Not the future itself: who is stopped while it waits would cancel it for everybody.
+            await asyncio.wait([self._stored])
+        if self._stored is not None:
+            self._stored.result()
+
+
+def shorten(entries: Sequence[Entry], toolset: ToolSet, settings: Results) -> list[Ended]:
+    """Results that are too long together: the largest are kept elsewhere, and shown in part."""
+    by_call = {entry.call.call_id: entry for entry in entries}
+
+    def tool_of(call: Call) -> AnyTool | None:
+        # A call from before a restart has not been looked up.
+        return by_call[call.call_id].tool or toolset.by_name.get(call.tool)
+
+    shortened: list[Ended] = []
+    for call, whole in fitted([entry.call for entry in entries], tool_of, settings):
+        by_call[call.call_id].call = call
+        shortened.append(Ended(call, whole_result=whole))
+    return shortened

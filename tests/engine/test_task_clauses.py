@@ -1,0 +1,215 @@
+"""Commands and time, clause by clause: what goes behind its call, what is ended, and what is told of it."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon import wait_until
+from tests.engine.driver import Json, Stage, Talk
+from tests.engine.tasks.behind import ended, notes_about, printed, processes_of, talk_behind, until
+from tests.messages_api.replies import calls, message, says
+from tests.tools.test_powershell import STAND_IN
+
+DONE = message(says("Done."))
+ALLOWED = {"allow": ["Bash", "PowerShell"]}
+SHORT = {"BASH_DEFAULT_TIMEOUT_MS": "300"}
+
+
+def ran(stage: Stage, given: Json, tool: str = "Bash") -> tuple[Talk, Json]:
+    """A turn with one call, and that call."""
+    talk = stage.talk(rules=ALLOWED)
+    stage.api.script(talk.name, message(calls(tool, given)), otherwise=DONE)
+    assert talk.turn()["reason"] == "completed"
+    call: Json = talk.wait("tool.completed")["data"]["call"]
+    return talk, call
+
+
+# The blocking budget.
+
+
+def test_a_command_without_a_limit_goes_on_behind_its_call(own_stage: Callable[..., Stage]) -> None:
+    talk, call = ran(own_stage(**SHORT), {"command": "echo begun; until [ -e go ]; do sleep 0.05; done; exit 4"})
+    task = talk.wait("task.started")["data"]["task"]
+    output = call["output"]
+    assert (output["background_task_id"], output["backgrounded_by"]) == (task["id"], "budget")
+    assert (call["is_error"], output["timed_out"], output["exit_code"]) == (False, False, None)
+    assert f"Running in background as {task['id']}. TaskOutput shows what it prints" in talk.result_texts()[0]
+    assert "It was still running after 0.3 s, and goes on without you waiting." in talk.result_texts()[0]
+    (talk.folder / "go").touch()
+    assert ended(talk, task)["exit_code"] == 4
+
+
+def test_a_limit_of_the_models_is_waited_out_and_then_kills(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(BASH_DEFAULT_TIMEOUT_MS="100")
+    talk, call = ran(stage, {"command": until(Path("never")), "timeout": 2000})
+    assert (call["is_error"], call["output"]["timed_out"]) == (True, True)
+    assert call["output"]["duration_ms"] >= 2000
+    assert talk.all("task.started") == []
+    assert processes_of(call) == set()
+
+
+@pytest.mark.parametrize(
+    ("tool", "command"), [("Bash", "sleep 1.9"), ("Bash", "sleep 1 0.9"), ("PowerShell", "Start-Sleep 1.9")]
+)
+def test_what_only_sleeps_is_never_sent_to_the_background(
+    own_stage: Callable[..., Stage], tmp_path: Path, tool: str, command: str
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, script in (("pwsh", STAND_IN), ("Start-Sleep", '#!/bin/sh\nexec sleep "$@"\n')):
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+    stage = own_stage(**SHORT, PATH=f"{programs}:{os.environ['PATH']}")
+    talk, call = ran(stage, {"command": command}, tool)
+    assert (call["is_error"], call["output"]["timed_out"]) == (True, True)
+    assert talk.all("task.started") == []
+
+
+def test_where_the_background_is_off_it_is_killed_and_not_offered(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(**SHORT, OSTLER_DISABLE_BACKGROUND_TASKS="1")
+    talk, call = ran(stage, {"command": until(Path("never"))})
+    assert (call["is_error"], call["output"]["timed_out"]) == (True, True)
+    assert talk.all("task.started") == []
+    assert processes_of(call) == set()
+    [bash] = [tool for tool in talk.requests[0].body["tools"] if tool["name"] == "Bash"]
+    assert "run_in_background" not in bash["input_schema"]["properties"]
+    assert "run_in_background" not in bash["description"]
+
+
+def test_what_the_model_sends_to_the_background_says_so(stage: Stage) -> None:
+    talk, call = ran(stage, {"command": "exit 0", "run_in_background": True})
+    task = talk.wait("task.started")["data"]["task"]
+    output = call["output"]
+    assert (output["background_task_id"], output["backgrounded_by"]) == (task["id"], "model")
+    assert (output["stdout"], output["stderr"], call["is_error"]) == ("", "", False)
+    ended(talk, task)
+
+
+def test_what_a_person_sent_to_the_background_outlives_the_daemon_too(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk = stage.talk(rules=ALLOWED)
+    command = f"echo begun; {until(Path('go'))}; exit 6"
+    stage.api.script(talk.name, message(calls("Bash", {"command": command})), otherwise=DONE)
+    turn_id = talk.start()
+    call = talk.wait("tool.started")["data"]["call"]
+    wait_until(lambda: bool(processes_of(call)))
+    stage.daemon.call("tool/background", call_id=call["call_id"])
+    talk.ended(turn_id)
+    task = talk.wait("task.started")["data"]["task"]
+    printed(stage.daemon, task, "begun")
+    stage.restart()
+    assert stage.daemon.call("task/wait", task_id=task["id"], timeout_ms=0)["status"] == "running"
+    (talk.folder / "go").touch()
+    over = ended(talk, task)
+    assert (over["status"], over["exit_code"]) == ("failed", 6)
+
+
+# While it runs, and when it is stopped.
+
+
+def test_progress_is_told_and_not_stored(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOWED)
+    command = f"echo one; echo two; {until(Path('go'))}"
+    stage.api.script(talk.name, message(calls("Bash", {"command": command})), otherwise=DONE)
+    turn_id = talk.start()
+    call = talk.wait("tool.started")["data"]["call"]
+    event = talk.wait("tool.progress")
+    assert event["cursor"] is None
+    told = event["data"]
+    assert (told["call_id"], told["kind"]) == (call["call_id"], "shell")
+    assert told["elapsed_ms"] >= 2000
+    assert told["data"] == {"output": "one\ntwo\n", "lines": 2}
+    (talk.folder / "go").touch()
+    talk.ended(turn_id)
+
+
+def test_an_interrupt_gives_what_was_printed_so_far(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOWED)
+    command = "echo half of it; touch ready; sleep 1000"
+    stage.api.script(talk.name, message(calls("Bash", {"command": command})))
+    turn_id = talk.start()
+    wait_until((talk.folder / "ready").exists)
+    stage.daemon.call("turn/interrupt", turn_id=turn_id)
+    assert talk.ended(turn_id)["reason"] == "interrupted"
+    [text] = talk.result_texts()
+    assert text.startswith("<tool_use_error>Interrupted by the person before it was finished.")
+    # The shell may say of its child that it was terminated.
+    assert "\nIt had printed:\nhalf of it" in text
+    output = talk.all("tool.completed")[0]["call"]["output"]
+    assert output["stdout"].startswith("half of it\n")
+    assert (output["interrupted"], output["exit_code"], output["timed_out"]) == (True, None, False)
+
+
+def test_a_command_in_front_prints_to_a_file_from_its_start(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOWED)
+    command = f"echo half of it; touch ready; {until(Path('go'))}"
+    stage.api.script(talk.name, message(calls("Bash", {"command": command})), otherwise=DONE)
+    turn_id = talk.start()
+    call = talk.wait("tool.started")["data"]["call"]
+    wait_until((talk.folder / "ready").exists)
+    [path] = (stage.daemon.home / "tasks").glob(f"call-{call['call_id']}-*.out")
+    assert path.read_text() == "half of it\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    (talk.folder / "go").touch()
+    talk.ended(turn_id)
+    wait_until(lambda: not path.exists())
+
+
+# The registry.
+
+
+def test_a_task_has_the_shape_that_the_protocol_promises(stage: Stage) -> None:
+    talk, (task,) = talk_behind(stage, "exit 3")
+    assert list(task) == [
+        "id", "type", "status", "description", "session_id", "agent_id", "call_id", "command", "exit_code", "error",
+        "started_at", "ended_at", "output_bytes",
+    ]  # fmt: skip
+    assert re.fullmatch("b[0-9a-z]{8}", task["id"])
+    assert (task["session_id"], task["agent_id"], task["command"]) == (talk.id, None, "exit 3")
+    assert (task["status"], task["exit_code"], task["ended_at"]) == ("running", None, None)
+    over = ended(talk, task)
+    assert (over["status"], over["exit_code"]) == ("failed", 3)
+    assert over["ended_at"] >= over["started_at"] == task["started_at"]
+
+
+def test_an_end_wakes_nobody_who_does_not_want_it(stage: Stage) -> None:
+    talk, (task,) = talk_behind(stage, until(Path("go")))
+    requests = len(talk.requests)
+    (talk.folder / "go").touch()
+    ended(talk, task)
+    # What comes after it on the same stream is the proof: nothing began in between.
+    stage.daemon.call("session/update", session_id=talk.id, metadata={"later": 1})
+    talk.wait("session.updated", lambda data: data["session"]["metadata"] == {"later": 1})
+    assert talk.types("turn.started") == ["turn.started"]
+    assert (len(talk.requests), notes_about(talk, task)) == (requests, [])
+
+
+def test_an_end_is_told_to_clients_once_whatever_daemons_come_after_it(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk, (task,) = talk_behind(stage, "exit 0")
+    ended(talk, task)
+    stage.restart()
+    stage.restart()
+    stage.daemon.call("session/update", session_id=talk.id, metadata={"later": 1})
+    talk.seen.clear()
+    talk._returned.clear()
+    talk.reconnect(0)
+    talk.wait("session.updated", lambda data: data["session"]["metadata"] == {"later": 1})
+    assert talk.types("task.ended") == ["task.ended"]
+
+
+def test_a_task_of_another_kind_of_end_says_which(stage: Stage) -> None:
+    expected: list[tuple[str, tuple[Any, ...]]] = [
+        ("exit 0", ("completed", 0, None)),
+        ("exit 1", ("failed", 1, None)),
+        ("grep x /dev/null", ("failed", 1, None)),
+        ("kill -KILL $$", ("failed", None, "ended by SIGKILL")),
+    ]
+    talk, tasks = talk_behind(stage, *(command for command, _ in expected))
+    for task, (_, facts) in zip(tasks, expected, strict=True):
+        over = ended(talk, task)
+        assert (over["status"], over["exit_code"], over["error"]) == facts
