@@ -13,7 +13,7 @@ def words(text: str) -> list[dict[str, Any]]:
 
 
 def decoded(history: History) -> list[dict[str, Any]]:
-    return [json.loads(message) for message in history.encoded()]
+    return list(json.loads(b"[" + b",".join(history.encoded()) + b"]"))
 
 
 def cached(message: dict[str, Any]) -> list[int]:
@@ -104,3 +104,36 @@ def test_a_stored_history_is_sent_as_the_live_one() -> None:
 
 def _bare(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [{key: value for key, value in block.items() if key != "cache_control"} for block in message["content"]]
+
+
+def test_a_long_conversation_is_sent_the_same_however_often_it_was_sent_before() -> None:
+    """What is joined for good is what it would be if it were put together now."""
+    often = History()
+    for number in range(300):
+        role = "assistant" if number % 2 else "user"
+        often.add(role, words(f"{number} " + "x" * 1000))
+        often.encoded()
+        if number % 50 == 0:
+            once = History()
+            for earlier in range(number + 1):
+                once.add("assistant" if earlier % 2 else "user", words(f"{earlier} " + "x" * 1000))
+            assert b",".join(often.encoded()) == b",".join(once.encoded())
+    assert len(often.encoded()) < 150
+    assert [at for at, message in enumerate(decoded(often)) if cached(message)] == [296, 298]
+    assert len(often) == 300
+
+
+def test_what_follows_a_long_conversation_can_be_added_to_and_taken_back() -> None:
+    history = History()
+    for number in range(200):
+        history.add("assistant" if number % 2 else "user", words("x" * 2000))
+        history.encoded()
+    before = decoded(history)
+    history.add("user", words("one"))
+    history.add("user", words("two"))
+    history.take_back(json.dumps(words("two"), separators=(",", ":")).encode())
+    assert [block["text"] for block in decoded(history)[-1]["content"]] == ["one"]
+    history.take_back(json.dumps(words("one"), separators=(",", ":")).encode())
+    assert decoded(history) == before
+    history.add_encoded("user", b'[{"type":"text","text":"y"}]')
+    assert not history.ends_with_assistant

@@ -37,6 +37,9 @@ def test_the_budget_of_a_session_holds_over_its_turns(stage: Stage) -> None:
     assert reasons[-1] == "budget"
     assert reasons == sorted(reasons, reverse=True)
     assert len(talk.requests) == reasons.count("completed")
+    # No message is told of that will not come.
+    started = [data["message"]["id"] for data in talk.all("message.started")]
+    assert len(started) == len(talk.requests)
 
 
 def test_a_budget_for_a_model_without_a_price_is_an_error_at_the_start(stage: Stage) -> None:

@@ -65,11 +65,15 @@ async def test_events_come_as_the_api_sent_them(api: ScriptedApi, provider: Anth
     assert types(events)[-1] == "message_stop"
 
 
-async def test_body_is_sent_byte_for_byte(api: ScriptedApi, provider: AnthropicProvider) -> None:
+@pytest.mark.parametrize("text", ["hello", "é" * 500_000], ids=["short", "in parts"])
+async def test_body_is_sent_byte_for_byte(api: ScriptedApi, provider: AnthropicProvider, text: str) -> None:
     api.always(message(says("hi")))
-    await told(provider)
-    assert api.requests[0].size == len(request().body())
-    assert api.requests[0].body == orjson.loads(request().body())
+    await told(provider, text)
+    body = request(text).body()
+    assert api.requests[0].size == len(body)
+    assert api.requests[0].body == orjson.loads(body)
+    assert api.requests[0].headers["content-length"] == str(len(body))
+    assert "transfer-encoding" not in api.requests[0].headers
     assert api.requests[0].headers["content-type"] == "application/json"
     assert KEY in api.requests[0].headers.get("authorization", "") + api.requests[0].headers.get("x-api-key", "")
 
@@ -136,6 +140,14 @@ async def test_refusal_has_its_kind_and_status(api: ScriptedApi, provider: Anthr
     assert (failure.kind, failure.status, seen) == (kind, status, [])
     assert failure.request_id is not None
     assert "<" not in failure.message
+
+
+async def test_another_address_that_the_provider_names_is_asked(api: ScriptedApi, provider: AnthropicProvider) -> None:
+    elsewhere = Reply(status=307, headers={"location": "/v1/messages"}, body=b"")
+    api.always(attempts(elsewhere, elsewhere, message(says("hi"))))
+    events = await told(provider)
+    assert types(events)[-1] == "message_stop"
+    assert [one.body for one in api.requests] == [orjson.loads(request().body())] * 3
 
 
 async def test_refusal_carries_what_the_provider_said(api: ScriptedApi, provider: AnthropicProvider) -> None:

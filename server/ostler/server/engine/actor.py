@@ -29,10 +29,13 @@ from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import plain
 from ostler.server.engine.journal import Said
+from ostler.server.engine.limits import Limits
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.loading import StoredSession
 from ostler.server.engine.prefix import Prefix, make_prefix
+from ostler.server.engine.request import next_message
 from ostler.server.engine.restoring import restore_calls
+from ostler.server.engine.trusting import trust_is_settled
 from ostler.server.engine.turn import TurnRun
 from ostler.server.engine.turn_settings import Services, Start, TurnSettings
 from ostler.server.prompt.facts import Facts, look_around
@@ -249,7 +252,8 @@ class SessionActor:
         begun = turn.model_copy(update={"status": "running", "started_at": times.now()})
         toolset, prefix = await self._prepare(settings, facts)
         taken = [steer.id for steer in steers or ()]
-        begun = await self.live.journal.start_turn(begun, stored, message, key, taken, told)
+        first = next_message(self.record.id, turn.id, settings.model) if self._asks_at_once(begun, settings) else None
+        begun = await self.live.journal.start_turn(begun, stored, message, key, taken, told, first)
         if begun.id != turn.id:
             return begun  # the same key was used before: this is its answer
         self.live.tasks.news.drop(self.record.id, task_news)
@@ -267,10 +271,19 @@ class SessionActor:
                 toolset,
                 begun,
                 opening=said,
+                begun=first,
                 task=_words(blocks),
             )
         )
         return begun
+
+    def _asks_at_once(self, turn: Turn, settings: TurnSettings) -> bool:
+        """Whether nothing stands between the input and the first request: no limit, no question of trust, no hook."""
+        live, hooks = self.live, self.live.hooks
+        if Limits(live, self.services, settings).reached(turn, settings.model) is not None:
+            return False
+        hears = hooks.any_for("UserPromptSubmit") or (not live.began and hooks.any_for("SessionStart"))
+        return trust_is_settled(live) and not hears
 
     async def _facts(self) -> Facts:
         return await look_around(self.record.cwd, self.record.directories, self.record.mode)

@@ -12,6 +12,7 @@ from ostler.storage.messages import ApiMessage
 _BREAKPOINT: Final = b',"cache_control":{"type":"ephemeral"}'
 _CACHED_USER_MESSAGES: Final = 2
 """Of the four breakpoints that the API takes; the others are on the tools and on the system prompt."""
+_WORTH_JOINING: Final = 64 * 1024
 
 
 def plain(content: Iterable[ContentBlock]) -> list[dict[str, Any]]:
@@ -34,7 +35,10 @@ class History:
 
     def __init__(self, stored: Sequence[ApiMessage] = ()) -> None:
         self._roles: list[str] = []
+        self._settled = b""
+        """What will not change any more, joined: a long conversation is not put together for each request."""
         self._messages: list[bytes] = []
+        """Those after them."""
         self.tool_use_ids: set[str] = set()
         """All that the model has used, since it may repeat one and the API does not take it twice."""
         for message in stored:
@@ -77,16 +81,27 @@ class History:
             self._messages[-1] = self._messages[-1][: -len(content) - 1] + b"]}"
 
     def encoded(self) -> list[bytes]:
-        """Each message as the API takes it, with breakpoints for the cache on the last two of the user's."""
-        messages = list(self._messages)
-        left = _CACHED_USER_MESSAGES
-        for at in range(len(messages) - 1, -1, -1):
-            if self._roles[at] == "user":
-                messages[at] = messages[at][:-3] + _BREAKPOINT + b"}]}"
-                left -= 1
-            if not left:
-                break
-        return messages
+        """The messages as the API takes them, in pieces of one or several, to be joined by commas.
+
+        The last two of the user's have a breakpoint for the cache.
+        """
+        roles = self._roles[len(self._roles) - len(self._messages) :]
+        marked = [at for at, role in enumerate(roles) if role == "user"][-_CACHED_USER_MESSAGES:]
+        pieces = list(self._messages)
+        for at in marked:
+            pieces[at] = pieces[at][:-3] + _BREAKPOINT + b"}]}"
+        if self._settled:
+            pieces.insert(0, self._settled)
+        if len(marked) == _CACHED_USER_MESSAGES:
+            self._settle(marked[0])
+        return pieces
+
+    def _settle(self, count: int) -> None:
+        """Join what will not change any more; not for a few bytes, so that each is copied a few times only."""
+        settled = self._messages[:count]
+        if sum(map(len, settled)) > max(_WORTH_JOINING, len(self._settled) // 16):
+            self._settled = b",".join([self._settled, *settled] if self._settled else settled)
+            del self._messages[:count]
 
     def _sendable(self, content: bytes) -> bytes:
         """What the model wrote, less thoughts that it did not sign or that led to nothing: the API refuses them."""

@@ -54,8 +54,12 @@ class Journal(AskNotes):
         key: Key | None = None,
         taken_steers: Sequence[int] = (),
         told_tasks: Sequence[Told] = (),
+        first: Message | None = None,
     ) -> Turn:
-        """A turn begins with its input. Options are null where it was queued before, and has them."""
+        """A turn begins with its input, and, where nothing stands before its first request, with the message to come.
+
+        Options are null where it was queued before, and has them.
+        """
 
         def work(tx: Tx) -> Turn:
             if key is not None and (answer := idempotency.answer_to(tx.connection, key)) is not None:
@@ -71,6 +75,8 @@ class Journal(AskNotes):
             tx.append("message.completed", self.scope(message.turn_id), reference=message.id, thing=message)
             steers.drop(tx.connection, list(taken_steers))
             tasks.mark_told(tx.connection, told_tasks)
+            if first is not None:
+                self._start_message(tx, first)
             if key is not None:
                 idempotency.remember(tx.connection, key, self.session_id, begun.encoded())
             return begun
@@ -127,12 +133,12 @@ class Journal(AskNotes):
     # Messages.
 
     def message_started(self, message: Message) -> None:
-        def work(tx: Tx) -> None:
-            drafts.put(tx.connection, message)
-            tx.append("message.started", self.scope(message.turn_id), data=MessageData(message=message))
-
         # In a hurry, although nobody waits for it: the first words come after it.
-        self.post(work, urgent=True)
+        self.post(lambda tx: self._start_message(tx, message), urgent=True)
+
+    def _start_message(self, tx: Tx, message: Message) -> None:
+        drafts.put(tx.connection, message)
+        tx.append("message.started", self.scope(message.turn_id), data=MessageData(message=message))
 
     def message_aborted(self, message: Message) -> None:
         def work(tx: Tx) -> None:

@@ -12,7 +12,7 @@ import orjson
 from ostler.protocol import times
 from ostler.protocol.config import Model
 from ostler.protocol.events import MessageDelta, ModelRetry
-from ostler.protocol.ids import MessageId, new_message_id
+from ostler.protocol.ids import MessageId, SessionId, TurnId, new_message_id
 from ostler.protocol.shapes import Message, Usage
 from ostler.server.engine.assembly import Assembly, Delta, Step, ToolUse
 from ostler.server.engine.call_notes import Draft
@@ -39,6 +39,19 @@ class Answered:
     """The model said nothing that could be kept."""
 
 
+def next_message(session_id: SessionId, turn_id: TurnId, model: str) -> Message:
+    """The model's next message, of which nothing has come yet."""
+    return Message(
+        id=new_message_id(),
+        session_id=session_id,
+        turn_id=turn_id,
+        role="assistant",
+        content=[],
+        model=model,
+        created_at=times.now(),
+    )
+
+
 @dataclass(slots=True)
 class ModelCall:
     """One request, with all its attempts."""
@@ -52,6 +65,8 @@ class ModelCall:
     cost: Callable[[str, Usage], Decimal | None]
     stop: Stop
     """Cancelled to end the message where it is."""
+    begun: Message | None = None
+    """The message of the first attempt, where the log has its start already."""
     executor: Executor | None = None
     """Of the attempt that runs."""
 
@@ -84,17 +99,11 @@ class ModelCall:
             await anyio.sleep(wait)
 
     async def _attempt(self) -> Answered | None:
-        message = Message(
-            id=new_message_id(),
-            session_id=self.session.record.id,
-            turn_id=self.state.turn.id,
-            role="assistant",
-            content=[],
-            model=self.request.model,
-            created_at=times.now(),
-        )
-        # With the request and not with the answer: the first words need not wait for a commit.
-        self.session.journal.message_started(message)
+        message, self.begun = self.begun, None
+        if message is None:
+            message = next_message(self.session.record.id, self.state.turn.id, self.request.model)
+            # With the request and not with the answer: the first words need not wait for a commit.
+            self.session.journal.message_started(message)
         stream = _Stream(self.session, message, Assembly(self.session.history.tool_use_ids))
         executor = self.executor = self.make_executor(message.id, stream.draft)
         known = self.session.reads.known()

@@ -29,12 +29,17 @@ def trusting(settings: Settings, by: ClientId | None) -> TrustRecord:
     return TrustRecord(settings.folder, settings.project_acts.digest, times.now(), by)
 
 
+def trust_is_settled(session: LiveSession) -> bool:
+    """Nobody has to be asked about the folder any more."""
+    return session.trusted or session.asked_trust == session.settings.project_acts.digest
+
+
 async def settle_trust(session: LiveSession, asks: AskDesk, turn_id: TurnId, expire_seconds: float | None) -> bool:
     """Ask the people, where there is something that would act; nobody to ask, and a no, leave it without effect.
 
     True where somebody was asked: what the folder brings may count from now on.
     """
-    if session.trusted or session.asked_trust == session.settings.project_acts.digest:
+    if trust_is_settled(session):
         return False
     session.asked_trust = session.settings.project_acts.digest
     if session.permission.on_ask == "deny" or session.mode == "dontAsk":

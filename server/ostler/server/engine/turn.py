@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from ostler.protocol import times
 from ostler.protocol.events import Notice, PullRequest
 from ostler.protocol.ids import CallId, MessageId
-from ostler.protocol.shapes import Turn
+from ostler.protocol.shapes import Message, Turn
 from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.asks import AskDesk
 from ostler.server.engine.call_notes import Draft, Ended
@@ -68,6 +68,8 @@ class TurnRun:
     turn: Turn
     opening: Said | None = None
     """The input that it began with; null for one that comes back."""
+    begun: Message | None = None
+    """The first message of the model's, where the log has its start already."""
     steers: list[Steer] = field(default_factory=list)
     """Input that waits for the next request."""
     task: str = ""
@@ -211,6 +213,7 @@ class TurnRun:
         first = self.state.turn.model_requests == 0
         self.state.change(model_requests=self.state.turn.model_requests + 1)
         self._stage = Stop()
+        begun, self.begun = self.begun, None
 
         def make_executor(message_id: MessageId, draft: Callable[[], Draft]) -> Executor:
             self.executor = self.new_executor(group, message_id, draft)
@@ -233,6 +236,7 @@ class TurnRun:
             make_executor=make_executor,
             cost=self.services.cost,
             stop=self._stage,
+            begun=begun,
         )
         return await call.answer()
 
@@ -393,6 +397,8 @@ class TurnRun:
         self.halt("timeout")
 
     async def _finish(self) -> Turn:
+        if self.begun is not None:  # it ended before its first request
+            self.session.journal.message_aborted(self.begun)
         end = self.end or End("completed")
         ended = self.state.change(
             status="ended", reason=end.reason, error=end.error, result_text=self._text, ended_at=times.now()

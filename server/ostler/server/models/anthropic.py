@@ -79,7 +79,7 @@ class AnthropicProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[RawEvent]]:
         """Send the request; see `Provider`."""
         client = await self._opened()
-        answer = await client.ask(request.body(), request.stored)
+        answer = await client.ask(request.parts(), request.stored)
         try:
             async with aclosing(answer.events()) as events:
                 yield events

@@ -26,10 +26,22 @@ _MAX_REFUSAL_BYTES: Final = 1024 * 1024
 _REST_SECONDS: Final = 0.1
 """How long the end of a whole answer may take to come; a connection that has seen it can be used again."""
 _PATH: Final = "/v1/messages"
+_LONG_BYTES: Final = 128 * 1024
 _HEADERS: Final = {
     "content-type": "application/json",
     "accept-encoding": "identity",  # a compressed stream comes in lumps
 }
+
+
+class _Parts(httpx2.AsyncByteStream):
+    """A long body, written as it is: to put it together would take longer the longer the conversation is."""
+
+    def __init__(self, parts: list[bytes]) -> None:
+        self._parts = parts
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        for part in self._parts:
+            yield part
 
 
 class AnthropicClient:
@@ -68,6 +80,16 @@ class AnthropicClient:
         self._sdk.platform_headers()
 
     @cached_property
+    def _way(self) -> httpx2.AsyncBaseTransport:
+        """To the provider, by a proxy where the environment names one.
+
+        The client itself would look for cookies, credentials and redirections in each answer, 0.1 ms before its first
+        word; only the last of them can be, and is left to it.
+        """
+        # It has no public name for what it finds by address.
+        return self._http._transport_for_url(self._address)  # pyright: ignore[reportPrivateUsage]
+
+    @cached_property
     def _headers(self) -> httpx2.Headers:
         # Where the first request is sent from, and not before: they say which event loop it is.
         usual = {name: value for name, value in self._sdk.default_headers.items() if isinstance(value, str)}
@@ -75,16 +97,17 @@ class AnthropicClient:
         headers.update(_HEADERS)
         return headers
 
-    async def ask(self, body: bytes, stored: Callable[[], Awaitable[None]] | None = None) -> "Answer":
+    async def ask(self, parts: list[bytes], stored: Callable[[], Awaitable[None]] | None = None) -> "Answer":
         """Send a request; returns when the provider has accepted it."""
         try:
-            request = httpx2.Request(
-                "POST", self._address, headers=self._headers, content=body, extensions=self._patience
-            )
+            request = self._request(parts)
             if stored is not None:
                 # Here, where all is ready, and not before: the two take about the same time.
                 await stored()
-            response = await self._http.send(request, stream=True)
+            response = await self._way.handle_async_request(request)
+            if response.is_redirect:
+                await response.aclose()
+                response = await self._http.send(self._request(parts), stream=True)
             if not response.is_success:
                 await self._refuse(response)
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RuntimeError, OSError) as error:
@@ -92,6 +115,14 @@ class AnthropicClient:
         answer = Answer(response, self._failures)
         await answer.check()
         return answer
+
+    def _request(self, parts: list[bytes]) -> httpx2.Request:
+        size, headers = sum(map(len, parts)), self._headers
+        content: bytes | _Parts = b"".join(parts) if size < _LONG_BYTES else _Parts(parts)
+        if isinstance(content, _Parts):
+            headers = headers.copy()
+            headers["content-length"] = str(size)
+        return httpx2.Request("POST", self._address, headers=headers, content=content, extensions=self._patience)
 
     async def _refuse(self, response: httpx2.Response) -> None:
         body = bytearray()

@@ -22,7 +22,7 @@ class ModelRequest:
     tools: bytes
     """The JSON of `tools`: a list, which may be empty."""
     messages: Sequence[bytes]
-    """The JSON of each message."""
+    """The JSON of the messages, in pieces of one or several with commas between."""
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the body: `thinking`, `tool_choice`…"""
     stored: Callable[[], Awaitable[None]] | None = None
@@ -30,13 +30,15 @@ class ModelRequest:
 
     def body(self) -> bytes:
         """The whole request as the Messages API takes it."""
+        return b"".join(self.parts())
+
+    def parts(self) -> list[bytes]:
+        """The same in parts: the longest is most of a long conversation, which is not copied."""
         head = orjson.dumps({"model": self.model, "max_tokens": self.max_tokens, "stream": True, **self.extras})
         tools = b',"tools":' + self.tools if self.tools != b"[]" else b""
         opening = b"".join((head[:-1], b',"system":', self.system, tools, b',"messages":['))
-        # One join: adding the parts up would copy a long conversation several times.
         first, *rest = self.messages
-        *middle, last = [opening + first, *rest]
-        return b",".join([*middle, last + b"]}"])
+        return [opening, first, b"".join(b"," + each for each in rest) + b"]}"]
 
 
 FailureKind = Literal[
