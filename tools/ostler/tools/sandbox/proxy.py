@@ -16,7 +16,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 import anyio
-from anyio.abc import ByteStream, Listener, SocketStream, TaskGroup
+from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ostler.tools.sandbox.addresses import Hosts, is_public, literal, normal
@@ -26,6 +26,7 @@ _MAX_CONNECTIONS: Final = 64
 _HEAD_SECONDS: Final = 30.0
 _DIAL_SECONDS: Final = 20.0
 _IDLE_SECONDS: Final = 600.0
+_LAST_SECONDS: Final = 1.0
 _DROPPED: Final = frozenset({b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive"})
 
 
@@ -190,8 +191,11 @@ async def _join(client: SocketStream, server: SocketStream) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(_copy, client, server)
         await _copy(server, client)
-        # Whatever the client still says, nobody answers it.
-        group.cancel_scope.cancel()
+        # Whatever the client still says, nobody answers it. The stream ends, and with it who reads from it: a reader
+        # that is cancelled in the moment in which something comes would fail on the event loop.
+        with contextlib.suppress(OSError):
+            client.extra(SocketAttribute.raw_socket).shutdown(socket.SHUT_RD)  # noqa: S610 - it is not Django's
+        group.cancel_scope.deadline = anyio.current_time() + _LAST_SECONDS
 
 
 async def _copy(taken: ByteStream, given: ByteStream) -> None:
