@@ -244,7 +244,7 @@ class _InFront:
                 return "user"
             now = time.monotonic()
             if now >= deadline:
-                return "budget" if self.order.goes_on else None
+                return "budget" if self.order.may_go_on else None
             if output.size > MAX_BYTES:
                 return None
             if now >= next_progress:

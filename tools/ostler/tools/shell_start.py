@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 _QUICK: Final = 0.002
 """Seconds that nobody else notices."""
-_ONLY_SLEEPS: Final = re.compile(r"\s*sleep\s+\S+\s*;?\s*")
 
 
 class NoFolder(Exception):
@@ -47,11 +45,6 @@ class Order:
     program: ShellProgram = bash
     outside: bool = False
     """A person allowed it to run outside the sandbox."""
-
-    @property
-    def goes_on(self) -> bool:
-        # Waiting in the background would only be another way to waste the time.
-        return self.may_go_on and _ONLY_SLEEPS.fullmatch(self.command) is None
 
 
 @dataclass(slots=True)

@@ -190,7 +190,8 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             timeout / 1000,
             given.description,
             in_background=given.run_in_background,
-            # A limit that the model gave is waited out; without one, what takes long goes on in the background.
+            # A limit that the model gave is waited out; without one, what takes long goes on in the background, but for
+            # a mere wait, which would only be another way to waste the time.
             may_go_on=given.timeout is None and context.tasks.enabled and not self.only_sleeps(given.command),
             program=self.program,
             outside=given.dangerously_disable_sandbox,
