@@ -320,6 +320,8 @@ export interface Config {
   results?: ConfigResults;
   retention?: ConfigRetention;
   log?: ConfigLogging;
+  /** Assistant mode, for sessions that stay open all day: commands are waited for 15 s, and Sleep wakes by ticks. */
+  assistant?: boolean;
 }
 
 /** Questions to the people. */
@@ -428,6 +430,8 @@ export interface ConfigModel {
   message_seconds?: number;
   /** The most that the model may write in one message. */
   max_output_tokens?: number;
+  /** Sends `strict` and `input_examples` of tools. `auto`: to the maker's own address, with models that know them. */
+  tool_extras?: "auto" | "always" | "never";
   /** Prices of models by name, in addition to and above the ones that the daemon knows. */
   prices?: Record<string, ConfigPrice>;
 }
@@ -496,6 +500,8 @@ export interface ConfigTools {
   shell_snapshot?: boolean;
   /** There is the tool Monitor, which needs background tasks. */
   monitor?: boolean;
+  /** How many files Glob lists at most. */
+  glob_files?: number;
 }
 
 /** Bounds of every turn; a client may ask for less. */
@@ -504,6 +510,8 @@ export interface ConfigTurns {
   max_requests?: number;
   /** Calls of one message that run at once. `OSTLER_MAX_TOOL_CONCURRENCY` sets it, too. */
   tool_concurrency?: number;
+  /** In assistant mode: how long Sleep lasts before a `<tick>` wakes it. */
+  tick_seconds?: number;
   /** How long a session that nothing happens in stays in memory. */
   evict_seconds?: number;
 }
@@ -1557,6 +1565,8 @@ export interface Task {
   agent_id: string | null;
   /** The call that started it. */
   call_id: string | null;
+  /** The same by the model's name for it. */
+  tool_use_id: string | null;
   /** Of a shell task: the command. */
   command: string | null;
   /** Of a shell task: how the command ended. */
@@ -1567,8 +1577,14 @@ export interface Task {
   started_at: string;
   /** When it ended. */
   ended_at: string | null;
+  /** How long it was paused meanwhile. Only agents can be: a command runs or is over. */
+  paused_ms: number;
   /** How much it has printed. */
   output_bytes: number;
+  /** How much of that the model has read. */
+  output_offset: number;
+  /** The model knows of its end. In events it is false: they come before that. */
+  notified: boolean;
 }
 
 /** A task has changed. */

@@ -5,12 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.daemon import Daemon
 
 # A shell without job control starts what it puts in the background with Ctrl-C ignored, and children inherit that. The
 # tests press Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How fast examples are made says something about the machine's neighbours, and nothing about the code.
+settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared-machine")
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tests.messages_api.acts import Reply
 from tests.messages_api.record import Recorded
@@ -16,9 +18,32 @@ FILES: Final = 400
 """Files that are read in turn: one that was read before, and is as it was, would not be shown again."""
 LATER_DELTAS: Final = 5
 _BETWEEN_DELTAS: Final = 0.006
+_THOUGHT_SECONDS: Final = 0.01
 BASH_CALLS: Final = 20
 FLOOD_PIECES: Final = 20
 TASK_SECONDS: Final = 5
+
+
+_MODEL: Final = re.compile(rb'"model": ?"([^"]*)"')
+_OPENING: Final = re.compile(rb'"messages": ?\[')
+_GLANCE_BYTES: Final = 4096
+_ANSWERED: Final = ({"role": "assistant"}, {"role": "user"})
+
+
+class _Glancing(ScriptedApi):
+    """Looks at a request instead of parsing it.
+
+    To parse a long one takes milliseconds and fills the caches that the two processors share: the client's next steps
+    would take the longer, the longer the conversation is, and not by its own doing.
+    """
+
+    def read(self, body: memoryview) -> dict[str, Any] | None:
+        model, opening = _MODEL.search(body), _OPENING.search(body)
+        if model is None or opening is None:
+            return None
+        first = bytes(body[opening.end() : opening.end() + _GLANCE_BYTES]).decode(errors="replace")
+        answered = cast(bytearray, body.obj).count(b'"role":"assistant"', 0, len(body))
+        return {"model": model[1].decode(), "messages": [{"role": "user", "content": first}, *_ANSWERED * answered]}
 
 
 def file_names(folder: Path) -> list[Path]:
@@ -32,9 +57,19 @@ def _reads(name: str, folder: Path, parallel: int) -> Script:
     def step(request: Recorded) -> Reply:
         first = request.number * parallel
         wanted = (files[(first + place) % FILES] for place in range(parallel))
-        return message(*(calls("Read", {"file_path": str(path)}) for path in wanted))
+        return _thought_over(message(*(calls("Read", {"file_path": str(path)}) for path in wanted)))
 
     return Script(name, (), step)
+
+
+def _commands() -> Script:
+    """The same command in each message, without end: the turn has its own."""
+    return Script("bash", (), lambda _: _thought_over(message(calls("Bash", {"command": "true"}))))
+
+
+def _thought_over(reply: Reply) -> Reply:
+    """After a moment, always of one length: who waits for it has gone to sleep in short conversations, too."""
+    return replace(reply, before=(pause(_THOUGHT_SECONDS),))
 
 
 def _clocks() -> Script:
@@ -67,8 +102,7 @@ def _scripts(folder: Path) -> list[Script]:
     return [
         _reads("read", folder, 1),
         _reads("ten", folder, 10),
-        # As good as without end: the turn has its own.
-        loop("bash", 1_000_000, "Bash", {"command": "true"}),
+        _commands(),
         loop("twenty", BASH_CALLS, "Bash", {"command": "true"}),
         Script("words", (), message(says("Done."))),
         _clocks(),
@@ -91,7 +125,7 @@ def _trips(requests: list[Recorded]) -> list[dict[str, Any]]:
 
 
 async def _serve(order: dict[str, Any]) -> None:
-    api = ScriptedApi(*_scripts(Path(order["folder"])), strict=False, keep=False)
+    api = _Glancing(*_scripts(Path(order["folder"])), strict=False, keep=False)
     started = asyncio.Event()
     serving = asyncio.create_task(api.serve(0, started.set))
     await started.wait()

@@ -1,12 +1,13 @@
 """`ostler run` on a real daemon: what it prints, and how it ends."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.clients.conftest import Cli
+from tests.clients.conftest import OSTLER, Cli
 from tests.daemon import Daemon
 from tests.messages_api.failures import wrong_key
 from tests.messages_api.replies import calls, message, says
@@ -130,6 +131,13 @@ def test_continuing_where_nothing_was_begun_is_said(agent: Cli, project: Path) -
         ["x", "--continue", "--trust"],
         ["x", "--schema", "nowhere.json"],
         ["x", "--max-budget-usd", "much"],
+        ["x", "--timeout", "nan"],
+        ["x", "--timeout", "inf"],
+        ["x", "--timeout", "0"],
+        ["x", "--max-requests", "many"],
+        ["x", "--mode", "wild"],
+        ["x", "--nonsense"],
+        [],
     ],
 )
 def test_a_wrong_call_is_exit_2_and_has_its_result_too(agent: Cli, arguments: list[str]) -> None:
@@ -144,8 +152,24 @@ def test_a_rule_that_is_none_is_exit_2(agent: Cli, project: Path) -> None:
     assert (ran.code, ran.json["error"]["code"]) == (2, "usage")
 
 
-def test_an_unknown_option_is_exit_2(agent: Cli) -> None:
-    assert agent.run("run", "x", "--nonsense").code == 2
+def test_an_unknown_option_is_exit_2_and_stdout_stays_empty(agent: Cli) -> None:
+    ran = agent.run("run", "x", "--nonsense")
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_a_wrong_option_has_its_line_in_a_stream_too(agent: Cli) -> None:
+    ran = agent.run("run", "x", "--timeout", "0", "--format=stream-json")
+    assert (ran.code, [result["error"]["code"] for result in results(ran.out)]) == (2, ["usage"])
+
+
+def test_a_folder_that_is_gone_is_said(agent: Cli, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", str(OSTLER), "run", "x", "--format", "json"]
+    ran = subprocess.run(
+        command, cwd=tmp_path / "gone", env=agent.environment, capture_output=True, timeout=60, check=False
+    )
+    assert (ran.returncode, json.loads(ran.stdout)["error"]["code"]) == (2, "usage")
+    assert b"--cwd" in ran.stderr
 
 
 def test_a_schema_is_sent_with_the_turn(agent: Cli, project: Path) -> None:

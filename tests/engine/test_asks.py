@@ -157,6 +157,17 @@ def test_changed_input_is_what_runs(stage: Stage) -> None:
     talk.is_usable()
 
 
+def test_the_model_is_told_that_another_input_ran(stage: Stage) -> None:
+    talk, turn_id, ask = asked(stage, "touch it")
+    talk.answer(ask, "allow", input={"command": "touch other"})
+    talk.ended(turn_id)
+    result, *notes = talk.requests[1].messages[-1]["content"]
+    [told] = [each["text"] for each in notes if "changed the input" in each["text"]]
+    assert result["tool_use_id"] in told
+    assert "touch other" in told
+    talk.is_usable()
+
+
 def test_changed_input_passes_the_deny_rules_again(stage: Stage) -> None:
     talk, turn_id, ask = asked(stage, "touch it", rules={"deny": ["Bash(touch forbidden)"]})
     talk.answer(ask, "allow", input={"command": "touch forbidden"})

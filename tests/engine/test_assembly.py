@@ -63,6 +63,14 @@ def test_a_whole_message_is_read() -> None:
     assert steps[1] == Delta(0, "text", 6, "there")
 
 
+def test_facts_of_a_wrong_type_are_not_taken() -> None:
+    begin = {"type": "message_start", "message": {"model": 5, "usage": {"input_tokens": 2**63, "output_tokens": -1}}}
+    end = {"type": "message_delta", "delta": {"stop_reason": {"why": 5}}}
+    assembly, _ = fed([begin, *text("Hello"), end, {"type": "message_stop"}])
+    assert (assembly.text, assembly.model, assembly.stop_reason) == ("Hello", None, None)
+    assert (assembly.usage.input_tokens, assembly.usage.output_tokens) == (0, 0)
+
+
 def test_a_call_without_input_has_an_empty_object() -> None:
     assembly, steps = fed(whole(tool_use("Read"), tool_use("Read", "", "  ", id="toolu_2")))
     assert [step.broken for step in steps if isinstance(step, ToolUse)] == [None, None]

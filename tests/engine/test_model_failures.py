@@ -133,7 +133,7 @@ def test_a_conversation_that_is_too_long_fails_with_advice(stage: Stage, failure
     talk = stage.talk(failure)
     turn = talk.turn()
     assert (turn["reason"], turn["error"]["code"], turn["error"]["kind"]) == ("failed", "model_error", "too_long")
-    assert "Fork the session" in turn["error"]["message"]
+    assert ". Fork the session" in turn["error"]["message"]
     assert len(talk.requests) == 1
     talk.is_usable()
 

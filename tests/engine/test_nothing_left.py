@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 from PIL import Image
 
+from ostler.tools.spare_files import MOST
 from tests.daemon import wait_until
 from tests.engine.driver import Stage, Talk, no_children
 from tests.engine.tasks.behind import descriptors, ended
@@ -49,6 +50,34 @@ def test_of_calls_that_ended_each_in_its_own_way(own_stage: Callable[..., Stage]
     wait_until(lambda: descriptors(stage.daemon) <= before)
     assert os.listdir(spare) == []
     assert _files(stage) == files
+    kept = list((stage.daemon.home / "spare").iterdir())
+    assert len(kept) <= 2 * MOST
+    assert [path for path in kept if path.stat().st_size] == []
+
+
+def test_a_thousand_dead_orphans_are_buried_while_their_command_runs(own_stage: Callable[..., Stage]) -> None:
+    """Each keeps a process number, of which the whole machine has no more than some ten thousand."""
+    stage = own_stage()
+    talk = stage.talk(rules={"allow": ["Bash"]})
+    command = "for i in {1..1000}; do (true &); done; touch left; until [ -e go ]; do sleep 0.05; done"
+    stage.api.script(talk.name, message(calls("Bash", {"command": command})), otherwise=DONE)
+    turn_id = talk.start()
+    wait_until((talk.folder / "left").exists)
+    children = Path(f"/proc/{stage.daemon.pid}/task/{stage.daemon.pid}/children")
+    wait_until(lambda: len(children.read_text().split()) < 500, seconds=4)
+    (talk.folder / "go").touch()
+    assert talk.ended(turn_id)["reason"] == "completed"
+
+
+def test_of_a_command_that_ended_with_the_daemon(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk = stage.talk(rules={"allow": ["Bash"]})
+    command = {"command": f"{LEAVES} touch ready; wait"}
+    stage.api.script(talk.name, message(calls("Bash", command)), otherwise=DONE)
+    talk.start()
+    wait_until((talk.folder / "ready").exists)
+    assert stage.daemon.stop() == 0
+    assert os.listdir(stage.daemon.home / "tasks") == []
 
 
 def _at_rest(stage: Stage) -> None:
@@ -58,8 +87,9 @@ def _at_rest(stage: Stage) -> None:
 
 
 def _files(stage: Stage) -> set[str]:
-    """All in its home, less what the database has beside it."""
-    return {path.name for path in stage.daemon.home.rglob("*") if not path.name.startswith("ostler.db-")}
+    """All in its home, less what the database has beside it, and the empty files that are used again."""
+    found = {path for path in stage.daemon.home.rglob("*") if path.parent.name != "spare"}
+    return {path.name for path in found if not path.name.startswith("ostler.db-")}
 
 
 def _session(stage: Stage) -> None:

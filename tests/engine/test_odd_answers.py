@@ -1,9 +1,11 @@
 """A model that answers, but not as one would wish."""
 
+from typing import Any
+
 import pytest
 
 from tests.engine.driver import Stage
-from tests.messages_api.acts import Reply
+from tests.messages_api.acts import Reply, Usage
 from tests.messages_api.replies import Block, calls, calls_raw, event, message, refuses, says, says_nothing, thinks
 from tests.messages_api.scripts import attempts
 
@@ -82,6 +84,7 @@ def test_a_paused_answer_is_taken_up_again(stage: Stage) -> None:
     talk = stage.talk(message(says("Searching… "), stop_reason="pause_turn"), WORDS)
     turn = talk.turn()
     assert (turn["reason"], turn["model_requests"]) == ("completed", 2)
+    assert turn["result_text"] == "Searching… All is well."
     assert [role for role, _ in talk.transcript()] == ["user", "assistant", "assistant"]
     assert talk.requests[1].messages[-1]["role"] == "assistant"
     talk.is_usable()
@@ -190,10 +193,50 @@ def test_a_block_of_next_month_is_stored_and_sent_back_as_it_came(stage: Stage) 
         message(event("content_block_delta", index=3, delta={"type": "text_delta", "text": "lost"}), says("Well.")),
         message(event("content_block_start", index=0, content_block={}), says("Well.")),
         message(event("message_delta", delta={}, usage={"output_tokens": "many"}), says("Well.")),
+        message(says("Well."), usage=Usage(cache_read_input_tokens=2**63)),
+        message(says("Well."), usage=Usage(cache_read_input_tokens=-1)),
+        message(event("message_start", message={"model": 5}), says("Well.")),
+        message(Block({"type": ""}, ()), says("Well.")),
     ],
-    ids=["stop without start", "delta without block", "block without kind", "usage of words"],
+    ids=[
+        "stop without start",
+        "delta without block",
+        "block without kind",
+        "usage of words",
+        "usage beyond all numbers",
+        "usage below nothing",
+        "model that is a number",
+        "block with an empty kind",
+    ],
 )
 def test_events_that_make_no_sense_do_no_harm(stage: Stage, reply: Reply) -> None:
     talk = stage.talk(reply)
-    assert talk.turn()["result_text"] == "Well."
+    turn = talk.turn()
+    assert (turn["reason"], turn["result_text"], turn["usage"]["cache_read_tokens"]) == ("completed", "Well.", 0)
+    assert talk.transcript() == [("user", ["text"]), ("assistant", ["text"])]
+    talk.is_usable()
+
+
+DEEP: dict[str, Any] = {}
+for _ in range(200):
+    DEEP = {"in": DEEP}
+
+UNREADABLE: dict[str, Block] = {
+    "input of a call": Block({"type": "tool_use", "id": "t", "name": "Read", "input": DEEP}, ()),
+    "unknown kind": Block({"type": "hologram", "depth": DEEP}, ()),
+    "citation": Block({"type": "text", "text": "So"}, ({"type": "citations_delta", "citation": DEEP},)),
+    "signature": Block({"type": "thinking", "thinking": "Hm.", "signature": 5}, ()),
+    "unseen thinking": Block({"type": "redacted_thinking", "data": 5}, ()),
+    "picture": Block({"type": "image"}, ()),
+    "result": Block({"type": "tool_result", "tool_use_id": "t", "content": "done"}, ()),
+}
+
+
+@pytest.mark.parametrize("block", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_a_block_that_could_not_be_read_again_is_not_kept(stage: Stage, block: Block) -> None:
+    talk = stage.talk(message(block, says("Well.")))
+    turn = talk.turn()
+    assert (turn["reason"], turn["error"]["kind"]) == ("failed", "garbage")
+    assert "makes no sense" in turn["error"]["message"]
+    assert talk.transcript() == [("user", ["text"])]
     talk.is_usable()

@@ -65,6 +65,8 @@ def test_good_input_is_left_alone() -> None:
         ("number", "5", 5),
         ("number", " 5 ", 5),
         ("number", "-5", -5),
+        ("number", 5.0, 5),
+        ("small", 7.0, 7),
         ("small", "7", 7),
         ("ratio", "0.5", 0.5),
         ("ratio", "2", 2),
@@ -76,7 +78,7 @@ def test_good_input_is_left_alone() -> None:
         ("table", '{"a": 1}', {"a": 1}),
     ],
 )
-def test_common_slips_are_mended(field: str, written: str, meant: Any) -> None:
+def test_common_slips_are_mended(field: str, written: Any, meant: Any) -> None:
     repaired = mended(**{field: written})
     assert repaired == {field: meant}
     assert type(repaired[field]) is type(meant)
@@ -87,6 +89,8 @@ def test_common_slips_are_mended(field: str, written: str, meant: Any) -> None:
     [
         ("number", "five"),
         ("number", "5.5"),
+        ("number", 5.5),
+        ("number", float("inf")),
         ("number", "true"),
         ("number", ""),
         ("flag", "yes"),
@@ -133,6 +137,7 @@ def test_many_problems_are_cut_short() -> None:
 
 def test_long_values_are_cut_short() -> None:
     assert len(problem(number="x" * 100_000)) < 500
+    assert len(problem(**{"x" * 100_000: 1})) < 500
 
 
 def test_a_text_that_looks_like_something_else_stays_a_text() -> None:

@@ -80,6 +80,76 @@ def test_where_the_background_is_off_it_is_killed_and_not_offered(own_stage: Cal
     assert "run_in_background" not in bash["description"]
 
 
+def test_in_assistant_mode_a_command_is_waited_for_fifteen_seconds(own_stage: Callable[..., Stage]) -> None:
+    talk, call = ran(own_stage(OSTLER_ASSISTANT="true"), {"command": until(Path("go"))})
+    task = talk.wait("task.started")["data"]["task"]
+    assert (call["output"]["background_task_id"], call["output"]["backgrounded_by"]) == (task["id"], "budget")
+    assert call["output"]["duration_ms"] >= 15_000
+    assert "It was still running after 15 s, and goes on without you waiting." in talk.result_texts()[0]
+    [bash] = [tool for tool in talk.requests[0].body["tools"] if tool["name"] == "Bash"]
+    assert "120000 if not given" in bash["description"]
+    assert "still runs after 15000 ms goes on" in bash["description"]
+    (talk.folder / "go").touch()
+    assert ended(talk, task)["exit_code"] == 0
+
+
+def test_in_assistant_mode_a_tick_wakes_who_sleeps(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(OSTLER_ASSISTANT="true", OSTLER_TURNS__TICK_SECONDS="1")
+    talk, call = ran(stage, {"seconds": 300}, "Sleep")
+    assert call["output"]["woken_by"] == "tick"
+    assert re.match(r"<tick>\w{3} \d{4}-\d\d-\d\d \d\d:\d\d</tick>\nWoken after ", talk.result_texts()[0])
+    [sleep] = [tool for tool in talk.requests[0].body["tools"] if tool["name"] == "Sleep"]
+    assert "After 1 seconds at the latest you get a `<tick>`" in sleep["description"]
+
+
+def test_nothing_ticks_for_others(stage: Stage) -> None:
+    talk, call = ran(stage, {"seconds": 0.1}, "Sleep")
+    assert call["output"]["woken_by"] == "time"
+    [sleep] = [tool for tool in talk.requests[0].body["tools"] if tool["name"] == "Sleep"]
+    assert "tick" not in sleep["description"]
+
+
+def test_of_a_long_output_both_ends_are_shown_and_all_of_it_is_kept(stage: Stage) -> None:
+    talk, (task,) = talk_behind(stage, "seq 1 100000; echo 'error: no oats'; exit 2")
+    ended(talk, task)
+    look = message(calls("TaskOutput", {"task_id": task["id"]}))
+    stage.api.script(talk.name, DONE, DONE, look, otherwise=DONE)
+    talk.turn()
+    shown = talk.result_texts()[-1]
+    assert shown.startswith("<persisted-output>\nOutput too large")
+    assert f"{task['id']} failed (exit code 2): seq 1 100000" in shown
+    assert shown.endswith("100000\nerror: no oats\n</persisted-output>")
+    assert len(shown) < 3000
+    kept = re.search(r"result://(\w+)", shown)
+    assert kept is not None
+    (line,) = stage.daemon.call("result/search", result_id=kept[1], pattern="^54321$")["lines"]
+    assert line["text"] == "54321"
+
+
+def test_a_task_tells_its_call_and_what_the_model_knows_of_it(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOWED)
+    start = calls("Bash", {"command": f"echo ready; {until(Path('go'))}", "run_in_background": True}, id="toolu_start")
+    stage.api.script(talk.name, message(start), otherwise=DONE)
+    talk.turn()
+    task = talk.wait("task.started")["data"]["task"]
+    assert (task["call_id"], task["tool_use_id"]) == (
+        talk.wait("tool.completed")["data"]["call"]["call_id"],
+        "toolu_start",
+    )
+    assert (task["output_offset"], task["notified"], task["paused_ms"]) == (0, False, 0)
+    look = message(calls("TaskOutput", {"task_id": task["id"], "block": False}))
+    wait_until(lambda: stage.daemon.call("task/get", task_id=task["id"])["output_bytes"] == len("ready\n"))
+    stage.api.script(talk.name, DONE, DONE, look, otherwise=DONE)
+    talk.turn()
+    assert stage.daemon.call("task/get", task_id=task["id"])["output_offset"] == len("ready\n")
+    (talk.folder / "go").touch()
+    assert ended(talk, task)["notified"] is False
+    assert stage.daemon.call("task/get", task_id=task["id"])["notified"] is False
+    talk.turn()
+    [known] = stage.daemon.call("task/list", session_id=talk.id)["tasks"]
+    assert (known["notified"], known["status"]) == (True, "completed")
+
+
 def test_what_the_model_sends_to_the_background_says_so(stage: Stage) -> None:
     talk, call = ran(stage, {"command": "exit 0", "run_in_background": True})
     task = talk.wait("task.started")["data"]["task"]
@@ -165,8 +235,8 @@ def test_a_command_in_front_prints_to_a_file_from_its_start(stage: Stage) -> Non
 def test_a_task_has_the_shape_that_the_protocol_promises(stage: Stage) -> None:
     talk, (task,) = talk_behind(stage, "exit 3")
     assert list(task) == [
-        "id", "type", "status", "description", "session_id", "agent_id", "call_id", "command", "exit_code", "error",
-        "started_at", "ended_at", "output_bytes",
+        "id", "type", "status", "description", "session_id", "agent_id", "call_id", "tool_use_id", "command",
+        "exit_code", "error", "started_at", "ended_at", "paused_ms", "output_bytes", "output_offset", "notified",
     ]  # fmt: skip
     assert re.fullmatch("b[0-9a-z]{8}", task["id"])
     assert (task["session_id"], task["agent_id"], task["command"]) == (talk.id, None, "exit 3")

@@ -16,6 +16,7 @@ import orjson
 from tests.messages_api.acts import Act, Clock, Cut, Forever, Hang, Hold, Pause, Reply, Reset, Send, Start
 from tests.messages_api.record import End, Recorded
 
+_PIECE_BYTES: Final = 512
 _RST: Final = struct.pack("ii", 1, 0)
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
@@ -27,7 +28,7 @@ class Incoming:
     method: str
     path: str
     headers: Mapping[str, str]
-    body: bytes
+    body: memoryview
     began: float
     received: float
 
@@ -57,14 +58,22 @@ class _Head:
     length: int
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One client's connection; its requests are answered one after the other."""
 
     def __init__(self, handler: Handler, connections: "set[Connection]") -> None:
         self._handler = handler
         self._connections = connections
+        # A little at a time until it is known how much comes: to copy all that is there already would take the longer,
+        # the longer a request is, and it would seem to have begun later.
+        self._piece = memoryview(bytearray(_PIECE_BYTES))
         self._buffer = bytearray()
         self._head: _Head | None = None
+        self._room = bytearray()
+        """Used again for each request, which is answered before the next one comes in."""
+        self._body = memoryview(b"")
+        """Of the request that is coming in, as long as it will be."""
+        self._filled = 0
         self._began = 0.0
         self._task: asyncio.Task[None] | None = None
         self._writable = asyncio.Event()
@@ -86,10 +95,17 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._writable.set()
 
-    def data_received(self, data: bytes) -> None:
-        if not self._buffer:
-            self._began = time.monotonic()
-        self._buffer += data
+    def get_buffer(self, sizehint: int) -> memoryview:
+        # Straight to where it belongs: a copy of a long request would empty the caches of who waits for the answer.
+        return self._body[self._filled :] if self._filled < len(self._body) else self._piece
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._filled < len(self._body):
+            self._filled += nbytes
+        else:
+            if not self._buffer:
+                self._began = time.monotonic()
+            self._buffer += self._piece[:nbytes]
         self._next()
 
     def abort(self) -> None:
@@ -108,13 +124,22 @@ class Connection(asyncio.Protocol):
     def _take(self) -> Incoming | None:
         if self._head is None:
             self._head = _head(self._buffer)
-        head = self._head
-        if head is None or len(self._buffer) < head.end + head.length:
+            if self._head is None:
+                return None
+            self._make_room(self._head)
+        head, body = self._head, self._body
+        if self._filled < len(body):
             return None
-        body = bytes(self._buffer[head.end : head.end + head.length])
-        del self._buffer[: head.end + head.length]
-        self._head = None
+        self._head, self._body, self._filled = None, memoryview(b""), 0
         return Incoming(head.method, head.path, head.headers, body, self._began, time.monotonic())
+
+    def _make_room(self, head: _Head) -> None:
+        begun = self._buffer[head.end : head.end + head.length]
+        del self._buffer[: head.end + head.length]
+        if len(self._room) < head.length:
+            self._room = bytearray(2 * head.length)
+        self._body, self._filled = memoryview(self._room)[: head.length], len(begun)
+        self._body[: len(begun)] = begun
 
     async def _answer(self, incoming: Incoming) -> None:
         answer = self._handler(incoming)

@@ -70,8 +70,12 @@ class Desk:
             case _:
                 return Answer(fails(404, f"there is no {incoming.method} {path}"), None)
 
+    def read(self, body: memoryview) -> Body | None:
+        """What a request says; None where it is no JSON object."""
+        return _decoded(body)
+
     def _message(self, incoming: Incoming) -> Answer:
-        body = _decoded(incoming.body)
+        body = self.read(incoming.body)
         found = self._problems(incoming, body)
         if body is None or found:
             return self._refuse(self._remember(incoming, body or {}, ""), found)
@@ -140,7 +144,7 @@ class Desk:
         self.prefix_changes.clear()
 
 
-def _decoded(body: bytes) -> Body | None:
+def _decoded(body: memoryview) -> Body | None:
     try:
         decoded = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
+from tests.messages_api import tool_extras
+
 _FIELDS: Final = frozenset(
     {
         "model",
@@ -86,6 +88,8 @@ def _tools(tools: Any) -> Iterator[str]:
             yield f"tools.{index}.name: a name is required"
         elif "type" not in tool and not _is_object_schema(tool.get("input_schema")):
             yield f"tools.{index}.input_schema: a schema of type object is required"
+    if all(isinstance(tool, dict) and isinstance(tool.get("input_schema"), dict) for tool in tools):
+        yield from tool_extras.problems(tools)
 
 
 def _is_object_schema(schema: Any) -> bool:

@@ -60,6 +60,18 @@ def test_it_is_listed_with_its_source(stage: Stage) -> None:
     assert tools["Read"]["source"] == "built-in"
 
 
+def test_its_examples_reach_a_provider_that_takes_them(api: ScriptedApi, installed: Path, tmp_path: Path) -> None:
+    extras = {"PYTHONPATH": str(installed), "OSTLER_MODEL__TOOL_EXTRAS": "always"}
+    with Daemon(tmp_path / "home", environment={**api.environment, **QUICK, **extras}) as daemon:
+        stage = Stage(daemon, api, tmp_path)
+        talk = stage.talk(DONE)
+        talk.turn()
+        tools = {tool["name"]: tool for tool in talk.requests[0].body["tools"]}
+        stage.close()
+    assert tools["WordCount"]["strict"] is True
+    assert tools["WordCount"]["input_examples"] == [{"file_path": "/home/me/essay.txt"}]
+
+
 def test_a_broken_one_does_not_stop_the_daemon_and_is_reported(stage: Stage) -> None:
     assert "WordCount" in {tool["name"] for tool in stage.daemon.call("tool/list")["tools"]}
     logged = stage.daemon.stderr + "".join(path.read_text() for path in stage.daemon.home.rglob("*.log"))

@@ -216,12 +216,16 @@ TASK = {
     "session_id": SESSION_ID,
     "agent_id": None,
     "call_id": f"{MESSAGE_ID}#0",
+    "tool_use_id": "toolu_1",
     "command": "npm run dev",
     "exit_code": None,
     "error": None,
     "started_at": TIME,
     "ended_at": None,
+    "paused_ms": 0,
     "output_bytes": 512,
+    "output_offset": 0,
+    "notified": False,
 }
 
 SESSION_AT_WORK = {**SESSION, "status": "waiting", "turn": TURN, "message": MESSAGE, "asks": [ASK_PERMISSION]}

@@ -209,6 +209,13 @@ async def test_a_command_that_prints_denied_has_failed_and_was_not_denied() -> N
     assert "that failed" in words(await talk.answer())
 
 
+async def test_a_command_that_prints_nothing_is_said_to_print_nothing() -> None:
+    talk = Talk()
+    await talk.say("run touch a.txt")
+    said = words(await talk.answer(lambda _: {"content": "(Bash completed with no output)"}))
+    assert said == "Run `touch a.txt`: it went well and printed nothing."
+
+
 async def test_a_file_that_must_be_read_before_it_is_written_is_read() -> None:
     talk = Talk()
     assert named(await talk.say('write "x" to a.txt then say ok')) == ["Write"]

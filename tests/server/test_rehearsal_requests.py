@@ -45,6 +45,8 @@ def steps(text: str) -> list[Step]:
         ("read a.py, b.py and c.py", [Read("a.py"), Read("b.py"), Read("c.py")]),
         ('read "my file.txt"', [Read("my file.txt")]),
         ("list files", [ListFiles("**/*")]),
+        ("list files in . and read a.md.", [ListFiles("**/*"), Read("a.md")]),
+        ("read a.txt. Then list files.", [Read("a.txt"), ListFiles("**/*")]),
         ("list files in src", [ListFiles("**/*", "src")]),
         ("list src", [ListFiles("**/*", "src")]),
         ("list *.py in src", [ListFiles("**/*.py", "src")]),

@@ -118,6 +118,26 @@ def test_each_bad_field_is_named_with_its_path(shared_daemon: Daemon) -> None:
     assert all(one["reason"] for one in error["data"]["errors"])
 
 
+@pytest.mark.parametrize(
+    ("field", "given", "path"),
+    [
+        ("input", 5, "input.words"),
+        ("input", "", "input.words"),
+        ("input", "a\0b", "input.words"),
+        ("input", [], "input.blocks"),
+        ("input", [{"type": "text"}], "input.blocks.0.text.text"),
+        ("tools", "some", "tools.preset"),
+        ("tools", ["Read", 5], "tools.names.1"),
+    ],
+)
+def test_the_path_of_a_bad_field_has_nothing_of_the_inside(
+    shared_daemon: Daemon, field: str, given: Any, path: str
+) -> None:
+    error = shared_daemon.error("run", **{"cwd": "/", "input": "x", field: given})
+    assert error["code"] == -32602
+    assert [one["path"] for one in error["data"]["errors"]] == [path]
+
+
 def test_a_notification_is_never_answered(shared_daemon: Daemon) -> None:
     for call in (
         {"jsonrpc": "2.0", "method": "server/info"},

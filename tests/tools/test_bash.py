@@ -50,6 +50,12 @@ async def test_no_match_of_grep_is_no_error(session: Session) -> None:
         ("echo\ntest -f x", True),
         ("[ -f x ]", True),
         ("find / -name x 2>/dev/null", True),
+        ("cd src && grep a f", True),
+        ("cd '/a b' && cat f | rg x", True),
+        ("cd src && make && grep a f", False),
+        ("cd src || grep a f", False),
+        ("cd $(make) && grep a f", False),
+        ("cd a 2>/dev/null && grep a f", False),
         ("false && grep a f", False),
         ("grep a f && make", False),
         ("grep a f || false", False),
@@ -63,6 +69,15 @@ async def test_no_match_of_grep_is_no_error(session: Session) -> None:
 def test_exit_code_one_is_harmless_only_where_the_last_program_says_so(command: str, harmless: bool) -> None:
     assert (meaning(command, 1) is not None) is harmless
     assert meaning(command, 2) is None
+
+
+async def test_no_match_in_a_folder_that_is_not_there_is_an_error(session: Session) -> None:
+    (session.folder / "sub").mkdir()
+    (session.folder / "sub" / "f").touch()
+    assert await text(session, "cd sub && grep a f") == "(exit code 1: no match)"
+    result = await session.done(BASH, command="cd none && grep a f")
+    assert result.is_error
+    assert "cd: none: No such file or directory" in result.output.stdout
 
 
 def took(work: Callable[[], object]) -> float:
@@ -105,6 +120,22 @@ async def test_the_folder_stays_inside_the_roots(session: Session, tmp_path: Pat
     assert "outside the session's folders" in BASH.render(result.output)[0]["text"]
 
 
+async def test_a_command_with_an_end_of_its_own_still_says_where_it_was(session: Session) -> None:
+    (session.folder / "sub").mkdir()
+    result = await session.done(BASH, command="trap 'echo bye $?' EXIT; cd sub; false")
+    assert (result.output.stdout, result.output.exit_code) == ("bye 1\n", 1)
+    assert result.changes == [FolderChanged(str(session.folder / "sub"))]
+
+
+@pytest.mark.parametrize("end", ["false", "exit 1", "set -e; false; echo no"])
+async def test_a_command_that_shows_what_it_runs_shows_nothing_of_ours(session: Session, end: str) -> None:
+    command = f"trap 'echo \"> $BASH_COMMAND\"' DEBUG; PS4='+ '; set -x; cd /; {end}"
+    shown = (await session.done(BASH, command=command)).output.stdout
+    assert "cd /" in shown
+    assert "pwd" not in shown
+    assert "builtin" not in shown
+
+
 async def test_a_folder_that_is_gone_is_replaced_by_the_sessions_own(session: Session) -> None:
     gone = session.folder / "gone"
     gone.mkdir()
@@ -120,6 +151,12 @@ async def test_a_folder_that_is_gone_is_replaced_by_the_sessions_own(session: Se
 async def test_nothing_else_stays(session: Session) -> None:
     await session.done(BASH, command="export A=1; f() { :; }; alias x=ls; set -e")
     assert await text(session, 'echo "$A"; type f x 2>/dev/null; false; echo $-') == "\nhBc"
+
+
+async def test_there_is_no_folder_before_the_first_one(session: Session) -> None:
+    """The daemon's own would be `/`, and what comes after a `cd -` may delete things."""
+    shown = await text(session, "cd - && echo went; pwd")
+    assert shown == f"bash: line 1: cd: OLDPWD not set\n{session.folder}"
 
 
 async def test_the_command_sees_no_secret_of_ours(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +185,12 @@ async def test_any_command_reaches_the_shell_as_it_is(session: Session) -> None:
     assert await text(session, "cat <<'X'\n$a 'b' \"c\" \\d\nX") == "$a 'b' \"c\" \\d"
     assert "syntax error" in await text(session, "if then")
     assert await text(session, "echo $# $0; trap 'echo bye' EXIT") == "0 bash\nbye"
+
+
+async def test_an_error_of_the_shell_is_about_the_command_and_nothing_of_ours(session: Session) -> None:
+    said = "bash: eval: line 1: syntax error near unexpected token `)'\nbash: eval: line 1: `echo hi )'\n(exit code 2)"
+    assert await text(session, "echo hi )") == said
+    assert await text(session, 'echo "$BASH_EXECUTION_STRING"') == 'echo "$BASH_EXECUTION_STRING"'
 
 
 async def test_output_is_cleaned_for_the_model_and_kept_for_clients(session: Session) -> None:
@@ -274,6 +317,16 @@ async def test_the_output_file_is_private_and_does_not_stay(session: Session) ->
         ("  sleep 2; ls", True),
         ("sleep 1m && ls", True),
         ("sleep 30 | cat", True),
+        ("# give the server time\n\n  # to start\nsleep 5\nls", True),
+        ("sleep 5 # seconds", True),
+        ("sleep 5 \n ls", True),
+        ("sleep 5 2>/dev/null; ls", True),
+        ("sleep 5 >/dev/null 2>&1 && ls", True),
+        ("sleep 5 &>log", True),
+        ("sleep 5 >/dev/null & ls", False),
+        ("sleep 5#", False),
+        ("# sleep 5\nls", False),
+        ("echo a # b\nsleep 5", False),
         ("sleep 1", False),
         ("sleep 0.5; ls", False),
         ("sleep 5 & ls", False),

@@ -130,6 +130,43 @@ async def test_the_start_of_interactive_shells_is_taken_where_there_is_no_profil
     assert await run(session, "echo $FROM") == "bashrc\n"
 
 
+GUARDED = "case $- in *i*) ;; *) return ;; esac\nexport BELOW=1\nalias ll='echo listed'\nshort() { echo short; }\n"
+"""As Debian's own begins: it defines nothing where nobody is to type."""
+
+
+async def test_what_is_only_defined_for_a_terminal_is_there_too(
+    session: Session, profile: Write, home: Path, told: list[str]
+) -> None:
+    (home / ".bashrc").write_text(GUARDED)
+    session.inside(profile=profile("export ABOVE=1\n. ~/.bashrc\n", ".profile"))
+    assert await run(session, "echo $ABOVE$BELOW; ll; short") == "11\nlisted\nshort\n"
+    assert told == []
+
+
+@pytest.mark.parametrize("becomes", ["exec sh", "exit 1", "sleep 100"])
+async def test_a_profile_that_goes_elsewhere_in_a_terminal_is_asked_as_a_script_would(
+    session: Session, profile: Write, told: list[str], becomes: str
+) -> None:
+    session.inside(profile=profile(f"export ABOVE=1\ncase $- in *i*) {becomes} ;; esac\nexport BELOW=1\n"))
+    assert await run(session, "echo $ABOVE$BELOW") == "11\n"
+    assert told == []
+
+
+async def test_aliases_that_ask_back_are_left_out_since_nobody_answers(session: Session, profile: Write) -> None:
+    text = "alias rm='rm -i' cp='cp -vi' mv='mv --interactive' ln='ln -v'\nalias mkdir='mkdir -v'\n"
+    session.inside(profile=profile(text))
+    shown = await run(session, "touch a b; cp a b; rm a; mkdir c; ln b d; alias")
+    assert sorted(path.name for path in session.folder.iterdir()) == ["b", "c", "d"]
+    assert "alias ln='ln -v'" in shown
+    assert "alias rm" not in shown
+
+
+async def test_aliases_of_a_terminal_do_not_meddle_with_the_question(session: Session, profile: Write) -> None:
+    text = "alias for='exit 1' [='exit 1' declare='exit 1' builtin='exit 1' printf='exit 1'\nexport FINE=1\n"
+    session.inside(profile=profile(text))
+    assert await run(session, "\\echo $FINE") == "1\n"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -120,6 +120,14 @@ async def test_line_ends_match_in_either_style_and_the_file_keeps_its_own(sessio
     assert content(session, "b.txt") == "1\n2\n"
 
 
+async def test_lines_that_end_with_a_return_alone_match_as_they_are_shown_and_stay_so(session: Session) -> None:
+    path = await seen(session, b"one\rtwo\rthree\r")
+    await session.done(EDIT, file_path=path, old_string="one\ntwo\n", new_string="1\n2\n")
+    assert content(session) == "1\r2\rthree\r"
+    await session.done(EDIT, file_path=path, old_string="three", new_string="3\r\n4")
+    assert content(session) == "1\r2\r3\r4\r"
+
+
 async def test_mixed_line_ends_outside_the_passage_stay(session: Session) -> None:
     path = await seen(session, "a\nb\r\nc\r\nd\ne\r\n")
     await session.done(EDIT, file_path=path, old_string="b\nc\n", new_string="B\nC\n")

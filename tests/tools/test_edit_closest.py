@@ -18,6 +18,14 @@ def test_one_line_that_is_near_among_others_that_are_not_is_not_close() -> None:
     assert closest_passage(TEXT, f"{others}\ndef second(value):\n{others}") is None
 
 
+def test_only_the_first_lines_of_a_very_long_file_are_looked_at() -> None:
+    lines = [f"line {number}" for number in range(200_000)]
+    lines[199_999], beyond = "the last that is looked at", "zebras graze beyond"
+    text = "\n".join([*lines, beyond])
+    assert closest_passage(text, "the last that is looked at!") == "200000\tthe last that is looked at"
+    assert closest_passage(text, f"{beyond}!") is None
+
+
 @pytest.mark.parametrize("wanted", ["", "\n\n", "   ", "\t\n"])
 def test_nothing_is_close_to_blanks(wanted: str) -> None:
     assert closest_passage(TEXT, wanted) is None

@@ -88,6 +88,17 @@ async def test_a_new_file_on_a_full_or_closed_disk_is_a_failure_and_makes_no_fil
     assert left(disk.folder) == []
 
 
+async def test_folders_that_were_made_for_a_file_go_when_there_is_no_room_for_it(disk: Session) -> None:
+    (disk.folder / "old").mkdir()
+    filler = fill(disk.folder)
+    path = disk.folder / "old" / "new" / "deep" / "a.txt"
+    failure = await disk.failure(WRITE, file_path=str(path), content=LONG)
+    assert "No space left on device" in failure.message
+    assert sorted(disk.folder.rglob("*")) == [filler, disk.folder / "old"]
+    filler.unlink()
+    await disk.done(WRITE, file_path=str(path), content=LONG)
+
+
 async def test_a_file_that_has_to_be_written_where_it_is_stays_whole_on_a_full_disk(
     disk: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +218,19 @@ async def test_a_path_of_ten_megabytes_is_a_failure(session: Session, tool: AnyT
     key = "notebook_path" if tool is NOTEBOOK else "file_path"
     failure = await session.failure(tool, **{key: path}, **more.get(tool.name, {}))
     assert "name too long" in failure.message
+    assert len(failure.message) < 1000
+
+
+async def test_a_path_of_ten_megabytes_to_what_another_tool_changes_is_a_failure_in_a_few_words(
+    session: Session,
+) -> None:
+    path = "/" + "x" * 10_000_000
+    failures = [
+        await session.failure(WRITE, file_path=f"{path}.ipynb", content=""),
+        await session.failure(EDIT, file_path=f"{path}.ipynb", old_string="a", new_string="b"),
+        await session.failure(NOTEBOOK, notebook_path=path, cell_id="c", new_source=""),
+    ]
+    assert [(failure.code, len(failure.message) < 1000) for failure in failures] == [(9, True)] * 3
 
 
 async def test_utf_16_of_more_than_64_megabytes_is_refused_by_its_encoding(session: Session) -> None:

@@ -92,6 +92,10 @@ async def test_a_hundred_files_are_enough_and_the_cut_is_said(session: Session) 
     assert output.truncated
     assert output.filenames == [f"{number}.txt" for number in range(149, 49, -1)]
     assert "only the 100 newest" in await session.text(GLOB, pattern="*.txt")
+    assert "at most 100 of them" in GLOB.description(session.surroundings)
+    fewer = session.inside(most_files=3)
+    assert "only the 3 newest" in await fewer.text(GLOB, pattern="*.txt")
+    assert "at most 3 of them" in GLOB.description(fewer.surroundings)
 
 
 async def test_nothing_found_says_so(session: Session) -> None:
@@ -131,6 +135,7 @@ async def test_the_daemons_own_folder_is_neither_searched_nor_shown(session: Ses
     [
         ({"pattern": "*", "path": "nowhere"}, "does not exist"),
         ({"pattern": "*", "path": "file"}, "not a folder"),
+        ({"pattern": "*", "path": "result://r_1"}, "result://r_1 is a persisted result: read it with Read, or search"),
         ({"pattern": "../*"}, ".."),
         ({"pattern": "a\0b"}, "NUL"),
         ({"pattern": "*", "path": "a\0b"}, "NUL"),

@@ -230,6 +230,24 @@ async def test_a_command_that_has_no_more_time_gives_all_that_it_printed(session
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        # The shell outlives what it waits for, and says so.
+        ("trap : TERM; printf begun; sleep 1000", "begun"),
+        ("trap 'echo last' TERM; echo begun; sleep 1000", "begun\nlast\n"),
+        ("trap 'echo Terminated by me' TERM; echo begun; sleep 1000", "begun\nTerminated by me\n"),
+    ],
+)
+async def test_what_the_shell_says_of_our_ending_its_command_is_not_the_commands(
+    session: Session, command: str, printed: str
+) -> None:
+    ran = await session.done(BASH, command=command, timeout=1000)
+    assert ran.output.timed_out
+    assert ran.output.stdout == printed
+
+
+@pytest.mark.anyio
 async def test_output_of_newlines_alone_is_no_output(session: Session) -> None:
     ran = await session.done(BASH, command="head -c 2000000 /dev/zero | tr '\\0' '\\n'")
     assert all_of(ran.output) == ""

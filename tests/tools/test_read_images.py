@@ -243,6 +243,14 @@ async def test_an_image_file_of_more_than_a_hundred_megabytes_is_refused(session
     assert failure.message == f"{path} is too large for an image (101.0 MB; the limit is 100.0 MB)."
 
 
+def test_time_that_is_over_before_the_worker_could_start_is_said_to_be_over() -> None:
+    late = worker.Worker(worker, {})
+    late.stop_late()
+    with pytest.raises(worker.Died) as died:
+        late.ask(io.BytesIO(), lambda: None)
+    assert died.value.took_too_long
+
+
 async def test_an_image_that_takes_too_long_is_given_up(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "TIME_LIMIT", 0.01)
     path = write(session, "a.png", saved(Image.new("RGB", (5000, 5000)), "PNG"))

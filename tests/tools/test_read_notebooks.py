@@ -215,6 +215,7 @@ async def test_odd_outputs_do_no_harm(session: Session) -> None:
         {"output_type": 3},
         {"output_type": "stream"},
         {"output_type": "error", "traceback": None},
+        {"output_type": "error", "traceback": 3},
     ]
     outputs += [
         {"output_type": "display_data", "data": 3},
@@ -224,8 +225,30 @@ async def test_odd_outputs_do_no_harm(session: Session) -> None:
     path = raw(session, {"nbformat": 4, "nbformat_minor": "x", "metadata": 3, "cells": [cell, {**cell, "outputs": 3}]})
     output = (await session.done(READ, file_path=path)).output
     assert [each.id for each in output.cells] == ["cell-0", "cell-1"]
-    assert len(output.cells[0].outputs) == 6
+    assert len(output.cells[0].outputs) == 7
     assert READ.render(output)
+
+
+async def test_half_a_character_is_shown_as_one_that_is_unknown(session: Session) -> None:
+    printed = {"output_type": "stream", "name": "stdout", "text": "out \ud800"}
+    drawn = {"output_type": "display_data", "data": {"\ud800": ""}}
+    cell = {"cell_type": "code", "id": "a\ud800", "source": ["x \ud800\n", "y"], "outputs": [printed, drawn]}
+    path = raw(session, {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]})
+    text = await session.text(READ, file_path=path)
+    assert text.startswith('<cell id="a\N{REPLACEMENT CHARACTER}" type="python">\nx \N{REPLACEMENT CHARACTER}\ny\n')
+    assert "\nout \N{REPLACEMENT CHARACTER}\n" in text
+    assert text.encode()
+
+
+async def test_a_notebook_of_more_than_twenty_thousand_cells_is_refused_and_one_less_is_read(session: Session) -> None:
+    path = session.folder / "many.ipynb"
+    # What is only text of a cell does not count.
+    cells = [{"cell_type": "raw", "metadata": {}, "source": '"cell_type"'} for _ in range(20_001)]
+    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}))
+    failure = await session.failure(READ, file_path=str(path))
+    assert failure.message == f"{path} is too large for a notebook (20001 cells; the limit is 20000)."
+    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells[1:]}))
+    assert "cell-0" in await session.text(READ, file_path=str(path), limit=2)
 
 
 async def test_a_notebook_of_more_than_64_megabytes_is_refused(session: Session) -> None:

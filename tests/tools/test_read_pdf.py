@@ -218,6 +218,13 @@ async def test_more_text_than_the_tokens_allow_is_an_error_but_one_page_is_cut(s
     assert READ.render(output)[0]["text"].endswith("\n(cut: there is more text on this page)\n</page>")
 
 
+async def test_a_page_past_the_end_is_not_taken_for_one_that_was_shown(session: Session) -> None:
+    path = write(session, pdf([words("A page of text")] * 12))
+    await session.done(READ, file_path=path, pages="1-12")
+    failure = await session.failure(READ, file_path=path, pages="13")
+    assert failure.message == f"{path} has only 12 pages: page 13 is past its end."
+
+
 async def test_the_same_pages_are_not_shown_again(session: Session) -> None:
     path = write(session, pdf([words("A page of text")] * 12))
     await session.done(READ, file_path=path, pages="1-6")

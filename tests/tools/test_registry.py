@@ -95,6 +95,7 @@ def test_plug_ins_come_by_entry_point_and_a_broken_one_is_a_line(
         "class Knock(Plain):\n    name = 'Knock'\n    def description(self, surroundings):\n        return 'Knocks.'\n"
         "class Wordless(Plain):\n    name = 'Wordless'\n"
         "class Misnamed(Knock):\n    name = 'Two words'\n"
+        "class Unfit(Knock):\n    input_examples = ({}, {'door': 1})\n"
         "def broken():\n    raise RuntimeError('no door')\n"
     )
     info = tmp_path / "theirs-1.0.dist-info"
@@ -102,7 +103,7 @@ def test_plug_ins_come_by_entry_point_and_a_broken_one_is_a_line(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[ostler.tools]\nknock = theirs:Knock\nbroken = theirs:broken\nwordless = theirs:Wordless\n"
-        "misnamed = theirs:Misnamed\nnone = builtins:dict\n"
+        "misnamed = theirs:Misnamed\nnone = builtins:dict\nunfit = theirs:Unfit\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     try:
@@ -117,4 +118,5 @@ def test_plug_ins_come_by_entry_point_and_a_broken_one_is_a_line(
         "broken": "RuntimeError('no door').",
         "misnamed": "ValueError(\"'Two words' is no name that models take\").",
         "none": "TypeError('{} is no ostler.tools.tool.Tool').",
+        "unfit": "ValueError('input_examples[1] does not fit its Input: door: Extra inputs are not permitted').",
     }

@@ -1,15 +1,19 @@
 """Glob and Grep, clause by clause, where no other test says it; and files of every sort under them."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+import psutil
 import pytest
 
 from ostler.tools.glob import Glob
 from ostler.tools.grep import Grep
 from ostler.tools.tool import AnyTool
-from tests.tools.calling import Session
+from tests.tools.calling import Session, until
+from tests.tools.disks import plain_user
 
 pytestmark = pytest.mark.anyio
 GLOB, GREP = Glob(), Grep()
@@ -194,6 +198,27 @@ async def test_a_file_without_a_line_end_and_one_of_carriage_returns_are_searche
     assert await grep(session, output_mode="content") == "a.txt:2:hit\nb.txt:1:hit\rhit"
 
 
+async def test_the_end_of_a_line_stands_before_its_carriage_return(session: Session) -> None:
+    put(session, "a.txt", "one hit\r\ntwo hits\r\n")
+    put(session, "b.txt", "hit\n")
+    assert await grep(session, pattern="hit$", output_mode="content") == "a.txt:1:one hit\nb.txt:1:hit"
+    assert await grep(session, pattern="^one hit$.*hits$", multiline=True) == "a.txt"
+    # Who looks for the carriage return itself finds it.
+    for pattern in ("hit\\r$", "hit\r", r"hit\x0d$"):
+        assert await grep(session, pattern=pattern) == "a.txt"
+
+
+@pytest.mark.parametrize("glob", ["*.py,*.ts", "*.py, *.ts", "*.py *.ts", "sub/*.py,*.ts,*.py"])
+async def test_several_patterns_of_names_stand_beside_each_other(session: Session, glob: str) -> None:
+    for name in ("sub/a.py", "b.ts", "c.js", ".gitignore", "ignored.py"):
+        put(session, name, "ignored.py\n" if name == ".gitignore" else "hit\n")
+    assert await grep(session, glob=glob, output_mode="content") == "b.ts:1:hit\nsub/a.py:1:hit"
+    assert await grep(session, glob="!*.py,!*.ts,!.*", output_mode="content") == "c.js:1:hit"
+    put(session, "one, two.ts")
+    assert await grep(session, glob="one, two.ts") == "one, two.ts"
+    assert (await session.failure(GREP, pattern="hit", glob="*.py,[z-a]")).message == "[z-a] is no set of characters."
+
+
 async def test_a_binary_file_that_matches_is_said_to(session: Session) -> None:
     put(session, "late.bin", b"hit 1\n" + b"x\n" * 100_000 + b"\0\nhit 2\n")
     put(session, "named.bin", b"\0\1hit\n")
@@ -209,6 +234,24 @@ async def test_one_line_of_fifty_megabytes_is_searched_and_shown_in_part(session
     put(session, "a.txt", b"x" * 25_000_000 + b"hit" + b"x" * 25_000_000)
     assert await grep(session) == "a.txt"
     assert len(await grep(session, output_mode="content")) < 700
+
+
+async def test_a_pattern_that_explodes_takes_time_but_not_the_memory(session: Session) -> None:
+    put(session, "a.txt", "x" * 5_000_000)
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(grep, session, pattern="(?:x{1,500}){1,50}y"))
+        await until(lambda: any(each.cpu_times().user > 2.5 for each in searches()))
+        # 64 MB for each of its threads, and what it needs for itself; without a bound it was a gigabyte with two.
+        most = 150_000_000 + (os.cpu_count() or 1) * 80_000_000
+        assert max(each.memory_info().rss for each in searches()) < most
+        group.cancel_scope.cancel()
+    await until(lambda: not searches())
+
+
+def searches() -> list[psutil.Process]:
+    """What runs of ripgrep, as children of this process."""
+    running = psutil.process_iter(["name", "ppid"])
+    return [each for each in running if (each.info["name"], each.info["ppid"]) == ("rg", os.getpid())]
 
 
 async def test_a_sparse_file_of_two_gigabytes_is_searched_in_bounds(session: Session) -> None:
@@ -238,6 +281,30 @@ async def test_a_file_that_may_not_be_read_is_passed_over(session: Session) -> N
     os.mkfifo(session.folder / "pipe")
     assert await grep(session) == "a.txt"
     assert await found(session, "*") == ["a.txt"]
+
+
+async def test_a_place_that_may_not_be_looked_into_is_no_place_without_a_match(tmp_path: Path) -> None:
+    # Here already: what the first input loads may lie where a plain user cannot look.
+    GREP.parse({"pattern": "x"})
+    GLOB.parse({"pattern": "x"})
+    with plain_user() as folder:
+        session = Session(folder, tmp_path / "outputs")
+        shut, file = put(session, "shut/a.txt").parent, put(session, "file.txt")
+        file.chmod(0)
+        for mode in (0, 0o400):
+            shut.chmod(mode)
+            for tool, given in (
+                (GREP, {"pattern": "hit", "path": "shut"}),
+                (GLOB, {"pattern": "*", "path": "shut"}),
+                (GLOB, {"pattern": "shut/*"}),
+            ):
+                failure = await session.failure(tool, **given)
+                assert failure.message == f"{shut} cannot be searched: Permission denied."
+        failure = await session.failure(GREP, pattern="hit", path="shut/a.txt")
+        assert failure.message == f"{shut}/a.txt cannot be searched: Permission denied."
+        failure = await session.failure(GREP, pattern="hit", path="file.txt")
+        assert failure.message == f"{file} cannot be searched: Permission denied."
+        shut.chmod(0o700)
 
 
 @pytest.mark.parametrize("given", [{"pattern": "x" * 10_000_000}, {"pattern": "x", "path": "y" * 10_000_000}])

@@ -241,6 +241,7 @@ async def test_of_very_much_output_the_disk_holds_the_beginning_and_the_end(
     [
         (BASH.only_sleeps, "sleep 1", True),
         (BASH.only_sleeps, " sleep 0.5s; ", True),
+        (BASH.only_sleeps, "# wait\nsleep 1 >/dev/null # a moment", True),
         (BASH.only_sleeps, "sleep 1; ls", False),
         (BASH.only_sleeps, "ls", False),
         (POWERSHELL.only_sleeps, "Start-Sleep -Milliseconds 500", True),
@@ -256,3 +257,11 @@ async def test_a_wait_is_refused_however_it_is_to_be_run(session: Session, given
     failure = await session.call(BASH, {"command": "sleep 2", **given})
     assert re.search("Sleep.*TaskOutput.*Monitor", getattr(failure, "message", ""))
     assert session.processes.begun == []
+
+
+async def test_a_program_that_insists_on_a_terminal_gets_one_as_the_description_says(session: Session) -> None:
+    described = re.search(r"`(printf .* \| script -qec 'COMMAND' /dev/null)`", BASH.description(session.surroundings))
+    assert described is not None
+    command = described[1].replace("COMMAND", "test -t 0 && read answer && echo got $answer")
+    shown = await session.text(BASH, command=command)
+    assert "got y" in shown.split("\n")

@@ -145,12 +145,20 @@ async def test_encoding_and_mark_of_the_file_are_kept(session: Session) -> None:
         assert path.read_bytes() == "größer\n".encode(codec)
 
 
+async def test_a_mark_that_is_given_too_is_not_written_twice(session: Session) -> None:
+    path = session.folder / "marked.txt"
+    path.write_bytes("grün\n".encode("utf-8-sig"))
+    await session.done(READ, file_path=str(path))
+    await session.done(WRITE, file_path=str(path), content="\ufeffgrößer\n")
+    assert path.read_bytes() == "größer\n".encode("utf-8-sig")
+
+
 async def test_a_letter_that_the_encoding_lacks_is_a_failure_and_changes_nothing(session: Session) -> None:
     path = session.folder / "old.txt"
     path.write_bytes("grün\n".encode("cp1252"))
     await session.done(READ, file_path=str(path))
     failure = await session.failure(WRITE, file_path=str(path), content="日本\n")
-    assert "日" in failure.message
+    assert failure.message == f"{path} is written in cp1252, which has no '日'. Nothing was written."
     assert path.read_bytes() == "grün\n".encode("cp1252")
     assert [each.name for each in session.folder.iterdir()] == ["old.txt"]
 

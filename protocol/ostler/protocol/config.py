@@ -96,6 +96,8 @@ class Model(Section):
     """How long one message may take in all, for a model that never stops."""
     max_output_tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 32_000
     """The most that the model may write in one message."""
+    tool_extras: Literal["auto", "always", "never"] = "auto"
+    """Sends `strict` and `input_examples` of tools. `auto`: to the maker's own address, with models that know them."""
     prices: dict[Name, Price] = {}
     """Prices of models by name, in addition to and above the ones that the daemon knows."""
 
@@ -107,6 +109,8 @@ class Turns(Section):
     """Requests to the model before a turn ends as `max_requests`."""
     tool_concurrency: Annotated[int, Field(ge=1, le=100)] = 10
     """Calls of one message that run at once. `OSTLER_MAX_TOOL_CONCURRENCY` sets it, too."""
+    tick_seconds: Annotated[float, Field(ge=1, le=3600)] = 600
+    """In assistant mode: how long Sleep lasts before a `<tick>` wakes it."""
     evict_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600
     """How long a session that nothing happens in stays in memory."""
 
@@ -149,6 +153,8 @@ class Tools(Section):
     """The person's profile is sourced once, for the variables, functions and aliases of commands."""
     monitor: bool = True
     """There is the tool Monitor, which needs background tasks."""
+    glob_files: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """How many files Glob lists at most."""
 
 
 class Results(Section):
@@ -194,6 +200,8 @@ class Config(Section):
     results: Results = Results()
     retention: Retention = Retention()
     log: Logging = Logging()
+    assistant: bool = False
+    """Assistant mode, for sessions that stay open all day: commands are waited for 15 s, and Sleep wakes by ticks."""
 
 
 class ConfigGet(Params):

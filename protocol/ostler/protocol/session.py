@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from ostler.protocol.ids import Cursor, MessageId, SessionId
 from ostler.protocol.limits import DEFAULT_PAGE, MAX_DIRECTORIES, MAX_PAGE, MAX_RULES
@@ -13,6 +13,17 @@ Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermi
 OnAsk = Literal["ask", "deny"]
 SessionStatus = Literal["idle", "running", "waiting", "archived"]
 ToolPreset = Literal["full", "minimal", "read-only"]
+
+
+def _tools_kind(given: Any) -> str:
+    return "names" if isinstance(given, list) else "preset"
+
+
+# With names: an error would name the way through our validators in their place.
+Tools = Annotated[
+    Annotated[ToolPreset, Tag("preset")] | Annotated[list[Name], Field(max_length=500), Tag("names")],
+    Discriminator(_tools_kind),
+]
 
 RuleText = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
@@ -85,7 +96,7 @@ class SessionOptions(Params):
     """Permission rules for this session."""
     trust: bool = False
     """Trust what the folder brings: its settings, hooks and servers."""
-    tools: ToolPreset | Annotated[list[Name], Field(max_length=500)] = "full"
+    tools: Tools = "full"
     """A preset, or names of tools. `minimal`: Bash, Read and Edit. `read-only`: what only looks."""
     additional_directories: Directories = []
     """Further folders that it may work in, as absolute paths."""

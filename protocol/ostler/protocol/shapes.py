@@ -289,6 +289,8 @@ class Task(Shape):
     """Of an agent's task: the agent's session."""
     call_id: CallId | None = None
     """The call that started it."""
+    tool_use_id: str | None = None
+    """The same by the model's name for it."""
     command: str | None = None
     """Of a shell task: the command."""
     exit_code: int | None = None
@@ -299,5 +301,11 @@ class Task(Shape):
     """When it began."""
     ended_at: Time | None = None
     """When it ended."""
+    paused_ms: int = 0
+    """How long it was paused meanwhile. Only agents can be: a command runs or is over."""
     output_bytes: int = 0
     """How much it has printed."""
+    output_offset: int = 0
+    """How much of that the model has read."""
+    notified: bool = False
+    """The model knows of its end. In events it is false: they come before that."""

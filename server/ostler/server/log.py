@@ -20,7 +20,7 @@ from ostler.protocol.wire import Shape
 from ostler.server.frames import Frame, passing_frame, stored_frame
 from ostler.server.progress import MessagesInProgress
 from ostler.server.reader import Reader
-from ostler.storage import Scope, Store, Tx
+from ostler.storage import Ahead, Scope, Store, Tx
 from ostler.storage.events import LoggedEvent
 
 T = TypeVar("T")
@@ -51,10 +51,19 @@ class EventLog:
         return await self.submit(work, root_id)
 
     def submit(
-        self, work: Callable[[Tx], T], root_id: SessionId | None = None, *, urgent: bool = True
+        self,
+        work: Callable[[Tx], T],
+        root_id: SessionId | None = None,
+        *,
+        urgent: bool = True,
+        ahead: Ahead | None = None,
     ) -> asyncio.Future[T]:
         """Queue a unit of work; it is urgent where somebody waits for it, because something was promised."""
-        future = self._store.writer.submit(work, lambda appended: self._committed(root_id, appended), urgent=urgent)
+
+        def tell(appended: list[LoggedEvent]) -> None:
+            self._committed(root_id, appended)
+
+        future = self._store.writer.submit(work, tell, urgent=urgent, ahead=ahead)
         self._waiting.setdefault(root_id, deque()).append(_UNIT)
         return future
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from ostler.protocol.config import Sandbox
+from ostler.protocol.config import Config, Sandbox
 from ostler.protocol.ids import SessionId
 from ostler.protocol.places import Places
 from ostler.server import logs
@@ -15,10 +15,11 @@ from ostler.server.engine.settings_room import SettingsRoom
 from ostler.server.files import own_folder
 from ostler.server.settings import POLICY, SettingsPlaces
 from ostler.tools.confinement import Sandboxing
-from ostler.tools.context import Surroundings
+from ostler.tools.context import Assistant, Surroundings
 from ostler.tools.registry import Registry
 from ostler.tools.sandbox import Support, probe
 from ostler.tools.shell_profile import ShellProfile
+from ostler.tools.spare_files import keep_spares
 
 _ALL_ON: Final = frozenset[str]()
 _NO_MONITOR: Final = frozenset({"Monitor"})
@@ -27,6 +28,7 @@ _NO_MONITOR: Final = frozenset({"Monitor"})
 def make_rooms(places: Places, configuration: Configuration, umask: int, *, testing: bool) -> Rooms:
     output_folder = places.data / "tasks"
     own_folder(output_folder)
+    keep_spares(output_folder, places.data / "spare")
     sandbox = SandboxRoom(lambda: configuration.current.sandbox, places)
     profile = ShellProfile(places.data / "shell", lambda why: logs.log.warning("profile_left_out", reason=why))
     rooms = Rooms(
@@ -40,10 +42,16 @@ def make_rooms(places: Places, configuration: Configuration, umask: int, *, test
         background=lambda: configuration.current.tools.background,
         profile=lambda: profile if configuration.current.tools.shell_snapshot else None,
         switched_off=lambda: _ALL_ON if configuration.current.tools.monitor else _NO_MONITOR,
+        most_files=lambda: configuration.current.tools.glob_files,
+        assistant=lambda: _assistant(configuration.current),
         umask=umask,
         testing=testing,
     )
     return rooms
+
+
+def _assistant(config: Config) -> Assistant | None:
+    return Assistant(config.turns.tick_seconds) if config.assistant else None
 
 
 def settings_places(places: Places) -> SettingsPlaces:

@@ -1,7 +1,8 @@
 """What must survive: the SQLite database, its one writer, its readers, and one repository per noun."""
 
+from ostler.storage.ahead import Ahead
 from ostler.storage.failures import DamagedDatabase, NewerDatabase, StorageTrouble
 from ostler.storage.store import Store, open_store
 from ostler.storage.transaction import Scope, Tx
 
-__all__ = ["DamagedDatabase", "NewerDatabase", "Scope", "StorageTrouble", "Store", "Tx", "open_store"]
+__all__ = ["Ahead", "DamagedDatabase", "NewerDatabase", "Scope", "StorageTrouble", "Store", "Tx", "open_store"]

@@ -45,13 +45,21 @@ class Readers:
         connection = self._connection()
         connection.execute("BEGIN")
         try:
-            return work(connection)
-        except sqlite3.Error as error:
-            if is_damage(error):
+            found = work(connection)
+        except BaseException as error:
+            # The error may hold a query that was not read to its end, and with it the snapshot: nobody shall see
+            # the past because somebody else's work has failed.
+            self._let_go(connection)
+            if isinstance(error, sqlite3.Error) and is_damage(error):
                 self._on_damage(describe(error))
             raise
-        finally:
-            connection.execute("COMMIT")
+        connection.execute("COMMIT")
+        return found
+
+    def _let_go(self, connection: sqlite3.Connection) -> None:
+        self._local.connection = None
+        self._connections.remove(connection)
+        connection.close()
 
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)

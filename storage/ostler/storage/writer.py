@@ -10,12 +10,14 @@ import contextlib
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ostler.protocol.errors import Overloaded, ReadOnly, ShuttingDown, StorageFailed
+from ostler.storage.ahead import Ahead
 from ostler.storage.check import mark_damaged
 from ostler.storage.database import WAL_BYTES, Opened
 from ostler.storage.events import LoggedEvent
@@ -40,6 +42,7 @@ class _Job:
     work: Work[Any]
     on_commit: OnCommit
     future: asyncio.Future[Any]
+    ahead: Ahead | None = None
     appended: list[LoggedEvent] = field(default_factory=list)
     result: Any = None
     error: BaseException | None = None
@@ -71,6 +74,8 @@ class Writer:
         """What the thread has not been given yet: waking it costs more than most units do."""
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.Handle | None = None
+        self._untold: deque[list[_Job]] = deque()
+        """Batches that are on the disk, or cannot be, and of which only those ahead have heard."""
         self._jobs: queue.SimpleQueue[list[_Job | None]] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="ostler-writer", daemon=True)
@@ -80,15 +85,17 @@ class Writer:
     def pending(self) -> int:
         return self._pending
 
-    def submit(self, work: Work[T], on_commit: OnCommit, *, urgent: bool = True) -> asyncio.Future[T]:
-        """Queue a unit of work; its future is done when the disk has it, or cannot have it.
+    def submit(
+        self, work: Work[T], on_commit: OnCommit, *, urgent: bool = True, ahead: Ahead | None = None
+    ) -> asyncio.Future[T]:
+        """Queue a unit of work; its future is done when the disk has it, or cannot have it, and all was told.
 
         One that is not urgent, since nobody waits for it, goes with the next that is, or by itself a moment later.
         """
         self.refuse_if_unable()
         future: asyncio.Future[T] = self._loop.create_future()
         self._pending += 1
-        self._outbox.append(_Job(work, on_commit, future))
+        self._outbox.append(_Job(work, on_commit, future, ahead))
         if urgent:
             # When the loop has done what it is at: a thread that wakes now would only wait for the interpreter's lock.
             self._soon = self._soon or self._loop.call_soon(self._send)
@@ -179,6 +186,8 @@ class Writer:
                 for job in jobs:
                     self._run_apart(tx, job)
             tx.write_lines()
+            if ahead := [job.ahead for job in jobs if job.ahead is not None]:
+                self._loop.call_soon_threadsafe(_tell_run, ahead)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._fail(jobs, error)
@@ -275,6 +284,21 @@ class Writer:
     # On the event loop again.
 
     def _deliver(self, jobs: list[_Job]) -> None:
+        self._untold.append(jobs)
+        ahead = [job for job in jobs if job.ahead is not None]
+        for job in ahead:
+            assert job.ahead is not None
+            job.ahead.is_written(job.error)
+        if ahead:
+            self._loop.call_soon(self._tell)  # behind those that were just woken
+        else:
+            self._tell()
+
+    def _tell(self) -> None:
+        while self._untold:
+            self._tell_all(self._untold.popleft())
+
+    def _tell_all(self, jobs: list[_Job]) -> None:
         self._pending -= len(jobs)
         for job in jobs:
             try:
@@ -288,3 +312,8 @@ class Writer:
                 job.future.set_exception(job.error)
             else:
                 job.future.set_result(job.result)
+
+
+def _tell_run(ahead: Iterable[Ahead]) -> None:
+    for each in ahead:
+        each.has_run()

@@ -27,7 +27,9 @@ def talk_behind(stage: Stage, *commands: str, **session: Any) -> tuple[Talk, lis
     starting = message(*(calls(*in_background(command)) for command in commands))
     stage.api.script(talk.name, starting, otherwise=message(says("It runs.")))
     assert talk.turn()["reason"] == "completed"
-    return talk, [talk.wait("task.started")["data"]["task"] for _ in commands]
+    tasks = [talk.wait("task.started")["data"]["task"] for _ in commands]
+    # Those that only read start beside each other, in any order.
+    return talk, sorted(tasks, key=lambda task: int(task["call_id"].rpartition("#")[2]))
 
 
 def ended(talk: Talk, task: Json) -> Json:

@@ -48,7 +48,7 @@ async def test_a_task_that_prints_for_ever_is_ended_and_says_why(
 ) -> None:
     monkeypatch.setattr(shell_task, "MAX_BYTES", 100_000)
     async with a_desk(tmp_path) as desk:
-        task = await desk.adopt(SCOPE, await started(tmp_path, "while :; do echo an endless line; done"))
+        task = await desk.adopt(SCOPE, await started(tmp_path, "while :; do echo an endless line; done"), "toolu_1")
         over = (await desk.wait(task.task.id, 20)).task
         assert over.status == "killed"
         assert over.error is not None
@@ -59,7 +59,9 @@ async def test_a_task_that_prints_for_ever_is_ended_and_says_why(
 async def test_the_end_of_a_task_keeps_what_the_model_has_read(tmp_path: Path) -> None:
     async with a_desk(tmp_path) as desk:
         go = tmp_path / "go"
-        task = await desk.adopt(SCOPE, await started(tmp_path, f"echo abc; until [ -e {go} ]; do sleep 0.02; done"))
+        task = await desk.adopt(
+            SCOPE, await started(tmp_path, f"echo abc; until [ -e {go} ]; do sleep 0.02; done"), "toolu_1"
+        )
         await desk.read_by_model(task.task.id, 3)
         go.touch()
         record = await desk.wait(task.task.id, 20)
@@ -71,7 +73,7 @@ async def test_a_task_that_becomes_one_after_its_turn_was_stopped_is_stopped_too
         running = await started(tmp_path, "sleep 1000")
         assert SCOPE.turn_id is not None
         desk.stop_of_turn(SCOPE.turn_id)
-        task = await desk.adopt(SCOPE, running)
+        task = await desk.adopt(SCOPE, running, "toolu_1")
         over = (await desk.wait(task.task.id, 20)).task
         assert (over.status, over.error) == ("killed", "It was stopped together with its turn.")
 
@@ -85,7 +87,7 @@ async def test_a_task_that_cannot_be_looked_after_is_ended_and_has_failed(
     monkeypatch.setattr(ShellTask, "_look", breaks)
     async with a_desk(tmp_path) as desk:
         running = await started(tmp_path, "sleep 1000")
-        task = await desk.adopt(SCOPE, running)
+        task = await desk.adopt(SCOPE, running, "toolu_1")
         over = (await desk.wait(task.task.id, 20)).task
         assert (over.status, over.error) == ("failed", "The daemon could not look after it; its log says why.")
         assert running.child.ended
@@ -93,7 +95,7 @@ async def test_a_task_that_cannot_be_looked_after_is_ended_and_has_failed(
 
 async def test_an_end_is_stored_once(tmp_path: Path) -> None:
     async with a_desk(tmp_path) as desk:
-        task = await desk.adopt(SCOPE, await started(tmp_path, "exit 4"))
+        task = await desk.adopt(SCOPE, await started(tmp_path, "exit 4"), "toolu_1")
         over = (await desk.wait(task.task.id, 20)).task
         again = over.model_copy(update={"status": "killed"})
         assert not await desk.log.write(lambda tx: tasks.end(tx.connection, again))

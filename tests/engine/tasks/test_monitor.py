@@ -175,10 +175,13 @@ def talk_until_told(talk: Talk, act: Callable[[], None], text: str) -> None:
 
 def test_a_monitor_ends_when_its_time_is_over(stage: Stage) -> None:
     talk = stage.talk(rules=ALLOWED)
-    stage.api.script(talk.name, monitor(command="sleep 1000", timeout=1000), sleep(), DONE)
+    stage.api.script(talk.name, monitor(path=talk.file("log"), timeout=1000), sleep(), DONE)
     talk.turn()
     task = talk.wait("task.ended")["data"]["task"]
     assert (task["status"], task["error"]) == ("killed", "Its time is over.")
+    # By what it waits for, and not by the command of ours that follows the file.
+    ending = f"The background task {task['id']} was stopped (Its time is over.): {task['description']}\n"
+    assert ending in str([one["content"] for one in talk.messages()]).replace("\\n", "\n")
 
 
 def test_of_very_many_lines_only_some_are_told(stage: Stage) -> None:

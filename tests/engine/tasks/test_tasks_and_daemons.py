@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import signal
 import sqlite3
 from collections.abc import Callable
@@ -86,6 +87,23 @@ def test_a_process_number_that_is_another_ones_now_is_no_task(own_stage: Callabl
     assert over["error"] == "It was gone when the daemon came back, and nobody knows how it ended."
     assert not is_gone(stored[0])  # a stranger's process is left alone
     stage.daemon.end_commands()
+
+
+def test_a_task_that_was_found_again_and_is_killed_from_elsewhere_was_not_gone_before(
+    own_stage: Callable[..., Stage],
+) -> None:
+    stage = own_stage()
+    talk, (task,) = talk_behind(stage, f"echo begun; {LONG}")
+    printed(stage.daemon, task, "begun")
+    stage.restart()
+    assert stage.daemon.call("task/wait", task_id=task["id"], timeout_ms=0)["status"] == "running"
+    # Stopped first: the shell around it must not see the others go, and write that down.
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in processes_of(task):
+            os.kill(pid, number)
+    over = ended(talk, task)
+    assert (over["status"], over["exit_code"]) == ("failed", None)
+    assert over["error"] == "It was killed from elsewhere, before it could say how it ended."
 
 
 def test_what_a_dead_task_left_running_is_ended_by_the_next_daemon(own_stage: Callable[..., Stage]) -> None:

@@ -49,7 +49,9 @@ def check(desk: Desk, text: str) -> None:
         assert forbidden_tools(broken) >= forbidden_tools(intact)
 
 
-bounded = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+bounded = settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @bounded

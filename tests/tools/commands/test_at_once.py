@@ -80,7 +80,9 @@ def test_a_shell_that_is_elsewhere_or_behind_a_link_is_judged_the_same(folder: P
             agrees(command, about)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(command=st.one_of(plain_commands(most=4), shell_text).filter(lambda text: "\0" not in text))
 def test_any_command_is_judged_at_once_as_with_a_wait_or_not_at_all(command: str, folder: Path) -> None:
     agrees(command, surroundings(folder))

@@ -234,3 +234,24 @@ def test_deep_nesting_is_a_problem_and_no_crash() -> None:
     for command in ("(" * 300 + "ls" + ")" * 300, "echo " + "$(echo " * 300 + ")" * 300, "a && " * 5000 + "b"):
         reading = read_command(command)
         assert not is_read_only(reading, "/").ok
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        ("ls | wc | cat\nls && pwd", ["ls", "wc", "cat", "ls", "pwd"]),
+        ("ls | wc | cat # a; rm x\nls && pwd\n\n# rm y", ["ls", "wc", "cat", "ls", "pwd"]),
+        ("ls | wc | cat 'x\ny'\nls && pwd", ["ls", "wc", "cat 'x\ny'", "ls", "pwd"]),
+    ],
+)
+def test_line_ends_behind_long_pipelines_end_commands(command: str, parts: list[str]) -> None:
+    reading = read_command(command)
+    assert (reading.problem, reading.plain, reading.command) == (None, True, command)
+    assert [part.text for part in reading.parts] == parts
+
+
+@pytest.mark.parametrize("command", ["ls | wc | cat\\\nrm x && pwd", "ls | wc | cat <<E\nls\nE\nls && pwd"])
+def test_line_ends_that_end_no_command_are_not_taken_for_such(command: str) -> None:
+    reading = read_command(command)
+    assert "rm" not in [part.words[0] for part in reading.parts]
+    assert reading.plain is False or len(reading.parts) == 4

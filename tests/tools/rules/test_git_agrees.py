@@ -79,7 +79,9 @@ patterns = st.builds(
 """A dot in front is ours: it names the session's folder, and git has nothing like it."""
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(pattern=patterns)
 def test_what_git_ignores_matches_and_nothing_else(tree: Path, pattern: str) -> None:
     every = paths_of(tree)

@@ -89,13 +89,18 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
+_HOW: Final = _How(os.O_PATH | os.O_CLOEXEC if sys.platform == "linux" else 0, 0, _RESOLVE_CACHED)
+_HOW_BYTES: Final = ctypes.sizeof(_HOW)
+_NAMED: Final = ctypes.byref(_HOW)
+"""Made once: the kernel only reads it, and making it took as long as the call."""
+
+
 def _named(path: str) -> int:
     """A descriptor that only names the file: nothing is opened."""
     kernel = _kernel()
     if kernel is None or "\0" in path:
         raise WouldWait
-    how = _How(os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_CACHED)
-    found = kernel.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    found = kernel.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), _NAMED, _HOW_BYTES)
     if found < 0:  # not in memory, not there, or an old kernel: a thread finds out which
         raise WouldWait
     return int(found)

@@ -54,24 +54,37 @@ def _marks(status: os.stat_result) -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def _open_folder(path: str, umask: int) -> Iterator[int]:
-    """A descriptor reached step by step, so that no component can be a link; what is missing is made."""
+    """A descriptor reached step by step, so that no component can be a link; what is missing is made.
+
+    What was made goes again where that for which it was made fails.
+    """
     here = os.open("/", _FOLDER)
+    above_made: list[tuple[int, str]] = []
     try:
         for component in path.strip("/").split("/") if path != "/" else []:
-            below = _step(here, component, umask, path)
-            os.close(here)
+            below, made = _step(here, component, umask, path)
+            if made:
+                above_made.append((here, component))
+            else:
+                os.close(here)
             here = below
         yield here
+    except BaseException:
+        for above, component in reversed(above_made):
+            with contextlib.suppress(OSError):  # somebody else may have put something there meanwhile
+                os.rmdir(component, dir_fd=above)
+        raise
     finally:
-        os.close(here)
+        for descriptor in (here, *(above for above, _ in above_made)):
+            os.close(descriptor)
 
 
-def _step(here: int, component: str, umask: int, path: str) -> int:
+def _step(here: int, component: str, umask: int, path: str) -> tuple[int, bool]:
+    """The folder below, and whether it was made."""
     try:
-        return os.open(component, _FOLDER, dir_fd=here)
+        return os.open(component, _FOLDER, dir_fd=here), False
     except FileNotFoundError:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(component, 0o700, dir_fd=here)
+        made = _make(component, here)
     except NotADirectoryError:
         raise Replaced(f"{component!r} in {path} is no folder.") from None
     except OSError as error:
@@ -81,7 +94,16 @@ def _step(here: int, component: str, umask: int, path: str) -> int:
     below = os.open(component, _FOLDER, dir_fd=here)
     # The daemon's own mask is stricter than what the person wants for their projects.
     os.chmod(component, 0o777 & ~umask, dir_fd=here)
-    return below
+    return below, made
+
+
+def _make(component: str, here: int) -> bool:
+    """False where somebody else was faster."""
+    try:
+        os.mkdir(component, 0o700, dir_fd=here)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _status(name: str, folder: int) -> os.stat_result | None:

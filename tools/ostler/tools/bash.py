@@ -58,8 +58,8 @@ class Bash(ShellTool):
     def only_sleeps(self, command: str) -> bool:
         return only_sleeps(command)
 
-    def harmless(self, command: str) -> str | None:
-        return meaning(command, 1)
+    def harmless(self, command: str, output: str = "") -> str | None:
+        return meaning(command, 1, output)
 
     def is_silent(self, command: str) -> bool:
         return is_silent(reading(command))

@@ -5,6 +5,7 @@ from typing import Final
 from ostler.tools.numbering import cut, numbered
 
 _LINES_LOOKED_AT: Final = 200_000
+_LINE_LOOKED_AT: Final = 1_000
 _LINE_COMPARED: Final = 200
 _WINDOW: Final = 40
 _CANDIDATES: Final = 8
@@ -17,7 +18,8 @@ def closest_passage(text: str, wanted: str) -> str | None:
     # Only failures get here, and the library takes as long to load as a call to run.
     from rapidfuzz import fuzz, process  # noqa: PLC0415
 
-    lines = [line.strip()[:_LINE_COMPARED] for line in text.split("\n")[:_LINES_LOOKED_AT]]
+    spans = _spans(text)
+    lines = [text[begin : min(end, begin + _LINE_LOOKED_AT)].strip()[:_LINE_COMPARED] for begin, end in spans]
     sought = [line.strip()[:_LINE_COMPARED] for line in wanted.split("\n")]
     while len(sought) > 1 and not sought[-1]:
         sought.pop()
@@ -47,5 +49,17 @@ def closest_passage(text: str, wanted: str) -> str | None:
             best, best_score = start, score
     if best_score < _CLOSE_ENOUGH:
         return None
-    originals = text.split("\n")[best : best + len(sought)]
-    return "\n".join(numbered(number, cut(line.removesuffix("\r"))) for number, line in enumerate(originals, best + 1))
+    shown = [text[begin:end].removesuffix("\r") for begin, end in spans[best : best + len(sought)]]
+    return "\n".join(numbered(number, cut(line)) for number, line in enumerate(shown, best + 1))
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Where the first lines begin and end: to split all of a large file would hold everybody up."""
+    spans: list[tuple[int, int]] = []
+    place = 0
+    while place <= len(text) and len(spans) < _LINES_LOOKED_AT:
+        end = text.find("\n", place)
+        end = len(text) if end < 0 else end
+        spans.append((place, end))
+        place = end + 1
+    return spans

@@ -55,6 +55,20 @@ class Surroundings:
     """Whether commands may go on behind their calls."""
     switched_off: frozenset[str] = frozenset()
     """Names of tools that the configuration has switched off."""
+    most_files: int = 100
+    """How many files Glob lists."""
+    assistant: "Assistant | None" = None
+    """Null: it is not in assistant mode, or only an agent of one that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assistant:
+    """A session that is there for its person all day: it waits for nothing for long, and looks up now and then."""
+
+    tick_seconds: float
+    """How long it sleeps before a tick wakes it."""
+    blocking_ms: int = 15_000
+    """How long a command without a limit of its own is waited for before it goes on in the background."""
 
 
 @dataclass(frozen=True, slots=True)

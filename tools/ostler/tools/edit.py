@@ -1,5 +1,8 @@
 """Edit: one passage of a file for another."""
 
+from dataclasses import dataclass
+from typing import Any
+
 from pydantic import Field
 
 from ostler.tools import file_change, freshness, matching, paths
@@ -65,16 +68,16 @@ class Edit(Tool[EditInput, EditOutput]):
             return flaw
         if given.old_string == given.new_string:
             return Failure("old_string and new_string are the same: there is nothing to change.", freshness.SAME)
-        return await file_change.flaw_of(given.file_path, _planner(given, context.surroundings), context)
+        return await file_change.flaw_of(given.file_path, EditPlanner(given, context.surroundings), context)
 
     async def check_permission(self, given: EditInput, context: ToolContext) -> Check:
         return await file_change.permission(
-            given.file_path, _planner(given, context.surroundings), context, self._approved
+            given.file_path, EditPlanner(given, context.surroundings), context, self._approved
         )
 
     async def run(self, given: EditInput, context: ToolContext) -> Ran[EditOutput] | Failure:
         written = await file_change.write(
-            given.file_path, _planner(given, context.surroundings), context, self._approved
+            given.file_path, EditPlanner(given, context.surroundings), context, self._approved
         )
         if isinstance(written, Failure):
             return written
@@ -90,19 +93,28 @@ class Edit(Tool[EditInput, EditOutput]):
         return file_change.rendered(output)
 
 
-def _planner(given: EditInput, surroundings: Surroundings) -> file_change.Planner:
-    def plan(place: str, read: FileRead | None) -> Plan | Failure:
-        before = file_change.load_if_there(place)
+@dataclass(frozen=True, slots=True)
+class EditPlanner:
+    """Looks at the file as it is, and says what the edit makes of it."""
+
+    given: EditInput
+    surroundings: Surroundings
+
+    @property
+    def edit_input(self) -> dict[str, Any]:
+        return self.given.model_dump()
+
+    def __call__(self, place: str, read: FileRead | None, /) -> Plan | Failure:
+        given, before = self.given, file_change.load_if_there(place)
         if given.old_string == "":
             return _filled(given, place, before)
         if before is None:
-            return Failure(missing_file(given.file_path, known_to(surroundings, allowed=False)), freshness.MISSING)
+            known = known_to(self.surroundings, allowed=False)
+            return Failure(missing_file(given.file_path, known), freshness.MISSING)
         if read is None:
             return freshness.not_read(given.file_path)
         stale = freshness.still_as_read(given.file_path, read, before)
         return stale or _replaced(given, place, before)
-
-    return plan
 
 
 def _filled(given: EditInput, place: str, before: TextFile | None) -> Plan | Failure:

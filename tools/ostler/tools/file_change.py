@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from ostler.tools import diagnostics, freshness, paths
+from ostler.tools import diagnostics, freshness, large_edit, paths
 from ostler.tools.atomic import Replaced, save_over
 from ostler.tools.context import FileRead, OlderFile, Surroundings, ToolContext
 from ostler.tools.diagnostics import DiagnosticOutput
@@ -18,6 +18,8 @@ from ostler.tools.threads import change_in_thread, read_in_thread
 from ostler.tools.tool import Allow, AskFirst, Block, Check, Failure, FileChanged, Refuse, ToolOutput, text_block
 
 MAX_ORIGINAL_CHARS: Final = 100_000
+_MAX_SHOWN: Final = 500
+"""Characters of a path that a failure names: one that is too long would hide what is said about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +34,23 @@ class Plan:
     """The first line that differs; null where the call gave the whole text."""
     old_string: str = ""
     new_string: str = ""
+    told: large_edit.Told | None = None
+    """Of a large file: what the process says that has its texts, which are not here."""
 
     @property
     def hunks(self) -> list[Hunk] | None:
-        return hunks(self.before.text if self.before else "", self.text)
+        return self.told.hunks if self.told else hunks(self.before.text if self.before else "", self.text)
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class Prepared:
     """A plan that only has to be written down."""
 
     plan: Plan
     data: bytes
     hunks: list[Hunk] | None
+    order: large_edit.Order | None = None
+    """Of a large file: what its process is to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +84,21 @@ Planner = Callable[[str, FileRead | None], Plan | Failure]
 """Given the real path and what the session has read of it: blocking, on a thread."""
 
 
+@runtime_checkable
+class EditPlanner(Protocol):
+    """One that another process can be told: for a file that is large."""
+
+    @property
+    def edit_input(self) -> dict[str, Any]: ...
+    def __call__(self, place: str, read: FileRead | None, /) -> Plan | Failure: ...
+
+
 def flawed(path: str) -> Failure | None:
     flaw = paths.flaw(path)
     if flaw is not None:
         return Failure(flaw, freshness.RELATIVE)
     if path.lower().endswith(".ipynb"):
-        return Failure(f"{path} is a notebook: change its cells with NotebookEdit.", freshness.NOTEBOOK)
+        return Failure(f"{path[-_MAX_SHOWN:]} is a notebook: change its cells with NotebookEdit.", freshness.NOTEBOOK)
     return None
 
 
@@ -102,9 +117,28 @@ def load_if_there(place: str) -> TextFile | None:
 def _planned(path: str, place: str, planner: Planner, read: FileRead | None) -> Plan | Failure:
     """What would be written now, or why not. Blocking."""
     try:
-        return _unwritable_name(path, place) or planner(place, read)
+        return _unwritable_name(path, place) or _plan(place, planner, read)
     except (Unreadable, OSError) as error:
-        return _failure(path, error)
+        return failure_of(path, error)
+
+
+def _plan(place: str, planner: Planner, read: FileRead | None) -> Plan | Failure:
+    order = _order(place, planner, read)
+    if order is None:
+        return planner(place, read)
+    told = large_edit.ask(order)
+    return told if isinstance(told, Failure) else _told_plan(place, told)
+
+
+def _order(place: str, planner: Planner, read: FileRead | None) -> large_edit.Order | None:
+    if isinstance(planner, EditPlanner) and large_edit.is_large(place):
+        return large_edit.Order(planner.edit_input, place, read)
+    return None
+
+
+def _told_plan(place: str, told: large_edit.Told) -> Plan:
+    before = TextFile("", UTF_8, told.status, told.digest)
+    return Plan(place, before, "", told.first_line, told.old_string, told.new_string, told)
 
 
 def _unwritable_name(path: str, place: str) -> Failure | None:
@@ -123,7 +157,9 @@ async def flaw_of(path: str, planner: Planner, context: ToolContext) -> Failure 
     return planned if isinstance(planned, Failure) else None
 
 
-def _failure(path: str, error: Exception) -> Failure:
+def failure_of(path: str, error: Exception) -> Failure:
+    """What the model is told of it."""
+    path = path[:_MAX_SHOWN]
     match error:
         case TooLarge():
             return Failure(str(error), freshness.TOO_LARGE)
@@ -131,9 +167,6 @@ def _failure(path: str, error: Exception) -> Failure:
             return Failure(str(error))
         case Replaced():
             return Failure(f"Nothing was written: {error}", freshness.CHANGED)
-        case UnicodeEncodeError():
-            letter = error.object[error.start]
-            return Failure(f"{path} is written in {error.encoding}, which has no {letter!r}. Nothing was written.")
         case OSError():
             return Failure(f"{path} cannot be written: {error.strerror}.")
         case _:
@@ -175,31 +208,41 @@ async def write(path: str, planner: Planner, context: ToolContext, approved: pat
         )
     read = context.reads.get(place)
     try:
-        prepared = await read_in_thread(_prepare, path, place, planner, read, context.surroundings)
+        prepared = await read_in_thread(prepare, path, place, planner, read, context.surroundings)
         if isinstance(prepared, Failure):
             return prepared
         # It returns when the disk has it: from here on the old content cannot be lost.
         await context.history.keep(place, _older(prepared.plan.before))
-        written = await change_in_thread(_write, prepared, read, context.surroundings.umask)
-    except (Unreadable, Replaced, UnicodeEncodeError, OSError) as error:
-        return _failure(path, error)
-    context.reads.put(place, written.read)
+        written = await change_in_thread(save, prepared, read, context.surroundings.umask)
+    except (Unreadable, Replaced, OSError) as error:
+        return failure_of(path, error)
+    if isinstance(written, Written):
+        context.reads.put(place, written.read)
     return written
 
 
-def _prepare(
+def prepare(
     path: str, place: str, planner: Planner, read: FileRead | None, surroundings: Surroundings
-) -> _Prepared | Failure:
+) -> Prepared | Failure:
+    """All but the writing. Blocks; raises Unreadable and OSError."""
     # Here too: a path of another machine was not looked at before, and may turn out to be none.
     if paths.of_the_daemon(place, surroundings):
         return Failure(f"{path} is in the daemon's own folder.", freshness.DENIED)
-    planned = _unwritable_name(path, place) or planner(place, read)
+    planned = _unwritable_name(path, place) or _plan(place, planner, read)
     if isinstance(planned, Failure):
         return planned
-    data = _encoding(planned).encode(planned.text)
+    if planned.told is not None:
+        return Prepared(planned, b"", planned.hunks, _order(place, planner, read))
+    encoding = _encoding(planned)
+    try:
+        data = encoding.encode(planned.text)
+    except UnicodeEncodeError as error:
+        # By our name for it: some of Python's codecs call themselves `charmap`.
+        letter = error.object[error.start]
+        return Failure(f"{path} is written in {encoding.codec}, which has no {letter!r}. Nothing was written.")
     if len(data) > MAX_FILE_BYTES:
         return Failure("The content is more than 1 GiB.", freshness.TOO_LARGE)
-    return _Prepared(planned, data, planned.hunks)
+    return Prepared(planned, data, planned.hunks)
 
 
 def _encoding(planned: Plan) -> Encoding:
@@ -213,7 +256,10 @@ def _older(before: TextFile | None) -> OlderFile | None:
     return OlderFile(before.status.st_mode, before.status.st_size, before.digest, content)
 
 
-def _write(prepared: _Prepared, read: FileRead | None, umask: int) -> Written:
+def save(prepared: Prepared, read: FileRead | None, umask: int) -> Written | Failure:
+    """Blocks; raises Replaced and OSError."""
+    if prepared.order is not None:
+        return _saved_elsewhere(replace(prepared.order, umask=umask))
     planned, data = prepared.plan, prepared.data
     before = planned.before
     status = save_over(planned.place, data, umask, before.status if before else None)
@@ -225,7 +271,15 @@ def _write(prepared: _Prepared, read: FileRead | None, umask: int) -> Written:
     return Written(planned, prepared.hunks, known, _git_diff(prepared, status))
 
 
-def _git_diff(prepared: _Prepared, status: os.stat_result) -> GitDiff | None:
+def _saved_elsewhere(order: large_edit.Order) -> Written | Failure:
+    told = large_edit.ask(order)
+    if isinstance(told, Failure):
+        return told
+    assert told.read is not None
+    return Written(_told_plan(order.place, told), told.hunks, told.read, told.git_diff)
+
+
+def _git_diff(prepared: Prepared, status: os.stat_result) -> GitDiff | None:
     # To git, whatever is in another encoding is bytes.
     if _encoding(prepared.plan) != UTF_8:
         return None
@@ -257,7 +311,7 @@ def rendered(output: ChangeOutput) -> list[Block]:
 
 
 def original(planned: Plan) -> str | None:
-    if planned.before is None or len(planned.before.text) > MAX_ORIGINAL_CHARS:
+    if planned.before is None or planned.told is not None or len(planned.before.text) > MAX_ORIGINAL_CHARS:
         return None
     return planned.before.text
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import nlargest
-from typing import Final
 
 from pydantic import Field
 
@@ -13,13 +12,12 @@ from ostler.tools import ripgrep, search_place
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.globs import BadPattern, matcher, names_something
 from ostler.tools.paths import Approved
+from ostler.tools.result_text import result_of
 from ostler.tools.ripgrep import Search
 from ostler.tools.search_place import Start
 from ostler.tools.subject import Subject
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
-
-MAX_FILES: Final = 100
 
 
 class GlobInput(ToolInput):
@@ -57,6 +55,9 @@ class Glob(Tool[GlobInput, GlobOutput]):
     def activity(self, given: GlobInput) -> Activity:
         return "list"
 
+    def description(self, surroundings: Surroundings) -> str:
+        return self._words.replace("{most}", str(surroundings.most_files), 1)
+
     def is_concurrency_safe(self, given: GlobInput) -> bool:
         return True
 
@@ -70,6 +71,8 @@ class Glob(Tool[GlobInput, GlobOutput]):
         flaw = search_place.unusable(given.pattern, given.path)
         if flaw is not None:
             return flaw
+        if result_of(given.path) is not None:
+            return Failure(f"{given.path} is a persisted result: read it with Read, or search it with Grep.")
         if not given.pattern:
             return Failure("The pattern is empty: `**` finds every file.")
         if ".." in given.pattern.split("/"):
@@ -89,18 +92,18 @@ class Glob(Tool[GlobInput, GlobOutput]):
         return await read_in_thread(search_place.may_search, self.name, begin, context.surroundings)
 
     async def run(self, given: GlobInput, context: ToolContext) -> Ran[GlobOutput] | Failure:
-        started = time.monotonic()
+        started, most = time.monotonic(), context.surroundings.most_files
         begin = await read_in_thread(search_place.start, given.path, context.surroundings, given.pattern)
         if self._approved.moved(context.call_id, begin.place):
             return search_place.moved(begin)
         try:
-            found = await _find(given, begin)
+            found = await _find(given, begin, most)
         except (ripgrep.Complaint, ripgrep.Missing) as error:
             return Failure(str(error))
         output = GlobOutput(
-            filenames=[begin.found(name) for name in found.names[:MAX_FILES]],
-            num_files=min(len(found.names), MAX_FILES),
-            truncated=len(found.names) > MAX_FILES,
+            filenames=[begin.found(name) for name in found.names[:most]],
+            num_files=min(len(found.names), most),
+            truncated=len(found.names) > most,
             timed_out=found.out_of_time,
             duration_ms=round((time.monotonic() - started) * 1000),
         )
@@ -126,16 +129,16 @@ def _no_folder(given: GlobInput, surroundings: Surroundings) -> Failure | None:
     begin = search_place.start(given.path, surroundings)
     if flaw is None and begin.base != begin.place:
         return Failure(f"{begin.written} is a file, not a folder to look in.")
-    return flaw
+    return flaw or search_place.closed(search_place.start(given.path, surroundings, given.pattern))
 
 
-async def _find(given: GlobInput, begin: Start) -> _Found:
+async def _find(given: GlobInput, begin: Start, most: int) -> _Found:
     options = ["--files", *ripgrep.exclusions(begin.place, begin.home, given.pattern), "--", begin.place]
     matches = matcher(begin.pattern)
 
     def work(search: Search) -> _Found:
         # One more than is shown tells that there are more.
-        newest = nlargest(MAX_FILES + 1, _dated(search, begin, matches))
+        newest = nlargest(most + 1, _dated(search, begin, matches))
         return _Found([name for _, name in newest], search.out_of_time)
 
     found = await ripgrep.search(options, work)

@@ -1,5 +1,6 @@
 """Grep: text in files, with the real ripgrep."""
 
+import re
 from typing import Final, Literal
 
 from pydantic import Field
@@ -19,6 +20,9 @@ from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool,
 Mode = Literal["content", "files_with_matches", "count"]
 DEFAULT_LIMIT: Final = 250
 _MAX_COLUMNS: Final = 500
+_MAX_GLOBS: Final = 100
+_SPELLED: Final = re.compile(r"\r|\\[rxuU]")
+"""A carriage return, or what may be one, in a pattern."""
 
 
 class GrepInput(ToolInput):
@@ -92,7 +96,7 @@ class Grep(Tool[GrepInput, GrepOutput]):
             if number is not None and not 0 <= number < 2**31:
                 return Failure(f"{name} is {number}, but must be 0 or more.")
         try:
-            matcher((given.glob or "").removeprefix("!"))
+            _name_filter(given.glob)
         except BadPattern as error:
             return Failure(str(error))
         if result_of(given.path) is not None:
@@ -155,8 +159,17 @@ def _wanted(given: GrepInput, begin: Origin) -> Wanted:
 def _name_filter(glob: str | None) -> NameFilter | None:
     if not glob:
         return None
-    matches = matcher(glob.removeprefix("!"))
-    return (lambda name: not matches(name)) if glob.startswith("!") else matches
+    matchers = [matcher(each.removeprefix("!")) for each in _globs(glob)]
+    wanted = not glob.startswith("!")
+    if wanted and len(matchers) == 1:
+        return matchers[0]
+    return lambda name: any(matches(name) for matches in matchers) == wanted
+
+
+def _globs(glob: str) -> list[str]:
+    """Several, as models write them; and all of it, since a name may have blanks and commas, too."""
+    several = re.split(r"[,\s]+", glob.strip(", ")) if "{" not in glob else []
+    return [glob, *several] if 1 < len(several) <= _MAX_GLOBS else [glob]
 
 
 def _options(given: GrepInput, begin: Start) -> list[str]:
@@ -168,6 +181,8 @@ def _own_options(given: GrepInput) -> list[str]:
     """Whatever is searched."""
     options = [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview"]
     options += ["--ignore-case"] if given.ignore_case else []
+    # Lines are shown without their carriage return, and end before it; ripgrep refuses a pattern that names it then.
+    options += ["--crlf"] if "$" in given.pattern and not _SPELLED.search(given.pattern) else []
     options += ["--multiline", "--multiline-dotall"] if given.multiline else []
     match given.output_mode:
         case "content":
@@ -184,10 +199,12 @@ def _type_options(given: GrepInput) -> list[str]:
     """A kind of files. A pattern of names becomes one too: unlike --glob, it leaves .gitignore in force."""
     if given.type:
         return [f"--type={given.type}"]
-    name = (given.glob or "").rsplit("/", 1)[-1]
-    if not name or name.startswith("!") or name in {"*", "**"} or (given.glob or "").startswith("!"):
+    if not given.glob or given.glob.startswith("!") or "{" in given.glob.rpartition("/")[0]:
         return []
-    return [f"--type-add=wanted:{name}", "--type=wanted"] if "{" not in (given.glob or "").rpartition("/")[0] else []
+    names = [each.rsplit("/", 1)[-1] for each in _globs(given.glob)]
+    if any(not name or name.startswith("!") or name in {"*", "**"} for name in names):
+        return []
+    return [*(f"--type-add=wanted:{name}" for name in names), "--type=wanted"]
 
 
 def _context_options(given: GrepInput) -> list[str]:

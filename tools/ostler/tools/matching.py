@@ -29,6 +29,9 @@ class Place:
 
 def find_places(text: str, old: str, new: str) -> list[Place]:
     """All places, by the strictest comparison that finds any."""
+    if "\r" in text and "\n" not in text:
+        # Lines as they ended on the first Macintosh: Read shows them as lines, too.
+        old, new = _with_returns(old), _with_returns(new)
     new = _with_line_ends_of(text, new)
     exact = _starts(text, old)
     if exact:
@@ -89,6 +92,10 @@ def _across_line_ends(text: str, old: str) -> list[tuple[int, int]]:
         end = start + len(plain_old)
         spans.append((start + bisect_left(feeds, start), end + bisect_left(feeds, end)))
     return spans
+
+
+def _with_returns(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r")
 
 
 def _with_line_ends_of(text: str, new: str) -> str:

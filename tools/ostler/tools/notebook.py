@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ FORMAT: Final = 4
 ID_SINCE: Final = 5
 """The minor version from which on cells have ids."""
 MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_CELLS: Final = 20_000
 MAX_OUTPUT_CHARS: Final = 10_000
 MAX_PICTURES: Final = 20
 MAX_PICTURE_PIXELS: Final = 8_000_000
@@ -23,6 +25,8 @@ MAX_PICTURE_CHARS: Final = 8 * 1024 * 1024
 _PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXTS: Final = ("text/plain", "text/markdown", "text/latex", "text/html", "application/json")
 """What is shown of an output that comes in several forms: the first that it has."""
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+"""Of characters: JSON can spell them alone, but nobody can write them."""
 
 Json = dict[str, Any]
 
@@ -66,7 +70,7 @@ class Notebook:
         for part, name in (("language_info", "name"), ("kernelspec", "language")):
             found = metadata.get(part)
             if isinstance(found, dict) and isinstance(found.get(name), str):
-                return str(found[name])
+                return text_of(found[name])
         return "python"
 
     @property
@@ -85,6 +89,10 @@ def load_notebook(path: str) -> Notebook:
 
 
 def _parsed(path: str, file: TextFile) -> Notebook:
+    # Counted before they are made: to let go of half a million of them holds everybody up.
+    cells = file.text.count('"cell_type"')
+    if cells > MAX_CELLS:
+        raise TooLarge(f"{path} is too large for a notebook ({cells} cells; the limit is {MAX_CELLS}).")
     try:
         # With a function to call, however little it does, the interpreter's lock is let go now and then.
         content = json.loads(file.text, object_hook=lambda found: found)
@@ -114,16 +122,24 @@ def _is_text(value: object) -> bool:
 
 
 def text_of(value: object) -> str:
-    """A text, which may be stored as a list of its lines."""
+    """A text, which may be stored as a list of its lines, as it can be shown."""
     if isinstance(value, list):
-        return "".join(each for each in value if isinstance(each, str))
-    return value if isinstance(value, str) else ""
+        value = "".join(each for each in value if isinstance(each, str))
+    return _writable(value) if isinstance(value, str) else ""
+
+
+def _writable(text: str) -> str:
+    try:
+        text.encode()  # which takes a tenth of the time that the expression needs
+    except UnicodeEncodeError:
+        return _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text
 
 
 def id_of(cell: Json, place: int) -> str:
     """Its own; cells of old notebooks have none, and go by their place, counted from 0."""
     own = cell.get("id")
-    return own if isinstance(own, str) and own else f"cell-{place}"
+    return (text_of(own) if isinstance(own, str) else "") or f"cell-{place}"
 
 
 def places_of(cells: list[Json], cell_id: str) -> list[int]:
@@ -151,7 +167,7 @@ def _cell(cell: Json, place: int, room: _Room) -> Cell:
     run = cell.get("execution_count")
     return Cell(
         id_of(cell, place),
-        cell["cell_type"],
+        text_of(cell["cell_type"]),
         text_of(cell["source"]),
         run if isinstance(run, int) else None,
         [_output(each, room) for each in outputs if isinstance(each, dict)] if isinstance(outputs, list) else [],
@@ -164,7 +180,8 @@ def _output(output: Json, room: _Room) -> Shown:
         case "stream":
             return Shown(text_of(output.get("name")) or kind, _cut(text_of(output.get("text"))), [])
         case "error":
-            words = "\n".join(text_of(line) for line in output.get("traceback") or ())
+            traceback = output.get("traceback")
+            words = "\n".join(text_of(line) for line in traceback) if isinstance(traceback, list) else ""
             words = words or f"{text_of(output.get('ename'))}: {text_of(output.get('evalue'))}"
             return Shown(kind, _cut(words), [])
         case _:
@@ -182,9 +199,9 @@ def _bundle(kind: str, data: Json, room: _Room) -> Shown:
     words = next((form for form in _TEXTS if form in data), None)
     if words is not None:
         value = data[words]
-        notes.insert(0, _cut(text_of(value) if _is_text(value) else json.dumps(value, ensure_ascii=False)))
+        notes.insert(0, _cut(text_of(value if _is_text(value) else json.dumps(value, ensure_ascii=False))))
     elif not pictures and not notes:
-        notes.append(f"(not shown: {', '.join(map(str, data)) or 'nothing'})"[:500])
+        notes.append(text_of(f"(not shown: {', '.join(map(str, data)) or 'nothing'})"[:500]))
     return Shown(kind, "\n".join(notes), pictures)
 
 

@@ -140,7 +140,9 @@ def _flaw(given: NotebookEditInput) -> Failure | None:
     if flaw is not None:
         return Failure(flaw, freshness.RELATIVE)
     if not given.notebook_path.lower().endswith(".ipynb"):
-        return Failure(f"{given.notebook_path} is no notebook (.ipynb): change it with Edit.", freshness.NOTEBOOK)
+        return Failure(
+            f"{given.notebook_path[-500:]} is no notebook (.ipynb): change it with Edit.", freshness.NOTEBOOK
+        )
     return None
 
 

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from ostler.tools.spare_files import SpareFiles, spares_of
+
 MAX_BYTES: Final = 4 * 1024**3
 """A command that has printed as much does nothing else: it is ended."""
 _KEPT: Final = 500_000
@@ -28,6 +30,7 @@ _HOLE_FROM: Final = 64 * 1024 * 1024
 _PUNCH_HOLE: Final = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
 _AT_ONCE: Final = 64 * 1024
 _NEWEST: Final = 32 * 1024
+_NOTICE: Final = b"Terminated\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +64,26 @@ class OutputFile:
 
     path: str
     descriptor: int
+    spares: SpareFiles | None = None
+    """Where it goes when it is not needed any more; null: it is removed."""
 
     @classmethod
-    def create(cls, place: Path, prefix: str) -> "OutputFile":
+    def create(cls, place: Path, prefix: str, *, may_be_used_again: bool = True) -> "OutputFile":
         path = str(place / f"{prefix}{secrets.token_hex(8)}.out")
+        spares = spares_of(str(place)) if may_be_used_again else None
         # Everybody writes at its end: what one program writes never covers what another wrote.
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        if spares is not None and spares.take(path):
+            return cls(path, os.open(path, flags), spares)
+        return cls(path, cls._made(place, path, flags | os.O_CREAT | os.O_EXCL), spares)
+
+    @staticmethod
+    def _made(place: Path, path: str, flags: int) -> int:
         try:
-            return cls(path, os.open(path, flags, 0o600))
+            return os.open(path, flags, 0o600)
         except FileNotFoundError:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return cls(path, os.open(path, flags, 0o600))
+            return os.open(path, flags, 0o600)
 
     @classmethod
     def open(cls, path: str) -> "OutputFile":
@@ -143,6 +155,15 @@ class OutputFile:
             os.close(end)
         return decoded(data), _ending(ended)
 
+    def take_back_notice(self, place: int) -> None:
+        """What the shell says of the end of its command, where we have ended both: it stands behind this place."""
+        said = os.pread(self.descriptor, _AT_ONCE, place)
+        lines = said.splitlines(keepends=True)
+        if len(said) < _AT_ONCE and _NOTICE in lines:
+            lines.remove(_NOTICE)
+            os.ftruncate(self.descriptor, place)
+            os.pwrite(self.descriptor, b"".join(lines), place)
+
     def trim(self) -> None:
         """Give back what nobody will look at."""
         hole = hole_in(self.size)
@@ -166,6 +187,8 @@ class OutputFile:
 
     def remove(self) -> None:
         self.close()
+        if self.spares is not None and self.spares.give(self.path):
+            return
         for path in (self.path, self.end_path):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

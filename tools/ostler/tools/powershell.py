@@ -48,7 +48,7 @@ class PowerShell(ShellTool):
         waits = seconds_of_sleep(command)
         return waits is not None and waits[1]
 
-    def harmless(self, command: str) -> str | None:
+    def harmless(self, command: str, output: str = "") -> str | None:
         found = plain_commands(command)
         # What a condition stands before may not have run at all.
         if isinstance(found, NotPlain) or any(each.conditional for each in found):

@@ -7,10 +7,12 @@ _NUMBER: Final = r"(?:0x[0-9a-f]+|\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)(?:kb|mb|gb|
 _TIME_SPAN: Final = r"(?:\d+\.)?\d+:\d+(?::\d+(?:\.\d+)?)?"
 _QUOTED: Final = "['\"]?"
 _SLEEP: Final = re.compile(
-    rf"\s*+(?:[&.]\s*+)?{_QUOTED}(?:microsoft\.powershell\.utility\\)?(?:start-sleep|sleep){_QUOTED}"
+    r"(?:\s|#[^\n]*+\n|<#(?:[^#]|#(?!>))*+#>)*+"  # blanks and comments
+    rf"(?:[&.]\s*+)?{_QUOTED}(?:microsoft\.powershell\.utility\\)?(?:start-sleep|sleep){_QUOTED}"
     rf"[ \t]++(?:-(?P<parameter>[a-z]++)(?:[ \t]*+:[ \t]*+|[ \t]++))?{_QUOTED}"
     rf"(?P<value>{_TIME_SPAN}|{_NUMBER}|\$?\(?\[timespan\][^;|\n]*|\(new-timespan[^;|\n]*){_QUOTED}\)?"
-    r"\s*(?P<end>$|;|&&|\|\||\||\n)",
+    r"(?:[ \t]++[0-9*]?>{1,2}+(?:&1|[ \t]*+[^\s;|&<>()#]++))*+"  # where its output goes
+    r"[ \t]*+(?:(?<=[ \t])#[^\n]*+)?(?P<end>$|;|&&|\|\||\||\r?\n)",
     re.IGNORECASE,
 )
 _SPAN_PARTS: Final = re.compile(

@@ -26,6 +26,7 @@ _SHORT: Final = 1.0
 """Seconds within which a command cannot have used up all process numbers."""
 _FEW_ON_THE_LOOP: Final = 30
 _FEW: Final = 100
+_MANY: Final = 300
 _PR_GET_CHILD_SUBREAPER: Final = 37
 # Python ignores these; what it starts should not.
 _DEFAULT_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
@@ -307,8 +308,15 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
+def many_orphans() -> bool:
+    """Whether there are so many, most of them surely dead, that they should not stay until somebody comes by."""
+    return len(_strays()) > _MANY
+
+
 def reap_orphans() -> list[int]:
     """For a daemon that inherits orphans: takes away dead children that nobody waits for. To be called now and then.
+
+    Blocks: thousands of them take a tenth of a second.
 
     A child is taken only when it was dead at the call before too: whoever started it without `awaited` waits for it by
     then.

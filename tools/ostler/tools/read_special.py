@@ -86,7 +86,7 @@ async def read_document(
     before = context.reads.get(place)
     if before is not None and before.total_lines:
         wanted = (pages or Pages(1, None)).within(before.total_lines)
-        if seen.is_shown(place, status, wanted, context):
+        if wanted[0] <= before.total_lines and seen.is_shown(place, status, wanted, context):
             return seen.unchanged(path, "These pages are", before.total_lines)
     document = await pdf.load_document(place, pages)
     if not document.pages:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Final
 
+from pydantic import ValidationError
+
 from ostler.protocol.ids import SessionId
 from ostler.tools.context import Surroundings
 from ostler.tools.tool import AnyTool, Tool
@@ -160,8 +162,20 @@ def _loaded(tool: object, package: str) -> AnyTool:
     if not _described(tool).strip():
         raise _Wordless(f"the description of {tool.name} is empty")
     tool.input_schema(_NOWHERE)
+    _check_examples(tool)
     tool.source = package
     return tool
+
+
+def _check_examples(tool: AnyTool) -> None:
+    """One that does not fit would have every request refused."""
+    for number, example in enumerate(tool.input_examples):
+        try:
+            tool.parse(example)
+        except ValidationError as error:
+            first = error.errors()[0]
+            flaw = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise ValueError(f"input_examples[{number}] does not fit its Input: {flaw}") from error
 
 
 def _described(tool: AnyTool) -> str:

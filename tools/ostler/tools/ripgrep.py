@@ -25,7 +25,15 @@ VCS_FOLDERS: Final = (".git", ".svn", ".hg", ".bzr", ".jj", ".sl")
 TIME_LIMIT: Final = 30.0
 STOPPED: Final = f"(stopped after {TIME_LIMIT:g} s: there may be more; search in fewer folders)"
 _READ_AT_ONCE: Final = 64 * 1024
-_ALWAYS: Final = ("--no-config", "--no-messages", "--color=never", "--hidden", "--no-require-git", "--null")
+_ALWAYS: Final = (
+    "--no-config",
+    "--no-messages",
+    "--color=never",
+    "--hidden",
+    "--no-require-git",
+    "--null",
+    "--dfa-size-limit=64M",  # of each of its threads, where a pattern explodes; a gigabyte if nothing is said
+)
 
 
 class Missing(Exception):

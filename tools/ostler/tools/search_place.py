@@ -87,8 +87,27 @@ def subject(path: str | None, surroundings: Surroundings, pattern: str = "") -> 
 
 def missing(path: str | None, surroundings: Surroundings) -> Failure | None:
     begin = start(path, surroundings)
-    if os.path.exists(begin.place):
-        return None
+    try:
+        os.stat(begin.place)
+    except PermissionError:
+        return _closed(begin)
+    except OSError:
+        return _nowhere(begin, surroundings)
+    return closed(begin)
+
+
+def closed(begin: Start) -> Failure | None:
+    """What may not be looked into: ripgrep would find nothing there, as if there were nothing."""
+    needed = os.R_OK | os.X_OK if begin.base == begin.place else os.R_OK
+    readable = os.access(begin.place, needed, effective_ids=os.access in os.supports_effective_ids)
+    return None if readable else _closed(begin)
+
+
+def _closed(begin: Start) -> Failure:
+    return Failure(f"{begin.written} cannot be searched: Permission denied.")
+
+
+def _nowhere(begin: Start, surroundings: Surroundings) -> Failure:
     return Failure(
         missing_file(begin.written, known_to(surroundings, allowed=False)).replace("The file", "The path", 1)
     )

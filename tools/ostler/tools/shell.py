@@ -94,10 +94,13 @@ class RunningCommand:
     async def end(self) -> list[str]:
         """Ends whatever is alive of it; tells the names of what it had left running."""
         left_behind: list[str] = []
+        by_itself, printed = self.child.ended, self.output.size
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(_CLEAN_UP):
                 left_behind = await self.child.end_tree(self.call_id)
                 await self.child.wait()
+            if not by_itself:
+                self.output.take_back_notice(printed)
             self.child.release()
             if self.held is not None:
                 held, self.held = self.held, None

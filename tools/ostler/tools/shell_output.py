@@ -35,11 +35,19 @@ _HARMLESS: Final = {
     "[": "the condition is false",
     "find": "some folders could not be looked into",
 }
+_GOES: Final = re.compile(r"""\s*+cd[ \t]++(?:'[^']*+'|"[^"$`\\]*+"|[^\s;|&<>()'"$`\\]++)[ \t]*+&&""")
+"""Into a folder first, as most commands of most models do."""
+_DID_NOT_GO: Final = ": cd: "
 _OPERATORS: Final = "();<>|&\n"
 _MAX_LEXED: Final = 1200
 """Characters; they take up to 2.5 ms."""
 _TIME: Final = r"(?:\d+(?:\.\d*)?|\.\d+)[smhd]?|inf(?:inity)?"
-_SLEEP: Final = re.compile(rf"\s*+\\?(?:/usr)?(?:/bin/)?sleep((?:[ \t]++(?:{_TIME})){{1,10}})\s*(?:$|;|&&|\|\||\||\n)")
+_SLEEP: Final = re.compile(
+    r"(?:\s|#[^\n]*+\n)*+"  # blanks and comments
+    rf"\\?(?:/usr)?(?:/bin/)?sleep((?:[ \t]++(?:{_TIME})){{1,10}})"
+    r"(?:[ \t]*+[0-9&]?[<>]{1,2}+&?[ \t]*+[^\s;|&<>()#]++)*+"  # where its output goes
+    r"[ \t]*+(?:(?<=[ \t])#[^\n]*+)?(?:$|;|&&|\|\||\||\r?\n)"
+)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 # Of what is in these lists nothing is said when all goes well.
 _SILENT: Final = frozenset({
@@ -111,8 +119,12 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def meaning(command: str, exit_code: int) -> str | None:
+def meaning(command: str, exit_code: int, output: str = "") -> str | None:
     """What exit code 1 says where it is no failure; null where it is one, or where that cannot be told."""
+    went = _GOES.match(command)
+    # It says so when it fails: else the exit code is that of what follows.
+    if went is not None and _DID_NOT_GO not in output:
+        command = command[went.end() :]
     return _HARMLESS.get(_deciding_program(command)) if exit_code == 1 else None
 
 

@@ -32,12 +32,16 @@ _OF_THE_PERSON: Final = (".bash_profile", ".bash_login", ".profile", ".bashrc", 
 # What is only about that shell, or about an agent that ended with it.
 _LEFT_OUT: Final = frozenset({"_", "PWD", "OLDPWD", "SHLVL", MARKER, "SSH_AUTH_SOCK", "SSH_AGENT_PID"})
 _NAME: Final = re.compile(r"^(?:alias (?:-- )?)?([^\s=()]+)(?: \(\) ?$|=)", re.MULTILINE)
-
+_ASKS_BACK: Final = re.compile(
+    r"^alias (?:-- )?(?:rm|cp|mv|ln)='[^\n]* (?:-\w*[iI]|--interactive)[^\n]*\n", re.MULTILINE
+)
+"""`rm -i` and its like: nobody answers them, and they would do nothing and say that all is well."""
 _TOKEN: Final = re.compile(r"[^\s;|&()<>'\"\\]+")
 _SOURCING: Final = frozenset({".", "source", "eval", "trap", "command", "builtin", "type", "declare", "alias"})
 
 # Only words of the shell's own, which no PATH and no alias changes.
 _SCRIPT: Final = r"""
+\builtin shopt -u expand_aliases
 \builtin set +eufvx
 IFS=$' \t\n'
 [ -r ~/.bash_profile ] || [ -r ~/.bash_login ] || [ -r ~/.profile ] || [ ! -r ~/.bashrc ] || \builtin . ~/.bashrc
@@ -121,8 +125,7 @@ class ShellProfile:
     def _sourced(self, home: str) -> Snapshot:
         before = clean_environment()
         try:
-            told = _ask_bash(before, home)
-            return self._snapshot(before, told)
+            return self._snapshot(before, _told_by_bash(before, home))
         except (_Unusable, OSError) as error:
             self._tell(str(error))
             return Snapshot()
@@ -193,14 +196,25 @@ def _joined(own: str, of_the_profile: str) -> str:
     return ":".join([*(folder for folder in own.split(":") if folder and folder not in known), *known])
 
 
-def _ask_bash(environment: Mapping[str, str], home: str) -> _Told:
+def _told_by_bash(environment: Mapping[str, str], home: str) -> _Told:
+    """As the person's terminal has it: most files that define something end at once where nobody is to type.
+
+    Some become another program or take for ever without a terminal: those are asked as a script would.
+    """
+    try:
+        return _ask_bash(environment, home, "-i")
+    except _Unusable:
+        return _ask_bash(environment, home)
+
+
+def _ask_bash(environment: Mapping[str, str], home: str, *options: str) -> _Told:
     """Starts a shell that reads the profile as a login does, with nobody at its keyboard."""
     mark, call = secrets.token_hex(16), f"profile-{secrets.token_hex(8)}"
     reading, writing = os.pipe()
     try:
         script = _SCRIPT.replace("@mark@", mark).replace("@descriptor@", str(writing))
         running = subprocess.Popen(  # noqa: S603 - the person's own shell, with the person's own profile
-            [shutil.which("bash") or "/bin/bash", "--login", "-c", script],
+            [shutil.which("bash") or "/bin/bash", "--login", *options, "-c", script],
             env={**environment, MARKER: call},
             cwd=home if os.path.isdir(home) else "/",
             stdin=subprocess.DEVNULL,
@@ -262,5 +276,5 @@ def _parsed(data: bytes, mark: bytes) -> _Told:
     return _Told(
         {os.fsdecode(name): os.fsdecode(value) for name, _, value in named},
         os.fsdecode(functions),
-        os.fsdecode(aliases),
+        _ASKS_BACK.sub("", os.fsdecode(aliases)),
     )

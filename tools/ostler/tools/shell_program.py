@@ -35,14 +35,19 @@ def bash_script(begin: Begin) -> str:
     The shell above stays to write the exit code down: a daemon that starts later cannot wait for it.
     """
     end = shlex.quote(begin.end_path)
-    at_the_end = shlex.quote(f"builtin pwd -P >{end}")
+    # Nobody hears of it, not even in a command that shows what it runs.
+    at_the_end = shlex.quote(f"{{ builtin pwd -P >{end}; }} >/dev/null 2>&1")
     known = f". {shlex.quote(begin.definitions)} 2>/dev/null; " if begin.definitions else ""
+    # A command that has put a trap of its own in the place of ours tells, too, unless it leaves with `exit`.
+    told = f'\\builtin set +x -- "$?"; \\builtin trap - DEBUG; \\builtin pwd -P >{end}'
+    after = f'{{ {told}; }} >/dev/null 2>&1; \\builtin exit "$1"'
     # In one line, so that the shell counts the command's own lines from 1.
     return "; ".join(
         (
             *_gate(begin, "builtin "),
-            # The command itself sees no arguments. A function or an alias of the person's may be called `shift`.
-            f'(trap -- {at_the_end} EXIT; {known}\\builtin eval -- "\\\\builtin shift; $1")',
+            # The command sees no arguments, and itself where a shell that was started for it has it.
+            "BASH_EXECUTION_STRING=$1; set --",
+            f'(trap -- {at_the_end} EXIT; {known}\\builtin eval -- "$BASH_EXECUTION_STRING"; {after})',
             f'set -- "$?"; builtin printf "%s\\n" "$1" >>{end}; exit "$1"',
         )
     )
@@ -56,6 +61,8 @@ def _gate(begin: Begin, builtin: str = "") -> tuple[str, ...]:
         "exec </dev/null",
         f"umask {begin.umask:03o}",
         f"{builtin}cd -- {shlex.quote(begin.folder)} || exit 125",
+        # The daemon's own folder, where `cd -` would go to.
+        "unset OLDPWD",
     )
 
 

@@ -128,7 +128,9 @@ def _prepare(order: Order, context: ToolContext, profile: Snapshot | None, folde
     definitions = None
     if profile is not None and profile.definitions and not context.only_reads and profile.concerns(order.command):
         definitions = profile.definitions
-    output = OutputFile.create(context.output_folder, output_prefix(context.call_id))
+    # One that a sandbox shows to what runs in it is not used again.
+    prefix, again = output_prefix(context.call_id), confined_by is None
+    output = OutputFile.create(context.output_folder, prefix, may_be_used_again=again)
     try:
         begin = Begin(order.command, folder, output.end_path, surroundings.umask, definitions)
         arguments = order.program(begin)

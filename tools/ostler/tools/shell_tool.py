@@ -65,6 +65,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
     Input = ShellInput
     Output = ShellOutput
     max_result_chars = 30_000
+    shows_both_ends = True
     is_shell = True
     runs_commands = True
     waits_at_gate = True
@@ -89,8 +90,8 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         """Whether it does nothing else, so that nobody would want it to go on."""
 
     @abstractmethod
-    def harmless(self, command: str) -> str | None:
-        """What exit code 1 says where it is no failure."""
+    def harmless(self, command: str, output: str = "") -> str | None:
+        """What exit code 1 says where it is no failure, of a command that printed this."""
 
     @abstractmethod
     def is_silent(self, command: str) -> bool:
@@ -130,7 +131,10 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
 
     def description(self, surroundings: Surroundings) -> str:
         default, maximum = timeouts()
-        words = self._words.replace("{default}", str(default)).replace("{maximum}", str(maximum))
+        numbers = {"{default}": default, "{maximum}": maximum, "{budget}": _budget(surroundings)}
+        words = self._words
+        for name, number in numbers.items():
+            words = words.replace(name, str(number))
         if surroundings.background:
             return words
         # What cannot be done is not explained.
@@ -184,15 +188,16 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
 
     async def carried_out(self, given: ShellInput, context: ToolContext) -> Ran[ShellOutput] | Failure:
         """Runs what is allowed by now, and says what became of it."""
-        timeout = given.timeout or timeouts()[0]
+        # A limit that the model gave is waited out; without one, what takes long goes on in the background, but for a
+        # mere wait, which would only be another way to waste the time.
+        may_go_on = given.timeout is None and context.tasks.enabled and not self.only_sleeps(given.command)
+        timeout = given.timeout or (_budget(context.surroundings) if may_go_on else timeouts()[0])
         order = Order(
             given.command,
             timeout / 1000,
             given.description,
             in_background=given.run_in_background,
-            # A limit that the model gave is waited out; without one, what takes long goes on in the background, but for
-            # a mere wait, which would only be another way to waste the time.
-            may_go_on=given.timeout is None and context.tasks.enabled and not self.only_sleeps(given.command),
+            may_go_on=may_go_on,
             program=self.program,
             outside=given.dangerously_disable_sandbox,
         )
@@ -216,7 +221,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
     async def _ended(
         self, given: ShellInput, finished: Finished, moves: Sequence[Move], limit_ms: int, surroundings: Surroundings
     ) -> Ran[ShellOutput]:
-        harmless = self.harmless(given.command) if finished.exit_code == 1 else None
+        harmless = self.harmless(given.command, finished.output) if finished.exit_code == 1 else None
         output, is_error = judged(finished, limit_ms, harmless)
         changes: list[Change] = []
         facts: dict[str, Any] = {"no_output_expected": not finished.output and self.is_silent(given.command)}
@@ -244,6 +249,12 @@ def outside_the_sandbox(message: str) -> AskFirst:
 
 def _may_leave_sandbox(surroundings: Surroundings) -> bool:
     return surroundings.sandboxing is not None and surroundings.sandboxing.may_be_left
+
+
+def _budget(surroundings: Surroundings) -> int:
+    """How long a command that may go on in the background is waited for, in milliseconds."""
+    default = timeouts()[0]
+    return default if surroundings.assistant is None else min(default, surroundings.assistant.blocking_ms)
 
 
 def timeouts() -> tuple[int, int]:

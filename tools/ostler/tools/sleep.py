@@ -1,12 +1,13 @@
 """Sleep: waits without a process, until something happens or the time is over."""
 
 import time
+from datetime import datetime
 from typing import Final, Literal
 
 import anyio
 from pydantic import Field
 
-from ostler.tools.context import ToolContext, Waker
+from ostler.tools.context import Surroundings, ToolContext, Waker
 from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
 _MAX_SECONDS: Final = 3600
@@ -14,6 +15,7 @@ _WORDS: Final[dict[str, str]] = {
     "message": "Woken after {} s: the person has said something.",
     "task": "Woken after {} s: a background task has ended.",
     "monitor": "Woken after {} s: a monitor has seen a line.",
+    "tick": "<tick>{now}</tick>\nWoken after {} s by the clock: nothing has happened. Is there something to do now?",
     "time": "Slept for {} s: nothing has happened.",
 }
 
@@ -29,7 +31,9 @@ class SleepOutput(ToolOutput):
     """How long it was, and why it ended."""
 
     slept_seconds: float
-    woken_by: Waker | Literal["time"]
+    woken_by: Waker | Literal["time", "tick"]
+    woken_at: str = ""
+    """The time of day then, as the person's clock shows it."""
 
 
 class Sleep(Tool[SleepInput, SleepOutput]):
@@ -41,6 +45,12 @@ class Sleep(Tool[SleepInput, SleepOutput]):
     title = "Waits until something happens"
     search_hint = "wait pause delay idle timer until later"
     only_reads = True
+
+    def description(self, surroundings: Surroundings) -> str:
+        if surroundings.assistant is not None:
+            return self._words.replace("{tick}", f"{surroundings.assistant.tick_seconds:g}")
+        # Where nothing ticks, ticks are not explained.
+        return "\n".join(line for line in self._words.split("\n") if "{tick}" not in line)
 
     def is_concurrency_safe(self, given: SleepInput) -> bool:
         return True
@@ -54,10 +64,13 @@ class Sleep(Tool[SleepInput, SleepOutput]):
 
     async def run(self, given: SleepInput, context: ToolContext) -> Ran[SleepOutput] | Failure:
         began = time.monotonic()
-        woken_by: Waker | Literal["time"] = "time"
-        with anyio.move_on_after(given.seconds):
+        assistant = context.surroundings.assistant
+        seconds = min(given.seconds, assistant.tick_seconds) if assistant else given.seconds
+        woken_by: Waker | Literal["time", "tick"] = "time" if seconds == given.seconds else "tick"
+        with anyio.move_on_after(seconds):
             woken_by = await context.stir.wait()
-        return Ran(SleepOutput(slept_seconds=round(time.monotonic() - began, 1), woken_by=woken_by))
+        now = datetime.now().astimezone().strftime("%a %Y-%m-%d %H:%M")
+        return Ran(SleepOutput(slept_seconds=round(time.monotonic() - began, 1), woken_by=woken_by, woken_at=now))
 
     def render(self, output: SleepOutput) -> list[Block]:
-        return [text_block(_WORDS[output.woken_by].format(f"{output.slept_seconds:g}"))]
+        return [text_block(_WORDS[output.woken_by].format(f"{output.slept_seconds:g}", now=output.woken_at))]

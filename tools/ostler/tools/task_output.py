@@ -15,9 +15,9 @@ from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool,
 
 Retrieval = Literal["success", "timeout", "not_ready"]
 _MAX_TIMEOUT_MS: Final = 600_000
-_SHOWN_BYTES: Final = 40_000
-_FILTERED_BYTES: Final = 8 * 1024 * 1024
-"""Of what is new, looked through in one call."""
+_NEW_BYTES: Final = 8 * 1024 * 1024
+"""Of what is new, given or looked through in one call."""
+_FILTERED_CHARS: Final = 40_000
 _MAX_LINES: Final = 2_000
 
 
@@ -74,6 +74,7 @@ class TaskOutput(Tool[TaskOutputInput, TaskOutputOutput]):
     Output = TaskOutputOutput
     title = "Shows what a background task has printed"
     search_hint = "background shell agent log progress wait result"
+    shows_both_ends = True
     only_reads = True
 
     def called_as(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -102,9 +103,8 @@ class TaskOutput(Tool[TaskOutputInput, TaskOutputOutput]):
 
     async def run(self, given: TaskOutputInput, context: ToolContext) -> Ran[TaskOutputOutput] | Failure:
         seconds = given.timeout / 1000 if given.block else 0.0
-        most = _SHOWN_BYTES if given.filter is None else _FILTERED_BYTES
         task_id = TaskId(given.task_id)
-        look = await context.tasks.look(task_id, seconds, most, whole_lines=given.filter is not None)
+        look = await context.tasks.look(task_id, seconds, _NEW_BYTES, whole_lines=given.filter is not None)
         if look is None:
             return Failure(no_such_task(given.task_id, await context.tasks.known()), 1)
         try:
@@ -140,11 +140,11 @@ async def _filtered(text: str, pattern: str | None) -> tuple[str, bool]:
     size = 0
     for line in lines[:_MAX_LINES]:
         size += len(line) + 1
-        if size > _SHOWN_BYTES:
+        if size > _FILTERED_CHARS:
             break
         kept.append(line)
     if not kept and lines:
-        kept = [lines[0][:_SHOWN_BYTES]]
+        kept = [lines[0][:_FILTERED_CHARS]]
     return "".join(f"{line}\n" for line in kept), len(kept) < len(lines)
 
 

@@ -136,8 +136,11 @@ class _Later:
             loop.call_later(_LATER_SECONDS, self._begin, loop)
         self._waiting[loop].append(work)
 
+    def take(self) -> list[Callable[[], object]]:
+        return self._waiting.pop(asyncio.get_running_loop(), [])
+
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        done = _files.submit(_each, self._waiting.pop(loop))
+        done = _files.submit(_each, self._waiting.pop(loop, []))
         done.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
@@ -153,6 +156,11 @@ _later: Final = _Later()
 def change_later(work: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
     """For work that has to be done, and that nobody waits for: a moment later, when whoever waits has been served."""
     _later.add(partial(work, *arguments))
+
+
+async def do_what_was_put_off() -> None:
+    """For who is about to end: there is no later then."""
+    await change_in_thread(_each, _later.take())
 
 
 async def kill_in_thread(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:

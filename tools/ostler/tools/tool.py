@@ -138,6 +138,8 @@ class Tool(ABC, Generic[I, O]):
     input_examples: ClassVar[tuple[dict[str, Any], ...]] = ()
     max_result_chars: ClassVar[int | None] = DEFAULT_MAX_RESULT_CHARS
     """Longer results are persisted; None = it bounds itself."""
+    shows_both_ends: ClassVar[bool] = False
+    """Of a result that is persisted the end is shown, too: a build's error stands last."""
     interrupt: ClassVar[Literal["cancel", "block"]] = "cancel"
     denied_code: ClassVar[int | None] = None
     """The number by which clients know that permission was refused."""

@@ -65,6 +65,8 @@ class Worker:
 
     def _start(self, file: BinaryIO) -> "subprocess.Popen[bytes]":
         with self._lock:
+            if self._out_of_time:  # a busy machine may not have come to it before
+                raise Died(took_too_long=True)
             if self._stopped:
                 raise Stopped
             self._running = subprocess.Popen(  # noqa: S603 - our own program

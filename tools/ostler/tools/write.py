@@ -7,6 +7,7 @@ from pydantic import Field
 from ostler.tools import file_change, freshness, paths
 from ostler.tools.context import FileRead, ToolContext
 from ostler.tools.file_change import ChangeOutput, Plan
+from ostler.tools.text_files import TextFile
 from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput
 
 
@@ -80,6 +81,11 @@ def _planner(given: WriteInput) -> file_change.Planner:
         if read is None:
             return freshness.not_read(given.file_path)
         flaw = freshness.still_as_read(given.file_path, read, before) or freshness.wholly_seen(given.file_path, read)
-        return flaw or Plan(place, before, given.content)
+        return flaw or Plan(place, before, _after_the_mark(given.content, before))
 
     return plan
+
+
+def _after_the_mark(content: str, before: TextFile) -> str:
+    """The file keeps its byte order mark: one that is given too would be a second."""
+    return content.removeprefix("\ufeff") if before.encoding.bom else content

@@ -105,6 +105,8 @@ def _run() -> int:
     except typer.Abort:
         return 1
     except typer.TyperException as wrong:
+        if _command_of(wrong) == "run":
+            run.say_wrong_usage(sys.argv, wrong.format_message())
         complain(f"{_sentence(wrong.format_message())} {_help_for(wrong)}")
         return wrong.exit_code
     except SessionNotFound as error:
@@ -126,6 +128,11 @@ def _run() -> int:
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def _command_of(wrong: typer.TyperException) -> str | None:
+    where = getattr(wrong, "ctx", None)
+    return where.info_name if where else None
 
 
 def _help_for(wrong: typer.TyperException) -> str:

@@ -1,9 +1,11 @@
 """`run`: one turn without a person in front of it, for scripts and CI."""
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -73,7 +75,7 @@ def run(
         from ostler.protocol.turn import TurnStart
 
         _check(session, continue_, [option for option, given in only_new.items() if given])
-        folder = os.path.abspath(os.path.expanduser(cwd or os.getcwd()))
+        folder = _folder(cwd)
         create = SessionCreate(
             cwd=folder,
             model=model,
@@ -89,7 +91,7 @@ def run(
             "output_schema": _schema(schema),
             "max_requests": max_requests,
             "max_budget_usd": max_budget_usd,
-            "timeout_ms": max(1, int(timeout * 1000)) if timeout is not None else None,
+            "timeout_ms": _milliseconds(timeout),
         }
         words = _prompt(prompt)
         TurnStart(
@@ -108,6 +110,29 @@ def _check(session: str | None, continue_: bool, only_new: list[str]) -> None:
         raise typer.BadParameter("give --session or --continue, not both")
     if only_new and (session or continue_):
         raise typer.BadParameter(f"{', '.join(only_new)}: only for a new session, not for one that exists")
+
+
+def say_wrong_usage(arguments: list[str], message: str) -> None:
+    """The result of a call that could not even be parsed, where one was asked for."""
+    formats: tuple[RunFormat, ...] = ("json", "stream-json")
+    for format in formats:
+        if f"--format={format}" in arguments or ("--format", format) in pairwise(arguments):
+            _print_result(_failed("usage", message), format)
+
+
+def _folder(given: str | None) -> str:
+    try:
+        return os.path.abspath(os.path.expanduser(given or os.getcwd()))
+    except FileNotFoundError:
+        raise typer.BadParameter("this folder does not exist any more: give one with --cwd") from None
+
+
+def _milliseconds(timeout: float | None) -> int | None:
+    if timeout is None:
+        return None
+    if not math.isfinite(timeout):
+        raise typer.BadParameter(f"--timeout {timeout}: it is no number of seconds")
+    return max(1, int(timeout * 1000))
 
 
 def _prompt(given: str) -> str:
@@ -177,6 +202,13 @@ def _say_nothing(happened: "TurnEvent") -> None:
 
 
 def _print(outcome: Outcome, format: RunFormat) -> None:
+    _print_result(outcome, format)
+    if outcome.error is not None:
+        complain(str(outcome.error["message"]))
+    sys.stdout.flush()
+
+
+def _print_result(outcome: Outcome, format: RunFormat) -> None:
     match format:
         case "json":
             print(json.dumps(outcome.as_json(), indent=2, ensure_ascii=False))
@@ -186,6 +218,3 @@ def _print(outcome: Outcome, format: RunFormat) -> None:
             print(json.dumps(outcome.turn.structured_output, indent=2, ensure_ascii=False))
         case "text":
             pass
-    if outcome.error is not None:
-        complain(str(outcome.error["message"]))
-    sys.stdout.flush()

@@ -3,58 +3,41 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import orjson
 from anyio.abc import TaskGroup
 
 from ostler.protocol import times
 from ostler.protocol.errors import (
-    BudgetExceeded,
     Conflict,
-    InvalidParams,
     NoTurnRunning,
     Overloaded,
     SessionNotFound,
     TurnRunning,
 )
-from ostler.protocol.ids import AskId, CallId, Cursor, TurnId, new_message_id, new_turn_id
-from ostler.protocol.session import Mode, OnAsk
-from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
-from ostler.protocol.turn import Input, InputText, TurnOptions
+from ostler.protocol.ids import AskId, CallId, Cursor, TurnId, new_turn_id
+from ostler.protocol.session import Mode
+from ostler.protocol.shapes import Ask, Call, Turn
+from ostler.protocol.turn import Input, TurnOptions
 from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
-from ostler.server.engine.history import plain
-from ostler.server.engine.journal import Said
-from ostler.server.engine.limits import Limits
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.loading import StoredSession
-from ostler.server.engine.prefix import Prefix, make_prefix
+from ostler.server.engine.preparing import Preparing, said, words
 from ostler.server.engine.request import next_message
 from ostler.server.engine.restoring import restore_calls
-from ostler.server.engine.trusting import trust_is_settled
 from ostler.server.engine.turn import TurnRun
 from ostler.server.engine.turn_settings import Services, Start, TurnSettings
-from ostler.server.prompt.facts import Facts, look_around
-from ostler.server.prompt.mentions import expand
-from ostler.server.prompt.prompt import system_prompt
-from ostler.server.prompt.reminders import INTERRUPTED, changes, is_ours
 from ostler.storage import turns as turn_rows
 from ostler.storage.idempotency import Key
 from ostler.storage.sessions import SessionRecord
 from ostler.storage.steers import Steer
-from ostler.tools.registry import ToolSet
-from ostler.tools.structured_output import BadSchema, StructuredOutput
 
 MAX_WAITING: Final = 100
 """Turns that wait in a session, and inputs that wait in a turn."""
 Resume = Callable[[TurnRun, TaskGroup], Executor | None]
-NO_RESULT: Final = "No result: the session was forked here, before the call had one."
-
-_LOOK_SECONDS: Final = 0.005
 
 
 @dataclass(slots=True)
@@ -63,7 +46,7 @@ class SessionActor:
     services: Services
     group: TaskGroup
     """Where its turns run; it ends with the daemon."""
-    config_folder: Path
+    preparing: Preparing
     on_failure: Callable[["SessionActor", Exception], None]
     arranger: Arranger
     last_reason: str | None
@@ -102,9 +85,9 @@ class SessionActor:
                 raise SessionNotFound(self.record.id)
             if self.record.status == "archived":
                 raise Conflict("The session is archived. Take it out of the archive first.", session_id=self.record.id)
-            self._check(start.options)
-            settings = self._settings(start.options, start.on_ask)
-            blocks = await self.input_blocks(start.options.input)
+            self.preparing.check(start.options)
+            settings = self.preparing.settings(start.options, start.on_ask)
+            blocks = await self.preparing.input_blocks(start.options.input)
             if self.run is not None and not start.queue:
                 turn_id = self.run.turn.id
                 raise TurnRunning(f"The turn {turn_id} runs. Wait, steer it, or queue behind it.", turn_id=turn_id)
@@ -122,7 +105,7 @@ class SessionActor:
         run = self._running(turn_id)
         if len(run.steers) >= MAX_WAITING:
             raise Overloaded(f"{len(run.steers)} inputs wait in this turn already.", retry_after_ms=1000)
-        blocks = await self.input_blocks(given)
+        blocks = await self.preparing.input_blocks(given)
         steer_id = await self.live.journal.add_steer(turn_id, blocks)
         steer = Steer(steer_id, turn_id, blocks)
         if self.run is run and run.end is None:
@@ -186,39 +169,6 @@ class SessionActor:
 
     # Beginning a turn.
 
-    def _check(self, options: TurnOptions) -> None:
-        """What a client can mend is refused before the turn begins."""
-        model = options.model or self.record.model
-        budget = options.max_budget_usd or self.record.options.get("max_budget_usd")
-        if budget is not None and self.services.cost(model, Usage()) is None:
-            raise BudgetExceeded(
-                f"The price of {model} is not known, so a budget cannot be held against it. "
-                f"Set model.prices in config.toml, or leave the budget out.",
-                model=model,
-            )
-        _answer_tools(options.output_schema)
-
-    def _settings(self, options: TurnOptions, on_ask: OnAsk | None) -> TurnSettings:
-        most = self.services.config().turns.max_requests
-        return TurnSettings(
-            model=options.model or self.record.model,
-            max_requests=min(options.max_requests or most, most),
-            max_budget_usd=options.max_budget_usd,
-            timeout_ms=options.timeout_ms,
-            thinking=options.thinking,
-            tool_choice=options.tool_choice,
-            output_schema=options.output_schema,
-            on_ask=on_ask,
-        )
-
-    async def input_blocks(self, given: Input) -> list[dict[str, Any]]:
-        blocks = [InputText(text=given)] if isinstance(given, str) else given
-        surroundings = self.live.surroundings
-        expanded = await expand(blocks, surroundings.folder, surroundings.roots)
-        if not expanded:
-            raise InvalidParams.of("input", "says nothing")
-        return expanded
-
     async def _begin(
         self,
         turn: Turn,
@@ -233,34 +183,22 @@ class SessionActor:
         await self.arranger.arrange(self.live)
         if mode is not None and mode != self.record.mode:
             await self._change_mode(mode)
-        facts = await self._facts()
+        prepare = self.preparing
+        facts = await prepare.facts()
         task_news = self.live.tasks.news.waiting(self.record.id)
-        told = [each.told for each in task_news]
-        said_by_us = [{"type": "text", "text": each.text} for each in task_news]
-        content = [*self._missing_results(), *self._news(facts), *said_by_us, *blocks]
-        message = Message.model_validate(
-            {
-                "id": new_message_id(),
-                "session_id": self.record.id,
-                "turn_id": turn.id,
-                "role": "user",
-                "content": content,
-                "created_at": times.now(),
-            }
-        )
-        said = _said(message)
+        opening = prepare.opening(turn.id, facts, (each.text for each in task_news), blocks, self.last_reason)
         begun = turn.model_copy(update={"status": "running", "started_at": times.now()})
-        toolset, prefix = await self._prepare(settings, facts)
-        taken = [steer.id for steer in steers or ()]
-        first = next_message(self.record.id, turn.id, settings.model) if self._asks_at_once(begun, settings) else None
-        begun = await self.live.journal.start_turn(begun, stored, message, key, taken, told, first)
+        toolset, prefix = await prepare.tools_and_prompt(settings, facts)
+        taken, told = [steer.id for steer in steers or ()], [each.told for each in task_news]
+        first = next_message(self.record.id, turn.id, settings.model) if prepare.asks_at_once(begun, settings) else None
+        begun = await self.live.journal.start_turn(begun, stored, opening.message, key, taken, told, first)
         if begun.id != turn.id:
             return begun  # the same key was used before: this is its answer
         self.live.tasks.news.drop(self.record.id, task_news)
         self.live.stir.told()
         if self.live.tasks.news.any_for(self.record.id):
             self.live.stir.set(self.live.tasks.news.waker(self.record.id))  # it came meanwhile
-        self.live.history.add_encoded("user", said.encoded)
+        self.live.history.add_encoded("user", opening.encoded)
         self._launch(
             TurnRun(
                 self.live,
@@ -270,50 +208,12 @@ class SessionActor:
                 prefix,
                 toolset,
                 begun,
-                opening=said,
+                opening=opening,
                 begun=first,
-                task=_words(blocks),
+                task=words(blocks),
             )
         )
         return begun
-
-    def _asks_at_once(self, turn: Turn, settings: TurnSettings) -> bool:
-        """Whether nothing stands between the input and the first request: no limit, no question of trust, no hook."""
-        live, hooks = self.live, self.live.hooks
-        if Limits(live, self.services, settings).reached(turn, settings.model) is not None:
-            return False
-        hears = hooks.any_for("UserPromptSubmit") or (not live.began and hooks.any_for("SessionStart"))
-        return trust_is_settled(live) and not hears
-
-    async def _facts(self) -> Facts:
-        return await look_around(self.record.cwd, self.record.directories, self.record.mode)
-
-    def _missing_results(self) -> list[dict[str, Any]]:
-        return [
-            {"type": "tool_result", "tool_use_id": one, "content": NO_RESULT, "is_error": True}
-            for one in self.live.history.unanswered()
-        ]
-
-    def _news(self, facts: Facts) -> list[dict[str, Any]]:
-        """What has changed since the model was last told."""
-        told = self.live.state.get("facts")
-        news = changes(Facts.decoded(told.encode()), facts) if told else []
-        if told and self.last_reason not in {None, "completed"}:
-            news = [INTERRUPTED, *news]
-        return [{"type": "text", "text": each} for each in news]
-
-    async def _prepare(self, settings: TurnSettings, facts: Facts) -> tuple[ToolSet, Prefix]:
-        """The tools of this turn, and the prompt, which is made once and then kept."""
-        toolset = self.live.toolset(*_answer_tools(settings.output_schema))
-        system = self.live.state.get("system")
-        if system is None:
-            names = [tool.name for tool in toolset.tools]
-            instructions = self.record.options.get("instructions")
-            system = await system_prompt(facts, settings.model, names, instructions, config=self.config_folder)
-        encoded = facts.encoded().decode()
-        if self.live.state.get("facts") != encoded:
-            self.live.remember(system=system, facts=encoded)
-        return toolset, make_prefix(system, toolset, self.live.surroundings)
 
     async def _change_mode(self, mode: Mode) -> None:
         self.live.record = await self.live.journal.change(mode=mode)
@@ -390,7 +290,7 @@ class SessionActor:
 
     async def _begin_by_itself(self, blocks: list[dict[str, Any]], steers: list[Steer]) -> None:
         """A turn that nobody asked for by name, with the session's own settings."""
-        settings = self._settings(TurnOptions(input="."), None)
+        settings = self.preparing.settings(TurnOptions(input="."), None)
         turn = Turn(id=new_turn_id(), session_id=self.record.id, status="queued", cursor=Cursor(0))
         stored = {**asdict(settings), "input": blocks, "mode": None}
         await self._begin(turn, blocks, settings, None, stored, steers=steers)
@@ -420,11 +320,8 @@ class SessionActor:
             return
         options = {name: value for name, value in stored.options.items() if name not in {"input", "mode"}}
         settings = TurnSettings(**options)
-        # As the model was told them: what has changed since is told with the next input.
-        told = self.live.state.get("facts")
-        facts = Facts.decoded(told.encode()) if told else await self._facts()
-        toolset, prefix = await self._prepare(settings, facts)
-        opening = _said(stored.opening) if stored.opening is not None else None
+        toolset, prefix = await self.preparing.tools_and_prompt(settings, await self.preparing.told_facts())
+        opening = said(stored.opening) if stored.opening is not None else None
         run = TurnRun(
             self.live,
             self.services,
@@ -435,7 +332,7 @@ class SessionActor:
             stored.turn,
             opening=opening,
             steers=list(stored.steers),
-            task=_words(list(opening.blocks)) if opening else "",
+            task=words(list(opening.blocks)) if opening else "",
         )
         if stored.trust_ask is not None:
             run.asks.expect(stored.trust_ask)
@@ -459,24 +356,3 @@ class SessionActor:
             self.run.asks.leave_open = True
         if self._scope is not None:
             self._scope.cancel()
-
-
-def _said(message: Message) -> Said:
-    blocks = plain(message.content)
-    return Said(message, blocks, orjson.dumps(blocks), {})
-
-
-def _words(blocks: list[dict[str, Any]]) -> str:
-    """What the person said, without what we put around it."""
-    texts = (block.get("text", "") for block in blocks if block.get("type") == "text")
-    return "\n".join(text for text in texts if not is_ours(text))
-
-
-def _answer_tools(schema: dict[str, Any] | None) -> list[StructuredOutput]:
-    """The tool by which a turn gives its answer in the form asked for, where one was."""
-    if schema is None:
-        return []
-    try:
-        return [StructuredOutput(schema)]
-    except BadSchema as error:
-        raise InvalidParams.of("output_schema", str(error)) from None

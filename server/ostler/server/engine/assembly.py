@@ -17,6 +17,10 @@ from ostler.server.models.provider import ModelFailure, RawEvent
 MAX_MESSAGE_CHARS: Final = 64 * 1024 * 1024
 """A model that never stops is stopped here: no real message is as long."""
 
+_MAX_TOKENS: Final = 10**12
+"""A count beyond it is none: the sums of many have to fit into the database."""
+_ONLY_IN_INPUT: Final = frozenset({"image", "document", "tool_result"})
+
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 DeltaKind = Literal["text", "thinking", "tool_input"]
@@ -73,7 +77,7 @@ class Assembly:
         """`message_stop` has come: the message is whole."""
         self.stop_reason: str | None = None
         self.model: str | None = None
-        self.usage = Usage()
+        self._counted: dict[str, int] = {}
         self._used_ids = used_ids
         self._own_ids: set[str] = set()
         self._open: _Open | None = None
@@ -114,14 +118,15 @@ class Assembly:
 
     def _begin(self, message: dict[str, Any]) -> None:
         self.started = True
-        self.model = message.get("model")
+        self.model = _text(message.get("model"))
         self._count(message.get("usage") or {})
 
     def _finish(self, event: RawEvent) -> None:
-        self.stop_reason = (event.get("delta") or {}).get("stop_reason") or self.stop_reason
+        self.stop_reason = _text((event.get("delta") or {}).get("stop_reason")) or self.stop_reason
         self._count(event.get("usage") or {})
 
     def _open_block(self, start: dict[str, Any]) -> Iterator[Step]:
+        _refuse_unreadable(start)
         block = self._open = _Open(start)
         if start.get("type") == "text":
             yield from self._more_text(block, str(start.get("text") or ""))
@@ -144,6 +149,7 @@ class Assembly:
             case "signature_delta":
                 block.extras["signature"] = block.extras.get("signature", "") + str(delta.get("signature") or "")
             case "citations_delta":
+                _refuse_deep(delta)
                 block.extras.setdefault("citations", []).append(delta.get("citation"))
             case _:
                 pass
@@ -160,7 +166,7 @@ class Assembly:
                 self.content.append({"type": "thinking", "thinking": thinking, **_signed(block)})
             case "tool_use":
                 yield self._close_tool_use(block)
-            case str():
+            case str(kind) if kind:
                 self.content.append(self._other_block(block))
             case _:
                 pass  # no kind at all: nothing that the API would take back
@@ -222,14 +228,41 @@ class Assembly:
 
     def _count(self, usage: dict[str, Any]) -> None:
         """The API counts up: a later number stands in the place of an earlier one."""
-        names = {
-            "input_tokens": "input_tokens",
-            "output_tokens": "output_tokens",
-            "cache_read_input_tokens": "cache_read_tokens",
-            "cache_creation_input_tokens": "cache_write_tokens",
-        }
-        given = {ours: usage[theirs] for theirs, ours in names.items() if isinstance(usage.get(theirs), int)}
-        self.usage = self.usage.model_copy(update=given)
+        # Only kept: the first words come right behind the first of these.
+        self._counted.update((name, count) for name, count in usage.items() if _is_count(count))
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            input_tokens=self._counted.get("input_tokens", 0),
+            output_tokens=self._counted.get("output_tokens", 0),
+            cache_read_tokens=self._counted.get("cache_read_input_tokens", 0),
+            cache_write_tokens=self._counted.get("cache_creation_input_tokens", 0),
+        )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value <= _MAX_TOKENS
+
+
+def _refuse_unreadable(start: dict[str, Any]) -> None:
+    """A block that could not be read again, or not be sent back, would take its whole session with it."""
+    kind = start.get("type")
+    if kind in _ONLY_IN_INPUT:
+        raise ValueError(f"an answer cannot hold a block of type {kind!r}")
+    for name in ("signature", "data") if kind in {"thinking", "redacted_thinking"} else ():
+        if not isinstance(start.get(name) or "", str):
+            raise ValueError(f"{name!r} of a block of type {kind!r} is no text")
+    _refuse_deep(start)
+
+
+def _refuse_deep(value: dict[str, Any]) -> None:
+    if not _is_shallow(value):
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH}")
 
 
 def _signed(block: _Open) -> dict[str, Any]:

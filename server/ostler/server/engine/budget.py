@@ -97,8 +97,7 @@ def stand_in_for(tool: AnyTool | None, extent: Extent, result_id: ResultId) -> B
     """The same, for a text that nobody has as a whole."""
     size = f"{extent.size / 1024:.1f} KB"
     head = f"<persisted-output>\nOutput too large ({size}). Full output saved to: result://{result_id}\n"
-    if tool is not None and tool.is_shell:
-        # A build's error stands last.
+    if tool is not None and tool.shows_both_ends:
         first, last = _head(extent.beginning, PREVIEW_CHARS // 2), _tail(extent.end, PREVIEW_CHARS // 2)
         return text_block(
             f"{head}First and last {PREVIEW_CHARS / 2000:.1f} KB:\n{first}\n…\n{last}\n</persisted-output>"

@@ -87,7 +87,7 @@ class CallNotes(Units):
 
     def _tell_call(self, tx: Tx, call: Call, encoded: bytes, kinds: Sequence[str]) -> None:
         for kind in kinds:
-            told = call.model_copy(update=_AS_QUEUED) if kind == "tool.queued" else encoded
+            told = call.changed(**_AS_QUEUED) if kind == "tool.queued" else encoded
             tx.append(kind, self.scope(call.turn_id), reference=call.call_id, thing=told)
 
     def call_completed(self, ended: Ended, draft: Draft, *, queued: bool) -> None:

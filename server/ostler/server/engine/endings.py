@@ -21,7 +21,7 @@ def stopped_by_hook(message: str) -> End:
 
 def too_long(message: str) -> dict[str, Any]:
     advice = "Fork the session from an earlier message, or start a new one: older parts cannot be summarised yet."
-    return {"code": "model_error", "kind": "too_long", "message": f"{message} {advice}"}
+    return {"code": "model_error", "kind": "too_long", "message": f"{message.rstrip('.')}. {advice}"}
 
 
 def over_budget(message: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,19 +23,21 @@ from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.journal import Journal
 from ostler.server.engine.live import LiveSession, Rooms, StoredProcesses, StoredReads
 from ostler.server.engine.loading import load
+from ostler.server.engine.preparing import Preparing
 from ostler.server.engine.recovery import Cut, settle
 from ostler.server.engine.tasks.coming_back import recover
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.engine.tasks.files import remove
 from ostler.server.engine.turn_settings import Services
+from ostler.server.engine.upkeep import bury_orphans, way_out
 from ostler.server.log import EventLog
 from ostler.storage import Tx, processes, sessions, turns
 from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
-from ostler.tools.process import kill_left_over, reap_orphans
+from ostler.tools.process import kill_left_over
 from ostler.tools.registry import Registry
-from ostler.tools.sandbox import Proxy
-from ostler.tools.threads import change_in_thread
+from ostler.tools.spare_files import drop_spares
+from ostler.tools.threads import change_in_thread, do_what_was_put_off
 
 _AT_ONCE: Final = 64
 """Sessions that are recovered at the same time."""
@@ -100,21 +102,11 @@ class Engine:
             await self.registry()
             group.start_soon(self._recover_all)
             group.start_soon(self._look_after)
+            group.start_soon(bury_orphans)
             group.start_soon(self._watch_settings)
             group.start_soon(self._settle_given_up)
-            async with self._way_out():
+            async with way_out(self.rooms.sandbox):
                 await anyio.sleep_forever()
-
-    @contextlib.asynccontextmanager
-    async def _way_out(self) -> AsyncIterator[None]:
-        """The proxy through which commands in the sandbox reach the hosts that are allowed, where some are."""
-        sandbox = self.rooms.sandbox
-        if not sandbox.hosts:
-            yield
-            return
-        async with Proxy(sandbox.hosts) as proxy:
-            sandbox.proxy = proxy.path
-            yield
 
     async def registry(self) -> Registry:
         """All tools; loaded on a thread, where that has not been done yet."""
@@ -129,14 +121,15 @@ class Engine:
         with anyio.move_on_after(_CLOSE_SECONDS):
             for actor in actors:
                 await actor.idle.wait()
+            await do_what_was_put_off()
+        drop_spares(self.rooms.output_folder)
 
     async def _look_after(self) -> None:
-        """Evict what is idle, try again what could not be written, bury orphans."""
+        """Evict what is idle, try again what could not be written."""
         while True:
             evict_after = self.services.config().turns.evict_seconds
             await anyio.sleep(min(_LOOK_SECONDS, evict_after))
             self._evict(evict_after)
-            reap_orphans()
 
     async def _watch_settings(self) -> None:
         """What a file says counts at once, also in the middle of a turn."""
@@ -236,8 +229,9 @@ class Engine:
         )
         await self.arranger.arrange(live)
         assert self._group is not None
+        preparing = Preparing(live, self.services, self._config_folder)
         actor = SessionActor(
-            live, self.services, self._group, self._config_folder, self._give_up, self.arranger, stored.last_reason
+            live, self.services, self._group, preparing, self._give_up, self.arranger, stored.last_reason
         )
         self._actors[session_id] = actor
         try:

@@ -39,7 +39,8 @@ class Entry:
     """Whether a person wants it to go on behind the turn."""
     ask: Ask | None = None
     """An ask that was put before a restart, open or answered."""
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    running: anyio.TaskHandle[None] | None = None
+    """By which it is stopped, once it is on its way."""
     stopped: str | None = None
     """Why it was cancelled, for the model."""
     printed: str = ""
@@ -47,7 +48,7 @@ class Entry:
     changes: list[Change] = field(default_factory=list)
     """What is to be applied when its turn comes."""
     notes: list[str] = field(default_factory=list)
-    """What hooks have to say to the model about it."""
+    """What the model is told about it beside its result."""
     stop: str | None = None
     """Why a hook wants the turn to end after it."""
 
@@ -64,9 +65,7 @@ class Entry:
         """An input that has passed the schema."""
         self.given = given
         self.only_reads = tool.is_read_only(given)
-        self.call = self.call.model_copy(
-            update={"input": as_json, "summary": tool.summary(given), "activity": tool.activity(given)}
-        )
+        self.call = self.call.changed(input=as_json, summary=tool.summary(given), activity=tool.activity(given))
 
     def is_safe(self) -> bool:
         """Whether it may run beside other safe calls."""

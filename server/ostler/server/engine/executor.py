@@ -144,7 +144,8 @@ class Executor:
 
     def _stop(self, entry: Entry, words: str) -> None:
         entry.stopped = entry.stopped or words
-        entry.scope.cancel()
+        if entry.running is not None:
+            entry.running.cancel()
 
     def _drop(self, entry: Entry, words: str) -> None:
         """End a call that never began."""
@@ -157,13 +158,22 @@ class Executor:
         if self._closed is not None:
             return
         for slot in self._schedule.take():
-            self._group.start_soon(self._run, self.entries[slot.place])
+            entry = self.entries[slot.place]
+            entry.running = self._group.start_soon(self._run, entry)
 
     async def _run(self, entry: Entry) -> None:
-        with entry.scope:
+        try:
             await self._pipeline.process(entry)
-        if not entry.completed:
-            self._pipeline.complete_stopped(entry, entry.stopped or WHILE_RUNNING)
+        except asyncio.CancelledError:
+            # Without words it is the whole turn that ends, with the daemon: the next one finds the call as it is.
+            if entry.stopped is not None:
+                if not entry.completed:
+                    self._pipeline.complete_stopped(entry, entry.stopped)
+                self._over(entry)
+            raise
+        self._over(entry)
+
+    def _over(self, entry: Entry) -> None:
         self._end(entry)
         self._stop_siblings(entry)
         self._advance()

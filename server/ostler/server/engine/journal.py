@@ -3,7 +3,6 @@
 How they are written stands in units.py, what is written about calls and asks in call_notes.py and ask_notes.py.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +23,20 @@ from ostler.protocol.shapes import Message, Turn, Usage
 from ostler.server.engine.ask_notes import AskNotes
 from ostler.server.engine.call_notes import Ended
 from ostler.server.shapes import session_shape
-from ostler.storage import Scope, Tx, calls, drafts, idempotency, messages, sessions, states, steers, tasks, turns
+from ostler.storage import (
+    Ahead,
+    Scope,
+    Tx,
+    calls,
+    drafts,
+    idempotency,
+    messages,
+    sessions,
+    states,
+    steers,
+    tasks,
+    turns,
+)
 from ostler.storage import usage as usage_rows
 from ostler.storage.idempotency import Key
 from ostler.storage.sessions import SessionRecord
@@ -178,7 +190,7 @@ class Journal(AskNotes):
         turn: Turn,
         shortened: Sequence[Ended] = (),
         told_tasks: Sequence[Told] = (),
-    ) -> "asyncio.Future[None]":
+    ) -> Ahead:
         """Results, further input or both; to be waited for before the model is sent them.
 
         `shortened` are calls whose results were too long together, as they are brought: each is told again.
@@ -194,7 +206,7 @@ class Journal(AskNotes):
             tasks.mark_told(tx.connection, told_tasks)
             turns.update(tx.connection, turn)
 
-        return self.submit(work)
+        return self.ahead(work)
 
     async def add_steer(self, turn_id: TurnId, blocks: list[dict[str, Any]]) -> int:
         return await self.write(lambda tx: steers.add(tx.connection, self.session_id, turn_id, blocks))

@@ -25,7 +25,7 @@ from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
 from ostler.tools import paths
 from ostler.tools.confinement import Sandboxing
-from ostler.tools.context import FileRead, Stir, Surroundings
+from ostler.tools.context import Assistant, FileRead, Stir, Surroundings
 from ostler.tools.registry import Registry, ToolSet
 from ostler.tools.shell_profile import ShellProfile
 from ostler.tools.tool import AnyTool
@@ -127,7 +127,7 @@ class StoredProcesses:
         def work(tx: Tx) -> None:
             processes.add(tx.connection, record)
 
-        await self.journal.write(work)
+        await self.journal.ahead(work).written()
 
     def ended(self, call_id: CallId, pid: int) -> None:
         start_time = self._started.pop(pid, None)
@@ -170,6 +170,10 @@ class Rooms:
     """Whether commands may go on behind their calls."""
     profile: Callable[[], ShellProfile | None] = lambda: None
     """The person's profile, where commands are to have what it sets."""
+    most_files: Callable[[], int] = lambda: 100
+    """How many files Glob lists."""
+    assistant: Callable[[], Assistant | None] = lambda: None
+    """How sessions behave in assistant mode, where it is on."""
     _registry: Registry | None = None
 
     @property
@@ -292,6 +296,8 @@ class LiveSession:
             or made.seen.background is not self.rooms.background()
             or made.seen.profile is not self.rooms.profile()
             or made.seen.switched_off != self.rooms.switched_off()
+            or made.seen.most_files != self.rooms.most_files()
+            or made.seen.assistant != self._assistant
         ):
             made = self._surroundings = _MadeSurroundings(self.record, self.state, rules, self._look_around())
         return made.seen
@@ -314,8 +320,15 @@ class LiveSession:
             background=self.rooms.background(),
             profile=self.rooms.profile(),
             switched_off=self.rooms.switched_off(),
+            most_files=self.rooms.most_files(),
+            assistant=self._assistant,
             may_read=may_read(self.rules),
         )
+
+    @property
+    def _assistant(self) -> Assistant | None:
+        """An agent works for somebody who waits for it: it is no assistant itself."""
+        return self.rooms.assistant() if self.record.parent_id is None else None
 
     def _real(self, folder: str) -> str:
         """Asked once: each call would ask again. It was just looked at for settings, so this waits for nobody."""

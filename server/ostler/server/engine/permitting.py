@@ -4,9 +4,10 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
+import orjson
 from pydantic import TypeAdapter
 
 from ostler.protocol.ask import Answer, Deny, DenyAlways
@@ -30,6 +31,8 @@ from ostler.tools.tool import Allow, AnyTool, Check, Pass, Refuse, ToolInput
 
 T = TypeVar("T")
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
+_SHOWN_CHARS: Final = 2000
+"""How much of a changed input the model is shown."""
 
 
 class CallFailed(Exception):
@@ -72,7 +75,7 @@ class Permitting:
                 await self._validate(tool, given, context)
             verdict = await decide(await self._case(tool, given, check, outcome), self.session.permission)
             self._pay_classifier()
-            entry.call = entry.call.model_copy(update={"decision": verdict.decision()})
+            entry.call = entry.call.changed(decision=verdict.decision())
             if verdict.behavior == "deny":
                 raise Denied(verdict, f"Permission to use {tool.name} was denied. {verdict.reason}")
             if verdict.behavior == "allow":
@@ -86,10 +89,9 @@ class Permitting:
         self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext
     ) -> tuple[ToolInput, Outcome]:
         """Step 4, with the classifier beside it."""
-        hooking = Hooking(self.session, entry.call.turn_id)
         if not self.session.hooks.any_for("PreToolUse", tool.name):
             return given, NOTHING
-        running = hooking.tool("PreToolUse", entry.call)
+        running = Hooking(self.session, entry.call.turn_id).tool("PreToolUse", entry.call)
         question = self._question(tool, given) if self.session.mode == "auto" else None
         if question is not None:
             # Its opinion is remembered until it is wanted.
@@ -137,7 +139,7 @@ class Permitting:
             raise CallFailed(failure.message, failure.code or None)
 
     async def _ask(self, entry: Entry, tool: AnyTool, given: ToolInput, verdict: Verdict) -> Ask:
-        entry.call = entry.call.model_copy(update={"status": "waiting"})
+        entry.call = entry.call.changed(status="waiting")
         bound_to = await tool.bound_to(given, self.session.surroundings)
         ask = permission_ask(entry.call, tool, given, verdict, self.session.record, self.expire_seconds, bound_to)
         queued, entry.queued = entry.queued, True
@@ -170,12 +172,14 @@ class Permitting:
             raise self._denied_by_person(tool, given, ask, answer)
         who = "hook" if by.startswith(HOOK) else "person"
         decision = Decision(behavior="allow", by=who, rule=getattr(answer, "rule", None), source=by)
-        entry.call = entry.call.model_copy(update={"decision": decision})
+        entry.call = entry.call.changed(decision=decision)
         self.session.classifier.person_answered()
         changed = changed_input(answer)
         if changed is not None and changed != entry.call.input:
             given = self._changed(entry, tool, changed)
             entry.changed_by_person = who == "person"
+            if entry.changed_by_person:
+                entry.notes.append(_told_of_change(entry))
             await self._validate(tool, given, context)
             # The tool looks at what it is given now; a person has said yes to it, so only a refusal counts.
             check = await tool.check_permission(given, context)
@@ -213,6 +217,13 @@ class Permitting:
         self.session.journal.keep_as_queued(entry.call)
         entry.take(tool, given, repaired)
         return given
+
+
+def _told_of_change(entry: Entry) -> str:
+    # The history keeps what the model wrote: without these words it would take the result for that call's.
+    given = orjson.dumps(entry.call.input).decode()
+    shown = given if len(given) <= _SHOWN_CHARS else f"{given[:_SHOWN_CHARS]}…"
+    return f"The person changed the input of the {entry.call.tool} call {entry.use.id} before allowing it, to: {shown}"
 
 
 async def _beside(main: Awaitable[T], other: Callable[[], Coroutine[Any, Any, Any]], *, wait: bool) -> T:

@@ -76,7 +76,7 @@ class Pipeline:
             entry.problem = tool
             return
         entry.tool = tool
-        entry.call = entry.call.model_copy(update={"tool": tool.name, "interrupt": tool.interrupt})
+        entry.call = entry.call.changed(tool=tool.name, interrupt=tool.interrupt)
         if entry.use.broken is not None:
             entry.problem = _not_json(entry.use.broken)
             return
@@ -111,11 +111,10 @@ class Pipeline:
     async def _hooks_after(self, entry: Entry) -> None:
         """Step 9."""
         event = "PostToolUseFailure" if entry.call.is_error else "PostToolUse"
-        entry.heed(
-            await Hooking(self.session, entry.call.turn_id).tool(
-                event, entry.call, tool_response=response_of(entry.call)
-            )
-        )
+        if not self.session.hooks.any_for(event, entry.call.tool):
+            return
+        hooking = Hooking(self.session, entry.call.turn_id)
+        entry.heed(await hooking.tool(event, entry.call, tool_response=response_of(entry.call)))
 
     async def _process(self, entry: Entry) -> None:
         tool, given = entry.tool, entry.given
@@ -131,14 +130,14 @@ class Pipeline:
         kept_to_reading = tool.runs_commands and decision is not None and decision.by == "read_only"
         entry.only_reads = kept_to_reading if tool.runs_commands else entry.only_reads
         await self.clear_to_run(entry)
-        entry.call = entry.call.model_copy(update={"status": "running", "started_at": times.now()})
+        entry.call = entry.call.changed(status="running", started_at=times.now())
         await self._store_start(entry, tool)
         entry.began = began = time.perf_counter()
         try:
             ran = await tool.run(given, self._at_the_start(context, kept_to_reading=kept_to_reading))
             took = int((time.perf_counter() - began) * 1000)
             if isinstance(ran, Failure):
-                entry.call = entry.call.model_copy(update={"duration_ms": took})
+                entry.call = entry.call.changed(duration_ms=took)
                 raise CallFailed(ran.message, ran.code or None)
             await self._complete(entry, tool, ran, reads, took)
         except BaseException:
@@ -183,7 +182,7 @@ class Pipeline:
             results=OwnedResults(self.session.journal.log, self.session.record.id),
             history=TurnFiles(self.session.journal, entry.call.turn_id),
             diagnostics=diagnostics_of(self.session.rooms.client_calls, scope),
-            tasks=SessionTasks(self.session.tasks, scope, self.session.rooms.background()),
+            tasks=SessionTasks(self.session.tasks, scope, entry.use.id, self.session.rooms.background()),
             background=entry.background,
             stir=self.session.stir,
         )
@@ -193,15 +192,13 @@ class Pipeline:
     async def _complete(self, entry: Entry, tool: AnyTool, ran: Ran[Any], reads: CallReads, took: int) -> None:
         """Steps 7 and 8: render, fill if empty, persist if large."""
         shown = await rendered(tool, ran.output, self.results, self.session.journal)
-        entry.call = entry.call.model_copy(
-            update={
-                "status": "completed",
-                "is_error": ran.is_error,
-                "output": shown.output,
-                "content": shown.bounded.blocks,
-                "result_id": shown.bounded.result_id,
-                "duration_ms": took,
-            }
+        entry.call = entry.call.changed(
+            status="completed",
+            is_error=ran.is_error,
+            output=shown.output,
+            content=shown.bounded.blocks,
+            result_id=shown.bounded.result_id,
+            duration_ms=took,
         )
         entry.changes = [change for change in ran.changes if not isinstance(change, FileChanged)]
         files = [
@@ -218,13 +215,18 @@ class Pipeline:
 
     def complete_with_error(self, entry: Entry, words: str, code: int | None = None, output: Any = None) -> None:
         shown = bounded(entry.tool, [text_block(f"<tool_use_error>{words}</tool_use_error>")], self.results)
-        changes: dict[str, Any] = {"status": "completed", "is_error": True, "error_code": code, "output": output}
-        changes |= {"content": shown.blocks, "result_id": shown.result_id}
-        entry.call = entry.call.model_copy(update=changes)
+        entry.call = entry.call.changed(
+            status="completed",
+            is_error=True,
+            error_code=code,
+            output=output,
+            content=shown.blocks,
+            result_id=shown.result_id,
+        )
         self._store(entry, Ended(entry.call, whole_result=shown.whole))
 
     def _complete_denied(self, entry: Entry, denied: Denied) -> None:
-        entry.call = entry.call.model_copy(update={"decision": denied.verdict.decision()})
+        entry.call = entry.call.changed(decision=denied.verdict.decision())
         assert entry.tool is not None
         assert entry.given is not None
         self.state.deny(

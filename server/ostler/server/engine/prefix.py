@@ -5,8 +5,10 @@ from typing import Any, Final
 
 import orjson
 
+from ostler.server.models.tool_extras import Allowance, strict_schema
 from ostler.tools.context import Surroundings
 from ostler.tools.registry import ToolSet
+from ostler.tools.tool import AnyTool
 
 _CACHED: Final = {"cache_control": {"type": "ephemeral"}}
 
@@ -15,22 +17,39 @@ _CACHED: Final = {"cache_control": {"type": "ephemeral"}}
 class Prefix:
     system: bytes
     tools: bytes
+    """For every provider."""
+    tools_with_extras: bytes
+    """For one that knows `strict` and `input_examples`."""
 
 
 def make_prefix(system: str, toolset: ToolSet, surroundings: Surroundings) -> Prefix:
     """Two of the four breakpoints for the cache: on the last built-in tool, and on the system prompt."""
+    allowance = Allowance()
     tools: list[dict[str, Any]] = []
+    with_extras: list[dict[str, Any]] = []
     last_built_in = -1
     for tool in toolset.tools:
         if tool.source == "built-in" and not tool.deferred:
             last_built_in = len(tools)
-        tools.append(
-            {
-                "name": tool.name,
-                "description": tool.description(surroundings),
-                "input_schema": tool.input_schema(surroundings),
-            }
-        )
+        plain: dict[str, Any] = {
+            "name": tool.name,
+            "description": tool.description(surroundings),
+            "input_schema": tool.input_schema(surroundings),
+        }
+        tools.append(plain)
+        with_extras.append(plain | _extras(tool, plain["input_schema"], allowance))
     if last_built_in >= 0:
-        tools[last_built_in] |= _CACHED
-    return Prefix(orjson.dumps([{"type": "text", "text": system, **_CACHED}]), orjson.dumps(tools))
+        tools[last_built_in] = tools[last_built_in] | _CACHED
+        with_extras[last_built_in] = with_extras[last_built_in] | _CACHED
+    return Prefix(
+        orjson.dumps([{"type": "text", "text": system, **_CACHED}]), orjson.dumps(tools), orjson.dumps(with_extras)
+    )
+
+
+def _extras(tool: AnyTool, schema: dict[str, Any], allowance: Allowance) -> dict[str, Any]:
+    extras: dict[str, Any] = {}
+    if tool.strict and (strict := strict_schema(schema)) is not None and allowance.take(strict):
+        extras |= {"strict": True, "input_schema": strict}
+    if tool.input_examples:
+        extras["input_examples"] = list(tool.input_examples)
+    return extras

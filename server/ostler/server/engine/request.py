@@ -104,7 +104,8 @@ class ModelCall:
             message = next_message(self.session.record.id, self.state.turn.id, self.request.model)
             # With the request and not with the answer: the first words need not wait for a commit.
             self.session.journal.message_started(message)
-        stream = _Stream(self.session, message, Assembly(self.session.history.tool_use_ids))
+        scope = self.session.journal.scope(message.turn_id)
+        stream = _Stream(self.session, message, Assembly(self.session.history.tool_use_ids), scope)
         executor = self.executor = self.make_executor(message.id, stream.draft)
         known = self.session.reads.known()
         failure = await self._read(stream, executor)
@@ -134,6 +135,7 @@ class ModelCall:
                         if stream.assembly.stopped:
                             # The calls first: while a command starts, the rest of the work on this message is done.
                             await asyncio.sleep(0)
+                            await self.session.journal.with_the_disk()
                             return None
         except ModelFailure as failure:
             if self.request.stored is not None:
@@ -150,9 +152,7 @@ class ModelCall:
         if not assembly.content:
             self._abort(stream)
             return answered if assembly.stopped else None
-        message = stream.message.model_copy(
-            update={"stop_reason": assembly.stop_reason, "model": assembly.model or self.request.model}
-        )
+        message = stream.message.changed(stop_reason=assembly.stop_reason, model=assembly.model or self.request.model)
         # The same bytes go to the history and to the disk: the model's cache depends on them.
         content = orjson.dumps(assembly.content)
         stream.completed = True
@@ -172,9 +172,10 @@ class ModelCall:
         """What the request took, added to the turn's and the session's sums."""
         asked, answered = self.request.model, assembly.model or self.request.model
         # A provider may answer under a name that nobody knows; what was asked for has a price all the same.
-        price = self.cost(answered, assembly.usage)
-        price = self.cost(asked, assembly.usage) if price is None else price
-        used = assembly.usage.model_copy(update={"cost_usd": None if price is None else usd(price)})
+        usage = assembly.usage
+        price = self.cost(answered, usage)
+        price = self.cost(asked, usage) if price is None else price
+        used = usage.changed(cost_usd=None if price is None else usd(price))
         self.state.change(usage=added(self.state.turn.usage, used))
         self.session.journal.used = added(self.session.journal.used, used)
         return used
@@ -187,6 +188,7 @@ class _Stream:
     session: LiveSession
     message: Message
     assembly: Assembly
+    scope: Scope
     completed: bool = False
     _taken: int = 0
 
@@ -200,11 +202,10 @@ class _Stream:
         return [step for step in steps if isinstance(step, ToolUse)]
 
     def _say(self, delta: Delta) -> None:
-        scope = Scope(self.message.session_id, self.session.record.root_id, self.message.turn_id)
         data = MessageDelta(
             message_id=self.message.id, index=delta.index, kind=delta.kind, offset=delta.offset, text=delta.text
         )
-        self.session.journal.log.say("message.delta", scope, data)
+        self.session.journal.log.say("message.delta", self.scope, data)
 
     def draft(self) -> Draft:
         """The complete blocks that nobody has stored yet; whoever takes them stores them."""

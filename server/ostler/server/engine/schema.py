@@ -24,7 +24,7 @@ def parse_input(tool: AnyTool, given: dict[str, Any], name: str | None = None) -
         return tool.parse(given), given
     except ValidationError as error:
         repaired = _repaired(given, error.errors(include_url=False))
-        if repaired != given:
+        if repaired is not None:
             try:
                 return tool.parse(repaired), repaired
             except ValidationError as still:
@@ -32,17 +32,19 @@ def parse_input(tool: AnyTool, given: dict[str, Any], name: str | None = None) -
         raise BadInput(_explained(tool, error)) from None
 
 
-def _repaired(given: dict[str, Any], problems: list[ErrorDetails]) -> dict[str, Any]:
-    """The input with strings that hold what belongs there turned into it; only where the schema complained."""
-    mended = dict(given)
+def _repaired(given: dict[str, Any], problems: list[ErrorDetails]) -> dict[str, Any] | None:
+    """The input with strings that hold what belongs there turned into it; null where the schema complains of none."""
+    mended: dict[str, Any] = {}
     for problem in problems:
         if len(problem["loc"]) < 1:
             continue
         name = str(problem["loc"][0])
-        value = mended.get(name)
+        value = given.get(name)
+        if isinstance(value, float) and value.is_integer() and problem["type"].startswith("int"):
+            mended[name] = int(value)  # to JSON they are the same number
         if isinstance(value, str) and (better := _reading(value, problem["type"])) is not None:
             mended[name] = better
-    return mended
+    return {**given, **mended} if mended else None
 
 
 def _reading(text: str, problem: str) -> Any:
@@ -75,7 +77,7 @@ def _explained(tool: AnyTool, error: ValidationError) -> str:
 
 
 def _line(problem: ErrorDetails) -> str:
-    where = ".".join(str(part) for part in problem["loc"]) or "input"
+    where = _cut(".".join(str(part) for part in problem["loc"])) or "input"
     match problem["type"]:
         case "missing":
             return f"- `{where}` is missing, and it is required"
@@ -91,4 +93,8 @@ def _shown(value: Any) -> str:
         text = orjson.dumps(value).decode()
     except TypeError:
         text = repr(value)
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}… ({len(text)} characters)"

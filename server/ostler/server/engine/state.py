@@ -18,7 +18,7 @@ class TurnState:
     """What the person asked for, in their own words."""
 
     def change(self, **changes: Any) -> Turn:
-        self.turn = self.turn.model_copy(update=changes)
+        self.turn = self.turn.changed(**changes)
         return self.turn
 
     def deny(self, denial: Denial) -> None:

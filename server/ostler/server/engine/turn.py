@@ -23,18 +23,19 @@ from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.journal import Said
 from ostler.server.engine.limits import Limits
 from ostler.server.engine.live import LiveSession
+from ostler.server.engine.model_requests import ModelRequests
 from ostler.server.engine.opening import heard, take_back
 from ostler.server.engine.permitting import Permitting
 from ostler.server.engine.pipeline import Pipeline
 from ostler.server.engine.prefix import Prefix
-from ostler.server.engine.request import Answered, ModelCall, described
+from ostler.server.engine.request import Answered, described
 from ostler.server.engine.staleness import stale_hint
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopping import Stop
 from ostler.server.engine.trusting import settle_trust
 from ostler.server.engine.turn_settings import Services, TurnSettings
 from ostler.server.engine.user_messages import UserMessages, shorten
-from ostler.server.models.provider import ModelFailure, ModelRequest
+from ostler.server.models.provider import ModelFailure
 from ostler.server.prompt.reminders import note
 from ostler.storage.steers import Steer
 from ostler.tools.registry import ToolSet
@@ -79,11 +80,8 @@ class TurnRun:
     executor: Executor | None = None
     end: End | None = None
     """Why the turn ends, once that is decided."""
-    _model: str = ""
     _before: Stop = field(default_factory=Stop)
     """Ends the question of trust and the hooks of the input; further input does not, only the turn's own end."""
-    _stage: Stop = field(default_factory=Stop)
-    """What can be stopped at once: a stream, or a wait before a retry."""
     _continuations: int = 0
     _nudges: int = 0
     _heard: bool = False
@@ -95,13 +93,23 @@ class TurnRun:
     _text: str | None = None
     _said: UserMessages = field(init=False)
     _limits: Limits = field(init=False)
+    _requests: ModelRequests = field(init=False)
 
     def __post_init__(self) -> None:
         self.state = TurnState(self.turn, self.halt, task=self.task)
         self.asks = AskDesk(self.session.journal, self.state)
         self._said = UserMessages(self.session, self.state)
         self._limits = Limits(self.session, self.services, self.settings)
-        self._model = self.settings.model
+        self._requests = ModelRequests(
+            self.session,
+            self.services,
+            self.settings,
+            self.prefix,
+            self.state,
+            self._said,
+            self._limits,
+            self.begun,
+        )
 
     # What others do to it.
 
@@ -111,7 +119,7 @@ class TurnRun:
             return
         self.end = End(reason, error)
         self._before.cancel()
-        self._stage.cancel()
+        self._requests.stop()
         if self.executor is not None:
             self.executor.interrupt()
 
@@ -119,7 +127,7 @@ class TurnRun:
         self.steers.append(steer)
         self.session.stir.set("message")
         if now:
-            self._stage.cancel()
+            self._requests.stop()
             if self.executor is not None:
                 self.executor.make_room()
 
@@ -188,66 +196,19 @@ class TurnRun:
             await self._after_words(answered)
 
     def _limit(self) -> End | None:
-        return self._limits.reached(self.state.turn, self._model)
+        return self._limits.reached(self.state.turn, self._requests.model)
 
     async def _ask_model(self, group: TaskGroup) -> Answered | None:
-        """The next message, from the fallback model where the first one stays overloaded."""
         if self.steers:
             self._add_user_message([], {})
-        try:
-            return await self._request(group, self._model)
-        except ModelFailure as failure:
-            fallback = self.services.config().model.fallback
-            if failure.kind != "overloaded" or fallback is None or fallback == self._model:
-                raise
-            if not self._limits.allow(fallback):
-                raise
-            self._notice("warning", f"{self._model} is overloaded; {fallback} goes on with this turn.")
-            self._model = fallback
-            return await self._request(group, fallback)
-
-    async def _request(self, group: TaskGroup, model: str) -> Answered | None:
         if self.end is not None:  # while the user message was being stored
             return None
-        config = self.services.config()
-        first = self.state.turn.model_requests == 0
-        self.state.change(model_requests=self.state.turn.model_requests + 1)
-        self._stage = Stop()
-        begun, self.begun = self.begun, None
 
         def make_executor(message_id: MessageId, draft: Callable[[], Draft]) -> Executor:
             self.executor = self.new_executor(group, message_id, draft)
             return self.executor
 
-        call = ModelCall(
-            session=self.session,
-            state=self.state,
-            provider=self.services.provider(model),
-            request=ModelRequest(
-                model=model,
-                max_tokens=min(config.model.max_output_tokens, self.services.max_output(model)),
-                system=self.prefix.system,
-                tools=self.prefix.tools,
-                messages=self.session.history.encoded(),
-                extras=self._extras(first),
-                stored=self._said.storing,
-            ),
-            settings=config.model,
-            make_executor=make_executor,
-            cost=self.services.cost,
-            stop=self._stage,
-            begun=begun,
-        )
-        return await call.answer()
-
-    def _extras(self, first: bool) -> dict[str, Any]:
-        extras: dict[str, Any] = {}
-        thinking = self.settings.thinking or self.session.record.options.get("thinking")
-        if thinking:
-            extras["thinking"] = thinking
-        if first and self.settings.tool_choice:
-            extras["tool_choice"] = self.settings.tool_choice
-        return extras
+        return await self._requests.answer(make_executor)
 
     def new_executor(self, group: TaskGroup, message_id: MessageId, draft: Callable[[], Draft]) -> Executor:
         config = self.services.config()
@@ -325,7 +286,7 @@ class TurnRun:
         """The model called nothing: is it done?"""
         match answered.stop_reason:
             case "pause_turn" if not answered.empty:
-                return
+                self._goes_on = True
             case "refusal":
                 refused = {"code": "model_error", "kind": "refusal", "message": "The model declined to go on."}
                 self.end = End("failed", refused)
@@ -397,8 +358,8 @@ class TurnRun:
         self.halt("timeout")
 
     async def _finish(self) -> Turn:
-        if self.begun is not None:  # it ended before its first request
-            self.session.journal.message_aborted(self.begun)
+        if self._requests.begun is not None:  # it ended before its first request
+            self.session.journal.message_aborted(self._requests.begun)
         end = self.end or End("completed")
         ended = self.state.change(
             status="ended", reason=end.reason, error=end.error, result_text=self._text, ended_at=times.now()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ostler.protocol import times
@@ -13,7 +13,7 @@ from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Usage
 from ostler.server.log import EventLog
 from ostler.server.shapes import session_shape
-from ostler.storage import Scope, Tx, sessions
+from ostler.storage import Ahead, Scope, Tx, sessions
 
 T = TypeVar("T")
 
@@ -29,6 +29,8 @@ class Units:
     """What the session has used so far; summed in memory, since every `session.updated` shows it."""
     on_trouble: Callable[[Exception], None]
     """Told where a queued unit fails: what is in memory then is more than what is on the disk."""
+    _under_way: Ahead | None = field(default=None, init=False)
+    """The last unit that somebody waits for at a gate."""
 
     def scope(self, turn_id: TurnId | None) -> Scope:
         return Scope(self.session_id, self.root_id, turn_id)
@@ -43,11 +45,24 @@ class Units:
         except ProtocolError as error:
             self.on_trouble(error)
 
-    def submit(self, work: Callable[[Tx], T], *, urgent: bool = True) -> "asyncio.Future[T]":
+    def submit(
+        self, work: Callable[[Tx], T], *, urgent: bool = True, ahead: Ahead | None = None
+    ) -> "asyncio.Future[T]":
         """Queue a unit; waiting for it is for the caller to decide."""
-        future = self.log.submit(work, self.root_id, urgent=urgent)
+        future = self.log.submit(work, self.root_id, urgent=urgent, ahead=ahead)
         future.add_done_callback(self._look)
         return future
+
+    def ahead(self, work: Callable[[Tx], object]) -> Ahead:
+        """Queue a unit whose end opens a gate: a request leaves then, or a command begins."""
+        ahead = self._under_way = Ahead()
+        self.submit(work, ahead=ahead)
+        return ahead
+
+    async def with_the_disk(self) -> None:
+        """Wait until what stands before a gate is the disk's business alone: what is done then takes no time of it."""
+        if self._under_way is not None:
+            await self._under_way.ran()
 
     def _look(self, future: "asyncio.Future[Any]") -> None:
         if not future.cancelled() and (error := future.exception()) is not None:

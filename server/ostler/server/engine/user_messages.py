@@ -1,6 +1,5 @@
 """What the model is told next: results, further input and words of ours, as one message."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from ostler.server.engine.entry import Entry
 from ostler.server.engine.journal import Said
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.state import TurnState
+from ostler.storage import Ahead
 from ostler.storage.steers import Steer
 from ostler.tools.registry import ToolSet
 from ostler.tools.tool import AnyTool
@@ -28,8 +28,8 @@ class UserMessages:
 
     session: LiveSession
     state: TurnState
-    _stored: "asyncio.Future[None] | None" = None
-    """Of the last one."""
+    _last: Ahead | None = None
+    """How far the last one is on its way to the disk."""
 
     def add(
         self,
@@ -60,15 +60,12 @@ class UserMessages:
         self.session.history.add_encoded("user", said.encoded)
         taken = [steer.id for steer in steers]
         told = [*self.session.tasks.news.take_shown(self.session.record.id), *(each.told for each in news)]
-        self._stored = self.session.journal.add_user_message(said, taken, self.state.turn, shortened, told)
+        self._last = self.session.journal.add_user_message(said, taken, self.state.turn, shortened, told)
 
-    async def storing(self) -> None:
+    async def stored(self) -> None:
         """Wait until the last one is on the disk; raises what the disk said."""
-        if self._stored is not None and not self._stored.done():
-            # Not the future itself: who is stopped while it waits would cancel it for everybody.
-            await asyncio.wait([self._stored])
-        if self._stored is not None:
-            self._stored.result()
+        if self._last is not None:
+            await self._last.written()
 
 
 def shorten(entries: Sequence[Entry], toolset: ToolSet, settings: Results) -> list[Ended]:

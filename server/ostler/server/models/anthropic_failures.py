@@ -1,13 +1,15 @@
 """Everything that can go wrong with a request to the Messages API, in words for people."""
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-import httpx2
+import aiohttp
 import orjson
+from aiohttp.http_exceptions import ContentEncodingError
 
 from ostler.server.models.anthropic import AnthropicSettings
 from ostler.server.models.provider import FailureKind, ModelFailure
@@ -43,8 +45,13 @@ _WORDS: Final[dict[FailureKind, str]] = {
     "garbage": "The provider's answer is not the Messages API's",
     "too_long": "The conversation is too long for the model",
     "access": "The provider does not let us in",
+    "extras": "The provider refuses what the tools say beside their schemas",
     "bad_request": "The provider refuses the request",
 }
+_EXTRAS: Final = re.compile(r"\bstrict\b|\bgrammar\b|\binput_examples\b|schemas? (?:is|contains) too", re.IGNORECASE)
+"""How a provider says that a schema cannot be made strict, that there are too many of them, or that it knows none."""
+
+_PACKED: Final = "bytes that cannot be decompressed"
 
 
 class Failures:
@@ -61,16 +68,20 @@ class Failures:
     def of_request(self, error: Exception) -> ModelFailure:
         """The request was refused, or never arrived."""
         match error:
-            case httpx2.TimeoutException() if not _is_refusal(error):
+            case TimeoutError():
                 return self._of_silence(error)
-            case httpx2.HTTPError() | OSError():
-                return self._of_connection(error)
+            case aiohttp.InvalidURL():
+                return self.unusable(error)
+            case aiohttp.ClientResponseError() if "content-encoding" in error.message:
+                return ModelFailure("garbage", f"{_WORDS['garbage']}: it sent {_PACKED}")
+            case aiohttp.ClientError() | OSError():
+                return ModelFailure("connection", self._clean(f"The provider cannot be reached: {_cause(error)}"))
             case _:
                 return self.unusable(error)
 
-    def of_status(self, response: httpx2.Response, body: bytes) -> ModelFailure:
+    def of_status(self, response: aiohttp.ClientResponse, body: bytes) -> ModelFailure:
         """The provider's own refusal."""
-        status, headers = response.status_code, response.headers
+        status, headers = response.status, response.headers
         refusal = _object(body)
         type_, said = _told(refusal)
         kind = _kind_of(_status_kind(status, type_), said)
@@ -82,32 +93,32 @@ class Failures:
             retry_after_ms=retry_after_ms(headers),
         )
 
-    def of_reading(self, response: httpx2.Response, error: Exception) -> ModelFailure:
+    def of_reading(self, response: aiohttp.ClientResponse, error: Exception) -> ModelFailure:
         """The answer broke off."""
-        if isinstance(error, httpx2.TimeoutException) and not _is_refusal(error):
+        if isinstance(error, TimeoutError):
             failure = self._of_silence(error)
-        elif isinstance(error, httpx2.DecodingError):
-            return self.of_garbage(response, "bytes that cannot be decompressed")
+        elif isinstance(error, ContentEncodingError) or isinstance(error.__cause__, ContentEncodingError):
+            return self.of_garbage(response, _PACKED)
         else:
             failure = ModelFailure("connection", self._clean(f"The provider's answer broke off: {_cause(error)}"))
         failure.request_id = _request_id(response.headers)
         return failure
 
-    def of_page(self, response: httpx2.Response) -> ModelFailure:
+    def of_page(self, response: aiohttp.ClientResponse) -> ModelFailure:
         """A success that is no event stream."""
         kind = response.headers.get("content-type", "").partition(";")[0] or "nothing known"
         return self.of_garbage(response, f"{kind[:100]}, not an event stream; is ANTHROPIC_BASE_URL right?")
 
-    def of_garbage(self, response: httpx2.Response, what: str) -> ModelFailure:
+    def of_garbage(self, response: aiohttp.ClientResponse, what: str) -> ModelFailure:
         """An answer that makes no sense."""
         return ModelFailure(
             "garbage",
             f"{_WORDS['garbage']}: it sent {what}",
-            status=response.status_code,
+            status=response.status,
             request_id=_request_id(response.headers),
         )
 
-    def of_event(self, response: httpx2.Response, event: dict[str, Any]) -> ModelFailure:
+    def of_event(self, response: aiohttp.ClientResponse, event: dict[str, Any]) -> ModelFailure:
         """An `error` in the middle of the stream."""
         type_, said = _told(event)
         kind = _kind_of(_BY_TYPE.get(type_, "server"), said)
@@ -117,15 +128,10 @@ class Failures:
             request_id=_request_id(response.headers) or _text(event.get("request_id")),
         )
 
-    def _of_silence(self, cause: BaseException | None) -> ModelFailure:
-        if isinstance(cause, httpx2.ConnectTimeout | httpx2.PoolTimeout):
+    def _of_silence(self, cause: Exception) -> ModelFailure:
+        if isinstance(cause, aiohttp.ConnectionTimeoutError):
             return ModelFailure("timeout", f"No connection to the provider in {self._settings.connect_seconds:g} s")
         return ModelFailure("timeout", f"The provider said nothing for {self._settings.silence_seconds:g} s")
-
-    def _of_connection(self, cause: BaseException) -> ModelFailure:
-        if isinstance(cause, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError | httpx2.InvalidURL | ValueError):
-            return self.unusable(cause)
-        return ModelFailure("connection", self._clean(f"The provider cannot be reached: {_cause(cause)}"))
 
     def _words(self, kind: FailureKind, said: str) -> str:
         return self._clean(f"{_WORDS[kind]}: {said}" if said else _WORDS[kind])
@@ -147,7 +153,11 @@ def _status_kind(status: int, type_: str) -> FailureKind:
 
 
 def _kind_of(kind: FailureKind, said: str) -> FailureKind:
-    return "too_long" if kind == "bad_request" and "prompt is too long" in said.lower() else kind
+    if kind != "bad_request":
+        return kind
+    if "prompt is too long" in said.lower():
+        return "too_long"
+    return "extras" if _EXTRAS.search(said) else kind
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -165,12 +175,6 @@ def _told(body: dict[str, Any]) -> tuple[str, str]:
     if not isinstance(error, dict):
         return "", ""
     return _text(error.get("type")) or "", _text(error.get("message")) or ""
-
-
-def _is_refusal(error: BaseException | None) -> bool:
-    """Whether a time-out is none: the SDK's transport takes every connection that fails for one."""
-    below = error.__cause__ if isinstance(error, httpx2.ConnectTimeout) else None
-    return below is not None and not isinstance(below, TimeoutError)
 
 
 def _text(value: object) -> str | None:

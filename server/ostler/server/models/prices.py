@@ -1,4 +1,4 @@
-"""What a request costs, and how much a model holds: from prices.toml, under what config.toml says."""
+"""What a request costs, how much a model holds and what it knows: from prices.toml, under what config.toml says."""
 
 import re
 import tomllib
@@ -65,6 +65,12 @@ def window(model: str) -> Window | None:
     return known.window if known else None
 
 
+def knows_extras(model: str) -> bool:
+    """Whether it knows what a tool may say beside its schema; a model of another maker does not."""
+    name = _RESELLER.sub("", model)
+    return name.startswith("claude-") and not any(fnmatchcase(name, pattern) for pattern in _data()["without_extras"])
+
+
 def usd(amount: Decimal) -> str:
     """As it goes over the wire: a plain decimal without an exponent or zeros at its end."""
     text = f"{amount.quantize(_SMALLEST, ROUND_HALF_EVEN):f}"
@@ -90,8 +96,12 @@ def _known(model: str) -> _Known | None:
 
 @cache
 def _table() -> tuple[_Known, ...]:
-    data = tomllib.loads(resources.files("ostler.server.models").joinpath("prices.toml").read_text("utf-8"))
-    return tuple(_row(row) for row in data["models"])
+    return tuple(_row(row) for row in _data()["models"])
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(resources.files("ostler.server.models").joinpath("prices.toml").read_text("utf-8"))
 
 
 def _row(row: dict[str, Any]) -> _Known:

@@ -50,6 +50,7 @@ FailureKind = Literal[
     "garbage",  # an answer that is not the Messages API's
     "too_long",  # the conversation does not fit the model's window
     "access",  # 401, 403
+    "extras",  # 400 because of what tools say beside their schemas
     "bad_request",  # any other 4xx
     "missing",  # the provider cannot be used here: no key, no SDK
 ]
@@ -92,4 +93,12 @@ class Provider(Protocol):
         Everything that goes wrong, on entering or in the middle, is a ModelFailure. A stream that ends without
         `message_stop` is for the caller to notice. Leaving ends the request at once.
         """
+        ...
+
+    def takes_extras(self, model: str) -> bool:
+        """Whether tools may say more than their schemas: `strict`, `input_examples`."""
+        ...
+
+    def forgo_extras(self, model: str) -> None:
+        """It has refused them: from now on it takes none with this model."""
         ...

@@ -41,7 +41,10 @@ class Providers:
 
 def make_providers(environ: Mapping[str, str], settings: Model) -> Providers:
     anthropic = AnthropicSettings.from_environment(
-        environ, connect_seconds=settings.connect_seconds, silence_seconds=settings.silence_seconds
+        environ,
+        connect_seconds=settings.connect_seconds,
+        silence_seconds=settings.silence_seconds,
+        tool_extras=settings.tool_extras,
     )
     return Providers(AnthropicProvider(anthropic))
 

@@ -50,6 +50,7 @@ class RuleSet:
     """When the first of them ends; the set is to be made anew then, and leaves out what has ended until it is."""
     _index: _Index = field(repr=False)
     _prepared: dict[tuple[Behavior, str], CommandRules] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[tuple[Behavior, str], tuple[SourcedRule, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, rules: Sequence[SourcedRule], aliases: Mapping[str, str]) -> "RuleSet":
@@ -86,6 +87,15 @@ class RuleSet:
         return frozenset(names | {tool for tool, others in _COVERED_BY.items() if names & set(others)})
 
     def _find(self, behavior: Behavior, tool: str, also: Iterable[str]) -> tuple[SourcedRule, ...]:
+        if self.next_expiry is not None or also:
+            return self._look_up(behavior, tool, also)
+        # Every call asks several times, and gets the same answer.
+        known = self._found.get((behavior, tool))
+        if known is None:
+            known = self._found[behavior, tool] = self._look_up(behavior, tool, ())
+        return known
+
+    def _look_up(self, behavior: Behavior, tool: str, also: Iterable[str]) -> tuple[SourcedRule, ...]:
         name = self.aliases.get(tool, tool)
         names = dict.fromkeys((name, *_COVERED_BY.get(name, ()), *also))
         if name.startswith("mcp__") and behavior != "allow":

@@ -32,6 +32,8 @@ class WordCount(Tool[WordCountInput, WordCountOutput]):
     Output = WordCountOutput
     title = "Counts the words of a file"
     search_hint = "length size statistics lines characters text"
+    strict = True
+    input_examples = ({"file_path": "/home/me/essay.txt"},)
     only_reads = True
 
     def activity(self, given: WordCountInput) -> Activity:

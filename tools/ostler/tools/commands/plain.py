@@ -43,18 +43,34 @@ def read_plain(text: str, known: dict[str, Word] | None = None) -> list[PlainCom
     return reader.commands if all(_is_plain(command.words[0]) for command in reader.commands) else None
 
 
+def on_one_line(text: str) -> str | None:
+    """The same without comments, and with `;` for each newline that ends a command; None where it is not plain."""
+    reader = _Reader(text, {})
+    if "\\\n" in text or not reader.read():  # lines that go on are told from others by the tree alone
+        return None
+    characters = list(text)
+    for begin, end in reader.comments:
+        characters[begin:end] = " " * (end - begin)
+    for place in reader.line_ends:
+        characters[place] = ";"
+    return "".join(characters)
+
+
 def _is_plain(first: Word) -> bool:
     return first.kind == "literal" and first.source not in RESERVED and not ASSIGNMENT.match(first.source)
 
 
 class _Reader:
-    __slots__ = ("commands", "known", "open", "place", "text", "waiting")
+    __slots__ = ("commands", "comments", "known", "line_ends", "open", "place", "text", "waiting")
 
     def __init__(self, text: str, known: dict[str, Word]) -> None:
         self.text = text
         self.known = known
         self.place = 0
         self.commands: list[PlainCommand] = []
+        self.comments: list[tuple[int, int]] = []
+        self.line_ends: list[int] = []
+        """Newlines that end a command."""
         self.open: PlainCommand | None = None
         self.waiting = False
         """An operator wants a command after it, newlines aside."""
@@ -76,7 +92,8 @@ class _Reader:
             self.place = skipped.end()
             return True
         if self.text[self.place] == "#":
-            self.place = _end(_COMMENT.match(self.text, self.place))
+            begin, self.place = self.place, _end(_COMMENT.match(self.text, self.place))
+            self.comments.append((begin, self.place))
             return True
         if redirection := _REDIRECTION.match(self.text, self.place):
             return self._redirection("", redirection)
@@ -96,6 +113,8 @@ class _Reader:
             return operator == "\n"
         if not self.open.words:
             return False
+        if operator == "\n":
+            self.line_ends.append(self.place - 1)
         self.open = None
         self.waiting = operator in {"&&", "||", "|"}
         return True

@@ -2,11 +2,12 @@
 
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from ostler.tools.commands import tree
-from ostler.tools.commands.plain import ASSIGNMENT, RESERVED, PlainCommand, read_plain
+from ostler.tools.commands.plain import ASSIGNMENT, RESERVED, PlainCommand, on_one_line, read_plain
 from ostler.tools.commands.reading import Part, Reading
 from ostler.tools.commands.walk import Walk
 from ostler.tools.commands.words import Word
@@ -45,6 +46,16 @@ def forget() -> None:
 
 
 def _read(command: str) -> Reading:
+    reading = _read_once(command)
+    if reading.problem is None or "\n" not in command:
+        return reading
+    # The tree takes some line ends for blanks, behind a pipeline of three for one; a semicolon it knows.
+    line = on_one_line(command)
+    again = _read_once(line) if line is not None else reading
+    return reading if again.problem else replace(again, command=command)
+
+
+def _read_once(command: str) -> Reading:
     data = command.encode("utf-8", "surrogatepass")
     known: dict[str, Word] = {}
     if len(data) > MAX_BYTES:

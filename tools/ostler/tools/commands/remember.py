@@ -5,12 +5,12 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from ostler.tools.commands.harmless import past_harmless
 from ostler.tools.commands.read_only import part_is_read_only
 from ostler.tools.commands.reading import Part, Reading
 from ostler.tools.commands.rules import rule_allows
 from ostler.tools.commands.table import data
 from ostler.tools.commands.touching import file_programs
-from ostler.tools.commands.wrappers import past_harmless
 
 _MAX_RULES: Final = 5
 _MAX_LENGTH: Final = 500

@@ -14,13 +14,13 @@ from ostler.tools.commands.contents import (
     rule_words,
     with_bare_name,
 )
+from ostler.tools.commands.harmless import past_harmless
 from ostler.tools.commands.reading import Part, Reading
 from ostler.tools.commands.table import data
 from ostler.tools.commands.wrappers import (
     all_inside,
     all_resolved,
     is_undecided,
-    past_harmless,
     programs_in,
     unwrapped,
 )

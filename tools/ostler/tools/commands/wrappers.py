@@ -260,7 +260,6 @@ def _in_wrapper(part: Part, wrapper: Wrapper) -> list[Part]:
         text = token.literal
         if text is None:
             return [*found, _undecided(part, token.source)]
-        option = text.partition("=")[0]
         if text == "--":
             rest = rest[1:]
             break
@@ -269,9 +268,9 @@ def _in_wrapper(part: Part, wrapper: Wrapper) -> list[Part]:
             continue
         if text[:1] not in "-+" or not text:
             break
-        if option in wrapper.texts or text[:2] in wrapper.texts:
+        if _line_begins(text, wrapper) is not None:
             break
-        taken, known = _option_length(text, wrapper)
+        taken, known = option_length(text, wrapper)
         sure = sure and known
         rest = rest[taken:]
     if not sure:
@@ -283,13 +282,32 @@ def _option_lines(part: Part, wrapper: Wrapper) -> list[Part]:
     """The command lines that stand as values of options, before or behind the operands."""
     found: list[Part] = []
     for place, token in enumerate(part.tokens):
-        text = token.literal
-        if text is None or not (text.partition("=")[0] in wrapper.texts or text[:2] in wrapper.texts):
+        begins = _line_begins(token.literal, wrapper) if token.literal is not None else None
+        if begins is None:
             continue
-        attached = _value_of(token) if "=" in text and text.startswith("--") else _attached(token, 2)
+        attached = token.text[begins:]
         following = part.tokens[place + 1] if place + 1 < len(part.tokens) else None
-        found += _lines(part, attached or following)
+        found += _lines(part, Word(attached, attached, "literal") if attached else following)
     return found
+
+
+def _line_begins(text: str, wrapper: Wrapper) -> int | None:
+    """Where in an option its value begins, which is a command line; null for other options.
+
+    It may stand behind others in one word (`su -lc`), and its long name may be cut short (`--comm=`).
+    """
+    if text.startswith("--"):
+        name, equals, _ = text.partition("=")
+        cut = len(name) > 2 and any(each.startswith(name) for each in wrapper.texts)
+        return len(name) + len(equals) if cut else None
+    if text[:1] != "-":
+        return None
+    for place in range(1, len(text)):
+        if f"-{text[place]}" in wrapper.texts:
+            return place + 1
+        if f"-{text[place]}" in wrapper.values:
+            return None
+    return None
 
 
 def _command_at(part: Part, rest: list[Word], wrapper: Wrapper) -> list[Part]:
@@ -317,7 +335,7 @@ def _joined(part: Part, rest: list[Word]) -> list[Part]:
     return _lines(part, Word(line, line, "literal"))
 
 
-def _option_length(text: str, wrapper: Wrapper) -> tuple[int, bool]:
+def option_length(text: str, wrapper: Wrapper) -> tuple[int, bool]:
     """How many words an option takes, and whether that is known."""
     if text.startswith("--"):
         name, equals, _ = text.partition("=")
@@ -348,11 +366,6 @@ def _value_of(token: Word) -> Word:
     return Word(value, value, "literal")
 
 
-def _attached(token: Word, length: int) -> Word | None:
-    text = token.text[length:]
-    return Word(text, text, "literal") if text and not token.text.startswith("--") else None
-
-
 def _past_git_options(part: Part) -> list[Part]:
     """The same without git's global options, where it has any."""
     rest = list(part.tokens[1:])
@@ -375,32 +388,3 @@ def _past_git_options(part: Part) -> list[Part]:
 
 def _undecided_git(part: Part, rest: Sequence[Word]) -> Part:
     return replace(part, tokens=(part.tokens[0], *rest))
-
-
-def past_harmless(part: Part) -> Part | None:
-    """The part inside harmless wrappers, all with known options; None where one has others."""
-    words = part.literal_words
-    tokens = part.tokens
-    while words and (wrapper := wrappers().get(words[0])) is not None and wrapper.harmless:
-        skipped = _harmless_length(words, wrapper)
-        if skipped is None:
-            return None
-        words, tokens = words[skipped:], tokens[skipped:]
-    if words is None:
-        return None
-    return part if tokens is part.tokens else replace(part, tokens=tokens)
-
-
-def _harmless_length(words: Sequence[str], wrapper: Wrapper) -> int | None:
-    place = 1
-    while place < len(words) and words[place].startswith("-") and words[place] != "--":
-        if words[place][:2] in {"-o", "-v", "-V"} or words[place].startswith("--output"):
-            return None
-        taken, known = _option_length(words[place], wrapper)
-        if not known:
-            return None
-        place += taken
-    place += 1 if place < len(words) and words[place] == "--" else 0
-    if any(not word[:1].isdigit() for word in words[place : place + wrapper.operands]):
-        return None
-    return place + wrapper.operands if place + wrapper.operands < len(words) else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -67,6 +67,7 @@ class TaskDesk:
         self,
         scope: Scope,
         running: RunningCommand,
+        tool_use_id: str,
         watch: Watch | None = None,
     ) -> ShellTask:
         """A command goes behind its call; when this returns it is stored as a task, and looked after.
@@ -82,6 +83,7 @@ class TaskDesk:
             description=running.description or " ".join(running.command.split())[:200],
             session_id=scope.session_id,
             call_id=running.call_id,
+            tool_use_id=tool_use_id,
             command=running.command,
             started_at=times.now(),
         )
@@ -193,12 +195,12 @@ class TaskDesk:
         return [self._now(record) for record in found]
 
     def _now(self, record: TaskRecord) -> TaskRecord:
-        """With what it has printed so far."""
+        """With what it has printed so far, and what the model knows of it."""
+        known: dict[str, Any] = {"output_offset": record.read_bytes, "notified": record.told}
         live = self._live.get(record.task.id)
-        if live is None or record.task.status != "running":
-            return record
-        task = record.task.model_copy(update={"output_bytes": live.running.output.size})
-        return replace(record, task=task)
+        if live is not None and record.task.status == "running":
+            known["output_bytes"] = live.running.output.size
+        return replace(record, task=record.task.changed(**known))
 
     async def wait(self, task_id: TaskId, seconds: float) -> TaskRecord:
         """When it is over, or as it is after a while."""

@@ -7,6 +7,7 @@ from ostler.protocol.shapes import Task, TaskStatus
 from ostler.tools.shell_output import signal_name
 
 GONE: Final = "It was gone when the daemon came back, and nobody knows how it ended."
+WITHOUT_A_WORD: Final = "It was killed from elsewhere, before it could say how it ended."
 _SIGNALS: Final = range(129, 160)
 
 
@@ -20,13 +21,13 @@ def satisfied(task: Task, size: int) -> Task:
     return _over(task, "completed", None, None, size)
 
 
-def ended(task: Task, code: int | None, number: int | None, size: int) -> Task:
-    """It ended by itself, or by a signal of somebody else's."""
+def ended(task: Task, code: int | None, number: int | None, size: int, unknown: str = GONE) -> Task:
+    """It ended by itself, or by a signal of somebody else's; `unknown` is said where nothing tells how."""
     number = number or (code - 128 if code is not None and code in _SIGNALS else None)
     if number is not None:
         return _over(task, "failed", code, f"ended by {signal_name(number)}", size)
     if code is None:
-        return _over(task, "failed", None, GONE, size)
+        return _over(task, "failed", None, unknown, size)
     return _over(task, "completed" if code == 0 else "failed", code, None, size)
 
 

@@ -123,7 +123,8 @@ def _ended_in(call: Call) -> str | None:
 def end_of(task: Task) -> News:
     """As the model is told of it, once."""
     how = {"completed": "is done", "failed": "has failed", "killed": "was stopped"}[task.status]
-    what = task.command or task.description
+    # A monitor is known by what it waits for: the command that follows a file is ours.
+    what = task.description if task.type == "monitor_mcp" else task.command or task.description
     why = f" (exit code {task.exit_code})" if task.exit_code else f" ({task.error})" if task.error else ""
     line = quoted(what, 200)
     words = f"The background task {task.id} {how}{why}: {line}\nTaskOutput shows what it printed."

@@ -25,13 +25,15 @@ class SessionTasks:
 
     desk: TaskDesk
     scope: Scope
+    tool_use_id: str
+    """Of the call that sees them."""
     enabled: bool
 
     async def adopt(self, running: RunningCommand, by: BackgroundedBy) -> TaskId:
-        return (await self.desk.adopt(self.scope, running)).task.id
+        return (await self.desk.adopt(self.scope, running, self.tool_use_id)).task.id
 
     async def monitor(self, running: RunningCommand, watch: Watch) -> TaskId:
-        return (await self.desk.adopt(self.scope, running, watch)).task.id
+        return (await self.desk.adopt(self.scope, running, self.tool_use_id, watch)).task.id
 
     async def known(self) -> Sequence[Task]:
         assert self.scope.session_id is not None

@@ -100,4 +100,5 @@ class ShellTask:
         if self._stopped is not None:
             return ending.stopped(self.task, self._stopped, size)
         left = await read_in_thread(self.running.output.ending)
-        return ending.ended(self.task, self.running.exit_code(left), self.running.child.signal, size)
+        code, number = self.running.exit_code(left), self.running.child.signal
+        return ending.ended(self.task, code, number, size, ending.WITHOUT_A_WORD)

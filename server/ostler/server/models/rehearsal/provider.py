@@ -31,6 +31,13 @@ class RehearsalProvider:
         """Decide what to answer, then give its events one by one."""
         return self._stream(request)
 
+    def takes_extras(self, model: str) -> bool:
+        """It knows the tools already."""
+        return False
+
+    def forgo_extras(self, model: str) -> None:
+        """It never has any."""
+
     @asynccontextmanager
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[RawEvent]]:
         # On a thread: a tail with megabytes of results takes its time to decode.

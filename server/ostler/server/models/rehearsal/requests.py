@@ -37,7 +37,7 @@ _START: Final = re.compile(
     rf"(?:[-*•]\s+|\d{{1,3}}[.)]\s+)?(?P<fill>(?:(?:{_FILLERS})\b[,:!.]?\s+){{0,4}})"
     rf"(?P<verb>{'|'.join(sorted([*VERBS, 'plan'], key=len, reverse=True))})(?=[\s\0:;,!?]|$|\.(?:\s|$))"
 )
-_JOINER: Final = re.compile(r"[;\n][;\s]*|[.,]\s+|\b(?:and|then|afterwards)\b\s*")
+_JOINER: Final = re.compile(r"[;\n][;\s]*|,\s+|(?<=\S)\.\s+|\b(?:and|then|afterwards)\b\s*")  # a dot alone is a folder
 _AFTER: Final = re.compile(r"\b(?:then|afterwards|next|finally|lastly)\b")
 _COLON: Final = re.compile(r"[:,]\s*")
 _TO: Final = re.compile(r"(?:to|how to)\s+")

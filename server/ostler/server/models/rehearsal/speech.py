@@ -9,6 +9,7 @@ from ostler.server.models.rehearsal.requests import EXAMPLES
 PLAN_ONLY: Final = "This is only a plan. Say the same without `plan`, and I do it."
 NOTHING_TO_DO: Final = "There is nothing for me to do about that."
 
+_NOTHING_PRINTED: Final = "(Bash completed with no output)"
 _NUMBERED: Final = re.compile(r"\s*\d+\t")
 _MATCH: Final = re.compile(r"(.+?):\d+:")
 _SHOWN_LINES: Final = 6
@@ -91,6 +92,8 @@ def told(tool: str, doing: str, result: str) -> str:
             return f"{doing}: {_found(lines, 'path')}"
         case "Grep":
             return f"{doing}: {_matches(lines)}"
+        case "Bash" if lines == [_NOTHING_PRINTED]:
+            return f"{doing}: it went well and printed nothing."
         case "Bash":
             return f"{doing}: it went well and printed{_shown(lines)}"
         case _:

@@ -79,6 +79,8 @@ def read(rest: Phrase) -> list[Step]:
 
 def list_files(rest: Phrase) -> list[Step]:
     named = rest.after(_FILES)
+    if not named.mask.strip("?!. "):  # `list files.`
+        named = Phrase("", "")
     here = _split_in(named) or (named, None)
     what, where = here
     if named.mask.startswith("in "):

@@ -1,0 +1,117 @@
+"""Asks the model for its next message: with what the provider takes, and another model where the first one cannot."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ostler.protocol.events import Notice
+from ostler.protocol.ids import MessageId
+from ostler.protocol.shapes import Message
+from ostler.server.engine.call_notes import Draft
+from ostler.server.engine.executor import Executor
+from ostler.server.engine.limits import Limits
+from ostler.server.engine.live import LiveSession
+from ostler.server.engine.prefix import Prefix
+from ostler.server.engine.request import Answered, ModelCall, next_message
+from ostler.server.engine.state import TurnState
+from ostler.server.engine.stopping import Stop
+from ostler.server.engine.turn_settings import Services, TurnSettings
+from ostler.server.engine.user_messages import UserMessages
+from ostler.server.models.provider import ModelFailure, ModelRequest
+
+MakeExecutor = Callable[[MessageId, Callable[[], Draft]], Executor]
+
+
+@dataclass(slots=True)
+class ModelRequests:
+    """All requests of one turn, one after the other."""
+
+    session: LiveSession
+    services: Services
+    settings: TurnSettings
+    prefix: Prefix
+    state: TurnState
+    said: UserMessages
+    limits: Limits
+    begun: Message | None
+    """The first message of the model's, where the log has its start already."""
+    model: str = field(init=False)
+    """Who is asked: the turn's own model, or the one that has taken over."""
+    _stop: Stop = field(default_factory=Stop)
+
+    def __post_init__(self) -> None:
+        self.model = self.settings.model
+
+    def stop(self) -> None:
+        """End at once what is under way: a stream, or a wait before a retry."""
+        self._stop.cancel()
+
+    async def answer(self, make_executor: MakeExecutor) -> Answered | None:
+        """The next message; None where it was stopped before anything of it was kept. Raises ModelFailure."""
+        try:
+            return await self._request(make_executor)
+        except ModelFailure as failure:
+            if not self._can_go_on(failure):
+                raise
+            return await self.answer(make_executor)
+
+    def _can_go_on(self, failure: ModelFailure) -> bool:
+        """Whether another request may do better; it is another one then."""
+        provider = self.services.provider(self.model)
+        if failure.kind == "extras" and provider.takes_extras(self.model):
+            provider.forgo_extras(self.model)
+            self._notice(f"{self.model} does not take what tools say beside their schemas; it is asked without that.")
+            return True
+        fallback = self.services.config().model.fallback
+        if failure.kind != "overloaded" or fallback is None or fallback == self.model:
+            return False
+        if not self.limits.allow(fallback):
+            return False
+        self._notice(f"{self.model} is overloaded; {fallback} goes on with this turn.")
+        self.model = fallback
+        return True
+
+    async def _request(self, make_executor: MakeExecutor) -> Answered | None:
+        config, provider = self.services.config(), self.services.provider(self.model)
+        first = self.state.turn.model_requests == 0
+        self.state.change(model_requests=self.state.turn.model_requests + 1)
+        self._stop = Stop()
+        begun, self.begun = self.begun, None
+        if begun is None:
+            begun = next_message(self.session.record.id, self.state.turn.id, self.model)
+            # With the request and not with the answer: the first words need not wait for a commit.
+            self.session.journal.message_started(begun)
+        # The rest is made ready while the disk works.
+        await self.session.journal.with_the_disk()
+        call = ModelCall(
+            session=self.session,
+            state=self.state,
+            provider=provider,
+            request=ModelRequest(
+                model=self.model,
+                max_tokens=min(config.model.max_output_tokens, self.services.max_output(self.model)),
+                system=self.prefix.system,
+                tools=self.prefix.tools_with_extras if provider.takes_extras(self.model) else self.prefix.tools,
+                messages=self.session.history.encoded(),
+                extras=self._extras(first),
+                stored=self.said.stored,
+            ),
+            settings=config.model,
+            make_executor=make_executor,
+            cost=self.services.cost,
+            stop=self._stop,
+            begun=begun,
+        )
+        return await call.answer()
+
+    def _extras(self, first: bool) -> dict[str, Any]:
+        extras: dict[str, Any] = {}
+        thinking = self.settings.thinking or self.session.record.options.get("thinking")
+        if thinking:
+            extras["thinking"] = thinking
+        if first and self.settings.tool_choice:
+            extras["tool_choice"] = self.settings.tool_choice
+        return extras
+
+    def _notice(self, text: str) -> None:
+        self.session.journal.notice(self.state.turn.id, Notice(level="warning", text=text))

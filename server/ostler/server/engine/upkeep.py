@@ -1,0 +1,36 @@
+"""What goes on beside the sessions for as long as the daemon runs."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import anyio
+
+from ostler.server.engine.live import SandboxKeeper
+from ostler.tools.process import many_orphans, reap_orphans
+from ostler.tools.sandbox import Proxy
+from ostler.tools.threads import read_in_thread
+
+_BURY_SECONDS: Final = 1.0
+_BURY_LOOKS: Final = 5
+
+
+@contextlib.asynccontextmanager
+async def way_out(sandbox: SandboxKeeper) -> AsyncIterator[None]:
+    """The proxy through which commands in the sandbox reach the hosts that are allowed, where some are."""
+    if not sandbox.hosts:
+        yield
+        return
+    async with Proxy(sandbox.hosts) as proxy:
+        sandbox.proxy = proxy.path
+        yield
+
+
+async def bury_orphans() -> None:
+    """Now and then, and soon where they are many: each keeps a process number of the machine's until then."""
+    while True:
+        for _ in range(_BURY_LOOKS):
+            await anyio.sleep(_BURY_SECONDS)
+            if many_orphans():
+                break
+        await read_in_thread(reap_orphans)

@@ -1,0 +1,55 @@
+"""What the API demands of a tool whose inputs must fit its schema, and of examples."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import jsonschema_rs
+
+Json = dict[str, Any]
+
+_FIELDS: Final = frozenset({"name", "description", "input_schema", "cache_control", "strict", "input_examples", "type"})
+_KEYWORDS: Final = frozenset(
+    {
+        *("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "allOf"),
+        *("$ref", "$defs", "description", "title", "default", "format"),
+    }
+)
+_MOST: Final = {"tools": 20, "optional parameters": 24, "parameters with union types": 16}
+
+
+def problems(tools: list[Json]) -> Iterator[str]:
+    """Only what is wrong; tools without extras have nothing to be wrong."""
+    for index, tool in enumerate(tools):
+        for name in tool.keys() - _FIELDS:
+            yield f"tools.{index}.{name}: this field does not exist"
+        for example in tool.get("input_examples", ()):
+            if not jsonschema_rs.is_valid(tool["input_schema"], example):
+                yield f"tools.{index}.input_examples: does not match input_schema"
+    strict = [tool["input_schema"] for tool in tools if tool.get("strict")]
+    yield from (text for schema in strict for text in _flaws(schema))
+    parts = [part for schema in strict for part in _walk(schema)]
+    counts = {
+        "tools": len(strict),
+        "optional parameters": sum(
+            len(part.get("properties", {}).keys() - set(part.get("required", ()))) for part in parts
+        ),
+        "parameters with union types": sum("anyOf" in part or isinstance(part.get("type"), list) for part in parts),
+    }
+    for what, count in counts.items():
+        if count > _MOST[what]:
+            yield f"Schemas contains too many {what} ({count}), which would make grammar compilation inefficient"
+
+
+def _flaws(schema: Json) -> Iterator[str]:
+    for part in _walk(schema):
+        for keyword in part.keys() - _KEYWORDS:
+            yield f"tools: for strict tools, property '{keyword}' is not supported"
+        if part.get("type") == "object" and part.get("additionalProperties") is not False:
+            yield "tools: for strict tools, 'additionalProperties' must be explicitly set to false"
+
+
+def _walk(schema: Json) -> Iterator[Json]:
+    yield schema
+    below = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", ())]
+    for part in [*below, *([schema["items"]] if "items" in schema else [])]:
+        yield from _walk(part)
