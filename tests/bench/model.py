@@ -26,16 +26,20 @@ TASK_SECONDS: Final = 5
 
 _MODEL: Final = re.compile(rb'"model": ?"([^"]*)"')
 _OPENING: Final = re.compile(rb'"messages": ?\[')
+_KEPT_BYTES: Final = 128 * 1024
+"""Enough for the system prompt, the tools and all of a short conversation, whose steps are counted."""
 _GLANCE_BYTES: Final = 4096
 _ANSWERED: Final = ({"role": "assistant"}, {"role": "user"})
 
 
 class _Glancing(ScriptedApi):
-    """Looks at a request instead of parsing it.
+    """Looks at the beginning of a request instead of parsing all of it, and drops the rest as it comes.
 
-    To parse a long one takes milliseconds and fills the caches that the two processors share: the client's next steps
-    would take the longer, the longer the conversation is, and not by its own doing.
+    Whatever else is done with a long one fills the caches that the two processors share: the client's next steps would
+    take the longer, the longer the conversation is, and not by its own doing.
     """
+
+    kept_bytes = _KEPT_BYTES
 
     def read(self, body: memoryview) -> dict[str, Any] | None:
         model, opening = _MODEL.search(body), _OPENING.search(body)
@@ -117,9 +121,9 @@ def _trips(requests: list[Recorded]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for request in requests:
         before = last.get(request.conversation)
-        if before is not None and before.sent and request.message_count > before.message_count:
+        if before is not None and before.sent and request.size > before.size:
             took = (request.began - before.last_sent) * 1000
-            found.append({"conversation": request.conversation, "messages": request.message_count, "ms": took})
+            found.append({"conversation": request.conversation, "ms": took})
         last[request.conversation] = request
     return found
 

@@ -17,6 +17,7 @@ from tests.messages_api.acts import Act, Clock, Cut, Forever, Hang, Hold, Pause,
 from tests.messages_api.record import End, Recorded
 
 _PIECE_BYTES: Final = 512
+_DROPPED_BYTES: Final = 64 * 1024
 _RST: Final = struct.pack("ii", 1, 0)
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
@@ -29,6 +30,9 @@ class Incoming:
     path: str
     headers: Mapping[str, str]
     body: memoryview
+    """All of it, or its beginning where the server keeps no more."""
+    size: int
+    """Of all of it."""
     began: float
     received: float
 
@@ -61,9 +65,12 @@ class _Head:
 class Connection(asyncio.BufferedProtocol):
     """One client's connection; its requests are answered one after the other."""
 
-    def __init__(self, handler: Handler, connections: "set[Connection]") -> None:
+    def __init__(self, handler: Handler, connections: "set[Connection]", kept_bytes: int | None = None) -> None:
         self._handler = handler
         self._connections = connections
+        self._kept_bytes = kept_bytes
+        """Of each request; null: all."""
+        self._dropped = memoryview(bytearray(_DROPPED_BYTES if kept_bytes is not None else 0))
         # A little at a time until it is known how much comes: to copy all that is there already would take the longer,
         # the longer a request is, and it would seem to have begun later.
         self._piece = memoryview(bytearray(_PIECE_BYTES))
@@ -72,7 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         self._room = bytearray()
         """Used again for each request, which is answered before the next one comes in."""
         self._body = memoryview(b"")
-        """Of the request that is coming in, as long as it will be."""
+        """Of the request that is coming in, as much as is kept of it."""
         self._filled = 0
         self._began = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -97,10 +104,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         # Straight to where it belongs: a copy of a long request would empty the caches of who waits for the answer.
-        return self._body[self._filled :] if self._filled < len(self._body) else self._piece
+        if self._filled < len(self._body):
+            return self._body[self._filled :]
+        return self._dropped[: self._missing] if self._missing else self._piece
+
+    @property
+    def _missing(self) -> int:
+        """Bytes of the request that are still to come."""
+        return self._head.length - self._filled if self._head is not None else 0
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._filled < len(self._body):
+        if self._missing:
             self._filled += nbytes
         else:
             if not self._buffer:
@@ -127,19 +141,20 @@ class Connection(asyncio.BufferedProtocol):
             if self._head is None:
                 return None
             self._make_room(self._head)
-        head, body = self._head, self._body
-        if self._filled < len(body):
+        if self._missing:
             return None
+        head, body = self._head, self._body
         self._head, self._body, self._filled = None, memoryview(b""), 0
-        return Incoming(head.method, head.path, head.headers, body, self._began, time.monotonic())
+        return Incoming(head.method, head.path, head.headers, body, head.length, self._began, time.monotonic())
 
     def _make_room(self, head: _Head) -> None:
         begun = self._buffer[head.end : head.end + head.length]
         del self._buffer[: head.end + head.length]
-        if len(self._room) < head.length:
-            self._room = bytearray(2 * head.length)
-        self._body, self._filled = memoryview(self._room)[: head.length], len(begun)
-        self._body[: len(begun)] = begun
+        kept = head.length if self._kept_bytes is None else min(head.length, self._kept_bytes)
+        if len(self._room) < kept:
+            self._room = bytearray(2 * kept)
+        self._body, self._filled = memoryview(self._room)[:kept], len(begun)
+        self._body[: len(begun)] = begun[:kept]
 
     async def _answer(self, incoming: Incoming) -> None:
         answer = self._handler(incoming)

@@ -123,7 +123,7 @@ class Desk:
                 message_count=len(messages),
                 headers=incoming.headers,
                 body=body,
-                size=len(incoming.body),
+                size=incoming.size,
                 began=incoming.began,
                 received=incoming.received,
             )

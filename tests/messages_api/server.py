@@ -14,6 +14,9 @@ from tests.messages_api.scripts import Script
 class ScriptedApi(Desk):
     """Speaks the wire format of `POST /v1/messages` with `stream: true`."""
 
+    kept_bytes: int | None = None
+    """How much of a request's body is looked at; null: all of it. What comes after that is dropped as it comes."""
+
     def __init__(self, *scripts: Script, default: Script | None = None, strict: bool = True, keep: bool = True) -> None:
         super().__init__(*scripts, default=default, strict=strict, keep=keep)
         self.url = ""
@@ -54,7 +57,7 @@ class ScriptedApi(Desk):
         """Listen until told to stop."""
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         server = await self._loop.create_server(
-            lambda: Connection(self.handle, self._connections), "127.0.0.1", port, backlog=1024
+            lambda: Connection(self.handle, self._connections, self.kept_bytes), "127.0.0.1", port, backlog=1024
         )
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         ready()

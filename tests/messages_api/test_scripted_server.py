@@ -322,3 +322,19 @@ def test_waiting_for_requests_ends_when_they_have_come(api: ScriptedApi) -> None
         assert len(api.wait_for_requests(2)) == 2
     with pytest.raises(TimeoutError, match="2 requests came"):
         api.wait_for_requests(3, seconds=0.01)
+
+
+def test_server_that_keeps_only_the_beginning_of_requests_answers_them_all_the_same() -> None:
+    class Glancing(ScriptedApi):
+        kept_bytes = 100
+
+        def read(self, body: memoryview) -> dict[str, Any] | None:
+            return {"model": "m", "messages": [{"role": "user", "content": bytes(body).decode()}]}
+
+    with Glancing(strict=False) as api, httpx2.Client(trust_env=False) as client:
+        api.always(message(says("hello")))
+        for size in (20, 100, 1_000_000, 101):
+            response = client.post(f"{api.url}/v1/messages", content=b"x" * size, headers=HEADERS)
+            assert response.status_code == 200
+    assert [request.size for request in api.requests] == [20, 100, 1_000_000, 101]
+    assert [len(request.messages[0]["content"]) for request in api.requests] == [20, 100, 100, 100]
