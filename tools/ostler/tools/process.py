@@ -199,21 +199,26 @@ async def start(
     """
     gate_end, gate = os.pipe()
     try:
-        child = _spawn(arguments, environment, gate_end, output)
-        try:
-            await processes.started(call_id, child.pid, child.start_time)
-            os.write(gate, b"\n")
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGKILL)
-            with anyio.CancelScope(shield=True), anyio.move_on_after(5):
-                await child.wait()
-            child.release()
-            processes.ended(call_id, child.pid)
-            raise
+        child = spawn(arguments, environment, (gate_end, output, output))
+        await let_begin(child, gate, call_id, processes)
     finally:
         os.close(gate)
     return child
+
+
+async def let_begin(child: Child, gate: int, call_id: CallId, processes: Processes) -> None:
+    """Opens the gate of a program when its start is stored; where that fails, it never begins."""
+    try:
+        await processes.started(call_id, child.pid, child.start_time)
+        os.write(gate, b"\n")
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+            await child.wait()
+        child.release()
+        processes.ended(call_id, child.pid)
+        raise
 
 
 def adopt(pid: int, start_time: str) -> Child | None:
@@ -231,7 +236,8 @@ def adopt(pid: int, start_time: str) -> Child | None:
     return child
 
 
-def _spawn(arguments: list[str], environment: Mapping[str, str], gate_end: int, output: int) -> Child:
+def spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> Child:
+    """The leader of a session of its own, with these as its standard streams; the first is closed here."""
     try:
         with _lock:
             return Child(
@@ -239,18 +245,14 @@ def _spawn(arguments: list[str], environment: Mapping[str, str], gate_end: int, 
                     arguments[0],
                     arguments,
                     environment,
-                    file_actions=[
-                        (os.POSIX_SPAWN_DUP2, gate_end, 0),
-                        (os.POSIX_SPAWN_DUP2, output, 1),
-                        (os.POSIX_SPAWN_DUP2, output, 2),
-                    ],
+                    file_actions=[(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)],
                     setsid=True,
                     setsigmask=[],
                     setsigdef=_DEFAULT_SIGNALS,
                 )
             )
     finally:
-        os.close(gate_end)
+        os.close(streams[0])
 
 
 async def kill_left_over(pid: int, start_time: str, call_id: str) -> list[str]:
