@@ -1569,6 +1569,8 @@ export interface Task {
   tool_use_id: string | null;
   /** Of a shell task: the command. */
   command: string | null;
+  /** Of a monitor on a resource of an MCP server: which. */
+  resource: TaskResource | null;
   /** Of a shell task: how the command ended. */
   exit_code: number | null;
   /** What went wrong, if something did. */
@@ -1649,6 +1651,16 @@ export interface TaskRead {
 export interface TaskRef {
   /** Which task. */
   task_id: string;
+}
+
+/** Something that an MCP server tells of. */
+export interface TaskResource {
+  /** The server's name in the session's settings. */
+  server: string;
+  /** SHA-256 of its entry there: another one under this name is not watched. */
+  digest: string;
+  /** The resource, as the server calls it. */
+  uri: string;
 }
 
 /** A task to wait for. */

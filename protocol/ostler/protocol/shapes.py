@@ -272,6 +272,17 @@ class Ask(Shape):
 TaskStatus = Literal["pending", "running", "completed", "failed", "killed"]
 
 
+class TaskResource(Shape):
+    """Something that an MCP server tells of."""
+
+    server: str
+    """The server's name in the session's settings."""
+    digest: str
+    """SHA-256 of its entry there: another one under this name is not watched."""
+    uri: str
+    """The resource, as the server calls it."""
+
+
 class Task(Shape):
     """Something that runs in the background."""
 
@@ -293,6 +304,8 @@ class Task(Shape):
     """The same by the model's name for it."""
     command: str | None = None
     """Of a shell task: the command."""
+    resource: TaskResource | None = None
+    """Of a monitor on a resource of an MCP server: which."""
     exit_code: int | None = None
     """Of a shell task: how the command ended."""
     error: str | None = None

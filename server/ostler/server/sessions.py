@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from ostler.server.log import EventLog
 from ostler.server.paging import page_position, page_token
 from ostler.server.results import drop_pieces
 from ostler.server.settings import Settings, check_lists, default_mode
+from ostler.server.settings.entries import server_flaw
 from ostler.server.shapes import provider_of, session_shape
 from ostler.storage import Scope, Tx, asks, idempotency, messages, results, sessions, trust, turns, usage
 from ostler.storage.database import head_of
@@ -68,6 +69,7 @@ class Sessions:
         self.check_mode(params.mode)
         await self._check_rules(params.rules)
         await self._check_tools(params.tools)
+        _check_servers(params.mcp_servers)
         cwd, *directories = await _checked_folders([params.cwd, *params.additional_directories])
         model = params.model or self.configuration.default_model
         moment = times.now()
@@ -302,6 +304,12 @@ class Sessions:
         unknown = [] if isinstance(wanted, str) else (await self.engine.registry()).unknown(wanted)
         if unknown:
             raise InvalidParams.of("tools", f"there is no tool {unknown[0]!r}; `tool/list` shows what there is")
+
+
+def _check_servers(given: Mapping[str, Any]) -> None:
+    for name, entry in given.items():
+        if (wrong := server_flaw(name, entry)) is not None:
+            raise InvalidParams.of(f"mcp_servers.{name[:100]}", wrong)
 
 
 def _nothing_more() -> None:

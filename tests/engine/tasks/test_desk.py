@@ -5,13 +5,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ostler.protocol.ids import CallId, SessionId, TaskId, TurnId
-from ostler.server.engine.tasks import shell_task
+from ostler.server.engine.tasks import running_task
 from ostler.server.engine.tasks.desk import TaskDesk
-from ostler.server.engine.tasks.shell_task import ShellTask
+from ostler.server.engine.tasks.running_task import RunningTask
 from ostler.server.log import EventLog
+from ostler.server.mcp.connection import Unreachable
+from ostler.server.mcp.opening import Site
+from ostler.server.mcp.room import McpRoom, Want
 from ostler.storage import Scope, open_store, tasks
 from ostler.tools import process
 from ostler.tools.output_file import OutputFile
@@ -23,10 +27,15 @@ pytestmark = pytest.mark.anyio
 SCOPE = Scope(SessionId("s_1"), SessionId("s_1"), TurnId("t_1"))
 
 
+async def no_server(want: Want) -> Site:
+    raise Unreachable("There are no servers here.")
+
+
 @asynccontextmanager
 async def a_desk(folder: Path) -> AsyncIterator[TaskDesk]:
     store = open_store(folder / "ostler.db", pending_limit=1000)
-    desk = TaskDesk(EventLog(store), folder, lambda session_id: None)
+    log = EventLog(store)
+    desk = TaskDesk(log, folder, lambda session_id: None, McpRoom(log, no_server, anyio.lowlevel.checkpoint))
     async with anyio.create_task_group() as group:
         desk.group = group
         yield desk
@@ -46,7 +55,7 @@ async def started(folder: Path, command: str) -> RunningCommand:
 async def test_a_task_that_prints_for_ever_is_ended_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shell_task, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(running_task, "MAX_BYTES", 100_000)
     async with a_desk(tmp_path) as desk:
         task = await desk.adopt(SCOPE, await started(tmp_path, "while :; do echo an endless line; done"), "toolu_1")
         over = (await desk.wait(task.task.id, 20)).task
@@ -81,10 +90,10 @@ async def test_a_task_that_becomes_one_after_its_turn_was_stopped_is_stopped_too
 async def test_a_task_that_cannot_be_looked_after_is_ended_and_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def breaks(self: ShellTask) -> None:
+    async def breaks(self: RunningTask) -> None:
         raise OSError("no such luck")
 
-    monkeypatch.setattr(ShellTask, "_look", breaks)
+    monkeypatch.setattr(RunningTask, "_look", breaks)
     async with a_desk(tmp_path) as desk:
         running = await started(tmp_path, "sleep 1000")
         task = await desk.adopt(SCOPE, running, "toolu_1")

@@ -57,6 +57,8 @@ class Surroundings:
     """Names of tools that the configuration has switched off."""
     most_files: int = 100
     """How many files Glob lists."""
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """The session's MCP servers by name, each with a digest of its entry."""
     assistant: "Assistant | None" = None
     """Null: it is not in assistant mode, or only an agent of one that is."""
 
@@ -199,6 +201,20 @@ class Watch:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that an MCP server tells of."""
+
+    server: str
+    digest: str
+    """Of the server's entry, as it was when the call was allowed."""
+    uri: str
+
+
+class NotWatchable(Exception):
+    """What is to be watched cannot be; the words are for the model."""
+
+
 class Tasks(Protocol):
     """What goes on behind the calls of the session."""
 
@@ -213,6 +229,10 @@ class Tasks(Protocol):
 
     async def monitor(self, running: "RunningCommand", watch: Watch) -> TaskId:
         """The same for one whose lines become messages to the session."""
+        ...
+
+    async def follow(self, call_id: CallId, resource: Resource, description: str, watch: Watch) -> TaskId:
+        """The same for a resource of an MCP server, whose new lines become messages. Raises NotWatchable."""
         ...
 
     async def known(self) -> Sequence[Task]:
@@ -240,6 +260,9 @@ class NoTasks:
 
     async def monitor(self, running: "RunningCommand", watch: Watch) -> TaskId:
         raise NotImplementedError("there are no tasks here")
+
+    async def follow(self, call_id: CallId, resource: Resource, description: str, watch: Watch) -> TaskId:
+        raise NotWatchable("Nothing goes on in the background here.")
 
     async def known(self) -> Sequence[Task]:
         return ()

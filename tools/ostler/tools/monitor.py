@@ -1,4 +1,4 @@
-"""Monitor: a command, or a file that grows, whose lines become messages to the session."""
+"""Monitor: a command, a file that grows, or a resource of an MCP server, whose lines become messages to the session."""
 
 import os
 import shlex
@@ -10,11 +10,11 @@ from pydantic import Field
 from ostler.protocol.ids import CallId, TaskId
 from ostler.tools import line_filter, paths
 from ostler.tools.command_check import bound, judge, seems_read_only, subject
-from ostler.tools.context import Surroundings, ToolContext, Watch
+from ostler.tools.context import NotWatchable, Resource, Surroundings, ToolContext, Watch
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.shell import Backgrounded, run_command
 from ostler.tools.shell_start import NoFolder, Order
-from ostler.tools.subject import OfCommand, OfPlaces, OfText, Subject, place_of
+from ostler.tools.subject import OfCommand, OfPlaces, OfServer, OfText, Subject, place_of
 from ostler.tools.text_files import is_stream
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
@@ -34,15 +34,17 @@ from ostler.tools.tool import (
 _MAX_TIMEOUT_MS: Final = 24 * 3600 * 1000
 _MAX_COMMAND_BYTES: Final = 100_000
 _MAX_PATTERN_CHARS: Final = 2_000
+_MAX_URI_CHARS: Final = 8_000
+_MAX_NAMES: Final = 50
 _REMEMBERED: Final = 1_000
 """Calls that can wait for their permission at one time."""
 
 
-class Resource(ToolInput):
+class ResourceInput(ToolInput):
     """Something that an MCP server tells of."""
 
-    server: str
-    resource: str
+    server: str = Field(description="The server's name.")
+    resource: str = Field(description="The resource's URI.")
 
 
 class MonitorInput(ToolInput):
@@ -50,7 +52,7 @@ class MonitorInput(ToolInput):
 
     command: str | None = Field(None, description="A command, as bash takes it, whose lines are watched.")
     path: str | None = Field(None, description="Absolute path of a file whose new lines are watched.")
-    mcp: Resource | None = Field(None, description="A resource of an MCP server.")
+    mcp: ResourceInput | None = Field(None, description="A resource of an MCP server, whose new lines are watched.")
     description: str = Field(description="What it waits for, in a few words.")
     until: str | None = Field(None, description="A regular expression: the first line that matches ends it.")
     timeout: int = Field(ge=1000, le=_MAX_TIMEOUT_MS, description="Milliseconds after which it ends.")
@@ -67,12 +69,12 @@ class MonitorOutput(ToolOutput):
 
 
 class Monitor(Tool[MonitorInput, MonitorOutput]):
-    """Watches a command or a file in the background."""
+    """Watches a command, a file or a resource in the background."""
 
     name = "Monitor"
     Input = MonitorInput
     Output = MonitorOutput
-    title = "Watches a command or a file, and tells of its lines"
+    title = "Watches a command, a file or a resource, and tells of its lines"
     search_hint = "watch follow tail log wait for line background event"
     runs_commands = True
     waits_at_gate = True
@@ -86,12 +88,16 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
     def path(self, given: MonitorInput) -> str | None:
         return given.path
 
+    def server(self, given: MonitorInput) -> str | None:
+        return given.mcp.server if given.mcp is not None else None
+
     def permission_matcher(self, given: MonitorInput) -> str:
         return given.command or given.path or ""
 
     def summary(self, given: MonitorInput) -> str:
         # As with Bash: what is watched, and never only the model's words about it.
-        what = " ".join((given.command or given.path or "").split())[:200]
+        resource = f"{given.mcp.resource} of {given.mcp.server}" if given.mcp is not None else ""
+        what = " ".join((given.command or given.path or resource).split())[:200]
         return f"Monitor {what}"
 
     def classifier_text(self, given: MonitorInput) -> str:
@@ -107,14 +113,17 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             return OfCommand(about.reading, about.places, like="Bash")
         if given.path is not None:
             return OfPlaces((await read_in_thread(place_of, given.path),), like="Read")
-        return OfText("")
+        return OfServer(given.mcp.server) if given.mcp is not None else OfText("")
 
     async def validate(self, given: MonitorInput, context: ToolContext) -> Failure | None:
         if sum(each is not None for each in (given.command, given.path, given.mcp)) != 1:
             return Failure("Give one of command, path and mcp, and only one.")
         if given.mcp is not None:
-            return Failure(f"There is no MCP server {given.mcp.server[:100]!r}: no MCP servers are connected here.")
-        flaw = await read_in_thread(_path_flaw, given.path) if given.path is not None else _flaw(given.command or "")
+            flaw = _resource_flaw(given.mcp, context.surroundings)
+        elif given.path is not None:
+            flaw = await read_in_thread(_path_flaw, given.path)
+        else:
+            flaw = _flaw(given.command or "")
         if flaw is None and given.until is not None:
             flaw = await _pattern_flaw(given.until)
         return Failure(flaw) if flaw is not None else None
@@ -124,6 +133,10 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             place, check = await read_in_thread(_may_follow, given.path, context.surroundings)
             self._note(context.call_id, place)
             return check
+        if given.mcp is not None:
+            self._note(context.call_id, context.surroundings.servers.get(given.mcp.server, ""))
+            question = f"Watch {given.mcp.resource} of the MCP server {given.mcp.server}?"
+            return AskFirst(question, reason="What an MCP server does is its own.")
         command = given.command or ""
         self._note(context.call_id, await self.bound_to(given, context.surroundings) or "")
         return (await read_in_thread(judge, command, context.surroundings)).check
@@ -131,6 +144,8 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
     async def bound_to(self, given: MonitorInput, surroundings: Surroundings) -> str | None:
         if given.path is not None:
             return await read_in_thread(paths.real, given.path)
+        if given.mcp is not None:
+            return surroundings.servers.get(given.mcp.server)
         return (await read_in_thread(bound, given.command or "", surroundings)).digest
 
     def _note(self, call_id: CallId, approved: str) -> None:
@@ -145,13 +160,16 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         now = await self.bound_to(given, context.surroundings)
         if approved is not None and approved != now:
             return Failure("What is to be watched is something else than when it was allowed. Ask again.")
-        seconds = given.timeout / 1000
+        watch = Watch(given.until, given.timeout / 1000)
+        if given.mcp is not None:
+            resource = Resource(given.mcp.server, now or "", given.mcp.resource)
+            return await self._follow(given, resource, watch, context)
         order = Order(
             given.command if given.command is not None else _following(now or ""),
-            seconds,
+            watch.seconds,
             given.description,
             in_background=True,
-            watch=Watch(given.until, seconds),
+            watch=watch,
         )
         try:
             begun = await run_command(order, context)
@@ -160,15 +178,16 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         except OSError as error:
             return Failure(f"The command could not be started: {error.strerror}.")
         assert isinstance(begun, Backgrounded)
-        return Ran(
-            MonitorOutput(
-                task_id=begun.task_id,
-                description=given.description,
-                until=given.until,
-                timeout_ms=given.timeout,
-                sandboxed=begun.sandboxed,
-            )
-        )
+        return Ran(_output(given, begun.task_id, sandboxed=begun.sandboxed))
+
+    async def _follow(
+        self, given: MonitorInput, resource: Resource, watch: Watch, context: ToolContext
+    ) -> Ran[MonitorOutput] | Failure:
+        try:
+            task_id = await context.tasks.follow(context.call_id, resource, given.description, watch)
+        except NotWatchable as error:
+            return Failure(str(error))
+        return Ran(_output(given, task_id))
 
     def render(self, output: MonitorOutput) -> list[Block]:
         what = "The first line that matches is" if output.until is not None else "Each line is"
@@ -178,6 +197,28 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
                 "message: go on with something else, or use Sleep. TaskStop ends it."
             )
         ]
+
+
+def _output(given: MonitorInput, task_id: TaskId, *, sandboxed: bool = False) -> MonitorOutput:
+    return MonitorOutput(
+        task_id=task_id,
+        description=given.description,
+        until=given.until,
+        timeout_ms=given.timeout,
+        sandboxed=sandboxed,
+    )
+
+
+def _resource_flaw(what: ResourceInput, surroundings: Surroundings) -> str | None:
+    if len(what.resource) > _MAX_URI_CHARS:
+        return f"The resource is longer than {_MAX_URI_CHARS} characters."
+    if not what.resource.strip():
+        return "The resource is empty."
+    if what.server in surroundings.servers:
+        return None
+    known = ", ".join(sorted(surroundings.servers)[:_MAX_NAMES])
+    have = f"There are: {known}." if known else "The session has none."
+    return f"There is no MCP server {what.server[:100]!r}. {have}"
 
 
 def _flaw(command: str) -> str | None:

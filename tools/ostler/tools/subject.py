@@ -46,7 +46,23 @@ class OfText:
     text: str
 
 
-Subject = OfPlaces | OfCommand | OfText
+@dataclass(frozen=True, slots=True)
+class OfServer:
+    """The call is about something of an MCP server: the rules about all of that server bind it."""
+
+    server: str
+
+    @property
+    def rule(self) -> str:
+        return server_rule(self.server)
+
+
+Subject = OfPlaces | OfCommand | OfText | OfServer
+
+
+def server_rule(server: str) -> str:
+    """The rule that speaks of all of an MCP server."""
+    return f"mcp__{server}"
 
 
 def place_of(path: str, *, writes: bool = False, deep: bool = False, real: paths.Real = paths.real) -> Place:

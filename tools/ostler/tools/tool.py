@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from ostler.tools.context import Surroundings, ToolContext
-from ostler.tools.subject import OfPlaces, OfText, Subject, place_of
+from ostler.tools.subject import OfPlaces, OfServer, OfText, Subject, place_of
 from ostler.tools.threads import read_in_thread
 
 Activity = Literal["search", "read", "list", "edit", "run", "other"]
@@ -210,12 +210,18 @@ class Tool(ABC, Generic[I, O]):
         """The path that permission rules match."""
         return None
 
+    def server(self, given: I) -> str | None:
+        """The MCP server that permission rules match."""
+        return None
+
     def permission_matcher(self, given: I) -> str:
         """The text that the content of a permission rule is compared with."""
         return self.path(given) or ""
 
     async def subject(self, given: I, surroundings: Surroundings) -> Subject:
         """What permission rules with a content are compared with."""
+        if (server := self.server(given)) is not None:
+            return OfServer(server)
         path = self.path(given)
         if path is None:
             return OfText(self.permission_matcher(given))

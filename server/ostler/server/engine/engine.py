@@ -25,12 +25,14 @@ from ostler.server.engine.live import LiveSession, Rooms, StoredProcesses, Store
 from ostler.server.engine.loading import load
 from ostler.server.engine.preparing import Preparing
 from ostler.server.engine.recovery import Cut, settle
+from ostler.server.engine.session_servers import finder
 from ostler.server.engine.tasks.coming_back import recover
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.engine.tasks.files import remove
 from ostler.server.engine.turn_settings import Services
 from ostler.server.engine.upkeep import bury_orphans, way_out
 from ostler.server.log import EventLog
+from ostler.server.mcp.room import McpRoom
 from ostler.storage import Tx, processes, sessions, turns
 from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
@@ -83,7 +85,8 @@ class Engine:
         self._born = time.time()
         """What an earlier daemon left half written is older."""
         self.arranger = Arranger(services.provider, services.config)
-        self.tasks = TaskDesk(log, rooms.output_folder, self._tell_news)
+        self.servers = McpRoom(log, finder(log, rooms), self._left_over_ended.wait)
+        self.tasks = TaskDesk(log, rooms.output_folder, self._tell_news, self.servers)
 
     @property
     def live(self) -> int:
@@ -98,7 +101,7 @@ class Engine:
     async def run(self) -> None:
         """For as long as the daemon runs."""
         async with anyio.create_task_group() as group:
-            self._group = self.tasks.group = group
+            self._group = self.tasks.group = self.servers.group = group
             await self.registry()
             group.start_soon(self._recover_all)
             group.start_soon(self._look_after)
@@ -340,6 +343,7 @@ class Engine:
         except ProtocolError as error:
             logs.log.error("recovery_failed", reason=error.message)
             self._looked.set()
+            self._left_over_ended.set()
             return
         self._unsettled |= dict.fromkeys(unfinished, Cut())
         self._with_left_over = {process.session_id for process in left}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ostler.protocol.session import Mode
-from ostler.server.settings import Origin, RuleSet, Settings, Source, effective, rules_of
+from ostler.server.settings import McpEntry, Origin, RuleSet, Settings, Source, acting_servers, effective, rules_of
 
 FLAG_RULES: Final = "flag_rules"
 """Where a session notes which of its rules it was started with; what is added or remembered later is its own."""
@@ -29,3 +29,10 @@ def rule_set(settings: Settings, trusted: bool, options: Mapping[str, Any], alia
     flag, session = (Origin(source, None, settings.folder, settings.folder, settings.home) for source in _OF_SESSIONS)
     own = (*rules_of(started_with, flag, expires), *rules_of(later, session, expires))
     return effective(settings, trusted, own, aliases=aliases)
+
+
+def servers_of_session(settings: Settings, trusted: bool, options: Mapping[str, Any]) -> Mapping[str, McpEntry]:
+    """The MCP servers that a session has, by name."""
+    given: Mapping[str, Mapping[str, Any]] = options.get("mcp_servers") or {}
+    own = (McpEntry(name, entry, "session", "") for name, entry in given.items())
+    return acting_servers(settings, trusted, own)

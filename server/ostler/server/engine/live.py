@@ -12,14 +12,14 @@ from ostler.protocol.session import Mode, OnAsk
 from ostler.server.classifier import ClassifierDesk
 from ostler.server.client_calls import ClientCalls
 from ostler.server.engine.history import History
-from ostler.server.engine.house_rules import mode_in_force, rule_set
+from ostler.server.engine.house_rules import mode_in_force, rule_set, servers_of_session
 from ostler.server.engine.journal import Journal, linked
 from ostler.server.engine.matching import may_read
 from ostler.server.engine.permission import PermissionContext
 from ostler.server.engine.settings_room import SettingsRoom
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.hooks import HookRunner
-from ostler.server.settings import RuleSet, Settings
+from ostler.server.settings import McpEntry, RuleSet, Settings
 from ostler.storage import Tx, processes
 from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
@@ -321,9 +321,14 @@ class LiveSession:
             profile=self.rooms.profile(),
             switched_off=self.rooms.switched_off(),
             most_files=self.rooms.most_files(),
+            servers={name: entry.digest for name, entry in self._servers.items()},
             assistant=self._assistant,
             may_read=may_read(self.rules),
         )
+
+    @property
+    def _servers(self) -> Mapping[str, McpEntry]:
+        return servers_of_session(self.settings, self.trusted, self.record.options)
 
     @property
     def _assistant(self) -> Assistant | None:

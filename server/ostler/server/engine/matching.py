@@ -10,7 +10,7 @@ from ostler.tools import commands
 from ostler.tools.command_check import reads_inside
 from ostler.tools.context import Surroundings
 from ostler.tools.rules import matches_text
-from ostler.tools.subject import OfCommand, OfPlaces, OfText, Place, Subject
+from ostler.tools.subject import OfCommand, OfPlaces, OfServer, OfText, Place, Subject
 from ostler.tools.tool import AnyTool
 
 Forbidding = Literal["deny", "ask"]
@@ -39,6 +39,8 @@ def forbidding(rules: RuleSet, behavior: Forbidding, tool: AnyTool, subject: Sub
         case OfText(text):
             own = _rules(rules, behavior, tool.name)
             return _first(own, lambda rule: matches_text(tool.name, rule.rule.content, text))
+        case OfServer():
+            return _first(_about(rules, behavior, tool, subject), lambda _: True)
         case OfPlaces(places):
             binding = _binding(rules, behavior, tool, subject)
             return _first(binding, lambda rule: any(_speaks_of(rule, place) for place in places))
@@ -65,6 +67,12 @@ def _binding(rules: RuleSet, behavior: Behavior, tool: AnyTool, subject: OfPlace
         return own
     # Its own rules with a content are about commands.
     return [*(rule for rule in own if rule.rule.content is None), *_rules(rules, behavior, subject.like)]
+
+
+def _about(rules: RuleSet, behavior: Behavior, tool: AnyTool, subject: OfServer) -> Sequence[SourcedRule]:
+    """Rules about the whole tool, and about the whole server."""
+    every = (*_rules(rules, behavior, tool.name), *_rules(rules, behavior, subject.rule))
+    return [rule for rule in every if rule.rule.content is None]
 
 
 def _names(tool: AnyTool, subject: OfCommand) -> tuple[str, ...]:
@@ -118,6 +126,8 @@ def allowing(
         case OfText(text):
             own = rules.allows(tool.name)
             return next((rule for rule in own if matches_text(tool.name, rule.rule.content, text)), None)
+        case OfServer():
+            return next(iter(_about(rules, "allow", tool, subject)), None)
         case OfPlaces(places):
             binding = _binding(rules, "allow", tool, subject)
             return next((rule for rule in binding if all(_speaks_of(rule, place) for place in places)), None)

@@ -15,7 +15,7 @@ from ostler.tools.command_check import reading
 from ostler.tools.context import Surroundings
 from ostler.tools.guarded import why_guarded
 from ostler.tools.rules import BadRule, exact_path, parse_rule, rule_text
-from ostler.tools.subject import Place, Subject
+from ostler.tools.subject import Place, Subject, server_rule
 from ostler.tools.tool import Allow, AnyTool, AskFirst, Check, Pass, Refuse, ToolInput
 
 
@@ -153,8 +153,10 @@ def _edits_freely(place: Place, context: PermissionContext) -> bool:
 
 def rules_for(tool: AnyTool, given: ToolInput) -> list[str]:
     """Rules that would settle calls like this one from now on, the best first; none where none could be written."""
-    path = tool.path(given)
-    if path is not None:
+    path, server = tool.path(given), tool.server(given)
+    if server is not None:
+        texts = [server_rule(server)]
+    elif path is not None:
         texts = [rule_text("Read" if tool.runs_commands else tool.name, exact_path(path))]
     elif tool.runs_commands:
         command = tool.permission_matcher(given)

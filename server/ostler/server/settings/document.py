@@ -100,6 +100,9 @@ class _Reader:
         if not isinstance(value, dict):
             self.fault("Settings are an object: { … }.")
             return
+        if self._document.candidate.format == "mcp":
+            self._read_servers(value, "mcpServers")
+            return
         if self._ours:
             self._check_keys(value, _TOP)
         permissions = value.get("permissions", {})
@@ -111,8 +114,12 @@ class _Reader:
         document.hooks = hooks_of(value.get("hooks"), candidate, self.fault)
         document.env = variables_of(value.get("env"), self.fault)
         if self._ours:
-            document.mcp_servers = servers_of(value.get("mcp_servers"), candidate, self.fault)
+            self._read_servers(value, "mcp_servers")
             self._say_what_never_counts(value)
+
+    def _read_servers(self, value: dict[str, Any], key: str) -> None:
+        document = self._document
+        document.mcp_servers = servers_of(value.get(key), key, document.candidate, self.fault)
 
     def fault(self, message: str, *way: str | int, within: int = 0) -> None:
         self._document.faults.append(self._problem(message, self._places().of(*way, within=within)))

@@ -11,7 +11,7 @@ from ostler.server.settings.trust import NEED_TRUST, may_allow
 from ostler.tools.rules import RealPaths
 
 _PRECEDENCE: Final[tuple[Source, ...]] = ("policy", "flag", "session", "local", "project", "user")
-_SERVERS: Final[tuple[Source, ...]] = ("policy", "user", "local", "project")
+_SERVERS: Final[tuple[Source, ...]] = ("policy", "session", "user", "local", "project")
 
 
 def effective(
@@ -42,11 +42,15 @@ def acting_hooks(settings: Settings, trusted: bool) -> tuple[HookEntry, ...]:
     return tuple(hook for hook in settings.hooks if trusted or hook.source not in NEED_TRUST)
 
 
-def acting_servers(settings: Settings, trusted: bool) -> Mapping[str, McpEntry]:
-    """By name. A project never takes the place of a server that the person named, to which their own rules refer."""
+def acting_servers(settings: Settings, trusted: bool, own: Iterable[McpEntry] = ()) -> Mapping[str, McpEntry]:
+    """By name, with those of the session itself.
+
+    A project never takes the place of a server that the person named, to which their own rules refer.
+    """
     found: dict[str, McpEntry] = {}
+    every = (*settings.mcp_servers, *own)
     for source in _SERVERS:
-        for server in settings.mcp_servers:
+        for server in every:
             if server.source == source and (trusted or source not in NEED_TRUST):
                 found.setdefault(server.name, server)
     return found

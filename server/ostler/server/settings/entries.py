@@ -4,6 +4,7 @@ import re
 from typing import Any, Final, Protocol
 
 from ostler.server.hooks.events import EVENTS
+from ostler.server.mcp.entries import flaw
 from ostler.server.settings.closest import did_you_mean
 from ostler.server.settings.settings_files import Candidate
 from ostler.server.settings.shapes import HookEntry, McpEntry
@@ -59,16 +60,24 @@ def variables_of(given: Any, fault: Fault) -> dict[str, str]:
     return found
 
 
-def servers_of(given: Any, candidate: Candidate, fault: Fault) -> list[McpEntry]:
+def servers_of(given: Any, key: str, candidate: Candidate, fault: Fault) -> list[McpEntry]:
+    """What stands under a key of a file."""
     found: list[McpEntry] = []
-    for name, entry in _object(given, "mcp_servers", fault).items():
-        if not _SERVER.fullmatch(name):
-            fault(f"{name!r} is no name of a server.", "mcp_servers", name)
-        elif not isinstance(entry, dict):
-            fault("A server is an object: { … }.", "mcp_servers", name)
+    for name, entry in _object(given, key, fault).items():
+        if (wrong := server_flaw(name, entry)) is not None:
+            fault(wrong, key, name)
         else:
             found.append(McpEntry(name, entry, candidate.source, candidate.file))
     return found
+
+
+def server_flaw(name: str, entry: Any) -> str | None:
+    """What is wrong with an MCP server's name or entry."""
+    if not _SERVER.fullmatch(name):
+        return f"{name[:100]!r} is no name of a server."
+    if not isinstance(entry, dict):
+        return "A server is an object: { … }."
+    return flaw(entry)
 
 
 def _object(given: Any, name: str, fault: Fault) -> dict[str, Any]:

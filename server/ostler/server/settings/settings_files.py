@@ -28,7 +28,8 @@ class Candidate:
     file: str
     source: Source
     root: str
-    format: Literal["ours", "claude"]
+    format: Literal["ours", "claude", "mcp"]
+    """`mcp`: it names MCP servers, and nothing else."""
 
 
 def candidates(folder: str, places: SettingsPlaces) -> tuple[Candidate, ...]:
@@ -46,6 +47,7 @@ def candidates(folder: str, places: SettingsPlaces) -> tuple[Candidate, ...]:
     for source, name in (("local", "settings.local.json"), ("project", "settings.json")):
         for root in project_folders(folder):
             project += [_in_project(root, ".ostler", name, source), _in_project(root, ".claude", name, source)]
+    project += [Candidate(os.path.join(root, ".mcp.json"), "project", root, "mcp") for root in project_folders(folder)]
     # In the home folder itself, the user's own file is nobody's project.
     kept = [each for each in project if os.path.realpath(each.file) not in taken]
     return (Candidate(places.policy, "policy", "/", "ours"), *kept, *users)

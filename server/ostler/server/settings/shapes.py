@@ -1,5 +1,7 @@
 """What settings files say, as immutable objects."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -74,6 +76,16 @@ class McpEntry:
     entry: Mapping[str, Any]
     source: Source
     file: str
+
+    @property
+    def digest(self) -> str:
+        """What somebody said yes to is this server, and no other one under its name."""
+        return hashlib.sha256(canonical(self.entry).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """The same text for what says the same."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)

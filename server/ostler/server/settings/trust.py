@@ -5,12 +5,11 @@ project, and nothing keeps a repository from bringing one along.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ostler.protocol.session import Mode
-from ostler.server.settings.shapes import HookEntry, McpEntry, ProjectActs, Source, SourcedRule
+from ostler.server.settings.shapes import HookEntry, McpEntry, ProjectActs, Source, SourcedRule, canonical
 from ostler.tools.paths import inside
 from ostler.tools.rules import PathPattern, RealPaths, is_whole
 
@@ -68,7 +67,7 @@ def _hook(hook: Mapping[str, Any]) -> str:
             return what
         case {"type": "prompt", "prompt": str(what), **rest} if not rest.keys() - {"timeout"}:
             return what
-    return _canonical(hook)
+    return canonical(hook)
 
 
 def _server(entry: Mapping[str, Any]) -> str:
@@ -78,7 +77,7 @@ def _server(entry: Mapping[str, Any]) -> str:
             return " ".join([command, *map(str, _list(rest.get("args")))])
         case {"url": str(url), **rest} if not rest.keys() - {"type"}:
             return url
-    return _canonical(entry)
+    return canonical(entry)
 
 
 def _list(given: Any) -> list[Any]:
@@ -92,8 +91,4 @@ def _line(words: str) -> str:
 
 
 def _digest(facts: Sequence[Any]) -> str:
-    return hashlib.sha256("\n".join(sorted(map(_canonical, facts))).encode()).hexdigest()
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256("\n".join(sorted(map(canonical, facts))).encode()).hexdigest()

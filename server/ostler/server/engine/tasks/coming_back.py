@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from ostler.protocol.ids import CallId, SessionId
 from ostler.server import logs
+from ostler.server.engine.tasks.command_source import CommandSource
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.engine.tasks.files import opened, strays
+from ostler.server.engine.tasks.following import Following
 from ostler.server.engine.tasks.news import end_of
-from ostler.server.engine.tasks.shell_task import ShellTask
+from ostler.server.engine.tasks.running_task import RunningTask
 from ostler.storage import Scope, sessions, tasks
 from ostler.storage.tasks import TaskRecord
 from ostler.tools import process
@@ -59,14 +61,14 @@ def _look(connection: sqlite3.Connection) -> _Left:
 
 async def _take_over(desk: TaskDesk, record: TaskRecord, root_id: SessionId) -> None:
     scope = Scope(record.task.session_id, root_id, record.turn_id)
-    running = await _still_running(record)
-    if running is not None:
-        desk.look_after(ShellTask(record, running, scope, desk.log))
+    source = await Following.again(desk.servers, record) or await _still_running(record)
+    if source is not None:
+        desk.look_after(RunningTask(record, source, scope, desk.log))
     else:
         desk.bury(record, scope)
 
 
-async def _still_running(record: TaskRecord) -> RunningCommand | None:
+async def _still_running(record: TaskRecord) -> CommandSource | None:
     task = record.task
     if record.pid is None or record.start_time is None or record.output is None:
         return None
@@ -74,4 +76,5 @@ async def _still_running(record: TaskRecord) -> RunningCommand | None:
     if child is None:
         return None
     output = await read_in_thread(opened, record.output)
-    return RunningCommand(task.call_id or CallId(""), task.command or "", task.description, "", output, child)
+    running = RunningCommand(task.call_id or CallId(""), task.command or "", task.description, "", output, child)
+    return CommandSource(running)

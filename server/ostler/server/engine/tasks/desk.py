@@ -15,15 +15,18 @@ from anyio.abc import TaskGroup
 from ostler.protocol import times
 from ostler.protocol.errors import ProtocolError, TaskNotFound
 from ostler.protocol.events import TaskData
-from ostler.protocol.ids import SessionId, TaskId, TurnId, new_task_id
+from ostler.protocol.ids import CallId, SessionId, TaskId, TurnId, new_task_id
 from ostler.protocol.shapes import Task, TaskStatus
 from ostler.server import logs
 from ostler.server.engine.tasks import ending
+from ostler.server.engine.tasks.command_source import CommandSource
 from ostler.server.engine.tasks.ear import ear_of
 from ostler.server.engine.tasks.files import Part, left_by, part_of, remove
+from ostler.server.engine.tasks.following import Following
 from ostler.server.engine.tasks.news import News, NewsDesk, end_of
-from ostler.server.engine.tasks.shell_task import ShellTask
+from ostler.server.engine.tasks.running_task import RunningTask
 from ostler.server.log import EventLog
+from ostler.server.mcp.room import McpRoom
 from ostler.storage import Scope, Tx, processes, tasks
 from ostler.storage.tasks import Position, TaskRecord
 from ostler.tools import process
@@ -53,9 +56,11 @@ class TaskDesk:
     """Where commands print to."""
     on_news: Callable[[SessionId], None]
     """A session has something to be told."""
+    servers: McpRoom
+    """The way to the MCP servers of sessions."""
     news: NewsDesk = field(default_factory=NewsDesk)
     group: TaskGroup | None = None
-    _live: dict[TaskId, ShellTask] = field(default_factory=dict)
+    _live: dict[TaskId, RunningTask] = field(default_factory=dict)
     _over: dict[TaskId, anyio.Event] = field(default_factory=dict)
     """Set when the end of a task is stored; of those that are not over."""
     _stopped_turns: deque[TurnId] = field(default_factory=lambda: deque(maxlen=_STOPPED_TURNS))
@@ -69,43 +74,49 @@ class TaskDesk:
         running: RunningCommand,
         tool_use_id: str,
         watch: Watch | None = None,
-    ) -> ShellTask:
+    ) -> RunningTask:
         """A command goes behind its call; when this returns it is stored as a task, and looked after.
 
         With a watch it is a monitor.
         """
-        assert scope.session_id is not None
         kind = "local_bash" if watch is None else "monitor_mcp"
-        task = Task(
-            id=new_task_id(LETTERS[kind]),
-            type=kind,
-            status="running",
-            description=running.description or " ".join(running.command.split())[:200],
-            session_id=scope.session_id,
-            call_id=running.call_id,
-            tool_use_id=tool_use_id,
-            command=running.command,
-            started_at=times.now(),
-        )
+        description = running.description or " ".join(running.command.split())[:200]
+        task = _begun(scope, kind, running.call_id, tool_use_id, description).changed(command=running.command)
         child = running.child
         record = TaskRecord(task, scope.turn_id, child.pid, child.start_time, running.output.path)
-        if watch is not None:
-            ends_at = times.at(datetime.now(UTC) + timedelta(seconds=watch.seconds))
-            record = replace(record, until=watch.until, ends_at=ends_at)
+        return await self._begin(RunningTask(_watching(record, watch), CommandSource(running), scope, self.log))
+
+    async def follow(
+        self, scope: Scope, following: Following, description: str, tool_use_id: str, watch: Watch
+    ) -> RunningTask:
+        """The same for a resource of an MCP server."""
+        task = _begun(scope, "monitor_mcp", following.want.call_id, tool_use_id, description)
+        record = TaskRecord(task.changed(resource=following.resource), scope.turn_id, output=following.output.path)
+        try:
+            return await self._begin(RunningTask(_watching(record, watch), following, scope, self.log))
+        except ProtocolError:
+            await following.drop()
+            raise
+
+    async def _begin(self, begun: RunningTask) -> RunningTask:
+        record, scope = begun.record, begun.scope
 
         def work(tx: Tx) -> None:
             tasks.put(tx.connection, record)
-            # In the same breath: what is a task is not left over when the daemon dies.
-            processes.drop(tx.connection, child.pid, child.start_time)
-            tx.append("task.started", scope, data=TaskData(task=task))
+            if record.pid is not None and record.start_time is not None:
+                # In the same breath: what is a task is not left over when the daemon dies.
+                processes.drop(tx.connection, record.pid, record.start_time)
+            tx.append("task.started", scope, data=TaskData(task=record.task))
 
-        await self.log.write(work, scope.root_id)
-        adopted = self.look_after(ShellTask(record, running, scope, self.log))
+        # Shielded: what is stored and not looked after, when its call ends meanwhile, would be nobody's.
+        with anyio.CancelScope(shield=True):
+            await self.log.write(work, scope.root_id)
+        self.look_after(begun)
         if scope.turn_id in self._stopped_turns:
-            adopted.stop(WITH_ITS_TURN)
-        return adopted
+            begun.stop(WITH_ITS_TURN)
+        return begun
 
-    def look_after(self, task: ShellTask) -> ShellTask:
+    def look_after(self, task: RunningTask) -> RunningTask:
         assert self.group is not None
         task.ear = ear_of(task.record, partial(self._tell, task.task.session_id))
         self._live[task.task.id] = task
@@ -121,13 +132,13 @@ class TaskDesk:
 
     # Ends.
 
-    async def _watch(self, task: ShellTask) -> None:
+    async def _watch(self, task: RunningTask) -> None:
         try:
             await self._store_end(await _to_its_end(task), task.scope)
         except Exception as error:  # noqa: BLE001 - the boundary of a task: its trouble is not the daemon's
             logs.log.error("task_end_lost", task_id=task.task.id, exc_info=error)
         finally:
-            task.running.output.close()
+            task.source.output.close()
             self._live.pop(task.task.id, None)
             self._over.pop(task.task.id, task.over).set()
 
@@ -199,7 +210,7 @@ class TaskDesk:
         known: dict[str, Any] = {"output_offset": record.read_bytes, "notified": record.told}
         live = self._live.get(record.task.id)
         if live is not None and record.task.status == "running":
-            known["output_bytes"] = live.running.output.size
+            known["output_bytes"] = live.source.output.size
         return replace(record, task=record.task.changed(**known))
 
     async def wait(self, task_id: TaskId, seconds: float) -> TaskRecord:
@@ -267,10 +278,31 @@ class TaskDesk:
         await change_in_thread(remove, [record.output for record in records if record.output is not None])
 
 
-async def _to_its_end(task: ShellTask) -> Task:
+def _begun(scope: Scope, kind: str, call_id: CallId, tool_use_id: str, description: str) -> Task:
+    assert scope.session_id is not None
+    return Task(
+        id=new_task_id(LETTERS[kind]),
+        type=kind,
+        status="running",
+        description=description,
+        session_id=scope.session_id,
+        call_id=call_id,
+        tool_use_id=tool_use_id,
+        started_at=times.now(),
+    )
+
+
+def _watching(record: TaskRecord, watch: Watch | None) -> TaskRecord:
+    if watch is None:
+        return record
+    ends_at = times.at(datetime.now(UTC) + timedelta(seconds=watch.seconds))
+    return replace(record, until=watch.until, ends_at=ends_at)
+
+
+async def _to_its_end(task: RunningTask) -> Task:
     try:
         return await task.watch()
     except Exception as error:  # noqa: BLE001 - whatever it is, the command must not go on unwatched
         logs.log.error("task_failed", task_id=task.task.id, exc_info=error)
-        await task.running.end()
+        await task.source.end()
         return ending.failed(task.task, "The daemon could not look after it; its log says why.", 0)

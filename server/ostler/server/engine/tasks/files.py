@@ -85,9 +85,14 @@ def left_by(path: str) -> tuple[Ending, int]:
         output.close()
 
 
+def seen_path(path: str) -> str:
+    """The file beside a monitor's that holds what the resource said last."""
+    return f"{path}.seen"
+
+
 def remove(paths: list[str]) -> None:
     for path in paths:
-        for each in (path, f"{path}.end"):
+        for each in (path, f"{path}.end", seen_path(path)):
             with contextlib.suppress(OSError):
                 os.unlink(each)
 
@@ -95,6 +100,11 @@ def remove(paths: list[str]) -> None:
 def strays(folder: Path, kept: set[str]) -> list[str]:
     """Files of foreground commands that a crash left: asked before any command of this daemon runs."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        found = {entry.path.removesuffix(".end") for entry in entries if entry.name.startswith("call-")}
+        found = {_owner(entry.path) for entry in entries if entry.name.startswith("call-")}
         return sorted(found - kept)
     return []
+
+
+def _owner(path: str) -> str:
+    """The file that one of those beside it belongs to."""
+    return path.removesuffix(".end").removesuffix(".new").removesuffix(seen_path(""))

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from ostler.protocol.errors import TaskNotFound
-from ostler.protocol.ids import TaskId
+from ostler.protocol.ids import CallId, TaskId
 from ostler.protocol.shapes import Task
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.engine.tasks.files import Part
+from ostler.server.engine.tasks.following import Following
+from ostler.server.mcp.connection import Unreachable
+from ostler.server.mcp.room import Want
 from ostler.storage import Scope
 from ostler.storage.tasks import TaskRecord
-from ostler.tools.context import TaskLook, Watch
+from ostler.tools.context import NotWatchable, Resource, TaskLook, Watch
 from ostler.tools.shell import BackgroundedBy, RunningCommand
 
 _MOST_KNOWN: Final = 1_000
@@ -34,6 +37,15 @@ class SessionTasks:
 
     async def monitor(self, running: RunningCommand, watch: Watch) -> TaskId:
         return (await self.desk.adopt(self.scope, running, self.tool_use_id, watch)).task.id
+
+    async def follow(self, call_id: CallId, resource: Resource, description: str, watch: Watch) -> TaskId:
+        assert self.scope.session_id is not None
+        want = Want(self.scope.session_id, resource.server, resource.digest, call_id)
+        try:
+            following = await Following.begin(self.desk.servers, want, resource.uri, self.desk.folder)
+        except Unreachable as error:
+            raise NotWatchable(str(error)) from error
+        return (await self.desk.follow(self.scope, following, description, self.tool_use_id, watch)).task.id
 
     async def known(self) -> Sequence[Task]:
         assert self.scope.session_id is not None

@@ -1,7 +1,7 @@
-"""A command behind its call: looked at until it ends, whoever started it and whichever daemon."""
+"""Something that goes on behind its call: looked at until it ends, whoever started it and whichever daemon."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
@@ -14,8 +14,7 @@ from ostler.server.engine.tasks.files import decoded
 from ostler.server.log import EventLog
 from ostler.storage import Scope
 from ostler.storage.tasks import TaskRecord
-from ostler.tools.output_file import MAX_BYTES
-from ostler.tools.shell import RunningCommand
+from ostler.tools.output_file import MAX_BYTES, OutputFile
 from ostler.tools.text_files import size_in_words
 from ostler.tools.threads import read_in_thread
 
@@ -24,10 +23,32 @@ _TRIM_BYTES: Final = 8 * 1024 * 1024
 """New output after which the file is looked at for what can be given back."""
 
 
+class Source(Protocol):
+    """What a task looks after: it prints to a file until it ends, or is ended."""
+
+    @property
+    def output(self) -> OutputFile: ...
+
+    @property
+    def ended(self) -> bool:
+        """By itself."""
+        ...
+
+    async def wait(self) -> None:
+        """Until it ends by itself; cancelled where somebody else ends it."""
+
+    async def end(self) -> None:
+        """End whatever is alive of it."""
+
+    async def outcome(self, task: Task, size: int) -> Task:
+        """The task as it is after it has ended by itself."""
+        ...
+
+
 @dataclass(slots=True)
-class ShellTask:
+class RunningTask:
     record: TaskRecord
-    running: RunningCommand
+    source: Source
     scope: Scope
     log: EventLog
     ear: Ear | None = None
@@ -46,7 +67,7 @@ class ShellTask:
         return self.record.task
 
     def stop(self, why: str) -> None:
-        if not self.running.child.ended:
+        if not self.source.ended:
             self._stopped = self._stopped or why
         self._due.set()
 
@@ -59,18 +80,18 @@ class ShellTask:
                     await self._due.wait()
                 await self._look()
             group.cancel_scope.cancel()
-        await self.running.end()
+        await self.source.end()
         await self._tell(last=True)
         if self.ear is not None:
             await self.ear.hear_rest()
         return await self._ended()
 
     async def _until_it_ends(self) -> None:
-        await self.running.child.wait()
+        await self.source.wait()
         self._due.set()
 
     async def _look(self) -> None:
-        size = self.running.output.size
+        size = self.source.output.size
         if size > MAX_BYTES:
             self.stop(f"It printed more than {size_in_words(MAX_BYTES)}.")
         if self.record.ends_at is not None and times.now() >= self.record.ends_at:
@@ -82,7 +103,7 @@ class ShellTask:
 
     async def _tell(self, *, last: bool = False) -> None:
         """What is new, to whoever watches; of very much only the end."""
-        new = await read_in_thread(self.running.output.newest, self._seen)
+        new = await read_in_thread(self.source.output.newest, self._seen)
         part = decoded(self._seen, new, whole=last)
         if not part.text:
             return
@@ -91,14 +112,12 @@ class ShellTask:
         self.log.say("task.output", self.scope, said)
         if self._seen - self._trimmed > _TRIM_BYTES:
             self._trimmed = self._seen
-            await read_in_thread(self.running.output.trim)
+            await read_in_thread(self.source.output.trim)
 
     async def _ended(self) -> Task:
-        size = self.running.output.size
+        size = self.source.output.size
         if self.ear is not None and self.ear.satisfied:
             return ending.satisfied(self.task, size)
         if self._stopped is not None:
             return ending.stopped(self.task, self._stopped, size)
-        left = await read_in_thread(self.running.output.ending)
-        code, number = self.running.exit_code(left), self.running.child.signal
-        return ending.ended(self.task, code, number, size, ending.WITHOUT_A_WORD)
+        return await self.source.outcome(self.task, size)

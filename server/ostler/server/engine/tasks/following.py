@@ -1,0 +1,162 @@
+"""A resource of an MCP server as the source of a task: what is new in it is printed to a file."""
+
+import contextlib
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from ostler.protocol.shapes import Task, TaskResource
+from ostler.server import logs
+from ostler.server.engine.tasks import ending
+from ostler.server.engine.tasks.files import opened, remove, seen_path
+from ostler.server.mcp.connection import Connection, NotThere, Unreachable
+from ostler.server.mcp.room import Lease, McpRoom, Want
+from ostler.storage.tasks import TaskRecord
+from ostler.tools.environment import output_prefix
+from ostler.tools.output_file import OutputFile
+from ostler.tools.threads import change_in_thread, read_in_thread
+
+_LEAST_SECONDS: Final = 0.2
+"""Between two looks, however often the server says that something changed."""
+_FIRST_WAIT: Final = 1.0
+_LONGEST_WAIT: Final = 30.0
+_TRIES: Final = 6
+"""Without a look in between, until it is given up: half a minute after the first."""
+
+
+@dataclass(slots=True)
+class Following:
+    resource: TaskResource
+    want: Want
+    room: McpRoom
+    output: OutputFile
+    seen: str | None = None
+    """The text as it was at the last look; null: nobody knows."""
+    _lease: Lease | None = None
+    _trouble: str | None = None
+    """Why it has ended by itself."""
+
+    @classmethod
+    async def begin(cls, room: McpRoom, want: Want, uri: str, folder: Path) -> "Following":
+        """Speaks with the server once, so that what cannot be watched is known at once. Raises Unreachable."""
+        lease = await room.lease(want)
+        try:
+            text = await lease.connection.read(uri)
+            output = await change_in_thread(OutputFile.create, folder, output_prefix(want.call_id))
+            resource = TaskResource(server=want.server, digest=want.digest, uri=uri)
+            found = cls(resource, want, room, output, _lease=lease)
+            await found._remember(text)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await lease.give_back()
+            raise
+        return found
+
+    @classmethod
+    async def again(cls, room: McpRoom, record: TaskRecord) -> "Following | None":
+        """What an earlier daemon watched; null where the task is about something else."""
+        task = record.task
+        if task.resource is None or task.call_id is None or record.output is None:
+            return None
+        output, seen = await read_in_thread(_left, record.output)
+        what = task.resource
+        return cls(what, Want(task.session_id, what.server, what.digest, task.call_id), room, output, seen)
+
+    # What a task wants of its source.
+
+    @property
+    def ended(self) -> bool:
+        return self._trouble is not None
+
+    async def wait(self) -> None:
+        tries, wait = 0, _FIRST_WAIT
+        while True:
+            try:
+                lease = self._lease = self._lease or await self.room.lease(self.want)
+                async with lease.connection.changes(self.resource.uri) as next_change:
+                    while True:
+                        await self._look(lease.connection)
+                        tries, wait = 0, _FIRST_WAIT
+                        await anyio.sleep(_LEAST_SECONDS)
+                        await next_change()
+            except Unreachable as error:
+                tries += 1
+                logs.log.info("resource_not_reached", server=self.want.server, tries=tries, reason=str(error))
+                if tries == _TRIES or isinstance(error, NotThere):
+                    self._trouble = str(error)
+                    return
+            finally:
+                await self._give_back()
+            await anyio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    async def end(self) -> None:
+        await self._give_back()
+
+    async def outcome(self, task: Task, size: int) -> Task:
+        return ending.failed(task, self._trouble or ending.GONE, size)
+
+    async def drop(self) -> None:
+        """It did not become a task."""
+        await self._give_back()
+        self.output.close()
+        await change_in_thread(remove, [self.output.path])
+
+    # Looking.
+
+    async def _look(self, connection: Connection) -> None:
+        text = await connection.read(self.resource.uri)
+        if text == self.seen:
+            return
+        if self.seen is not None:
+            # In this order: where the daemon dies in between, something is told twice rather than never.
+            lines = new_lines(self.seen, text)
+            await change_in_thread(_print, self.output.descriptor, "".join(f"{line}\n" for line in lines))
+        await self._remember(text)
+
+    async def _remember(self, text: str) -> None:
+        await change_in_thread(_write_seen, self.output.path, text)
+        self.seen = text
+
+    async def _give_back(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            with anyio.CancelScope(shield=True):
+                await lease.give_back()
+
+
+def new_lines(before: str, now: str) -> list[str]:
+    """The lines that stand there more often than before, in their order."""
+    known = Counter(before.split("\n"))
+    found: list[str] = []
+    for line in now.removesuffix("\n").split("\n"):
+        if known[line]:
+            known[line] -= 1
+        else:
+            found.append(line)
+    return found or ["(lines were removed)"]
+
+
+def _print(descriptor: int, text: str) -> None:
+    rest, place = memoryview(text.encode("utf-8", "replace")), os.fstat(descriptor).st_size
+    while rest:
+        written = os.pwrite(descriptor, rest, place)
+        rest, place = rest[written:], place + written
+
+
+def _write_seen(path: str, text: str) -> None:
+    place = seen_path(path)
+    draft = f"{place}.new"
+    Path(draft).write_text(text, "utf-8", "replace", newline="")
+    os.replace(draft, place)
+
+
+def _left(path: str) -> tuple[OutputFile, str | None]:
+    seen: str | None = None
+    with contextlib.suppress(OSError):
+        seen = Path(seen_path(path)).read_bytes().decode("utf-8", "replace")
+    return opened(path), seen
