@@ -263,3 +263,19 @@ async def test_a_file_that_grows_without_end_while_it_is_read_is_given_up(
     if codec == "utf-8":  # what is not is looked at as a whole, which has a bound of its own
         os.utime(path, ns=(1, 1))
         assert (await session.failure(READ, file_path=str(path))).message == f"{path} does not end within 1 GiB."
+
+
+@pytest.mark.parametrize("name", TOOLS)
+async def test_a_file_that_was_made_read_only_stays_as_it_is(tmp_path: Path, name: str) -> None:
+    with plain_user() as folder:
+        session = Session(folder, tmp_path / "outputs")
+        tool, path, given = change_of(name, folder, "new")
+        old = path.read_bytes()
+        await session.done(READ, file_path=str(path))
+        path.chmod(0o444)
+        failed = await session.failure(tool, **given)
+        assert "Permission denied" in failed.message
+        assert (path.read_bytes(), os.listdir(folder)) == (old, [path.name])
+        path.chmod(0o644)
+        await session.done(tool, **given)
+        assert path.read_bytes() != old

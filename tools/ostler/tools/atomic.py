@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
 _STEM_BYTES: Final = 100
 
 
@@ -42,9 +40,20 @@ def _save(path: str, data: bytes, umask: int, check: Callable[[os.stat_result | 
         if older is not None and not stat.S_ISREG(older.st_mode):
             raise Replaced(f"{path} is no regular file any more.")
         check(older)
+        if older is not None:
+            _see_whether_it_may_be_written(name, folder)
         if older is not None and not _can_keep_owner(older):
             return _save_in_place(name, folder, data)
         return _save_beside(name, folder, data, older, umask)
+
+
+def _see_whether_it_may_be_written(name: str, folder: int) -> None:
+    """To put another file in its place needs only the folder, but somebody may want this one to stay as it is."""
+    try:
+        os.close(os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder))
+    except OSError as error:
+        if error.errno != errno.ETXTBSY:  # a program that runs: it goes on with the old one
+            raise
 
 
 def _marks(status: os.stat_result) -> tuple[int, ...]:
