@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.daemon import wait_until
 from tests.engine import stops
-from tests.engine.driver import Stage, Talk
+from tests.engine.driver import Stage, Talk, is_gone
 from tests.engine.files.changing import contents, diff, edit, kept, read, write
 from tests.engine.stops import MOMENTS, Moment
 from tests.messages_api.replies import Block, calls, message, says
@@ -126,3 +128,35 @@ def test_the_next_edit_is_about_the_file_as_it_is(own_stage: Callable[..., Stage
         assert path.read_text() == OLD.replace("three", "3")
     assert len(diff(talk)) == 1
     talk.is_usable()
+
+
+def is_editor(process: psutil.Process) -> bool:
+    return any("large_edit" in word for word in process.cmdline())
+
+
+def test_the_process_that_edits_a_large_file_ends_with_its_daemon(
+    own_stage: Callable[..., Stage], folder: Path
+) -> None:
+    path = folder / "large.log"
+    path.write_text("first\n" + "a line as any other\n" * 1_800_000)
+    stage = own_stage()
+    read_first = message(calls("Read", {"file_path": str(path), "limit": 3}))
+    talk = stage.talk(
+        read_first, message(edit(path, "first", "FIRST")), otherwise=DONE, folder=folder, mode="acceptEdits"
+    )
+    talk.start()
+    editors: list[psutil.Process] = []
+
+    def seen() -> bool:
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(stage.daemon.pid).children()
+            # As large as that only with the file: it is in the middle of its work.
+            editors[:] = [each for each in children if is_editor(each) and each.memory_info().rss > 36_000_000]
+            for editor in editors:
+                editor.suspend()  # it would be done with it before anybody looks again
+        return bool(editors)
+
+    wait_until(seen)
+    stage.daemon.kill()
+    wait_until(lambda: all(is_gone(editor.pid) for editor in editors))
+    assert path.read_text()[:6] == "first\n"

@@ -5,8 +5,10 @@ waiting for the lock: a tenth of a second for each fifty megabytes. The process 
 same code, and its memory goes with it.
 """
 
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -21,6 +23,7 @@ from ostler.tools.tool import Failure
 
 LARGE_BYTES: Final = 32 * 1024 * 1024
 _SECONDS: Final = 120.0
+_PR_SET_PDEATHSIG: Final = 1
 _PROGRAM: Final = "from ostler.tools.large_edit import main; main()"
 
 
@@ -64,7 +67,7 @@ def ask(order: Order) -> Told | Failure:
     status = os.stat(order.place)
     # Isolated: neither the person's variables nor their folder decide which modules it gets.
     running = subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-I", "-c", _PROGRAM],
+        [sys.executable, "-I", "-c", _PROGRAM, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -109,9 +112,18 @@ def read_of(told: dict[str, Any]) -> FileRead:
 
 
 def main() -> None:
-    """The process itself."""
+    """The process itself. It ends with who asked: a daemon that comes back takes the file as it finds it."""
+    _end_with(int(sys.argv[1]))
     # Here and not above: who asks is imported by what does the work.
     from ostler.tools.large_edit_process import answer  # noqa: PLC0415
 
     sys.stdout.write(json.dumps(answer(json.load(sys.stdin))))
     sys.stdout.flush()
+
+
+def _end_with(parent: int) -> None:
+    """The kernel tells of the end of the thread that started this process, which waits for it until then."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit()
