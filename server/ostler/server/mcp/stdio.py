@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
 
-MAX_LINE_BYTES: Final = 32 * 1024 * 1024
+MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """A server that says more at once is not listened to any more."""
 _LEAVE_SECONDS: Final = 1.0
 """For a server that is to go and has been told so."""

@@ -25,7 +25,9 @@ _LEAST_SECONDS: Final = 0.2
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 30.0
 _TRIES: Final = 6
-"""Without a look in between, until it is given up: half a minute after the first."""
+"""In a row, until it is given up: half a minute after the first."""
+_SOUND_SECONDS: Final = 60.0
+"""A connection that lasted as long is lost for the first time."""
 
 
 @dataclass(slots=True)
@@ -75,15 +77,17 @@ class Following:
     async def wait(self) -> None:
         tries, wait = 0, _FIRST_WAIT
         while True:
+            began = anyio.current_time()
             try:
                 lease = self._lease = self._lease or await self.room.lease(self.want)
                 async with lease.connection.changes(self.resource.uri) as next_change:
                     while True:
                         await self._look(lease.connection)
-                        tries, wait = 0, _FIRST_WAIT
                         await anyio.sleep(_LEAST_SECONDS)
                         await next_change()
             except Unreachable as error:
+                if anyio.current_time() - began > _SOUND_SECONDS:
+                    tries, wait = 0, _FIRST_WAIT
                 tries += 1
                 logs.log.info("resource_not_reached", server=self.want.server, tries=tries, reason=str(error))
                 if tries == _TRIES or isinstance(error, NotThere):
@@ -114,8 +118,7 @@ class Following:
             return
         if self.seen is not None:
             # In this order: where the daemon dies in between, something is told twice rather than never.
-            lines = new_lines(self.seen, text)
-            await change_in_thread(_print, self.output.descriptor, "".join(f"{line}\n" for line in lines))
+            await change_in_thread(_print_new, self.output.descriptor, self.seen, text)
         await self._remember(text)
 
     async def _remember(self, text: str) -> None:
@@ -141,7 +144,8 @@ def new_lines(before: str, now: str) -> list[str]:
     return found or ["(lines were removed)"]
 
 
-def _print(descriptor: int, text: str) -> None:
+def _print_new(descriptor: int, before: str, now: str) -> None:
+    text = "".join(f"{line}\n" for line in new_lines(before, now))
     rest, place = memoryview(text.encode("utf-8", "replace")), os.fstat(descriptor).st_size
     while rest:
         written = os.pwrite(descriptor, rest, place)
