@@ -1,8 +1,10 @@
 """Which files are read, in which order, and what each of them may say."""
 
+import json
+
 import pytest
 
-from ostler.server.settings import default_mode, load_settings
+from ostler.server.settings import acting_servers, default_mode, load_settings
 from tests.server.settings.desk import FILES, Desk, texts
 
 
@@ -151,3 +153,41 @@ def test_a_files_hooks_and_servers_are_kept_with_their_source(desk: Desk) -> Non
     assert [(hook.event, hook.matcher, hook.source) for hook in settings.hooks] == [("Stop", None, "project")] * 2
     [server] = settings.mcp_servers
     assert (server.name, server.source, server.entry["args"]) == ("db", "project", ["-x"])
+
+
+def test_servers_of_mcp_json_are_the_projects_and_nothing_else_in_it_counts(desk: Desk) -> None:
+    entry = {"type": "http", "url": "https://x.example/mcp", "timeout": 5}
+    content = {"mcpServers": {"web": entry}, "permissions": {"allow": ["Bash"]}, "hooks": {"Stop": 1}, "inputs": []}
+    (desk.folder / ".mcp.json").write_text(json.dumps(content))
+    settings = desk.load()
+    assert (settings.problems, settings.rules, settings.hooks) == ((), (), ())
+    [server] = settings.mcp_servers
+    assert (server.name, server.source, server.entry) == ("web", "project", entry)
+    assert acting_servers(settings, trusted=False) == {}
+    assert set(acting_servers(settings, trusted=True)) == {"web"}
+
+
+def test_a_broken_mcp_json_is_reported_with_its_position(desk: Desk) -> None:
+    path = desk.folder / ".mcp.json"
+    path.write_text('{"mcpServers": {\n  "good": {"command": "x"},\n  "bad": {"command": 1},\n  "b d": {}}}')
+    settings = desk.load()
+    assert [str(problem).removeprefix(str(path)) for problem in settings.problems] == [
+        ":3:10: command is a text.",
+        ":4:10: 'b d' is no name of a server.",
+    ]
+    assert [server.name for server in settings.mcp_servers] == ["good"]
+    path.write_text('{"mcpServers": ')
+    [problem] = desk.load().problems
+    assert problem.file == str(path)
+    path.write_text("[]")
+    assert "an object" in desk.load().problems[0].message
+
+
+def test_the_root_of_a_repository_has_an_mcp_json_too_and_the_nearer_one_counts(desk: Desk) -> None:
+    desk.git("init", "-q")
+    below = desk.folder / "below"
+    below.mkdir()
+    (desk.folder / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "far"}, "b": {"command": "b"}}}')
+    (below / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "near"}}}')
+    acting = acting_servers(load_settings(str(below), desk.places), trusted=True)
+    assert {name: server.entry["command"] for name, server in acting.items()} == {"a": "near", "b": "b"}
