@@ -236,7 +236,8 @@ def test_a_task_has_the_shape_that_the_protocol_promises(stage: Stage) -> None:
     talk, (task,) = talk_behind(stage, "exit 3")
     assert list(task) == [
         "id", "type", "status", "description", "session_id", "agent_id", "call_id", "tool_use_id", "command",
-        "exit_code", "error", "started_at", "ended_at", "paused_ms", "output_bytes", "output_offset", "notified",
+        "resource", "exit_code", "error", "started_at", "ended_at", "paused_ms", "output_bytes", "output_offset",
+        "notified",
     ]  # fmt: skip
     assert re.fullmatch("b[0-9a-z]{8}", task["id"])
     assert (task["session_id"], task["agent_id"], task["command"]) == (talk.id, None, "exit 3")

@@ -321,9 +321,9 @@ async def test_one_thing_is_watched(session: Session, given: dict[str, Any]) -> 
     assert failed.message == "Give one of command, path and mcp, and only one."
 
 
-async def test_there_are_no_mcp_servers_to_watch(session: Session) -> None:
+async def test_a_session_without_mcp_servers_has_none_to_watch(session: Session) -> None:
     failed = await refused(session, Monitor(), **monitoring(mcp={"server": "db", "resource": "rows"}))
-    assert failed.message == "There is no MCP server 'db': no MCP servers are connected here."
+    assert failed.message == "There is no MCP server 'db'. The session has none."
 
 
 @pytest.mark.parametrize("timeout", [999, 86_400_001])

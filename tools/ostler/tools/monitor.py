@@ -136,7 +136,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         if given.mcp is not None:
             self._note(context.call_id, context.surroundings.servers.get(given.mcp.server, ""))
             question = f"Watch {given.mcp.resource} of the MCP server {given.mcp.server}?"
-            return AskFirst(question, reason="What an MCP server does is its own.")
+            return AskFirst(question, reason="An MCP server acts with your powers.")
         command = given.command or ""
         self._note(context.call_id, await self.bound_to(given, context.surroundings) or "")
         return (await read_in_thread(judge, command, context.surroundings)).check
