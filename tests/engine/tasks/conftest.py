@@ -12,6 +12,14 @@ from tests.daemon import wait_until
 from tests.engine.driver import Stage, is_gone
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """What the resource of an MCP server says."""
+    path = tmp_path / "log"
+    path.write_text("old\n")
+    return path
+
+
 @pytest.fixture(autouse=True)
 def nothing_stays(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     shared: Stage | None = request.getfixturevalue("shared_stage") if "stage" in request.fixturenames else None

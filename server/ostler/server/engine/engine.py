@@ -30,13 +30,12 @@ from ostler.server.engine.tasks.coming_back import recover
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.engine.tasks.files import remove
 from ostler.server.engine.turn_settings import Services
-from ostler.server.engine.upkeep import bury_orphans, way_out
+from ostler.server.engine.upkeep import bury_orphans, end_left_over, way_out
 from ostler.server.log import EventLog
 from ostler.server.mcp.room import McpRoom
 from ostler.storage import Tx, processes, sessions, turns
 from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
-from ostler.tools.process import kill_left_over
 from ostler.tools.registry import Registry
 from ostler.tools.spare_files import drop_spares
 from ostler.tools.threads import change_in_thread, do_what_was_put_off
@@ -390,16 +389,7 @@ class Engine:
         return goes_on
 
     async def _end_left_over(self, left: list[ProcessRecord], strays: list[str]) -> None:
-        """All at once: each may take its time to go. Their files go after them: a shell that ends still writes."""
-        async with anyio.create_task_group() as group:
-            for process in left:
-                group.start_soon(kill_left_over, process.pid, process.start_time, process.call_id)
+        """Their files go after them: a shell that ends still writes."""
+        await end_left_over(self.log, left)
         self._left_over_ended.set()
-
-        def forget(tx: Tx) -> None:
-            for process in left:
-                processes.drop(tx.connection, process.pid, process.start_time)
-
-        if left:
-            self.log.submit_quietly(forget)
         await change_in_thread(remove, strays)

@@ -7,7 +7,10 @@ from typing import Final
 import anyio
 
 from ostler.server.engine.live import SandboxKeeper
-from ostler.tools.process import many_orphans, reap_orphans
+from ostler.server.log import EventLog
+from ostler.storage import Tx, processes
+from ostler.storage.processes import ProcessRecord
+from ostler.tools.process import kill_left_over, many_orphans, reap_orphans
 from ostler.tools.sandbox import Proxy
 from ostler.tools.threads import read_in_thread
 
@@ -34,3 +37,17 @@ async def bury_orphans() -> None:
             if many_orphans():
                 break
         await read_in_thread(reap_orphans)
+
+
+async def end_left_over(log: EventLog, left: list[ProcessRecord]) -> None:
+    """What an earlier daemon's calls left running; all at once, since each may take its time to go."""
+    async with anyio.create_task_group() as group:
+        for process in left:
+            group.start_soon(kill_left_over, process.pid, process.start_time, process.call_id)
+
+    def forget(tx: Tx) -> None:
+        for process in left:
+            processes.drop(tx.connection, process.pid, process.start_time)
+
+    if left:
+        log.submit_quietly(forget)
