@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.daemon import wait_until
-from tests.engine.driver import Stage, Talk, is_gone
+from tests.engine.driver import Stage, is_gone
 from tests.engine.tasks.resources import ALLOWED, DONE, Json, begun, given, monitor, pid_of, plain
+
+GONE: Json = {"gone": {"command": "/no/such/program"}}
 
 
 def test_a_server_that_does_not_start_says_why_and_leaves_nothing(stage: Stage, log: Path) -> None:
@@ -23,7 +25,7 @@ def test_a_server_that_does_not_start_says_why_and_leaves_nothing(stage: Stage, 
 
 
 def test_what_is_not_there_is_named(stage: Stage, log: Path) -> None:
-    talk = stage.talk(rules=ALLOWED, mcp_servers={**plain(log), "gone": {"command": "/no/such/program"}})
+    talk = stage.talk(rules=ALLOWED, mcp_servers={**plain(log), **GONE})
     stage.api.script(talk.name, monitor("notes://x"), monitor(server="nots"), monitor("x" * 9_000), monitor(" "), DONE)
     talk.turn()
     no_resource, no_server, long, empty = talk.result_texts()
@@ -34,13 +36,9 @@ def test_what_is_not_there_is_named(stage: Stage, log: Path) -> None:
     none = stage.talk(monitor(), DONE)
     none.turn()
     assert "There is no MCP server 'notes'. The session has none." in none.result_texts()[0]
-    missing = stage.talk(monitor(server="gone"), DONE, rules={"allow": ["Monitor"]}, mcp_servers=talk_servers(talk))
+    missing = stage.talk(monitor(server="gone"), DONE, rules={"allow": ["Monitor"]}, mcp_servers=GONE)
     missing.turn()
     assert "/no/such/program" in missing.result_texts()[0]
-
-
-def talk_servers(talk: Talk) -> Json:
-    return {"gone": {"command": "/no/such/program"}}
 
 
 def test_what_is_no_text_is_watched_too(stage: Stage, log: Path) -> None:
