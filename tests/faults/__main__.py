@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: every scenario, 200 kills under load, 200 in turns, some among tasks, and a table."""
+"""`python -m tests.faults`: every scenario, hundreds of kills under load, in turns, among tasks, and a table."""
 
 import argparse
 import functools
@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 from tests.faults.kills import kills
+from tests.faults.resource_kills import resource_kills
 from tests.faults.rows import Row, table
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.task_kills import task_kills
@@ -52,10 +53,12 @@ def main() -> int:
     killing = functools.partial(kills, count=arguments.kills, seed=arguments.seed, say=_say)
     at_work = functools.partial(turn_kills, count=arguments.kills, seed=arguments.seed, say=_say)
     among_tasks = functools.partial(task_kills, count=arguments.kills, seed=arguments.seed, say=_say)
+    of_watchers = functools.partial(resource_kills, count=arguments.kills, seed=arguments.seed, say=_say)
     named: list[tuple[Scenario, str]] = [
         (killing, "SIGKILL under load"),
         (at_work, "SIGKILL in turns"),
         (among_tasks, "SIGKILL among tasks"),
+        (of_watchers, "SIGKILL of who watches a resource"),
     ]
     named += [(scenario, scenario.__name__.replace("_", " ")) for scenario in SCENARIOS]
     rows = [_attempt(scenario, name) for scenario, name in named]

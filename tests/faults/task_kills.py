@@ -111,7 +111,7 @@ class _Trial:
             # The first may be one that was resumed: it starts more, or has made its last request already.
             self._turns(caller)
             wait_until(lambda: caller.call("task/list", status="running")["tasks"] == [], 60)
-            wait_until(lambda: not _processes(self._folder))
+            wait_until(lambda: not processes_of(self._folder))
             self._turns(caller)
             self._compare(caller)
             for session_id in self._sessions:
@@ -196,7 +196,8 @@ def _found(messages: list[Json], kind: str, pattern: re.Pattern[str]) -> list[st
     return [name for text in texts for name in pattern.findall(text)]
 
 
-def _processes(folder: Path) -> set[int]:
+def processes_of(folder: Path) -> set[int]:
+    """What runs for the sessions of a trial."""
     mark = f"FAULTS_TRIAL={folder}".encode()
     return {int(name) for name in os.listdir("/proc") if name.isdigit() and mark in _environment(name)}
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.faults import damage, full_disk, signals, slow_readers, unusable
 from tests.faults.kills import kills
+from tests.faults.resource_kills import resource_kills
 from tests.faults.rows import Row
 from tests.faults.task_kills import task_kills
 from tests.faults.turn_kills import turn_kills
@@ -28,6 +29,10 @@ def test_every_turn_ends_and_nothing_runs_twice_when_daemons_are_killed_in_turns
 
 def test_no_task_is_lost_or_told_twice_when_the_daemon_is_killed(tmp_path: Path) -> None:
     _passes(task_kills(tmp_path, count=4, seed=random.SystemRandom().randrange(1_000_000), say=lambda _: None))
+
+
+def test_no_line_of_a_resource_is_lost_when_the_daemon_that_watches_it_is_killed(tmp_path: Path) -> None:
+    _passes(resource_kills(tmp_path, count=3, seed=random.SystemRandom().randrange(1_000_000), say=lambda _: None))
 
 
 def test_a_full_disk_makes_the_daemon_read_only_until_there_is_room(tmp_path: Path) -> None:
