@@ -158,5 +158,10 @@ def test_the_process_that_edits_a_large_file_ends_with_its_daemon(
 
     wait_until(seen)
     stage.daemon.kill()
-    wait_until(lambda: all(is_gone(editor.pid) for editor in editors))
+    try:
+        wait_until(lambda: all(is_gone(editor.pid) for editor in editors))
+    finally:
+        for editor in editors:
+            with suppress(psutil.NoSuchProcess):
+                editor.kill()
     assert path.read_text()[:6] == "first\n"

@@ -2,12 +2,14 @@
 
 `python plain.py FILE [BEHAVIOUR…]`, with `silent` (never tells of changes, and says so), `noisy` (prints other things,
 too), `stubborn` (does not leave when it is told to), `broken` (says why, and leaves at once), `mute` (never
-answers), `mortal` (leaves when the file says `die`).
+answers), `mortal` (leaves when the file says `die`), `parent` (the same, and leaves a child that holds its output),
+`shy` (leaves after the first answer about a resource), `asking` (asks without end, and hears nothing).
 """
 
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -39,6 +41,10 @@ class Server:
                 sys.stdout.write(f"a word about {message['method']} \x1b[31m\n")
             answer = self.answer(message["method"], message.get("params") or {})
             self.write({"id": message["id"], **answer})
+            if "shy" in self.behaviours and message["method"] == "resources/read":
+                os._exit(0)
+            while "asking" in self.behaviours and message["method"] == "resources/read":
+                self.write({"id": "ping", "method": "ping"})
 
     def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         match method:
@@ -56,6 +62,8 @@ class Server:
                 return {"result": {"contents": [{"uri": URI, "mimeType": "text/plain", "text": self.path.read_text()}]}}
             case "resources/read" if params["uri"] == "notes://picture":
                 return {"result": {"contents": [{"uri": params["uri"], "mimeType": "image/png", "blob": "aGVsbG8="}]}}
+            case "resources/read" if params["uri"] == "notes://broken":
+                return {"result": {"contents": [{"uri": params["uri"], "blob": "abc"}]}}
             case "resources/read":
                 return {"error": {"code": -32002, "message": f"There is no resource {params['uri']}"}}
             case "resources/subscribe":
@@ -71,8 +79,10 @@ class Server:
         while True:
             time.sleep(0.02)
             now = self.path.read_bytes()
-            if b"die" in now and "mortal" in self.behaviours:
+            if b"die" in now and self.behaviours & {"mortal", "parent"}:
                 self.path.write_bytes(now.replace(b"die", b"dead"))
+                if "parent" in self.behaviours:
+                    subprocess.Popen(["sleep", "1000"], start_new_session=True)
                 os._exit(3)
             if now != known:
                 known = now

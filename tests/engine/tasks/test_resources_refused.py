@@ -50,6 +50,8 @@ def test_what_is_no_text_is_watched_too(stage: Stage, log: Path) -> None:
     ("servers", "path", "reason"),
     [
         ({"a b": {"command": "x"}}, "mcp_servers.a b", "no name of a server"),
+        ({"a__b": {"command": "x"}}, "mcp_servers.a__b", "no name of a server"),
+        ({"a\u200b": {"command": "x"}}, "mcp_servers.a\u200b", "no name of a server"),
         ({"a": "x"}, "mcp_servers.a", "A server is an object"),
         ({"a": {}}, "mcp_servers.a", "command is a text"),
         ({"a": {"type": "telnet"}}, "mcp_servers.a", "type is one of stdio, http"),

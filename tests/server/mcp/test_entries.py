@@ -17,7 +17,7 @@ def test_a_program_has_its_arguments_variables_and_folder() -> None:
         "cwd": "/w",
         "disabled": 1,
     }
-    assert server_of(entry, KNOWN) == Program("/home/a/x", ("-p", "80"), {"A": ""}, "/w")
+    assert server_of(entry, KNOWN) == Program("/home/a/x", ("-p", "80"), {"A": ""}, "/w", ("/home/a",))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_program_has_its_arguments_variables_and_folder() -> None:
 )
 def test_an_address_has_its_headers(given: str | None, kind: Any) -> None:
     entry = {"url": "https://x/${HOME}", "headers": {"A": "${NONE:-}"}, **({"type": given} if given else {})}
-    assert server_of(entry, KNOWN) == Address(kind, "https://x//home/a", {"A": ""})
+    assert server_of(entry, KNOWN) == Address(kind, "https://x//home/a", {"A": ""}, ("/home/a",))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,7 @@ def test_an_address_has_its_headers(given: str | None, kind: Any) -> None:
         ({"type": ["http"]}, "type is one of"),
         ({"url": "x"}, "url begins with"),
         ({"command": "$HOME ${NONE}"}, "The variable NONE is not set"),
+        ({"url": "https://x", "headers": {"A": "b\nc"}}, "A header holds a line end"),
     ],
 )
 def test_what_makes_no_sense_is_said(entry: dict[str, Any], words: str) -> None:

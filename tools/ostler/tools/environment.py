@@ -45,6 +45,9 @@ def command_environment(
 
 def may_pass(name: str) -> bool:
     """Neither ours nor meddling."""
-    return not (
-        name.startswith(_OUR_PREFIXES) or name in _OUR_SECRETS or name in _MEDDLING or name.startswith("BASH_FUNC_")
-    )
+    return not (name.startswith(_OUR_PREFIXES) or name in _OUR_SECRETS or meddles(name))
+
+
+def meddles(name: str) -> bool:
+    """A shell that stands before a program would take it for its own."""
+    return name in _MEDDLING or name.startswith("BASH_FUNC_")

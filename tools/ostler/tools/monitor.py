@@ -135,7 +135,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             return check
         if given.mcp is not None:
             self._note(context.call_id, context.surroundings.servers.get(given.mcp.server, ""))
-            question = f"Watch {given.mcp.resource} of the MCP server {given.mcp.server}?"
+            question = f"Watch {' '.join(given.mcp.resource.split())[:200]} of the MCP server {given.mcp.server}?"
             return AskFirst(question, reason="An MCP server acts with your powers.")
         command = given.command or ""
         self._note(context.call_id, await self.bound_to(given, context.surroundings) or "")

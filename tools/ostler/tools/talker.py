@@ -83,8 +83,10 @@ class Talker:
         if self._over:
             return
         self._over = True
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP):
-            await self.child.end_tree(self._call_id)
-            await self.child.wait()
-        self.child.release()
-        self._processes.ended(self._call_id, self.child.pid)
+        try:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP):
+                await self.child.end_tree(self._call_id)
+                await self.child.wait()
+        finally:
+            self.child.release()
+            self._processes.ended(self._call_id, self.child.pid)

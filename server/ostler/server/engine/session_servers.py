@@ -27,7 +27,7 @@ def finder(log: EventLog, rooms: Rooms) -> Find:
         if entry.digest != want.digest:
             raise NotThere(f"The MCP server {want.server!r} is another one than when it was allowed. Ask again.")
         own = {**settings.env, **(record.options.get("env") or {})}
-        environment = command_environment(own, want.call_id)
+        environment = command_environment(own, "")
         try:
             server = server_of(entry.entry, environment)
         except BadEntry as error:

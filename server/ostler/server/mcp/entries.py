@@ -1,7 +1,7 @@
 """What the entry of an MCP server says, in the form that `.mcp.json` has: a program to start, or an address."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -13,6 +13,10 @@ class BadEntry(Exception):
     """The entry cannot be used; the words say why."""
 
 
+_SECRET_CHARS: Final = 6
+"""Shorter values are words that stand elsewhere, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """Started here, and spoken to over its standard streams."""
@@ -22,7 +26,9 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Above what the session's commands have."""
     folder: str | None = None
-    """Null: the session's."""
+    """From the session's on; null: that one."""
+    secrets: tuple[str, ...] = ()
+    """What must not be seen in anybody's words about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Address:
     kind: Literal["http", "sse"]
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """As above."""
 
 
 Server = Program | Address
@@ -43,14 +51,33 @@ def server_of(entry: Mapping[str, Any], known: Mapping[str, str]) -> Server:
         raise BadEntry(wrong)
     fill = _Filler(known)
     if _kind(entry) == "stdio":
-        return Program(
-            fill(entry["command"]),
-            tuple(map(fill, entry.get("args") or ())),
-            {name: fill(value) for name, value in (entry.get("env") or {}).items()},
-            fill(entry["cwd"]) if entry.get("cwd") else None,
-        )
+        command, arguments = fill(entry["command"]), tuple(map(fill, entry.get("args") or ()))
+        environment = {name: fill(value) for name, value in (entry.get("env") or {}).items()}
+        folder = fill(entry["cwd"]) if entry.get("cwd") else None
+        return Program(command, arguments, environment, folder, _secrets(*fill.filled, *environment.values()))
     headers = {name: fill(value) for name, value in (entry.get("headers") or {}).items()}
-    return Address("sse" if _kind(entry) == "sse" else "http", fill(entry["url"]), headers)
+    if any(not text.isprintable() for pair in headers.items() for text in pair):
+        raise BadEntry("A header holds a line end, or another character that cannot be sent.")
+    url = fill(entry["url"])
+    secrets = _secrets(*fill.filled, *headers.values(), url.partition("?")[2])
+    return Address("sse" if _kind(entry) == "sse" else "http", url, headers, secrets)
+
+
+def hider(secrets: tuple[str, ...]) -> Callable[[str], str]:
+    """Takes them out of words: a library's about a failure, or the server's own."""
+
+    def hide(words: str) -> str:
+        for secret in secrets:
+            words = words.replace(secret, "…")
+        return words
+
+    return hide
+
+
+def _secrets(*values: str) -> tuple[str, ...]:
+    """The longest first: one may be a part of another."""
+    found = {value for value in values if len(value) >= _SECRET_CHARS}
+    return tuple(sorted(found, key=len, reverse=True))
 
 
 def flaw(entry: Mapping[str, Any]) -> str | None:
@@ -100,6 +127,8 @@ def _is_table(given: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Filler:
     known: Mapping[str, str]
+    filled: list[str] = field(default_factory=list)
+    """The values that it has put in."""
 
     def __call__(self, text: str) -> str:
         return _VARIABLE.sub(self._value, text)
@@ -109,4 +138,5 @@ class _Filler:
         value = self.known.get(name, instead)
         if value is None:
             raise BadEntry(f"The variable {name} is not set.")
+        self.filled.append(value)
         return value

@@ -1,5 +1,6 @@
 """How the connection to an MCP server is opened, whatever kind of server it is."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -8,11 +9,14 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from ostler.protocol.ids import CallId
+from ostler.server.mcp.bounds import bounded
 from ostler.server.mcp.connection import REQUEST_SECONDS, Connection
-from ostler.server.mcp.entries import Address, Program, Server
+from ostler.server.mcp.entries import Address, Program, Server, hider
+from ostler.server.mcp.http import over_http
 from ostler.server.mcp.stdio import Remarks, talking
 from ostler.server.version import version
 from ostler.tools.context import Processes
+from ostler.tools.environment import MARKER, meddles
 from ostler.tools.shell_program import bash_path
 from ostler.tools.talker import Talker
 from ostler.tools.threads import read_in_thread
@@ -33,9 +37,9 @@ class Site:
 
 @asynccontextmanager
 async def opened(
-    site: Site, call_id: CallId, processes: Processes, remarks: Remarks, on_end: Callable[[], None]
+    site: Site, marker: CallId, processes: Processes, remarks: Remarks, on_end: Callable[[], None]
 ) -> AsyncIterator[Connection]:
-    """Raises whatever the library does. `on_end` is called when a program says nothing any more."""
+    """Raises whatever the library does. `on_end` is called when the server is not listened to any more."""
     await anyio.to_thread.run_sync(_load)
     from mcp import Client  # noqa: PLC0415 - see the package
     from mcp_types import Implementation  # noqa: PLC0415 - as above
@@ -44,10 +48,10 @@ async def opened(
         transport: AbstractAsyncContextManager[TransportStreams]
         match site.server:
             case Program():
-                talker = await _started(site.server, site, call_id, processes)
+                talker = await _started(site.server, site, marker, processes)
                 transport = talking(talker, remarks, on_end)
             case Address():
-                transport = await stack.enter_async_context(_over_http(site.server))
+                transport = await stack.enter_async_context(over_http(site.server, remarks))
         connection: Connection | None = None
 
         async def hear(message: object) -> None:
@@ -55,39 +59,29 @@ async def opened(
             if connection is not None:
                 connection.tell()
 
-        who = Implementation(name="ostler", version=version())
         client = Client(
-            transport, read_timeout_seconds=REQUEST_SECONDS, client_info=who, message_handler=hear, cache=None
+            bounded(transport, on_end),
+            read_timeout_seconds=REQUEST_SECONDS,
+            client_info=Implementation(name="ostler", version=version()),
+            message_handler=hear,
+            cache=None,
         )
         await stack.enter_async_context(client)
-        connection = Connection(client)
+        connection = Connection(client, hider(site.server.secrets))
         yield connection
 
 
-async def _started(server: Program, site: Site, call_id: CallId, processes: Processes) -> Talker:
+async def _started(server: Program, site: Site, marker: CallId, processes: Processes) -> Talker:
     # The end of the file instead of a line: the daemon is gone, and the server must not run.
     gate = f"IFS= read -r REPLY || exit 125; unset REPLY; umask {site.umask:03o}"
-    script = f'{gate}; cd -- "$1" || exit; shift; exec "$@"'
+    script = f'{gate}; cd -- "$1" || exit; shift; exec -- "$@"'
     bash = await read_in_thread(bash_path)
-    folder = server.folder or site.folder
+    folder = os.path.join(site.folder, server.folder or "")
     arguments = [bash, "--noprofile", "--norc", "-c", script, "bash", folder, server.command, *server.arguments]
-    return await Talker.start(arguments, {**site.environment, **server.environment}, call_id, processes)
+    own = {name: value for name, value in server.environment.items() if not meddles(name)}
+    return await Talker.start(arguments, {**site.environment, **own, MARKER: marker}, marker, processes)
 
 
 def _load() -> None:
     """On a thread: nobody else waits for it."""
     import mcp  # noqa: F401, PLC0415 - see the package
-
-
-@asynccontextmanager
-async def _over_http(server: Address) -> "AsyncIterator[AbstractAsyncContextManager[TransportStreams]]":
-    import httpx2  # noqa: PLC0415 - see the package
-    from mcp.client.sse import sse_client  # noqa: PLC0415 - as above
-    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - as above
-
-    if server.kind == "sse":
-        yield sse_client(server.url, headers=dict(server.headers))
-        return
-    timeout = httpx2.Timeout(REQUEST_SECONDS, read=None)
-    async with httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout) as client:
-        yield streamable_http_client(server.url, http_client=client)

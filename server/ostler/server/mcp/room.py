@@ -1,5 +1,6 @@
 """The connections to MCP servers: one for each server of a session, while somebody needs it."""
 
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,23 +12,24 @@ from ostler.protocol.ids import CallId, SessionId
 from ostler.server import logs
 from ostler.server.log import EventLog
 from ostler.server.mcp.connection import Connection, Unreachable, words_of
+from ostler.server.mcp.entries import hider
 from ostler.server.mcp.opening import Site, opened
 from ostler.server.mcp.stdio import Remarks
 from ostler.storage import Tx, processes
 from ostler.storage.processes import ProcessRecord
 
 _CONNECT_SECONDS: Final = 30.0
+_CLOSE_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Which server, whose, and for which call it is started where it is a program."""
+    """Which server, and whose."""
 
     session_id: SessionId
     server: str
     digest: str
     """Of the entry that somebody said yes to: another one under the same name is another server."""
-    call_id: CallId
 
 
 Find = Callable[[Want], Awaitable[Site]]
@@ -67,10 +69,15 @@ class Lease:
     _held: _Held
     _back: bool = False
 
-    async def give_back(self) -> None:
-        """The last one waits until the connection is closed, and a server that is a program is gone."""
+    async def give_back(self, *, broken: bool = False) -> None:
+        """The last one waits until the connection is closed, and a server that is a program is gone.
+
+        One that is broken is given to nobody any more.
+        """
         if not self._back:
             self._back = True
+            if broken:
+                self._held.unwanted.set()
             self._held.leave()
             if not self._held.users:
                 await self._held.closed.wait()
@@ -94,7 +101,7 @@ class McpRoom:
         if held is None or held.unwanted.is_set():
             held = self._held[key] = _Held()
             assert self.group is not None
-            self.group.start_soon(self._own, key, held, site, want.call_id)
+            self.group.start_soon(self._own, key, held, site)
         held.users += 1
         try:
             with anyio.move_on_after(_CONNECT_SECONDS):
@@ -107,18 +114,22 @@ class McpRoom:
             raise
         return Lease(held.connection, held)
 
-    async def _own(self, key: _Key, held: _Held, site: Site, call_id: CallId) -> None:
-        remarks = Remarks()
+    async def _own(self, key: _Key, held: _Held, site: Site) -> None:
+        remarks, hide = Remarks(), hider(site.server.secrets)
         theirs = _Processes(self._log, key[0])
+        # Marks its processes as a call's are, so that they are found wherever they go.
+        marker = CallId(f"mcp_{secrets.token_hex(8)}")
         try:
             with held.scope:
-                async with opened(site, call_id, theirs, remarks, held.unwanted.set) as connection:
+                async with opened(site, marker, theirs, remarks, held.unwanted.set) as connection:
                     held.connection = connection
                     held.settled.set()
                     await held.unwanted.wait()
+                    # A program is ended all the same; an address that does not answer its goodbye is left.
+                    held.scope.deadline = anyio.current_time() + _CLOSE_SECONDS
         except Exception as error:  # noqa: BLE001 - the boundary of a server: its trouble is its users' alone
             said = f" It said: {remarks}" if str(remarks) else ""
-            held.trouble = f"{words_of(error)}{said}"
+            held.trouble = hide(f"{words_of(error)}{said}")
             logs.log.warning("mcp_server_failed", session_id=key[0], server=key[1], reason=held.trouble)
         finally:
             if self._held.get(key) is held:
@@ -126,8 +137,7 @@ class McpRoom:
             held.unwanted.set()
             held.settled.set()
             if held.connection is not None:
-                # Whoever waits for its words looks, and finds it closed.
-                held.connection.tell()
+                held.connection.close()
             held.closed.set()
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """A server that says more at once is not listened to any more."""
+_LAST_WORDS: Final = 0.5
+"""For what is still in the pipe of a server that has ended; a child of its may hold it open for ever."""
 _LEAVE_SECONDS: Final = 1.0
 """For a server that is to go and has been told so."""
 _REMARK_BYTES: Final = 2_000
@@ -43,6 +45,7 @@ async def talking(talker: Talker, remarks: Remarks, on_end: Callable[[], None]) 
             group.start_soon(_hear, talker, heard_in, on_end)
             group.start_soon(_say, talker, said_out)
             group.start_soon(_note, talker, remarks)
+            group.start_soon(_await_end, talker, on_end)
             try:
                 yield heard, said
             finally:
@@ -98,6 +101,12 @@ async def _say(talker: Talker, said: "MemoryObjectReceiveStream[SessionMessage]"
                 await talker.write(line.encode() + b"\n")
             except BrokenPipeError:
                 return
+
+
+async def _await_end(talker: Talker, on_end: Callable[[], None]) -> None:
+    await talker.child.wait()
+    await anyio.sleep(_LAST_WORDS)
+    on_end()
 
 
 async def _note(talker: Talker, remarks: Remarks) -> None:

@@ -73,7 +73,8 @@ def servers_of(given: Any, key: str, candidate: Candidate, fault: Fault) -> list
 
 def server_flaw(name: str, entry: Any) -> str | None:
     """What is wrong with an MCP server's name or entry."""
-    if not _SERVER.fullmatch(name):
+    if not _SERVER.fullmatch(name) or not name.isprintable() or "__" in name:
+        # A rule about `mcp__a__b` would speak of a tool of one server, and of all of another.
         return f"{name[:100]!r} is no name of a server."
     if not isinstance(entry, dict):
         return "A server is an object: { … }."

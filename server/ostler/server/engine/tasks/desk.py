@@ -90,7 +90,7 @@ class TaskDesk:
         self, scope: Scope, following: Following, description: str, tool_use_id: str, watch: Watch
     ) -> RunningTask:
         """The same for a resource of an MCP server."""
-        task = _begun(scope, "monitor_mcp", following.want.call_id, tool_use_id, description)
+        task = _begun(scope, "monitor_mcp", following.call_id, tool_use_id, description)
         record = TaskRecord(task.changed(resource=following.resource), scope.turn_id, output=following.output.path)
         try:
             return await self._begin(RunningTask(_watching(record, watch), following, scope, self.log))

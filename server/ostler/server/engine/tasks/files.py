@@ -90,9 +90,14 @@ def seen_path(path: str) -> str:
     return f"{path}.seen"
 
 
+def seen_draft(path: str) -> str:
+    """The same while it is being written."""
+    return f"{seen_path(path)}.new"
+
+
 def remove(paths: list[str]) -> None:
     for path in paths:
-        for each in (path, f"{path}.end", seen_path(path)):
+        for each in (path, f"{path}.end", seen_path(path), seen_draft(path)):
             with contextlib.suppress(OSError):
                 os.unlink(each)
 

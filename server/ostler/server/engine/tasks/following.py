@@ -9,11 +9,12 @@ from typing import Final
 
 import anyio
 
+from ostler.protocol.ids import CallId
 from ostler.protocol.shapes import Task, TaskResource
 from ostler.server import logs
 from ostler.server.engine.tasks import ending
-from ostler.server.engine.tasks.files import opened, remove, seen_path
-from ostler.server.mcp.connection import Connection, NotThere, Unreachable
+from ostler.server.engine.tasks.files import opened, remove, seen_draft, seen_path
+from ostler.server.mcp.connection import Connection, NotThere, Refused, Unreachable
 from ostler.server.mcp.room import Lease, McpRoom, Want
 from ostler.storage.tasks import TaskRecord
 from ostler.tools.environment import output_prefix
@@ -34,6 +35,7 @@ _SOUND_SECONDS: Final = 60.0
 class Following:
     resource: TaskResource
     want: Want
+    call_id: CallId
     room: McpRoom
     output: OutputFile
     seen: str | None = None
@@ -43,19 +45,26 @@ class Following:
     """Why it has ended by itself."""
 
     @classmethod
-    async def begin(cls, room: McpRoom, want: Want, uri: str, folder: Path) -> "Following":
-        """Speaks with the server once, so that what cannot be watched is known at once. Raises Unreachable."""
+    async def begin(cls, room: McpRoom, want: Want, call_id: CallId, uri: str, folder: Path) -> "Following":
+        """Speaks with the server once, so that what cannot be watched is known at once.
+
+        Raises Unreachable, and OSError where nothing can be kept.
+        """
         lease = await room.lease(want)
+        found: Following | None = None
         try:
             text = await lease.connection.read(uri)
-            output = await change_in_thread(OutputFile.create, folder, output_prefix(want.call_id))
-            resource = TaskResource(server=want.server, digest=want.digest, uri=uri)
-            found = cls(resource, want, room, output, _lease=lease)
-            await found._remember(text)
+            # Shielded: a file that is made for a call that ends meanwhile would be nobody's.
+            with anyio.CancelScope(shield=True):
+                output = await change_in_thread(OutputFile.create, folder, output_prefix(call_id))
+                resource = TaskResource(server=want.server, digest=want.digest, uri=uri)
+                found = cls(resource, want, call_id, room, output, _lease=lease)
+                await found._remember(text)
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await lease.give_back()
+                await (lease.give_back() if found is None else found.drop())
             raise
+        assert found is not None
         return found
 
     @classmethod
@@ -65,8 +74,8 @@ class Following:
         if task.resource is None or task.call_id is None or record.output is None:
             return None
         output, seen = await read_in_thread(_left, record.output)
-        what = task.resource
-        return cls(what, Want(task.session_id, what.server, what.digest, task.call_id), room, output, seen)
+        want = Want(task.session_id, task.resource.server, task.resource.digest)
+        return cls(task.resource, want, task.call_id, room, output, seen)
 
     # What a task wants of its source.
 
@@ -76,27 +85,39 @@ class Following:
 
     async def wait(self) -> None:
         tries, wait = 0, _FIRST_WAIT
-        while True:
-            began = anyio.current_time()
-            try:
-                lease = self._lease = self._lease or await self.room.lease(self.want)
-                async with lease.connection.changes(self.resource.uri) as next_change:
-                    while True:
-                        await self._look(lease.connection)
-                        await anyio.sleep(_LEAST_SECONDS)
-                        await next_change()
-            except Unreachable as error:
-                if anyio.current_time() - began > _SOUND_SECONDS:
-                    tries, wait = 0, _FIRST_WAIT
-                tries += 1
-                logs.log.info("resource_not_reached", server=self.want.server, tries=tries, reason=str(error))
-                if tries == _TRIES or isinstance(error, NotThere):
-                    self._trouble = str(error)
-                    return
-            finally:
-                await self._give_back()
-            await anyio.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
+        try:
+            while True:
+                began = anyio.current_time()
+                try:
+                    await self._follow()
+                except (Unreachable, OSError) as error:
+                    if anyio.current_time() - began > _SOUND_SECONDS:
+                        tries, wait = 0, _FIRST_WAIT
+                    tries += 1
+                    if await self._given_up(error, tries):
+                        return
+                await anyio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+        finally:
+            await self._give_back()
+
+    async def _given_up(self, error: Unreachable | OSError, tries: int) -> bool:
+        """Whether it is not to be tried again."""
+        logs.log.info("resource_not_seen", server=self.want.server, tries=tries, reason=str(error))
+        if tries == _TRIES or isinstance(error, NotThere):
+            self._trouble = why_not(error)
+            return True
+        if not isinstance(error, Refused | OSError):
+            await self._give_back(broken=True)
+        return False
+
+    async def _follow(self) -> None:
+        lease = self._lease = self._lease or await self.room.lease(self.want)
+        async with lease.connection.changes(self.resource.uri) as next_change:
+            while True:
+                await self._look(lease.connection)
+                await anyio.sleep(_LEAST_SECONDS)
+                await next_change()
 
     async def end(self) -> None:
         await self._give_back()
@@ -125,11 +146,17 @@ class Following:
         await change_in_thread(_write_seen, self.output.path, text)
         self.seen = text
 
-    async def _give_back(self) -> None:
+    async def _give_back(self, *, broken: bool = False) -> None:
         lease, self._lease = self._lease, None
         if lease is not None:
             with anyio.CancelScope(shield=True):
-                await lease.give_back()
+                await lease.give_back(broken=broken)
+
+
+def why_not(error: Unreachable | OSError) -> str:
+    if isinstance(error, OSError):
+        return f"What is seen cannot be kept: {error.strerror}."
+    return str(error)
 
 
 def new_lines(before: str, now: str) -> list[str]:
@@ -153,10 +180,9 @@ def _print_new(descriptor: int, before: str, now: str) -> None:
 
 
 def _write_seen(path: str, text: str) -> None:
-    place = seen_path(path)
-    draft = f"{place}.new"
+    draft = seen_draft(path)
     Path(draft).write_text(text, "utf-8", "replace", newline="")
-    os.replace(draft, place)
+    os.replace(draft, seen_path(path))
 
 
 def _left(path: str) -> tuple[OutputFile, str | None]:

@@ -9,7 +9,7 @@ from ostler.protocol.ids import CallId, TaskId
 from ostler.protocol.shapes import Task
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.engine.tasks.files import Part
-from ostler.server.engine.tasks.following import Following
+from ostler.server.engine.tasks.following import Following, why_not
 from ostler.server.mcp.connection import Unreachable
 from ostler.server.mcp.room import Want
 from ostler.storage import Scope
@@ -40,11 +40,11 @@ class SessionTasks:
 
     async def follow(self, call_id: CallId, resource: Resource, description: str, watch: Watch) -> TaskId:
         assert self.scope.session_id is not None
-        want = Want(self.scope.session_id, resource.server, resource.digest, call_id)
+        want = Want(self.scope.session_id, resource.server, resource.digest)
         try:
-            following = await Following.begin(self.desk.servers, want, resource.uri, self.desk.folder)
-        except Unreachable as error:
-            raise NotWatchable(str(error)) from error
+            following = await Following.begin(self.desk.servers, want, call_id, resource.uri, self.desk.folder)
+        except (Unreachable, OSError) as error:
+            raise NotWatchable(why_not(error)) from error
         return (await self.desk.follow(self.scope, following, description, self.tool_use_id, watch)).task.id
 
     async def known(self) -> Sequence[Task]:
