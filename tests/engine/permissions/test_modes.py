@@ -59,6 +59,15 @@ def test_plan_mode_reads_and_changes_nothing(stage: Stage) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["a"]
 
 
+def test_plan_mode_knows_a_long_command_that_only_reads(stage: Stage) -> None:
+    folder = project(stage)
+    (folder / "a").write_text("a\n")
+    long = "cat" + " a" * 5_000
+    talk = runs(stage, bash(long), bash(f"{long} > b"), bash(long + "; touch b"), folder=folder, mode="plan")
+    assert decisions(talk) == [("allow", "read_only"), ("deny", "mode"), ("deny", "mode")]
+    assert sorted(path.name for path in folder.iterdir()) == ["a"]
+
+
 def test_plan_mode_goes_on_down_the_chain_for_what_only_reads(stage: Stage) -> None:
     talk = stage.talk(mode="plan")
     assert explained(stage.daemon, talk.id, "Read", file_path="/etc/hostname")["behavior"] == "ask"

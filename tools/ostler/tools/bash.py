@@ -15,6 +15,7 @@ from ostler.tools.command_check import (
     bound,
     bound_at_once,
     changes_folder,
+    is_read_at_once,
     judge,
     judge_at_once,
     reading,
@@ -83,6 +84,9 @@ class Bash(ShellTool):
         return not given.dangerously_disable_sandbox and seems_read_only(given.command)
 
     def is_concurrency_safe(self, given: ShellInput) -> bool:
+        # Asked on the event loop, before anybody has looked at the command: a long one waits for its turn instead.
+        if not is_read_at_once(given.command):
+            return False
         # The next command starts where this one went.
         return self.is_read_only(given) and not changes_folder(given.command)
 
@@ -90,6 +94,8 @@ class Bash(ShellTool):
         return _may_be_edit(given)
 
     def activity(self, given: ShellInput) -> Activity:
+        if not is_read_at_once(given.command):
+            return "run"
         return "edit" if _may_be_edit(given) else activity_of(given.command)
 
     async def subject(self, given: ShellInput, surroundings: Surroundings) -> Subject:

@@ -13,7 +13,9 @@ from ostler.tools.commands import Part, Reading, ReadOnly
 from ostler.tools.commands.words import read_word
 from ostler.tools.context import Surroundings
 from ostler.tools.guarded import why_guarded
+from ostler.tools.one_line import one_line
 from ostler.tools.subject import OfCommand, Place, places_of
+from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AskFirst, Check
 
 _MAX_SCRIPT_BYTES: Final = 16 * 1024 * 1024
@@ -30,6 +32,22 @@ _HARMLESS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/st
 
 reading = commands.read_command
 """The command, taken apart; short ones are remembered there, since each is looked at several times."""
+
+
+def is_longer(command: str, most_bytes: int) -> bool:
+    # A character has a byte at least: what is far too long need not be encoded.
+    return len(command) > most_bytes or len(command.encode("utf-8", "surrogatepass")) > most_bytes
+
+
+def is_read_at_once(command: str) -> bool:
+    """Whether taking it apart takes a moment only, so that the event loop may do it."""
+    return len(command) <= _AT_ONCE_LENGTH and len(_SIGNS.findall(command)) <= _AT_ONCE_SIGNS
+
+
+async def read_ahead(command: str) -> None:
+    """Before anybody asks what it does: what takes long to read is read in a thread, and known from then on."""
+    if not is_read_at_once(command):
+        await read_in_thread(reading, command)
 
 
 def seems_read_only(command: str) -> bool:
@@ -93,7 +111,7 @@ def _why(read_only: ReadOnly) -> str:
 
 
 def _short(text: str, most: int = 80) -> str:
-    line = " ".join(text.split())
+    line = one_line(text, most + 1)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
@@ -225,7 +243,7 @@ def bound_at_once(command: str, surroundings: Surroundings) -> Bound | None:
 
 def _simple(command: str) -> Reading | None:
     """The command, taken apart, where it is short and runs no script, no other command and no git."""
-    if len(command) > _AT_ONCE_LENGTH or len(_SIGNS.findall(command)) > _AT_ONCE_SIGNS:
+    if not is_read_at_once(command):
         return None
     read = reading(command)
     if any(part.tokens and (part.words[0] is None or _scripts(part)) for part in read.parts):

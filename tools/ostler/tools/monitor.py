@@ -9,8 +9,9 @@ from pydantic import Field
 
 from ostler.protocol.ids import CallId, TaskId
 from ostler.tools import line_filter, paths
-from ostler.tools.command_check import bound, judge, seems_read_only, subject
+from ostler.tools.command_check import bound, is_longer, judge, read_ahead, seems_read_only, subject
 from ostler.tools.context import NotWatchable, Resource, Surroundings, ToolContext, Watch
+from ostler.tools.one_line import one_line
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.shell import Backgrounded, run_command
 from ostler.tools.shell_start import NoFolder, Order
@@ -97,8 +98,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
     def summary(self, given: MonitorInput) -> str:
         # As with Bash: what is watched, and never only the model's words about it.
         resource = f"{given.mcp.resource} of {given.mcp.server}" if given.mcp is not None else ""
-        what = " ".join((given.command or given.path or resource).split())[:200]
-        return f"Monitor {what}"
+        return f"Monitor {one_line(given.command or given.path or resource, 200)}"
 
     def classifier_text(self, given: MonitorInput) -> str:
         return given.command or ""
@@ -126,6 +126,8 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             flaw = _flaw(given.command or "")
         if flaw is None and given.until is not None:
             flaw = await _pattern_flaw(given.until)
+        if flaw is None and given.command is not None:
+            await read_ahead(given.command)
         return Failure(flaw) if flaw is not None else None
 
     async def check_permission(self, given: MonitorInput, context: ToolContext) -> Check:
@@ -226,7 +228,7 @@ def _flaw(command: str) -> str | None:
         return "The command holds a NUL byte."
     if not command.strip():
         return "The command is empty."
-    if len(command.encode("utf-8", "surrogatepass")) > _MAX_COMMAND_BYTES:
+    if is_longer(command, _MAX_COMMAND_BYTES):
         return f"The command is longer than {_MAX_COMMAND_BYTES} bytes: write it to a file with Write, and run that."
     return None
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from ostler.tools import commands, paths, powershell_check, shell_program
-from ostler.tools.command_check import Bound, script_digest
+from ostler.tools.command_check import Bound, is_read_at_once, script_digest
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.git_changes import GitChanges, changes_of
 from ostler.tools.git_moves import Move
@@ -38,7 +38,7 @@ class PowerShell(ShellTool):
         return shell_program.powershell(begin)
 
     def activity(self, given: ShellInput) -> Activity:
-        return powershell_check.activity_of(given.command)
+        return powershell_check.activity_of(given.command) if is_read_at_once(given.command) else "run"
 
     def long_sleep(self, command: str) -> bool:
         waits = seconds_of_sleep(command)
@@ -72,8 +72,8 @@ class PowerShell(ShellTool):
         return not given.dangerously_disable_sandbox and powershell_check.seems_read_only(given.command)
 
     def is_concurrency_safe(self, given: ShellInput) -> bool:
-        # None of the commands that only read changes the folder.
-        return self.is_read_only(given)
+        # As with Bash, what is long waits for its turn. None of the commands that only read changes the folder.
+        return is_read_at_once(given.command) and self.is_read_only(given)
 
     async def subject(self, given: ShellInput, surroundings: Surroundings) -> Subject:
         return await read_in_thread(powershell_check.subject, given.command, surroundings.shell_folder)

@@ -12,6 +12,7 @@ from ostler.tools import paths
 from ostler.tools.commands import Part, Reading, Touched
 from ostler.tools.commands.reading import literal_word, unknown_word
 from ostler.tools.context import Surroundings
+from ostler.tools.one_line import one_line
 from ostler.tools.powershell_words import NotPlain, Plain, plain_commands
 from ostler.tools.subject import OfCommand, places_of
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
@@ -116,7 +117,7 @@ def activity_of(command: str) -> Activity:
 
 def check(command: str, surroundings: Surroundings) -> Check:
     """Blocks: looks where the paths lead."""
-    message = f"Run this command: {' '.join(command.split())[:200]}"
+    message = f"Run this command: {one_line(command, 200)}"
     try:
         reads = read_by(command)
     except Refused as error:

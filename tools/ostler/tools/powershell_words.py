@@ -10,6 +10,8 @@ from functools import lru_cache
 from typing import Final
 
 _MAX_CHARS: Final = 10_000
+_MAX_GIVEN_CHARS: Final = 100_000
+"""With the blanks around it."""
 _BARE: Final = re.compile(r"[A-Za-z0-9_./\\:*?=+,^~%-][A-Za-z0-9_./\\:*?=+,^~%@-]*")
 _SINGLE: Final = re.compile(r"'((?:[^'\n]|'')*)'")
 _DOUBLE: Final = re.compile(r'"((?:[^"$`\n]|"")*)"')
@@ -43,8 +45,15 @@ class NotPlain(Exception):
     """The message says what is not understood."""
 
 
-@lru_cache(maxsize=256)
 def plain_commands(command: str) -> tuple[Plain, ...] | NotPlain:
+    if len(command) > _MAX_GIVEN_CHARS:
+        # Not remembered: megabytes would be kept for what is known at once.
+        return NotPlain("it is too long")
+    return _remembered(command)
+
+
+@lru_cache(maxsize=256)
+def _remembered(command: str) -> tuple[Plain, ...] | NotPlain:
     try:
         return tuple(_commands(command))
     except NotPlain as problem:

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Final
 from pydantic import AliasChoices, Field
 
 from ostler.protocol.ids import CallId
-from ostler.tools.command_check import Bound
+from ostler.tools.command_check import Bound, is_longer, read_ahead
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.git_changes import GitChanges
 from ostler.tools.git_moves import Journals, Move, journals_before, may_move, moves_since
+from ostler.tools.one_line import one_line
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.shell import Backgrounded, Finished, run_command
 from ostler.tools.shell_program import Begin
@@ -160,7 +161,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
 
     def summary(self, given: ShellInput) -> str:
         # The command itself and never the model's words about it: a person decides by this line.
-        return " ".join(given.command.split())[:200]
+        return one_line(given.command, 200)
 
     def classifier_text(self, given: ShellInput) -> str:
         return given.command
@@ -170,7 +171,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             return Failure("The command holds a NUL byte.")
         if not given.command.strip():
             return Failure("The command is empty.")
-        if len(given.command.encode("utf-8", "surrogatepass")) > self.max_command_bytes:
+        if is_longer(given.command, self.max_command_bytes):
             return Failure(
                 f"The command is longer than {self.max_command_bytes} bytes: "
                 "write it to a file with Write, and run that."
@@ -184,6 +185,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         maximum = timeouts()[1]
         if given.timeout is not None and not 1 <= given.timeout <= maximum:
             return Failure(f"timeout is {given.timeout}, but must be from 1 to {maximum} milliseconds.")
+        await read_ahead(given.command)
         return None
 
     async def carried_out(self, given: ShellInput, context: ToolContext) -> Ran[ShellOutput] | Failure:

@@ -8,6 +8,7 @@ import anyio
 from pydantic import Field
 
 from ostler.tools.context import Surroundings, ToolContext, Waker
+from ostler.tools.one_line import one_line
 from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
 _MAX_SECONDS: Final = 3600
@@ -56,7 +57,7 @@ class Sleep(Tool[SleepInput, SleepOutput]):
         return True
 
     def summary(self, given: SleepInput) -> str:
-        why = f": {' '.join(given.reason.split())[:150]}" if given.reason else ""
+        why = f": {one_line(given.reason, 150)}" if given.reason else ""
         return f"Sleep up to {given.seconds:g} s{why}"
 
     async def check_permission(self, given: SleepInput, context: ToolContext) -> Check:

@@ -8,6 +8,7 @@ from ostler.protocol.ids import TaskId
 from ostler.protocol.shapes import Task, TaskStatus
 from ostler.tools import line_filter, ripgrep
 from ostler.tools.context import TaskLook, ToolContext
+from ostler.tools.one_line import one_line
 from ostler.tools.shell_output import clean_ahead, for_the_model
 from ostler.tools.task_names import no_such_task, renamed
 from ostler.tools.threads import read_in_thread
@@ -170,7 +171,7 @@ def _status(output: TaskOutputOutput) -> str:
     task = output.task
     why = f" (exit code {task.exit_code})" if task.exit_code else ""
     why = f" ({task.error.rstrip('.')})" if task.error else why
-    return f"{task.task_id} {task.status}{why}: {' '.join(task.description.split())[:200]}"
+    return f"{task.task_id} {task.status}{why}: {one_line(task.description, 200)}"
 
 
 def _next(output: TaskOutputOutput) -> str:

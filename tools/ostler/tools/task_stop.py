@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from ostler.protocol.ids import TaskId
 from ostler.protocol.shapes import Task
 from ostler.tools.context import ToolContext
+from ostler.tools.one_line import one_line
 from ostler.tools.task_names import no_such_task, renamed
 from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
@@ -76,7 +77,7 @@ class TaskStop(Tool[TaskStopInput, TaskStopOutput]):
 
 
 def _output(task: Task) -> TaskStopOutput:
-    what = " ".join((task.command or task.description).split())[:200]
+    what = one_line(task.command or task.description, 200)
     stopped = task.status == "killed"
     message = f"Stopped {task.id}: {what}" if stopped else f"{task.id} has ended by itself just now: {what}"
     return TaskStopOutput(message=message, task_id=task.id, task_type=task.type, command=task.command)

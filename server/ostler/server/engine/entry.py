@@ -57,6 +57,11 @@ class Entry:
         return self.call.status == "completed"
 
     @property
+    def kept_to_reading(self) -> bool:
+        """A command that passed since it only reads: one that a person allowed may do more, whatever it looks like."""
+        return self.call.decision is not None and self.call.decision.by == "read_only"
+
+    @property
     def finishes_first(self) -> bool:
         """An interrupt waits for it: it runs, and half of it would be worse than all of it."""
         return self.call.status == "running" and self.call.interrupt == "block"
@@ -64,7 +69,8 @@ class Entry:
     def take(self, tool: AnyTool, given: ToolInput, as_json: dict[str, Any]) -> None:
         """An input that has passed the schema."""
         self.given = given
-        self.only_reads = tool.is_read_only(given)
+        # What a command does, the decision about it tells: here it would be read on the event loop.
+        self.only_reads = self.kept_to_reading if tool.runs_commands else tool.is_read_only(given)
         self.call = self.call.changed(input=as_json, summary=tool.summary(given), activity=tool.activity(given))
 
     def is_safe(self) -> bool:

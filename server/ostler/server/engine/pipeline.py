@@ -125,9 +125,7 @@ class Pipeline:
         given = await self.permitting.permitted(entry, tool, given, context)
         if entry.changed_by_person:
             context = replace(context, changed_by_person=True)
-        decision = entry.call.decision
-        # A command that a person allowed is not kept to reading, whatever its words look like.
-        kept_to_reading = tool.runs_commands and decision is not None and decision.by == "read_only"
+        kept_to_reading = tool.runs_commands and entry.kept_to_reading
         entry.only_reads = kept_to_reading if tool.runs_commands else entry.only_reads
         await self.clear_to_run(entry)
         entry.call = entry.call.changed(status="running", started_at=times.now())

@@ -26,6 +26,7 @@ from ostler.server.settings import Problem, SourcedRule, check_lists
 from ostler.tools import commands
 from ostler.tools.command_check import reading
 from ostler.tools.context import ToolContext
+from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import AnyTool, AskFirst, Check, ToolInput
 
 
@@ -82,7 +83,9 @@ async def _explained(live: LiveSession, tool: AnyTool, given: ToolInput) -> Expl
     )
     invalid = await tool.validate(given, context)
     if invalid is not None:
-        return Explanation(behavior="deny", by="tool", reason=invalid.message, parts=_parts(tool, given))
+        return Explanation(
+            behavior="deny", by="tool", reason=invalid.message, parts=await read_in_thread(_parts, tool, given)
+        )
     check: Check = await tool.check_permission(given, context)
     verdict = await decide(Case(tool, given, check, await tool.subject(given, live.surroundings)), live.permission)
     return Explanation(
@@ -92,7 +95,7 @@ async def _explained(live: LiveSession, tool: AnyTool, given: ToolInput) -> Expl
         source=verdict.source,
         read_only=verdict.by == "read_only" or (tool.is_read_only(given) and not tool.runs_commands),
         reason=verdict.reason or (check.reason if isinstance(check, AskFirst) else ""),
-        parts=_parts(tool, given),
+        parts=await read_in_thread(_parts, tool, given),
     )
 
 

@@ -13,6 +13,7 @@ from ostler.tools.commands.walk import Walk
 from ostler.tools.commands.words import Word
 
 MAX_BYTES: Final = 100_000
+_TOO_LONG: Final = f"it is longer than {MAX_BYTES} bytes"
 _MAX_PARTS: Final = 1000
 _REMEMBERED_LENGTH: Final = 16_384
 _REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
@@ -25,6 +26,9 @@ _NO_NAMES: Final = RESERVED - {"time", "coproc", "[["}
 
 def read_command(command: str) -> Reading:
     """What a command consists of. Never raises: what is not understood is said in `problem`."""
+    if len(command) > MAX_BYTES:
+        # Not remembered: megabytes would be kept for what is known at once.
+        return _too_long(command)
     return _remembered(command) if len(command) <= _REMEMBERED_LENGTH else _remembered_long(command)
 
 
@@ -47,7 +51,7 @@ def forget() -> None:
 
 def _read(command: str) -> Reading:
     reading = _read_once(command)
-    if reading.problem is None or "\n" not in command:
+    if reading.problem in {None, _TOO_LONG} or "\n" not in command:
         return reading
     # The tree takes some line ends for blanks, behind a pipeline of three for one; a semicolon it knows.
     line = on_one_line(command)
@@ -59,7 +63,7 @@ def _read_once(command: str) -> Reading:
     data = command.encode("utf-8", "surrogatepass")
     known: dict[str, Word] = {}
     if len(data) > MAX_BYTES:
-        return Reading(command, (), f"it is longer than {MAX_BYTES} bytes", plain=False)
+        return _too_long(command)
     problem = _refused_character(command)
     root, distrust = tree.parse(data)
     problem = problem or distrust
@@ -79,6 +83,10 @@ def _read_once(command: str) -> Reading:
     if problem is None and not parts:
         problem = "there is no command in it"
     return Reading(command, parts, problem, plain=plain)
+
+
+def _too_long(command: str) -> Reading:
+    return Reading(command, (), _TOO_LONG, plain=False)
 
 
 def _refused_character(command: str) -> str | None:

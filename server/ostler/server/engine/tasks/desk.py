@@ -31,6 +31,7 @@ from ostler.storage import Scope, Tx, processes, tasks
 from ostler.storage.tasks import Position, TaskRecord
 from ostler.tools import process
 from ostler.tools.context import Watch
+from ostler.tools.one_line import one_line
 from ostler.tools.shell import RunningCommand
 from ostler.tools.threads import change_in_thread, read_in_thread
 
@@ -80,7 +81,7 @@ class TaskDesk:
         With a watch it is a monitor.
         """
         kind = "local_bash" if watch is None else "monitor_mcp"
-        description = running.description or " ".join(running.command.split())[:200]
+        description = running.description or one_line(running.command, 200)
         task = _begun(scope, kind, running.call_id, tool_use_id, description).changed(command=running.command)
         child = running.child
         record = TaskRecord(task, scope.turn_id, child.pid, child.start_time, running.output.path)

@@ -9,6 +9,7 @@ from ostler.protocol.shapes import Call, Task
 from ostler.server.prompt.reminders import note
 from ostler.storage.tasks import Told
 from ostler.tools.context import Waker
+from ostler.tools.one_line import one_line
 
 _MAX_WAITING: Final = 200
 """Pieces of news of one session: a monitor on a busy file must not fill the context."""
@@ -133,4 +134,4 @@ def end_of(task: Task) -> News:
 
 def quoted(text: str, most: int) -> str:
     """One line that cannot pass for words of ours, whatever a command or a file says."""
-    return " ".join(text.split())[:most].replace("<ostler-", "< ostler-").replace("</ostler-", "< /ostler-")
+    return one_line(text, most).replace("<ostler-", "< ostler-").replace("</ostler-", "< /ostler-")
