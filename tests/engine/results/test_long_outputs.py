@@ -1,15 +1,20 @@
 """A command that prints much: all of it is the result, whatever happens while it is stored."""
 
 import contextlib
+import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from ostler.server.engine.long_result import Intake
+from ostler.storage.results import Piece
 from ostler.tools.output_file import decoded
+from ostler.tools.printed_text import PrintedText
 from ostler.tools.shell_output import for_the_model
+from ostler.tools.shell_result import ShellOutput
 from tests.daemon import Daemon, wait_until
 from tests.engine.crash import Scene
 from tests.engine.driver import Json, Stage, Talk
@@ -264,3 +269,42 @@ def test_each_result_lets_go_of_its_file(own_stage: Callable[..., Stage]) -> Non
         told(stage, NUMBERED)
     assert _open_outputs(stage.daemon) == []
     wait_until(lambda: not list((stage.daemon.home / "tasks").iterdir()))
+
+
+# How much is read at once.
+
+
+def counted(pieces: Iterable[str], taken: list[int]) -> Iterator[str]:
+    for piece in pieces:
+        taken.append(len(piece))
+        yield piece
+
+
+def test_newlines_without_an_end_are_read_in_steps_though_nothing_comes_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "printed"
+    file.write_bytes(b"begin\n" + b"\n" * (20 * MB))
+    printed = PrintedText(os.open(file, os.O_RDONLY), file.stat().st_size)
+    output = ShellOutput(stdout="", exit_code=0, duration_ms=1).with_all(printed)
+    long = output.long_text()
+    assert long is not None
+    taken: list[int] = []
+    intake = Intake(counted(long.pieces(), taken))
+    steps = 1
+    while not intake.begin(30_000):
+        assert len(taken) <= 32 * steps
+        steps += 1
+    assert steps > 5
+    assert intake.all_within(30_000) == "begin"
+
+
+@pytest.mark.parametrize("bring", [0, 1, 50_000])
+def test_a_batch_ends_after_some_pieces_whatever_they_bring(bring: int) -> None:
+    taken: list[int] = []
+    intake = Intake(counted(["x" * bring] * 1_000 + ["the end"], taken))
+    packed: list[Piece] = []
+    while not intake.over:
+        before = len(taken)
+        packed += intake.batch()
+        assert len(taken) - before <= 32
+    assert sum(piece.chars for piece in packed) == 1_000 * bring + len("the end")
+    assert intake.extent.end.endswith("the end")

@@ -153,7 +153,7 @@ class _All:
     def pieces(self) -> Iterator[str]:
         begun = False
         for piece in _without_last_newlines(self.printed.pieces()):
-            begun = True
+            begun = begun or piece != ""
             yield piece
         if self.endings:
             yield "\n" * begun + "\n".join(self.endings)
@@ -163,6 +163,7 @@ class _All:
 
 
 def _without_last_newlines(pieces: Iterable[str]) -> Iterator[str]:
+    """A piece for each one at least, be it empty: whoever reads it decides how many there are at once."""
     newlines = 0
     for piece in pieces:
         text = piece.rstrip("\n")
@@ -170,7 +171,7 @@ def _without_last_newlines(pieces: Iterable[str]) -> Iterator[str]:
             while newlines:
                 yield "\n" * min(newlines, _AT_ONCE)
                 newlines -= min(newlines, _AT_ONCE)
-            yield text
+        yield text
         newlines += len(piece) - len(text)
 
 

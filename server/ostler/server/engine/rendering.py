@@ -11,7 +11,7 @@ from ostler.protocol.ids import ResultId, new_result_id
 from ostler.server import logs
 from ostler.server.engine.budget import Bounded, bounded, bytes_of, cut_fields, limit_of, stand_in_for
 from ostler.server.engine.journal import Journal
-from ostler.server.engine.long_result import Intake, slices, store_ahead
+from ostler.server.engine.long_result import Intake, slices, store_ahead, text_within
 from ostler.storage.results import ResultRecord
 from ostler.tools.long_text import LongOutput, LongText
 from ostler.tools.threads import change_later, read_in_thread
@@ -68,7 +68,7 @@ async def _rendered_in_pieces(
     """Of an output that holds only a part of its text: all of it is stored, from where it is."""
     intake = Intake(long.pieces())
     # It may be short when it is clean: a progress bar is one line.
-    text = await read_in_thread(intake.within, limit_of(tool, settings) or DEFAULT_MAX_RESULT_CHARS)
+    text = await text_within(intake, limit_of(tool, settings) or DEFAULT_MAX_RESULT_CHARS)
     if text is not None:
         return Rendered(Bounded(_filled(tool, [text_block(text)])), _with_result(data, None, None), None)
     result_id = new_result_id()
