@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Final
 
 import anyio
 import orjson
@@ -25,6 +26,8 @@ from ostler.server.models.prices import usd
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
 from ostler.storage import Scope
 
+_EVENTS_AT_ONCE: Final = 32
+"""Thousands may have come already, and reading those never waits: other sessions have a turn between."""
 DISCARDED = "Not run: the model's answer broke off, and it was asked again."
 
 
@@ -128,6 +131,7 @@ class ModelCall:
         try:
             with self.stop.obeyed(), anyio.fail_after(limit):
                 async with self.provider.stream(self.request) as events:
+                    taken = 0
                     async for event in events:
                         for step in _understood(stream, event):
                             executor.add(step)
@@ -137,6 +141,9 @@ class ModelCall:
                             await asyncio.sleep(0)
                             await self.session.journal.with_the_disk()
                             return None
+                        taken += 1
+                        if taken % _EVENTS_AT_ONCE == 0:
+                            await asyncio.sleep(0)
         except ModelFailure as failure:
             if self.request.stored is not None:
                 await self.request.stored()  # raises where it was the disk that failed, and not the model
