@@ -11,6 +11,7 @@ import nbformat
 import nbformat.v4
 import pytest
 
+from ostler.tools import freshness
 from ostler.tools.notebook_edit import NotebookEdit
 from ostler.tools.read import Read
 from ostler.tools.tool import Allow, AskFirst, Failure, FileChanged, Refuse
@@ -250,6 +251,30 @@ async def test_a_notebook_that_is_too_large_is_refused(session: Session) -> None
 def test_other_inputs_are_errors_of_the_schema(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         EDIT.parse({"notebook_path": "/a.ipynb", "new_source": "", **given})
+
+
+@pytest.mark.parametrize("indent", [1, None])
+async def test_a_notebook_with_the_data_of_a_large_chart_is_changed(session: Session, indent: int | None) -> None:
+    data = [0.1 + number for number in range(100_000)] + [1e300, -7, 10**40, None, "ä"]
+    chart = {
+        **CELLS[1],
+        "outputs": [{"data": {"application/json": data}, "metadata": {}, "output_type": "display_data"}],
+    }
+    content = notebook([CELLS[0], chart, CELLS[2]])
+    path = await seen(session, text_of(content, indent))
+    await session.done(EDIT, notebook_path=path, cell_id="rest", new_source="x")
+    wanted = notebook([CELLS[0], chart, {**CELLS[2], "source": ["x"]}])
+    assert raw(path) == text_of(wanted, indent)
+
+
+async def test_a_notebook_that_has_grown_too_large_since_it_was_read_is_not_changed(session: Session) -> None:
+    path = await seen(session)
+    grown = text_of({**notebook(), "metadata": {"x": [1] * 500_001}})
+    (session.folder / "a.ipynb").write_text(grown)
+    failure = await session.failure(EDIT, notebook_path=path, cell_id="rest", new_source="x")
+    assert failure.code == freshness.TOO_LARGE
+    assert "its JSON holds more than 500000 values" in failure.message
+    assert raw(path) == grown
 
 
 async def test_a_part_that_was_read_is_enough_and_only_the_time_may_move(session: Session) -> None:

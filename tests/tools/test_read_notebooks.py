@@ -258,3 +258,77 @@ async def test_a_notebook_of_more_than_64_megabytes_is_refused(session: Session)
         file.truncate(65 * 1024 * 1024)
     failure = await session.failure(READ, file_path=str(path))
     assert failure.message == f"{path} is too large for a notebook (65.0 MB; the limit is 64.0 MB)."
+
+
+def many(values: str, place: str = "metadata") -> str:
+    """A notebook with these values in a place of its only cell."""
+    cell = '{"cell_type": "code", "id": "a", "execution_count": null, "metadata": {}, "outputs": [], "source": ""}'
+    empty = {"metadata": "{}", "outputs": "[]", "source": '""'}[place]
+    cell = cell.replace(f'"{place}": {empty}', f'"{place}": {values}')
+    return f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}'
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ('{"x": [' + "1.5," * 500_000 + "1]}", "metadata"),
+        ('{"x": [' + "[]," * 200_000 + "1]}", "metadata"),
+        ("{" + ",".join(f'"{number}":""' for number in range(250_001)) + "}", "metadata"),
+        ("[" + r'"\"\\",' * 500_000 + '"x"]', "source"),
+        ('[{"output_type": "display_data", "data": {"application/json": [' + "1," * 500_000 + "1]}}]", "outputs"),
+        ("[" + '{"output_type": "stream"},' * 150_000 + "{}]", "outputs"),
+    ],
+    ids=["numbers", "lists", "names", "lines", "data", "outputs"],
+)
+async def test_a_notebook_of_more_than_half_a_million_values_is_refused(
+    session: Session, values: str, place: str
+) -> None:
+    path = raw(session, many(values, place))
+    assert (await session.failure(READ, file_path=path)).message == (
+        f"{path} is too large for a notebook (its JSON holds more than 500000 values). "
+        "Take a part of it with a command, or clear its outputs, as with `jupyter nbconvert --clear-output`."
+    )
+    assert session.reads.by_path == {}
+
+
+async def test_the_large_data_of_a_chart_is_read(session: Session) -> None:
+    data = "[" + "0.123456789," * 490_000 + "-1.5e300]"
+    path = raw(session, many(f'[{{"output_type": "display_data", "data": {{"application/json": {data}}}}}]', "outputs"))
+    text = (await session.done(READ, file_path=path)).output.cells[0].outputs[0].text
+    assert text.startswith("[0.123456789, 0.123456789, ")
+    assert text.endswith(" more characters)")
+
+
+# Long enough that each place of their escapes is at a border of the pieces that are looked at.
+@pytest.mark.parametrize("printed", ['",' * 1_200_000, '\\",[' * 1_200_000], ids=["quotes", "backslashes"])
+async def test_commas_and_brackets_within_texts_are_no_values(session: Session, printed: str) -> None:
+    cell = {"cell_type": "code", "source": "", "outputs": [{"output_type": "stream", "text": printed}]}
+    path = raw(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [cell]})
+    assert (await session.done(READ, file_path=path)).output.cells[0].outputs[0].text.startswith(printed[:100])
+
+
+async def test_a_notebook_that_is_nested_too_deep_is_refused(session: Session) -> None:
+    path = raw(session, many("[" * 96 + "1" + "]" * 96, "metadata"))
+    assert (await session.done(READ, file_path=path)).output.total_cells == 1
+    path = raw(session, many("[" * 97 + "1" + "]" * 97, "metadata"))
+    words = "cannot be used as a notebook: its JSON is nested deeper than 100."
+    assert (await session.failure(READ, file_path=path)).message == f"{path} {words}"
+
+
+async def test_a_notebook_of_more_than_fifty_thousand_outputs_is_refused(session: Session) -> None:
+    outputs = [{"output_type": "stream"}] * 50_001
+    title, cell = {"cell_type": "raw", "source": ""}, {"cell_type": "code", "source": "", "outputs": outputs}
+    path = raw(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [title, cell]})
+    words = "is too large for a notebook (50001 outputs; the limit is 50000)."
+    assert (await session.failure(READ, file_path=path, limit=1)).message == f"{path} {words}"
+    cell["outputs"] = outputs[1:]
+    raw(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [title, cell]})
+    assert (await session.done(READ, file_path=path, limit=1)).output.total_cells == 2
+
+
+async def test_thousands_of_empty_outputs_are_too_many_tokens(session: Session) -> None:
+    path = raw(session, many("[" + '{"output_type": "stream"},' * 4_999 + "{}]", "outputs"))
+    words = f"Cells 1-1 of 1 in {path} are more than 25000 tokens."
+    assert (await session.failure(READ, file_path=path)).message.startswith(words)
+    path = raw(session, many("[" + '{"output_type": "stream"},' * 2_999 + "{}]", "outputs"))
+    assert len((await session.done(READ, file_path=path)).output.cells[0].outputs) == 3_000

@@ -1,12 +1,12 @@
 """Notebooks: cells with their sources and what they printed and drew."""
 
 import base64
-import json
 import os
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ostler.tools import notebook_json
 from ostler.tools.pictures import Picture, picture, pixels_of
 from ostler.tools.shell_output import for_the_model
 from ostler.tools.text_files import TextFile, TooLarge, Unreadable, load, size_in_words
@@ -17,6 +17,7 @@ ID_SINCE: Final = 5
 """The minor version from which on cells have ids."""
 MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_CELLS: Final = 20_000
+MAX_OUTPUTS: Final = 50_000
 MAX_OUTPUT_CHARS: Final = 10_000
 MAX_PICTURES: Final = 20
 MAX_PICTURE_PIXELS: Final = 8_000_000
@@ -89,15 +90,34 @@ def load_notebook(path: str) -> Notebook:
 
 
 def _parsed(path: str, file: TextFile) -> Notebook:
-    # Counted before they are made: to let go of half a million of them holds everybody up.
-    cells = file.text.count('"cell_type"')
-    if cells > MAX_CELLS:
-        raise TooLarge(f"{path} is too large for a notebook ({cells} cells; the limit is {MAX_CELLS}).")
+    _refuse_too_much(path, file.text)
     try:
-        # With a function to call, however little it does, the interpreter's lock is let go now and then.
-        content = json.loads(file.text, object_hook=lambda found: found)
+        content = notebook_json.parsed(file.text)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"{path} is no valid notebook: its JSON is broken ({error}).") from None
+    if notebook_json.is_deep(content):
+        depth = notebook_json.MAX_DEPTH
+        raise Unreadable(f"{path} cannot be used as a notebook: its JSON is nested deeper than {depth}.")
+    _check(path, content)
+    outputs = sum(map(_count_outputs, content["cells"]))
+    if outputs > MAX_OUTPUTS:
+        raise TooLarge(f"{path} is too large for a notebook ({outputs} outputs; the limit is {MAX_OUTPUTS}).")
+    return Notebook(file, content)
+
+
+def _refuse_too_much(path: str, text: str) -> None:
+    # Counted before they are made: to let go of half a million of them holds everybody up.
+    cells = text.count('"cell_type"')
+    if cells > MAX_CELLS:
+        raise TooLarge(f"{path} is too large for a notebook ({cells} cells; the limit is {MAX_CELLS}).")
+    if notebook_json.holds_too_much(text):
+        raise TooLarge(
+            f"{path} is too large for a notebook (its JSON holds more than {notebook_json.MAX_VALUES} values). "
+            "Take a part of it with a command, or clear its outputs, as with `jupyter nbconvert --clear-output`."
+        )
+
+
+def _check(path: str, content: object) -> None:
     if not isinstance(content, dict) or not isinstance(content.get("nbformat"), int):
         raise Unreadable(f"{path} is no notebook: it does not say which nbformat it has.")
     if content["nbformat"] != FORMAT:
@@ -110,7 +130,11 @@ def _parsed(path: str, file: TextFile) -> Notebook:
     for place, cell in enumerate(content["cells"]):
         if not _is_cell(cell):
             raise Unreadable(f"{path} is no valid notebook: cell {place} has no type or no source.")
-    return Notebook(file, content)
+
+
+def _count_outputs(cell: Json) -> int:
+    outputs = cell.get("outputs")
+    return len(outputs) if isinstance(outputs, list) else 0
 
 
 def _is_cell(cell: object) -> bool:
@@ -199,7 +223,7 @@ def _bundle(kind: str, data: Json, room: _Room) -> Shown:
     words = next((form for form in _TEXTS if form in data), None)
     if words is not None:
         value = data[words]
-        notes.insert(0, _cut(text_of(value if _is_text(value) else json.dumps(value, ensure_ascii=False))))
+        notes.insert(0, _cut(text_of(value if _is_text(value) else notebook_json.written(value))))
     elif not pictures and not notes:
         notes.append(text_of(f"(not shown: {', '.join(map(str, data)) or 'nothing'})"[:500]))
     return Shown(kind, "\n".join(notes), pictures)

@@ -1,12 +1,11 @@
 """A change of one cell, and the notebook's text after it: everything else stays as it was written."""
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ostler.tools import freshness
+from ostler.tools import freshness, notebook_json
 from ostler.tools.notebook import Json, Notebook, id_of, places_of
 from ostler.tools.tool import Failure
 
@@ -141,7 +140,7 @@ def written(notebook: Notebook) -> str:
     """As the file was written: indentation, line ends, escapes, and the newline at its end."""
     before = notebook.file.text
     indented = _INDENTED.match(before.lstrip("\ufeff \t\r\n"))
-    text = json.dumps(
+    text = notebook_json.written(
         notebook.content,
         indent=indented[2] if indented else None,
         separators=None if indented or '": ' in before[:200] else (",", ":"),

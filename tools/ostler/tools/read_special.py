@@ -19,6 +19,8 @@ from ostler.tools.tool import Failure, Ran
 
 _notebooks: Final = anyio.CapacityLimiter(2)
 """Each of them may take half a gigabyte."""
+_AROUND: Final = '<output kind="">\n\n</output>\n'
+"""What is shown with each source and output, however short it is: thousands of empty ones are long, too."""
 _ALL: Final = (1, 1)
 """An image has only one part."""
 
@@ -57,7 +59,7 @@ async def _notebook(
     if seen.is_shown(place, file.status, shown, context):
         return seen.unchanged(path, "These cells are", total)
     cells = await read_in_thread(shown_cells, notebook, first, shown[1] - first + 1)
-    if seen.too_long("\n".join(text for cell in cells for text in (cell.source, *(o.text for o in cell.outputs)))):
+    if seen.too_long(_AROUND.join(text for cell in cells for text in (cell.source, *(o.text for o in cell.outputs)))):
         return Failure(_too_long_cells(path, shown, total))
     remember(shown)
     return Ran(

@@ -1,0 +1,87 @@
+"""The JSON of notebooks, in many short steps: one long call into the json module keeps every other thread waiting."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+MAX_VALUES: Final = 500_000
+"""Names count too, and lists and objects twice, since they take twice the time.
+
+What has no number and no object in it is parsed in one go: so many values take less than a tenth of a second.
+"""
+MAX_DEPTH: Final = 100
+"""Each value is written through all that it is in: at the parser's own limit a megabyte takes half a minute."""
+_AT_ONCE: Final = 64 * 1024
+"""Characters that are looked at in one call."""
+
+
+def holds_too_much(text: str) -> bool:
+    """Told before anything is made of it, since that is what takes the time and the memory."""
+    left, place, within = MAX_VALUES, 0, False
+    while place < len(text) and left >= 0:
+        piece = text[place : place + _AT_ONCE]
+        place += len(piece)
+        if _ends_in_an_escape(piece) and place < len(text):
+            piece, place = piece[:-1], place - 1
+        parts = _unescaped(piece).split('"')
+        # What is within strings is data.
+        left -= _values("".join(parts[1 if within else 0 :: 2]))
+        within ^= len(parts) % 2 == 0
+    return left < 0
+
+
+def _ends_in_an_escape(piece: str) -> bool:
+    return (len(piece) - len(piece.rstrip("\\"))) % 2 == 1
+
+
+def _unescaped(piece: str) -> str:
+    """Every quote that is left begins or ends a string."""
+    return piece.replace("\\\\", "").replace('\\"', "") if "\\" in piece else piece
+
+
+def _values(structure: str) -> int:
+    return sum(map(structure.count, ",:[[{{"))
+
+
+def parsed(text: str) -> Any:
+    """Raises ValueError and RecursionError."""
+    # With functions to call, however little they do, the interpreter's lock is let go now and then.
+    return json.loads(text, object_hook=_as_it_is, parse_int=_integer, parse_float=_number)
+
+
+def _as_it_is(found: dict[str, Any]) -> dict[str, Any]:
+    return found
+
+
+def _integer(digits: str) -> int:
+    return int(digits)
+
+
+def _number(digits: str) -> float:
+    return float(digits)
+
+
+def is_deep(value: object) -> bool:
+    """Looked through level by level, which needs no recursion."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for each in level for inner in _within(each)]
+    return bool(level)
+
+
+def _within(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def written(
+    value: object,
+    *,
+    indent: str | None = None,
+    separators: tuple[str, str] | None = None,
+    ensure_ascii: bool = False,
+) -> str:
+    """What json.dumps says, but a value at a time."""
+    encoder = json.JSONEncoder(indent=indent, separators=separators, ensure_ascii=ensure_ascii)
+    return "".join(encoder.iterencode(value))
