@@ -57,7 +57,7 @@ class Edit(Tool[EditInput, EditOutput]):
         return given.file_path
 
     def summary(self, given: EditInput) -> str:
-        return f"Edit {given.file_path}"
+        return f"Edit {paths.shortened(given.file_path)}"
 
     def classifier_text(self, given: EditInput) -> str:
         return f"{given.file_path}\n- {given.old_string}\n+ {given.new_string}"

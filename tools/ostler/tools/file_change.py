@@ -94,12 +94,11 @@ class EditPlanner(Protocol):
 
 
 def flawed(path: str) -> Failure | None:
-    flaw = paths.flaw(path)
-    if flaw is not None:
-        return Failure(flaw, freshness.RELATIVE)
-    if path.lower().endswith(".ipynb"):
+    flaw = paths.malformed(path)
+    if flaw is None and path.lower().endswith(".ipynb"):
         return Failure(f"{path[-_MAX_SHOWN:]} is a notebook: change its cells with NotebookEdit.", freshness.NOTEBOOK)
-    return None
+    flaw = flaw or paths.too_long(path)
+    return Failure(flaw, freshness.RELATIVE) if flaw is not None else None
 
 
 def is_unc(path: str) -> bool:

@@ -8,7 +8,7 @@ from heapq import nlargest
 
 from pydantic import Field
 
-from ostler.tools import ripgrep, search_place
+from ostler.tools import paths, ripgrep, search_place
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.globs import BadPattern, matcher, names_something
 from ostler.tools.paths import Approved
@@ -65,10 +65,11 @@ class Glob(Tool[GlobInput, GlobOutput]):
         return given.path
 
     def summary(self, given: GlobInput) -> str:
-        return f"Glob {given.pattern}" + (f" in {given.path}" if given.path else "")
+        return f"Glob {given.pattern[:200]}" + (f" in {paths.shortened(given.path)}" if given.path else "")
 
     async def validate(self, given: GlobInput, context: ToolContext) -> Failure | None:
         flaw = search_place.unusable(given.pattern, given.path)
+        flaw = flaw or search_place.too_long(given.path, context.surroundings)
         if flaw is not None:
             return flaw
         if result_of(given.path) is not None:

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from ostler.tools import ripgrep, search_place
+from ostler.tools import paths, ripgrep, search_place
 from ostler.tools.context import NoSuchResult, Surroundings, ToolContext
 from ostler.tools.globs import BadPattern, matcher
 from ostler.tools.grep_lines import Collected, NameFilter, Origin, Wanted, collect
@@ -85,10 +85,11 @@ class Grep(Tool[GrepInput, GrepOutput]):
         return given.path
 
     def summary(self, given: GrepInput) -> str:
-        return f"Grep {given.pattern[:200]}" + (f" in {given.path}" if given.path else "")
+        return f"Grep {given.pattern[:200]}" + (f" in {paths.shortened(given.path)}" if given.path else "")
 
     async def validate(self, given: GrepInput, context: ToolContext) -> Failure | None:
         flaw = search_place.unusable(given.pattern, given.path, given.glob, given.type)
+        flaw = flaw or search_place.too_long(given.path, context.surroundings)
         if flaw is not None:
             return flaw
         numbers = {"-A": given.after, "-B": given.before, "-C": given.around, "context": given.context}

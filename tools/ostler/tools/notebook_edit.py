@@ -62,8 +62,8 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
         return given.notebook_path
 
     def summary(self, given: NotebookEditInput) -> str:
-        cell = f" {given.cell_id}" if given.cell_id and given.edit_mode != "insert" else ""
-        return f"{given.edit_mode.capitalize()} cell{cell} in {given.notebook_path}"
+        cell = f" {given.cell_id[:100]}" if given.cell_id and given.edit_mode != "insert" else ""
+        return f"{given.edit_mode.capitalize()} cell{cell} in {paths.shortened(given.notebook_path)}"
 
     def classifier_text(self, given: NotebookEditInput) -> str:
         return f"{given.notebook_path}\n{given.edit_mode} {given.cell_id or ''}\n{given.new_source}"
@@ -136,14 +136,13 @@ class _Planner:
 
 
 def _flaw(given: NotebookEditInput) -> Failure | None:
-    flaw = paths.flaw(given.notebook_path)
-    if flaw is not None:
-        return Failure(flaw, freshness.RELATIVE)
-    if not given.notebook_path.lower().endswith(".ipynb"):
+    flaw = paths.malformed(given.notebook_path)
+    if flaw is None and not given.notebook_path.lower().endswith(".ipynb"):
         return Failure(
             f"{given.notebook_path[-500:]} is no notebook (.ipynb): change it with Edit.", freshness.NOTEBOOK
         )
-    return None
+    flaw = flaw or paths.too_long(given.notebook_path)
+    return Failure(flaw, freshness.RELATIVE) if flaw is not None else None
 
 
 def _wanted(given: NotebookEditInput) -> Wanted:

@@ -81,12 +81,13 @@ class Read(Tool[ReadInput, ReadOutput]):
         return given.file_path
 
     def summary(self, given: ReadInput) -> str:
+        path = paths.shortened(given.file_path)
         if given.pages is not None:
-            return f"Read {given.file_path} (pages {given.pages})"
+            return f"Read {path} (pages {given.pages[:50]})"
         if given.offset is None and given.limit is None:
-            return f"Read {given.file_path}"
+            return f"Read {path}"
         first = given.offset or 1
-        return f"Read {given.file_path} (lines {first}-{first + (given.limit or DEFAULT_LINES) - 1})"
+        return f"Read {path} (lines {first}-{first + (given.limit or DEFAULT_LINES) - 1})"
 
     async def subject(self, given: ReadInput, surroundings: Surroundings) -> Subject:
         if result_of(given.file_path) is not None:
@@ -94,11 +95,12 @@ class Read(Tool[ReadInput, ReadOutput]):
         return await super().subject(given, surroundings)
 
     async def validate(self, given: ReadInput, context: ToolContext) -> Failure | None:
-        flaw = paths.flaw(given.file_path) if result_of(given.file_path) is None else None
+        path = given.file_path
+        flaw = paths.flaw(path) if result_of(path) is None else paths.too_long(path)
         if flaw is not None:
             return Failure(flaw, freshness.RELATIVE)
-        if is_stream(paths.written(given.file_path)):
-            return Failure(f"{given.file_path} is a stream without an end, not a file.")
+        if is_stream(paths.written(path)):
+            return Failure(f"{path} is a stream without an end, not a file.")
         if given.offset is not None and given.offset < 0:
             return Failure(f"offset is {given.offset}, but lines are counted from 1.")
         if given.limit is not None and given.limit < 1:

@@ -127,6 +127,11 @@ def moved(begin: Start) -> Failure:
     return Failure(f"{begin.written} leads to another place than when it was allowed.")
 
 
+def too_long(path: str | None, surroundings: Surroundings) -> Failure | None:
+    flaw = paths.too_long(os.path.join(surroundings.folder, path or ""))
+    return Failure(flaw) if flaw is not None else None
+
+
 def unusable(*texts: str | None) -> Failure | None:
     """What cannot be handed to a program."""
     for text in filter(None, texts):

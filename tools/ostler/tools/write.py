@@ -50,7 +50,7 @@ class Write(Tool[WriteInput, WriteOutput]):
         return given.file_path
 
     def summary(self, given: WriteInput) -> str:
-        return f"Write {given.file_path}"
+        return f"Write {paths.shortened(given.file_path)}"
 
     def classifier_text(self, given: WriteInput) -> str:
         return f"{given.file_path}\n{given.content}"
