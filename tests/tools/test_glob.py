@@ -7,6 +7,7 @@ import pytest
 
 from ostler.tools.glob import Glob
 from ostler.tools.globs import BadPattern, expand, matcher
+from ostler.tools.grep import Grep
 from ostler.tools.tool import Allow, AskFirst, Failure, Refuse
 from tests.tools.calling import Session
 
@@ -73,6 +74,39 @@ def test_a_pattern_cannot_take_for_ever() -> None:
         expand("{a,b}" * 20)
     with pytest.raises(BadPattern):
         matcher("**/a/" * 20)
+
+
+def test_alternatives_that_are_long_together_are_refused() -> None:
+    with pytest.raises(BadPattern, match="more than 20000 characters"):
+        expand("{" + "," * 190 + "}" + "x" * 1_000)
+    with pytest.raises(BadPattern, match="too long: more than 4096 characters"):
+        matcher("x" * 4_097)
+
+
+@pytest.mark.timeout(20)
+def test_braces_are_looked_through_once_however_deep_they_are() -> None:
+    assert expand("{a" * 20_000 + "}" * 20_000) == ["a" * 20_000]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "alternatives"),
+    [
+        ("a{b,{c,d}e}f", ["abf", "acef", "adef"]),
+        ("{a,b}{c,d}", ["ac", "ad", "bc", "bd"]),
+        ("{a,{b,c}", ["{a,b", "{a,c"]),
+        ("a,b}", ["a,b}"]),
+        (r"{a\,b,\}}", [r"a\,b", r"\}"]),
+        ("{}x\\", ["x\\"]),
+    ],
+)
+def test_braces_are_taken_apart(pattern: str, alternatives: list[str]) -> None:
+    assert expand(pattern) == alternatives
+
+
+async def test_a_long_pattern_of_names_is_refused_in_a_few_words(session: Session) -> None:
+    for tool, given in ((GLOB, {"pattern": "[a]" * 30_000}), (Grep(), {"pattern": "x", "glob": "[a]" * 30_000})):
+        failure = await session.failure(tool, **given)
+        assert failure.message == "The pattern is too long: more than 4096 characters."
 
 
 async def test_ignored_files_and_version_control_are_left_out_unless_named(session: Session) -> None:

@@ -78,11 +78,7 @@ class Glob(Tool[GlobInput, GlobOutput]):
             return Failure("The pattern is empty: `**` finds every file.")
         if ".." in given.pattern.split("/"):
             return Failure("The pattern cannot lead upwards with `..`: give the folder as path.")
-        try:
-            matcher(given.pattern)
-        except BadPattern as error:
-            return Failure(str(error))
-        return await read_in_thread(_no_folder, given, context.surroundings)
+        return await read_in_thread(_flaw, given, context.surroundings)
 
     async def subject(self, given: GlobInput, surroundings: Surroundings) -> Subject:
         return await read_in_thread(search_place.subject, given.path, surroundings, given.pattern)
@@ -125,6 +121,14 @@ class _Found:
     out_of_time: bool
 
 
+def _flaw(given: GlobInput, surroundings: Surroundings) -> Failure | None:
+    try:
+        matcher(given.pattern)
+    except BadPattern as error:
+        return Failure(str(error))
+    return _no_folder(given, surroundings)
+
+
 def _no_folder(given: GlobInput, surroundings: Surroundings) -> Failure | None:
     flaw = search_place.missing(given.path, surroundings)
     begin = search_place.start(given.path, surroundings)
@@ -135,9 +139,9 @@ def _no_folder(given: GlobInput, surroundings: Surroundings) -> Failure | None:
 
 async def _find(given: GlobInput, begin: Start, most: int) -> _Found:
     options = ["--files", *ripgrep.exclusions(begin.place, begin.home, given.pattern), "--", begin.place]
-    matches = matcher(begin.pattern)
 
     def work(search: Search) -> _Found:
+        matches = matcher(begin.pattern)
         # One more than is shown tells that there are more.
         newest = nlargest(most + 1, _dated(search, begin, matches))
         return _Found([name for _, name in newest], search.out_of_time)

@@ -7,7 +7,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+_MAX_CHARS: Final = 4_096
 _MAX_ALTERNATIVES: Final = 200
+_MAX_EXPANDED: Final = 20_000
+"""Characters of all alternatives: the time to compile them grows with each."""
+_PIECES: Final = re.compile(r"[{},]|(?:[^{},\\]|\\.|\\\Z)+", re.DOTALL)
 _ANY_NAME: Final = re.compile(r"(?:(?:\./)?\*\*/)?\*([^*?\[{\\/]*)")
 _MAX_DEEP: Final = 4
 """How many `**` a pattern may have: the time to match a path grows with each."""
@@ -18,7 +22,12 @@ class BadPattern(Exception):
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Tells whether a relative path matches as a whole; a pattern without a slash may match in any folder."""
+    """Tells whether a relative path matches as a whole; a pattern without a slash may match in any folder.
+
+    Belongs on a thread: to compile the longest takes a while. Raises BadPattern.
+    """
+    if len(pattern) > _MAX_CHARS:
+        raise BadPattern(f"The pattern is too long: more than {_MAX_CHARS} characters.")
     anywhere = "/" not in pattern.strip("/")
     expanded = expand(pattern)
     endings = tuple(map(_ending, expanded))
@@ -36,34 +45,60 @@ def _ending(pattern: str) -> str | None:
     return found[1] if found else None
 
 
+class _Braces:
+    """A pair of braces that is open: the texts of its parts so far, in all their alternatives."""
+
+    def __init__(self) -> None:
+        self.parts = [[""]]
+
+    def follow(self, texts: list[str]) -> None:
+        """Each of these may stand after what is there."""
+        self.parts[-1] = _joined(self.parts[-1], texts)
+
+    def closed(self) -> list[str]:
+        return _bounded([text for part in self.parts for text in part])
+
+    def unclosed(self) -> list[str]:
+        """Then it is a brace like any other letter."""
+        texts = ["{"]
+        for index, part in enumerate(self.parts):
+            texts = _joined(texts, [f",{text}" for text in part] if index else part)
+        return texts
+
+
 def expand(pattern: str) -> list[str]:
-    """The alternatives of all `{…}`."""
-    pending, done = [pattern], list[str]()
-    while pending:
-        if len(pending) + len(done) > _MAX_ALTERNATIVES:
-            raise BadPattern(f"The pattern has more than {_MAX_ALTERNATIVES} alternatives.")
-        each = pending.pop()
-        span = _innermost(each)
-        if span is None:
-            done.append(each)
-            continue
-        start, end = span
-        pending += [each[:start] + part + each[end + 1 :] for part in each[start + 1 : end].split(",")]
-    return done
+    """The alternatives of all `{…}`, in one pass."""
+    outermost = _Braces()
+    open_ones = [outermost]
+    for piece in _PIECES.findall(pattern):
+        innermost = open_ones[-1]
+        if piece == "{":
+            open_ones.append(_Braces())
+        elif piece == "," and innermost is not outermost:
+            innermost.parts.append([""])
+        elif piece == "}" and innermost is not outermost:
+            open_ones.pop()
+            open_ones[-1].follow(innermost.closed())
+        else:
+            innermost.follow([piece])
+    while len(open_ones) > 1:
+        unclosed = open_ones.pop().unclosed()
+        open_ones[-1].follow(unclosed)
+    return outermost.closed()
 
 
-def _innermost(pattern: str) -> tuple[int, int] | None:
-    """Where the first closed pair of braces stands that holds no other."""
-    start, index = -1, 0
-    while index < len(pattern):
-        if pattern[index] == "\\":
-            index += 1
-        elif pattern[index] == "{":
-            start = index
-        elif pattern[index] == "}" and start >= 0:
-            return start, index
-        index += 1
-    return None
+def _joined(first: list[str], second: list[str]) -> list[str]:
+    if len(first) * len(second) > _MAX_ALTERNATIVES:
+        raise BadPattern(f"The pattern has more than {_MAX_ALTERNATIVES} alternatives.")
+    return _bounded([before + after for before in first for after in second])
+
+
+def _bounded(alternatives: list[str]) -> list[str]:
+    if len(alternatives) > _MAX_ALTERNATIVES:
+        raise BadPattern(f"The pattern has more than {_MAX_ALTERNATIVES} alternatives.")
+    if sum(map(len, alternatives)) > _MAX_EXPANDED:
+        raise BadPattern(f"The alternatives of the pattern have more than {_MAX_EXPANDED} characters.")
+    return alternatives
 
 
 def literal_prefix(pattern: str) -> str:
@@ -144,6 +179,6 @@ def _character_class(inside: str) -> str:
     try:
         re.compile(f"[{escaped}]")
     except re.error:
-        raise BadPattern(f"[{inside}] is no set of characters.") from None
+        raise BadPattern(f"[{inside[:100]}] is no set of characters.") from None
     # Never a slash: a set stands for one character of a name.
     return f"(?!/)[{'^' if negated else ''}{escaped}]"

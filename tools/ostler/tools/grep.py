@@ -96,13 +96,9 @@ class Grep(Tool[GrepInput, GrepOutput]):
         for name, number in {**numbers, "head_limit": given.head_limit, "offset": given.offset}.items():
             if number is not None and not 0 <= number < 2**31:
                 return Failure(f"{name} is {number}, but must be 0 or more.")
-        try:
-            _name_filter(given.glob)
-        except BadPattern as error:
-            return Failure(str(error))
         if result_of(given.path) is not None:
             return Failure("glob and type choose files, and a result is none.") if given.glob or given.type else None
-        return await read_in_thread(search_place.missing, given.path, context.surroundings)
+        return await read_in_thread(_flaw, given, context.surroundings)
 
     async def subject(self, given: GrepInput, surroundings: Surroundings) -> Subject:
         if given.path is not None and result_of(given.path) is not None:
@@ -131,8 +127,8 @@ class Grep(Tool[GrepInput, GrepOutput]):
         begin = await read_in_thread(search_place.start, given.path, context.surroundings)
         if self._approved.moved(context.call_id, begin.place):
             return search_place.moved(begin)
-        wanted = _wanted(given, begin)
-        return await ripgrep.search(_options(given, begin), lambda search: collect(search, wanted))
+        # On the thread of the search, since it compiles the pattern of names.
+        return await ripgrep.search(_options(given, begin), lambda search: collect(search, _wanted(given, begin)))
 
     def render(self, output: GrepOutput) -> list[Block]:
         stopped = [ripgrep.STOPPED] if output.timed_out else []
@@ -144,6 +140,14 @@ class Grep(Tool[GrepInput, GrepOutput]):
             onward = (output.applied_offset or 0) + output.applied_limit
             lines.append(f"(cut after {output.applied_limit}; go on with offset {onward}, or search for less)")
         return [text_block("\n".join([*lines, *stopped]))]
+
+
+def _flaw(given: GrepInput, surroundings: Surroundings) -> Failure | None:
+    try:
+        _name_filter(given.glob)
+    except BadPattern as error:
+        return Failure(str(error))
+    return search_place.missing(given.path, surroundings)
 
 
 def _wanted(given: GrepInput, begin: Origin) -> Wanted:
