@@ -86,6 +86,21 @@ async def test_limit_and_offset_page_through(session: Session) -> None:
     assert (await session.done(GREP, pattern="hit", output_mode="content", head_limit=0)).output.num_lines == 10
 
 
+async def test_an_offset_counts_the_lines_of_all_files_that_are_wanted(session: Session) -> None:
+    lines = "".join(f"hit {number}\n" for number in range(10_000))
+    fill(session, {"a.txt": lines, "b.py": lines, "c.txt": lines, "d\ne.txt": lines})
+    common = {"pattern": "hit", "output_mode": "content", "glob": "*.txt", "head_limit": 2}
+    for offset, shown in {
+        9_998: "a.txt:9999:hit 9998\na.txt:10000:hit 9999\n",
+        9_999: "a.txt:10000:hit 9999\nc.txt:1:hit 0\n",
+        19_999: "c.txt:10000:hit 9999\nd\ne.txt:1:hit 0\n",
+    }.items():
+        assert (await text(session, **common, offset=offset)).startswith(shown)
+    assert await text(session, **common, offset=30_000) == "No more matches"
+    common = {"pattern": "hit 99[25]5", "output_mode": "content", "glob": "a.txt", "-C": 1}
+    assert await text(session, **common, offset=4) == "a.txt:9956:hit 9955\na.txt-9957-hit 9956"
+
+
 async def test_a_dense_match_is_stopped_at_the_limit(session: Session) -> None:
     fill(session, {"big.txt": "hit\n" * 5_000_000})
     started = time.monotonic()
@@ -183,6 +198,7 @@ async def test_a_session_in_a_worktree_of_ours_searches_it(session: Session) -> 
         ({"pattern": "a\0"}, "NUL"),
         ({"pattern": "a", "-A": -1}, "-A"),
         ({"pattern": "a", "head_limit": -1}, "head_limit"),
+        ({"pattern": "a", "offset": 1_000_001}, "offset is 1000001, but must be at most 1000000"),
         ({"pattern": "a" * 5_000_000}, "too long"),
     ],
 )

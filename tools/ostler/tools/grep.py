@@ -19,6 +19,7 @@ from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool,
 
 Mode = Literal["content", "files_with_matches", "count"]
 DEFAULT_LIMIT: Final = 250
+_MAX_OFFSET: Final = 1_000_000
 _MAX_COLUMNS: Final = 500
 _MAX_GLOBS: Final = 100
 _SPELLED: Final = re.compile(r"\r|\\[rxuU]")
@@ -96,6 +97,8 @@ class Grep(Tool[GrepInput, GrepOutput]):
         for name, number in {**numbers, "head_limit": given.head_limit, "offset": given.offset}.items():
             if number is not None and not 0 <= number < 2**31:
                 return Failure(f"{name} is {number}, but must be 0 or more.")
+        if given.offset > _MAX_OFFSET:
+            return Failure(f"offset is {given.offset}, but must be at most {_MAX_OFFSET}: search for less.")
         if result_of(given.path) is not None:
             return Failure("glob and type choose files, and a result is none.") if given.glob or given.type else None
         return await read_in_thread(_flaw, given, context.surroundings)

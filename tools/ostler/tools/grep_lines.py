@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,6 +13,8 @@ from ostler.tools.ripgrep import Search
 _MAX_LINES: Final = 50_000
 """Where no limit was asked for."""
 _MAX_FILES: Final = 200_000
+_AT_A_STRETCH: Final = 5_000
+"""Lines after which others get the interpreter's lock."""
 _LINE: Final = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
 _BINARY: Final = re.compile(
     rb"(.+): (binary file matches|WARNING: stopped searching binary file after match) \(found .*\)", re.DOTALL
@@ -92,15 +95,33 @@ class _Lines:
         self._name_so_far = b""
         """Of a file whose name has line ends in it."""
         self._seen = 0
+        self._same_file = b"\0"
+        """How a further line of the last file begins."""
+        self._same_is_wanted = False
 
     def collect(self, search: Search) -> Collected:
-        for record in search.records(b"\n"):
+        for number, record in enumerate(search.records(b"\n")):
+            if number % _AT_A_STRETCH == 0:
+                time.sleep(0)
+            if self._passed_over(record):
+                continue
             line = self._line(record)
             if line is not None and not self._take(line):
                 self._found.cut = True
                 break
         self._found.filenames = list(self._shown_names)
         return self._found
+
+    def _passed_over(self, record: bytes) -> bool:
+        """Whether it is a line of the same file that is not shown: there may be millions, which are only counted."""
+        if self._name_so_far or not record.startswith(self._same_file):
+            return False
+        if not self._same_is_wanted:
+            return True
+        if self._seen >= self._wanted.offset:
+            return False
+        self._seen += 1
+        return True
 
     def _take(self, line: tuple[str, str | None, int]) -> bool:
         """False where it is one too many."""
@@ -124,6 +145,7 @@ class _Lines:
             return self._without_a_line(raw)
         self._name_so_far = b""
         name = self._name(raw)
+        self._same_file, self._same_is_wanted = raw + zero, name is not None
         if name is None:
             return None
         if self._wanted.mode == "count":
