@@ -198,6 +198,28 @@ async def test_a_filter_that_is_no_pattern_is_explained(session: Session) -> Non
     assert "unclosed group" in failed.message
 
 
+async def test_lines_that_match_and_are_blank_are_said_to_be(session: Session) -> None:
+    text = await shown(session, TaskOutput(), "\n" * 5_000, task_id=FAILED.id, filter="^$")
+    assert text.splitlines()[1:] == ["(only blank lines match)", "(cut after 2000 lines: use a narrower filter)"]
+    text = await shown(session, TaskOutput(), "a\n\nb\n", task_id=FAILED.id, filter="^$")
+    assert text.splitlines()[1:] == ["(only blank lines match)"]
+
+
+async def test_the_words_about_a_cut_count_the_lines_that_are_shown(session: Session) -> None:
+    text = await shown(session, TaskOutput(), ("x" * 9_999 + "\n") * 10, task_id=FAILED.id, filter="x")
+    assert text.endswith("(cut after 4 lines: use a narrower filter)")
+
+
+@pytest.mark.parametrize("pattern", ["x" * 2_001, "x" * 200_000, "x" * 1_999 + "("])
+async def test_a_pattern_of_lines_that_is_long_is_refused_in_a_few_words(session: Session, pattern: str) -> None:
+    words = "longer than 2000 characters" if len(pattern) > 2_000 else "unclosed group"
+    filtering = await refused(session, TaskOutput(), task_id=RUNNING.id, filter=pattern)
+    until = await refused(session, Monitor(), **monitoring(command="make", until=pattern))
+    for failed in (filtering, until):
+        assert words in failed.message
+        assert len(failed.message) < 1_100
+
+
 async def test_a_pattern_that_explodes_elsewhere_takes_no_time() -> None:
     text = ("a" * 500 + "b\n") * 2_000
     with anyio.fail_after(10):

@@ -2,11 +2,15 @@
 
 import tempfile
 from itertools import islice
-from typing import IO
+from typing import IO, Final
 
 from ostler.tools import ripgrep
 from ostler.tools.ripgrep import Search
 from ostler.tools.threads import read_in_thread
+
+_MAX_CHARS: Final = 2_000
+_MAX_WORDS: Final = 1_000
+"""Of what ripgrep says about a pattern, which it repeats."""
 
 
 async def matching_lines(pattern: str, text: str, most: int) -> list[str]:
@@ -21,13 +25,16 @@ async def matching_lines(pattern: str, text: str, most: int) -> list[str]:
 
 
 async def flaw(pattern: str) -> str | None:
-    """What is wrong with a pattern, in ripgrep's words."""
+    """What is wrong with a pattern, in ripgrep's words; of many the end, where it says what it is."""
+    if len(pattern) > _MAX_CHARS:
+        return f"It is longer than {_MAX_CHARS} characters."
     if "\0" in pattern:
         return "The pattern holds a NUL byte."
     try:
         await matching_lines(pattern, "", 1)
     except (ripgrep.Complaint, ripgrep.Missing) as error:
-        return str(error)
+        words = str(error)
+        return words if len(words) <= _MAX_WORDS else f"…{' '.join(words.split())[-_MAX_WORDS:]}"
     return None
 
 

@@ -34,7 +34,6 @@ from ostler.tools.tool import (
 
 _MAX_TIMEOUT_MS: Final = 24 * 3600 * 1000
 _MAX_COMMAND_BYTES: Final = 100_000
-_MAX_PATTERN_CHARS: Final = 2_000
 _MAX_URI_CHARS: Final = 8_000
 _MAX_NAMES: Final = 50
 _REMEMBERED: Final = 1_000
@@ -249,8 +248,6 @@ def _path_flaw(path: str) -> str | None:
 
 
 async def _pattern_flaw(until: str) -> str | None:
-    if len(until) > _MAX_PATTERN_CHARS:
-        return f"until is longer than {_MAX_PATTERN_CHARS} characters."
     wrong = await line_filter.flaw(until)
     return f"until is no usable pattern: {wrong}" if wrong is not None else None
 

@@ -124,10 +124,10 @@ class TaskOutput(Tool[TaskOutputInput, TaskOutputOutput]):
 
     def render(self, output: TaskOutputOutput) -> list[Block]:
         shown = for_the_model(output.task.output).rstrip("\n")
-        nothing = "(no new line matches)" if output.filtered else "(nothing new)"
-        parts = [_status(output), shown or nothing]
+        parts = [_status(output), shown or _nothing(output)]
         if output.left_out:
-            parts.append(f"(cut after {_MAX_LINES} lines: use a narrower filter)")
+            lines = output.task.output.count("\n")
+            parts.append(f"(cut after {lines} line{'s' if lines > 1 else ''}: use a narrower filter)")
         parts.append(_next(output))
         return [text_block("\n".join(part for part in parts if part))]
 
@@ -172,6 +172,12 @@ def _status(output: TaskOutputOutput) -> str:
     why = f" (exit code {task.exit_code})" if task.exit_code else ""
     why = f" ({task.error.rstrip('.')})" if task.error else why
     return f"{task.task_id} {task.status}{why}: {one_line(task.description, 200)}"
+
+
+def _nothing(output: TaskOutputOutput) -> str:
+    if not output.filtered:
+        return "(nothing new)"
+    return "(only blank lines match)" if output.task.output else "(no new line matches)"
 
 
 def _next(output: TaskOutputOutput) -> str:
