@@ -85,6 +85,45 @@ def test_input_that_is_no_object_is_marked_as_broken(raw: str) -> None:
     assert assembly.content[0]["input"] == {}
 
 
+@pytest.mark.parametrize(
+    ("raw", "limit"),
+    [
+        ('{"a":[' + "[]," * 100_000 + "1]}", "more than 100000 values"),
+        ("{" + ",".join(f'"a{n}":1' for n in range(100_002)) + "}", "more than 100000 values"),
+        ('{"a":[' + '",",' * 250_000 + '""]}', "more than 100000 values"),
+        ('{"a":' + "[" * 100 + "]" * 100 + "}", "nested deeper than 100"),
+    ],
+)
+def test_input_over_a_limit_is_not_parsed_and_says_which_limit(raw: str, limit: str) -> None:
+    assembly, steps = fed(whole(tool_use("Read", raw)))
+    [call] = [step for step in steps if isinstance(step, ToolUse)]
+    assert (call.broken, call.input) == (raw, {})
+    assert limit in (call.over_limit or "")
+    assert assembly.content[0]["input"] == {}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"a": '",[{\\' * 500_000},
+        {"a": list(range(99_000))},
+        {"a": json.loads("[" * 99 + "]" * 99), "b": [[] for _ in range(200)]},
+    ],
+    ids=["a text full of signs", "many values", "deep"],
+)
+def test_input_within_the_limits_is_read_whatever_stands_in_its_texts(given: dict[str, Any]) -> None:
+    _, steps = fed(whole(tool_use("Write", json.dumps(given))))
+    [call] = [step for step in steps if isinstance(step, ToolUse)]
+    assert (call.broken, call.over_limit) == (None, None)
+    assert call.input == given
+
+
+def test_half_a_character_in_the_input_is_broken_json() -> None:
+    _, steps = fed(whole(tool_use("Read", '{"a":"\ud800"}')))
+    [call] = [step for step in steps if isinstance(step, ToolUse)]
+    assert (call.broken, call.over_limit) == ('{"a":"\ud800"}', None)
+
+
 def test_ids_are_unique_in_the_message_and_in_the_history() -> None:
     twice = [*tool_use("Read", "{}"), *tool_use("Read", "{}")]
     assembly, _ = fed(whole(twice), used_ids={"toolu_1"})

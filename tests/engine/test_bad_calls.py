@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from tests.engine.driver import Stage, Talk
-from tests.messages_api.replies import Block, calls, calls_raw, message, says
+from tests.messages_api.replies import Block, calls, calls_raw, message, pieces, says
 
 DONE = message(says("Done."))
 
@@ -111,7 +111,36 @@ def test_ten_megabytes_of_wrong_input_are_not_repeated_to_the_model(stage: Stage
 def test_deep_input_is_refused_and_not_lethal(stage: Stage) -> None:
     talk = stage.talk()
     raw = '{"file_path": ' + "[" * 2000 + "]" * 2000 + "}"
-    only_result(talk, calls_raw("Read", raw))
+    assert "nested deeper than 100" in only_result(talk, calls_raw("Read", raw))
+    talk.is_usable()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "{" + ",".join(f'"a{n}":1' for n in range(900_000)) + "}",
+        '{"file_path":[' + '{"a":{}},' * 1_100_000 + "1]}",
+        '{"file_path":[' + "[]," * 3_400_000 + "1]}",
+        '{"file_path":[' + "1," * 5_000_000 + "1]}",
+    ],
+    ids=["names", "objects", "lists", "numbers"],
+)
+def test_input_of_too_many_values_is_refused_unread(stage: Stage, raw: str) -> None:
+    talk = stage.talk()
+    text = only_result(talk, calls_raw("Read", *pieces(raw, 1024 * 1024)))
+    assert "more than 100000 values" in text
+    assert "nothing was run" in text
+    assert len(text) < 1000
+    talk.is_usable()
+
+
+def test_ten_megabytes_of_brackets_commas_and_quotes_are_written(stage: Stage) -> None:
+    talk = stage.talk()
+    content = '[{",\\' * (2 * 1024 * 1024)
+    given = {"file_path": f"{talk.folder}/signs.txt", "content": content}
+    stage.api.script(talk.name, message(calls("Write", given, piece_chars=1024 * 1024)), DONE)
+    assert talk.turn(mode="acceptEdits")["reason"] == "completed"
+    assert (talk.folder / "signs.txt").read_text() == content
     talk.is_usable()
 
 

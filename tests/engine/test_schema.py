@@ -135,6 +135,20 @@ def test_many_problems_are_cut_short() -> None:
     assert len(words.splitlines()) == 12
 
 
+def test_more_problems_than_anybody_reads_are_counted_and_unknown_names_shown() -> None:
+    words = problem(**{f"unknown_{n}": n for n in range(2000)}, text="x")
+    assert words.startswith("The input of Many is not valid in 2000 places:")
+    assert words.splitlines()[1:] == [f"- `unknown_{n}` is not a parameter of this tool" for n in range(10)]
+    assert problem(names=[1] * 2000) == "The input of Many is not valid in 2000 places."
+
+
+def test_a_text_that_holds_too_many_values_is_not_read_as_a_list() -> None:
+    assert mended(names="[" + '"a",' * 99_000 + '"a"]') == {"names": ["a"] * 99_001}
+    words = problem(names="[" + '"a",' * 100_001 + '"a"]')
+    assert "`names`: given" in words
+    assert "expected a valid list" in words
+
+
 def test_long_values_are_cut_short() -> None:
     assert len(problem(number="x" * 100_000)) < 500
     assert len(problem(**{"x" * 100_000: 1})) < 500

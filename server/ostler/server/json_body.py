@@ -9,35 +9,51 @@ from ostler.protocol.limits import MAX_DEPTH, MAX_VALUES
 
 
 def read_json(raw: bytes) -> Any:
-    # Too few brackets and commas to be over a limit: almost every body.
-    brackets = raw.count(b"[") + raw.count(b"{")
-    if brackets > MAX_DEPTH or raw.count(b",") > MAX_VALUES:
-        _check(_structure(raw))
+    check_limits(raw)
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise ParseError(f"The body is not JSON: {error}") from None
 
 
-def _check(structure: bytes) -> None:
+def check_limits(raw: bytes, max_values: int = MAX_VALUES) -> None:
+    """Raises ParseError where it is nested too deep, and InvalidRequest where it holds too many values."""
+    # Too few brackets and commas to be over a limit: almost every body.
+    brackets = raw.count(b"[") + raw.count(b"{")
+    if brackets <= MAX_DEPTH and raw.count(b",") <= max_values:
+        return
+    raw = _without_escapes(raw)
+    # A value has at most four quotes, two of them around its name: cutting at so many would take its time.
+    if raw.count(b'"') > 4 * max_values:
+        raise _too_many(max_values)
+    _check(_structure(raw), max_values)
+
+
+def _check(structure: bytes, max_values: int) -> None:
     # Plainly too deep is told first: taking so many brackets out pair by pair would take its time.
     if b"[" * (MAX_DEPTH + 1) in structure:
         raise ParseError(f"The JSON is nested deeper than {MAX_DEPTH}.")
-    if structure.count(b",") + structure.count(b"[") > MAX_VALUES:
-        raise InvalidRequest(f"The JSON holds more than {MAX_VALUES} values.")
+    if structure.count(b",") + structure.count(b"[") > max_values:
+        raise _too_many(max_values)
     if _deeper_than(structure.translate(None, b","), MAX_DEPTH):
         raise ParseError(f"The JSON is nested deeper than {MAX_DEPTH}.")
+
+
+def _too_many(max_values: int) -> InvalidRequest:
+    return InvalidRequest(f"The JSON holds more than {max_values} values.")
 
 
 _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 _REST: Final = bytes(set(range(256)) - set(b'[]{},"'))
 
 
+def _without_escapes(raw: bytes) -> bytes:
+    """Every quote that is left begins or ends a string."""
+    return raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
+
+
 def _structure(raw: bytes) -> bytes:
     """Brackets and commas alone, all brackets square; those within strings are data and left out."""
-    if b"\\" in raw:
-        # Escaped quotes go first, so that every quote that is left begins or ends a string.
-        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(raw.translate(_BRACKETS, _REST).split(b'"')[::2])
 
 

@@ -1,6 +1,7 @@
 """From the raw events of a stream to the blocks of a message.
 
-Tool input is parsed here and nowhere else: JSON that is not complete, or not an object, never becomes a call that runs.
+Tool input is parsed here and nowhere else: JSON that is not complete, not an object, or more than could be read while
+others wait, never becomes a call that runs.
 """
 
 import re
@@ -10,12 +11,17 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from ostler.protocol.errors import InvalidRequest, ParseError
 from ostler.protocol.limits import MAX_DEPTH
 from ostler.protocol.shapes import Usage
+from ostler.server.json_body import check_limits
 from ostler.server.models.provider import ModelFailure, RawEvent
 
 MAX_MESSAGE_CHARS: Final = 64 * 1024 * 1024
 """A model that never stops is stopped here: no real message is as long."""
+
+MAX_INPUT_VALUES: Final = 100_000
+"""More than a model has room for in one answer; five times as many would hold everybody up for half a second."""
 
 _MAX_TOKENS: Final = 10**12
 """A count beyond it is none: the sums of many have to fit into the database."""
@@ -47,6 +53,8 @@ class ToolUse:
     input: dict[str, Any]
     broken: str | None = None
     """What was written in the place of an object, if it was none."""
+    over_limit: str | None = None
+    """Which limit it is over, where it was not even parsed."""
 
 
 Step = Delta | ToolUse
@@ -199,11 +207,11 @@ class Assembly:
         """A block of a kind that is the API's own business: kept as it came."""
         if not block.parts:
             return {**block.start, **block.extras}
-        return {**block.start, "input": _parsed("".join(block.parts)), **block.extras}
+        return {**block.start, "input": _parsed("".join(block.parts))[0], **block.extras}
 
     def _close_tool_use(self, block: _Open) -> ToolUse:
         raw = "".join(block.parts)
-        given = _parsed(raw) if raw.strip() else block.start.get("input") or {}
+        given, over_limit = _parsed(raw) if raw.strip() else (block.start.get("input") or {}, None)
         name = str(block.start.get("name") or "")
         call_input: dict[str, Any] = given if isinstance(given, dict) else {}
         call = ToolUse(
@@ -212,6 +220,7 @@ class Assembly:
             name=name,
             input=call_input,
             broken=None if isinstance(given, dict) else raw,
+            over_limit=over_limit,
         )
         # The API refuses a history with a name that no tool could have.
         shown = _NOT_IN_NAMES.sub("_", name)[:128] or "unnamed"
@@ -270,13 +279,16 @@ def _signed(block: _Open) -> dict[str, Any]:
     return {"signature": signature} if signature else {}
 
 
-def _parsed(text: str) -> Any:
-    """What the JSON says; None where it is none, or nested deeper than could be stored and read again."""
+def _parsed(text: str) -> tuple[Any, str | None]:
+    """What the JSON says, None where it is none; and the limit that it is over, which is known before it is parsed."""
+    raw = text.encode("utf-8", "surrogatepass")  # half a character is for the parser to refuse
     try:
-        value = orjson.loads(text)
+        check_limits(raw, MAX_INPUT_VALUES)
+        return orjson.loads(raw), None
+    except (ParseError, InvalidRequest) as over:
+        return None, over.message
     except orjson.JSONDecodeError:
-        return None
-    return value if _is_shallow(value) else None
+        return None, None
 
 
 def _is_shallow(value: Any) -> bool:

@@ -78,7 +78,7 @@ class Pipeline:
         entry.tool = tool
         entry.call = entry.call.changed(tool=tool.name, interrupt=tool.interrupt)
         if entry.use.broken is not None:
-            entry.problem = _not_json(entry.use.broken)
+            entry.problem = _unusable(entry.use.broken, entry.use.over_limit)
             return
         try:
             given, repaired = parse_input(tool, entry.call.input, entry.use.name)
@@ -261,6 +261,8 @@ def _mistake(entry: Entry, error: Exception) -> str:
     return f"The tool {entry.call.tool} failed: {type(error).__name__}: {error}"
 
 
-def _not_json(raw: str) -> str:
+def _unusable(raw: str, over_limit: str | None) -> str:
     shown = raw if len(raw) <= 200 else f"{raw[:200]}… ({len(raw)} characters)"
+    if over_limit is not None:
+        return f"The input is more than can be read, so nothing was run. {over_limit} It was: {shown}"
     return f"The input is not a JSON object, so nothing was run. It was: {shown}"

@@ -1,14 +1,20 @@
 """From what the model wrote to a tool's input: common slips are mended, the rest is explained to the model."""
 
+from itertools import islice
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from ostler.protocol.errors import InvalidRequest, ParseError
+from ostler.server.engine.assembly import MAX_INPUT_VALUES
+from ostler.server.json_body import check_limits
 from ostler.tools.tool import AnyTool, ToolInput
 
 _SHOWN_PROBLEMS = 10
+_MOST_PROBLEMS = 1000
+"""Beyond it they are only counted: pydantic tells all or none, and 100,000 take it a third of a second."""
 _SHOWN_CHARS = 80
 
 
@@ -23,13 +29,25 @@ def parse_input(tool: AnyTool, given: dict[str, Any], name: str | None = None) -
     try:
         return tool.parse(given), given
     except ValidationError as error:
-        repaired = _repaired(given, error.errors(include_url=False))
+        problems = _problems(tool, given, error)
+        repaired = _repaired(given, problems)
         if repaired is not None:
             try:
                 return tool.parse(repaired), repaired
             except ValidationError as still:
-                error = still
-        raise BadInput(_explained(tool, error)) from None
+                problems = _problems(tool, repaired, still)
+        raise BadInput(_explained(tool, problems)) from None
+
+
+def _problems(tool: AnyTool, given: dict[str, Any], error: ValidationError) -> list[ErrorDetails]:
+    """What is wrong, one by one; raises BadInput where that would be a long list."""
+    count = error.error_count()
+    if count <= _MOST_PROBLEMS:
+        return error.errors(include_url=False)
+    known = {field.alias or name for name, field in tool.Input.model_fields.items()}
+    unknown = islice((name for name in given if name not in known), _SHOWN_PROBLEMS)
+    lines = "".join(f"\n{_not_a_parameter(_cut(name))}" for name in unknown)
+    raise BadInput(f"The input of {tool.name} is not valid in {count} places{':' if lines else '.'}{lines}") from None
 
 
 def _repaired(given: dict[str, Any], problems: list[ErrorDetails]) -> dict[str, Any] | None:
@@ -50,8 +68,9 @@ def _repaired(given: dict[str, Any], problems: list[ErrorDetails]) -> dict[str, 
 def _reading(text: str, problem: str) -> Any:
     """What a string means where something else belongs, or None."""
     try:
+        check_limits(text.encode("utf-8", "surrogatepass"), MAX_INPUT_VALUES)
         value = orjson.loads(text.strip().lower() if problem.startswith("bool") else text)
-    except orjson.JSONDecodeError:
+    except (ParseError, InvalidRequest, orjson.JSONDecodeError):
         return None
     wanted: dict[str, tuple[type, ...]] = {
         "int": (int,),
@@ -68,8 +87,7 @@ def _reading(text: str, problem: str) -> Any:
     return value
 
 
-def _explained(tool: AnyTool, error: ValidationError) -> str:
-    problems = error.errors(include_url=False)
+def _explained(tool: AnyTool, problems: list[ErrorDetails]) -> str:
     lines = [_line(problem) for problem in problems[:_SHOWN_PROBLEMS]]
     if len(problems) > _SHOWN_PROBLEMS:
         lines.append(f"… and {len(problems) - _SHOWN_PROBLEMS} more")
@@ -82,10 +100,14 @@ def _line(problem: ErrorDetails) -> str:
         case "missing":
             return f"- `{where}` is missing, and it is required"
         case "extra_forbidden":
-            return f"- `{where}` is not a parameter of this tool"
+            return _not_a_parameter(where)
         case _:
             wanted = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
             return f"- `{where}`: given {_shown(problem['input'])}, expected {wanted}"
+
+
+def _not_a_parameter(where: str) -> str:
+    return f"- `{where}` is not a parameter of this tool"
 
 
 def _shown(value: Any) -> str:
