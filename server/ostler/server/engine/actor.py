@@ -40,7 +40,7 @@ MAX_WAITING: Final = 100
 Resume = Callable[[TurnRun, TaskGroup], Executor | None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class SessionActor:
     live: LiveSession
     services: Services
@@ -231,6 +231,7 @@ class SessionActor:
         """Carry one turn to its end, and see what comes next."""
         with scope:
             await self._guarded(lambda: self._run_to_end(run, resume))
+        run.let_go()
         if self.run is run:  # it was let go of, and what is stored decides what becomes of it
             self.run = None
             self.idle.set()

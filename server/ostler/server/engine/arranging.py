@@ -1,5 +1,6 @@
 """Brings the settings files, the trust in them and the hooks to a session, and again when one of them changes."""
 
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -68,14 +69,22 @@ class Arranger:
                 live.journal.notice(None, Notice(level="warning", text=problem))
 
     def runner(self, live: LiveSession, hooks: tuple[Hook, ...]) -> HookRunner:
-        surroundings = live.surroundings
+        surroundings, settings = live.surroundings, live.settings
+        # The session has the runner: one that had the session too would keep its whole history until a collection.
+        owner = weakref.ref(live)
+
+        async def ask_model(system: str, words: str) -> str:
+            live = owner()
+            assert live is not None, "a hook runs for a session that waits for it"
+            return await self._ask(live.record.model, system, words)
+
         return HookRunner(
             hooks,
-            matches_rule=lambda rule, tool, given: speaks_of(live.settings, rule, tool, given),
+            matches_rule=lambda rule, tool, given: speaks_of(settings, rule, tool, given),
             environment=command_environment(surroundings.environment, ""),
             folder=live.record.cwd,
             processes=live.processes,
-            ask_model=lambda system, words: self._ask(live, system, words),
+            ask_model=ask_model,
             umask=surroundings.umask,
         )
 
@@ -84,9 +93,9 @@ class Arranger:
         found: Classifier = RehearsalClassifier() if small == REHEARSAL else ModelClassifier(self.provider, small)
         return ClassifierDesk(found)
 
-    async def _ask(self, live: LiveSession, system: str, words: str) -> str:
-        """A short question to the small model, without any history."""
-        model = small_model(live.record.model, self.config().model.small)
+    async def _ask(self, model: str, system: str, words: str) -> str:
+        """A short question to the small model that goes with this one, without any history."""
+        model = small_model(model, self.config().model.small)
         request = ModelRequest(
             model=model,
             max_tokens=_ANSWER_TOKENS,

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,7 @@ from ostler.server.engine.tasks.coming_back import recover
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.engine.tasks.files import remove
 from ostler.server.engine.turn_settings import Services
-from ostler.server.engine.upkeep import bury_orphans, end_left_over, way_out
+from ostler.server.engine.upkeep import bury_orphans, end_left_over, give_back_memory, way_out
 from ostler.server.log import EventLog
 from ostler.server.mcp.room import McpRoom
 from ostler.storage import Tx, processes, sessions, turns
@@ -38,7 +39,7 @@ from ostler.storage.processes import ProcessRecord
 from ostler.storage.sessions import SessionRecord
 from ostler.tools.registry import Registry
 from ostler.tools.spare_files import drop_spares
-from ostler.tools.threads import change_in_thread, do_what_was_put_off
+from ostler.tools.threads import change_in_thread, do_what_was_put_off, read_in_thread
 
 _AT_ONCE: Final = 64
 """Sessions that are recovered at the same time."""
@@ -80,6 +81,8 @@ class Engine:
         self._with_left_over: set[SessionId] = set()
         """Sessions whose commands from before a crash may still run."""
         self._left_over_ended = anyio.Event()
+        self._some_left = False
+        """Sessions have left the memory since it was last given back."""
         self._closing = False
         self._born = time.time()
         """What an earlier daemon left half written is older."""
@@ -132,21 +135,33 @@ class Engine:
             evict_after = self.services.config().turns.evict_seconds
             await anyio.sleep(min(_LOOK_SECONDS, evict_after))
             self._evict(evict_after)
+            # While nothing runs: it holds up whoever wants memory in the same moment.
+            if self._some_left and not self.running:
+                self._some_left = False
+                await read_in_thread(give_back_memory)
 
     async def _watch_settings(self) -> None:
         """What a file says counts at once, also in the middle of a turn."""
         while True:
             await anyio.sleep(_SETTINGS_SECONDS)
-            for actor in list(self._actors.values()):
-                if actor.run is not None:
-                    with contextlib.suppress(ProtocolError):
-                        await self.arranger.arrange(actor.live)
+            await self._arrange_what_runs()
+
+    async def _arrange_what_runs(self) -> None:
+        # Not in the loop itself, which would keep the last of them in memory until it looks at another one.
+        for actor in list(self._actors.values()):
+            if actor.run is not None:
+                with contextlib.suppress(ProtocolError):
+                    await self.arranger.arrange(actor.live)
 
     def _evict(self, after: float) -> None:
         long_ago = time.monotonic() - after
         for session_id, actor in list(self._actors.items()):
             if actor.evictable and actor.used_at < long_ago:
-                del self._actors[session_id]
+                self._forget(session_id)
+
+    def _forget(self, session_id: SessionId) -> None:
+        self._actors.pop(session_id, None)
+        self._some_left = True
 
     # Finding a session.
 
@@ -206,11 +221,12 @@ class Engine:
         await self.tasks.look_for_untold(session_id)
         stored = await self.log.read(lambda connection: load(connection, session_id))
         queued = await self.log.read(lambda connection: len(turns.queued(connection, session_id)))
-        actor: SessionActor | None = None
+        owner: weakref.ref[SessionActor] | None = None
 
         def trouble(error: Exception) -> None:
-            if actor is not None:
-                self._give_up(actor, error)
+            # Known by a weak reference: the actor has the journal, and both would stay until a collection.
+            if owner is not None and (found := owner()) is not None:
+                self._give_up(found, error)
 
         journal = Journal(self.log, stored.record.id, stored.record.root_id, stored.used, trouble)
         record = loading.changed or stored.record
@@ -235,7 +251,7 @@ class Engine:
         actor = SessionActor(
             live, self.services, self._group, preparing, self._give_up, self.arranger, stored.last_reason
         )
-        self._actors[session_id] = actor
+        self._actors[session_id], owner = actor, weakref.ref(actor)
         try:
             await actor.come_back(stored, queued)
         except Exception as error:
@@ -267,7 +283,7 @@ class Engine:
             actor = self._actors.get(session_id)
             if actor is not None:
                 await actor.stop()
-                self._actors.pop(session_id, None)
+                self._forget(session_id)
 
     def _tell_news(self, session_id: SessionId) -> None:
         """A task has ended, or a monitor has seen something: whoever sleeps wakes up."""
@@ -293,7 +309,7 @@ class Engine:
         session_id = actor.record.id
         if self._closing or self._actors.get(session_id) is not actor:
             return
-        del self._actors[session_id]
+        self._forget(session_id)
         actor.abandon()
         while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]

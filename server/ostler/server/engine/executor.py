@@ -163,7 +163,7 @@ class Executor:
 
     async def _run(self, entry: Entry) -> None:
         try:
-            await self._pipeline.process(entry)
+            await self._pipeline.process(entry, self.clear_to_run)
         except asyncio.CancelledError:
             # Without words it is the whole turn that ends, with the daemon: the next one finds the call as it is.
             if entry.stopped is not None:
@@ -171,6 +171,8 @@ class Executor:
                     self._pipeline.complete_stopped(entry, entry.stopped)
                 self._over(entry)
             raise
+        finally:
+            entry.running = None  # where it was cancelled, its exception has this frame, which has the entry
         self._over(entry)
 
     def _over(self, entry: Entry) -> None:

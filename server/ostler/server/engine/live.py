@@ -209,7 +209,7 @@ class _MadeSurroundings:
     seen: Surroundings
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class LiveSession:
     record: SessionRecord
     journal: Journal

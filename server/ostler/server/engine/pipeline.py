@@ -4,7 +4,7 @@ Any step can end the call with an error for the model.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,6 +47,8 @@ from ostler.tools.tool import (
 _PRINTED_CHARS = 10_000
 _NO_RULE_HELPS = frozenset({"safety", "tool", "rule", "hook"})
 """What denies whatever a rule allows."""
+ClearToRun = Callable[[Entry], Awaitable[None]]
+"""Waits until a call may run beside what runs already: its input may have changed since it began."""
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
 
 
@@ -58,8 +60,6 @@ class Pipeline:
     state: TurnState
     draft: Callable[[], Draft]
     """Blocks of the message in progress that have to be stored with what depends on them."""
-    clear_to_run: Callable[[Entry], Any]
-    """Waits until a call may run beside what runs already: its input may have changed since it began."""
     results: ResultSettings
 
     # Steps 1 and 2, as soon as the model has written the call: the executor has to know whether it is safe.
@@ -89,10 +89,10 @@ class Pipeline:
 
     # The rest, when its turn has come.
 
-    async def process(self, entry: Entry) -> None:
+    async def process(self, entry: Entry, clear_to_run: ClearToRun) -> None:
         """Carry a call to its result, which is stored when this returns."""
         try:
-            await self._process(entry)
+            await self._process(entry, clear_to_run)
         except CallFailed as failed:
             self.complete_with_error(entry, str(failed), failed.code)
         except Denied as denied:
@@ -116,7 +116,7 @@ class Pipeline:
         hooking = Hooking(self.session, entry.call.turn_id)
         entry.heed(await hooking.tool(event, entry.call, tool_response=response_of(entry.call)))
 
-    async def _process(self, entry: Entry) -> None:
+    async def _process(self, entry: Entry, clear_to_run: ClearToRun) -> None:
         tool, given = entry.tool, entry.given
         if entry.problem is not None or tool is None or given is None:
             raise CallFailed(entry.problem or "The call cannot be run.")
@@ -127,7 +127,7 @@ class Pipeline:
             context = replace(context, changed_by_person=True)
         kept_to_reading = tool.runs_commands and entry.kept_to_reading
         entry.only_reads = kept_to_reading if tool.runs_commands else entry.only_reads
-        await self.clear_to_run(entry)
+        await clear_to_run(entry)
         entry.call = entry.call.changed(status="running", started_at=times.now())
         await self._store_start(entry, tool)
         entry.began = began = time.perf_counter()

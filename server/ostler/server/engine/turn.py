@@ -131,13 +131,17 @@ class TurnRun:
             if self.executor is not None:
                 self.executor.make_room()
 
+    def let_go(self) -> None:
+        """It is over: what it has made leads back to it no longer, so that all of it goes without a collection."""
+        self.executor = None
+        self.state.halt = _over
+
     # The loop.
 
     async def run(self, resume: Callable[["TurnRun", TaskGroup], Executor | None] | None = None) -> Turn:
         """The whole of it; `resume` brings back the calls of a message from before a restart."""
         async with anyio.create_task_group() as group:
-            if self.settings.timeout_ms is not None:
-                group.start_soon(self._watch_time)
+            watch = group.start_soon(self._watch_time) if self.settings.timeout_ms is not None else None
             with self._before.obeyed():
                 await self._begin()
             if self.opening is not None and not self._heard and self.session.hooks.any_for("UserPromptSubmit"):
@@ -150,6 +154,10 @@ class TurnRun:
                 self._add_user_message([], {}, RESUMED)
             while self.end is None:
                 await self._step(group)
+            if watch is not None:
+                # By itself and not with the group, which would keep its exception, and with that the whole turn.
+                watch.cancel()
+                await watch.wait()
             group.cancel_scope.cancel()
         return await self._finish()
 
@@ -212,10 +220,6 @@ class TurnRun:
 
     def new_executor(self, group: TaskGroup, message_id: MessageId, draft: Callable[[], Draft]) -> Executor:
         config = self.services.config()
-
-        async def clear_to_run(entry: Any) -> None:
-            await executor.clear_to_run(entry)
-
         permitting = Permitting(self.session, self.asks, self.state, draft, config.asks.expire_seconds)
         pipeline = Pipeline(
             session=self.session,
@@ -223,10 +227,9 @@ class TurnRun:
             permitting=permitting,
             state=self.state,
             draft=draft,
-            clear_to_run=clear_to_run,
             results=config.results,
         )
-        executor = Executor(
+        return Executor(
             group=group,
             pipeline=pipeline,
             message_id=message_id,
@@ -235,7 +238,6 @@ class TurnRun:
             limit=config.turns.tool_concurrency,
             apply=self._apply,
         )
-        return executor
 
     async def _after_calls(self, answered: Answered) -> None:
         """The model called something: does it know what became of its last call?"""
@@ -366,6 +368,10 @@ class TurnRun:
         )
         await self.session.journal.end_turn(ended)
         return ended
+
+
+def _over(reason: str, error: dict[str, Any] | None = None) -> None:
+    """A turn that is over needs no end."""
 
 
 def _gives_answer(entry: Entry) -> bool:
