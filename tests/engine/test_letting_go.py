@@ -116,4 +116,5 @@ def test_deleted_sessions_with_large_calls_do_not_add_up(own_stage: Callable[...
     before = stage.daemon.call("server/stats")["rss_bytes"]
     for _ in range(10):
         _run_and_delete(stage)
-    assert stage.daemon.call("server/stats")["rss_bytes"] - before < 100 << 20
+    # What is free is given back in a quiet moment.
+    wait_until(lambda: stage.daemon.call("server/stats")["rss_bytes"] - before < 100 << 20)

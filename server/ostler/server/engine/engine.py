@@ -31,7 +31,7 @@ from ostler.server.engine.tasks.coming_back import recover
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.engine.tasks.files import remove
 from ostler.server.engine.turn_settings import Services
-from ostler.server.engine.upkeep import bury_orphans, end_left_over, give_back_memory, way_out
+from ostler.server.engine.upkeep import bury_orphans, end_left_over, give_back_memory, keep_arranged, way_out
 from ostler.server.log import EventLog
 from ostler.server.mcp.room import McpRoom
 from ostler.storage import Tx, processes, sessions, turns
@@ -45,7 +45,6 @@ _AT_ONCE: Final = 64
 """Sessions that are recovered at the same time."""
 _RETRY_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 5.0
-_SETTINGS_SECONDS: Final = 1.0
 _END_SECONDS: Final = 10.0
 """For hooks that hear of a session's end, while somebody waits for it."""
 _CLOSE_SECONDS: Final = 5.0
@@ -108,7 +107,7 @@ class Engine:
             group.start_soon(self._recover_all)
             group.start_soon(self._look_after)
             group.start_soon(bury_orphans)
-            group.start_soon(self._watch_settings)
+            group.start_soon(keep_arranged, self.arranger.arrange, self._in_turns)
             group.start_soon(self._settle_given_up)
             async with way_out(self.rooms.sandbox):
                 await anyio.sleep_forever()
@@ -140,18 +139,8 @@ class Engine:
                 self._some_left = False
                 await read_in_thread(give_back_memory)
 
-    async def _watch_settings(self) -> None:
-        """What a file says counts at once, also in the middle of a turn."""
-        while True:
-            await anyio.sleep(_SETTINGS_SECONDS)
-            await self._arrange_what_runs()
-
-    async def _arrange_what_runs(self) -> None:
-        # Not in the loop itself, which would keep the last of them in memory until it looks at another one.
-        for actor in list(self._actors.values()):
-            if actor.run is not None:
-                with contextlib.suppress(ProtocolError):
-                    await self.arranger.arrange(actor.live)
+    def _in_turns(self) -> list[LiveSession]:
+        return [actor.live for actor in self._actors.values() if actor.run is not None]
 
     def _evict(self, after: float) -> None:
         long_ago = time.monotonic() - after

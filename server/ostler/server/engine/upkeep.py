@@ -2,12 +2,13 @@
 
 import contextlib
 import ctypes
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import anyio
 
-from ostler.server.engine.live import SandboxKeeper
+from ostler.protocol.errors import ProtocolError
+from ostler.server.engine.live import LiveSession, SandboxKeeper
 from ostler.server.log import EventLog
 from ostler.storage import Tx, processes
 from ostler.storage.processes import ProcessRecord
@@ -17,6 +18,7 @@ from ostler.tools.threads import read_in_thread
 
 _BURY_SECONDS: Final = 1.0
 _BURY_LOOKS: Final = 5
+_SETTINGS_SECONDS: Final = 1.0
 
 
 @contextlib.asynccontextmanager
@@ -38,6 +40,22 @@ async def bury_orphans() -> None:
             if many_orphans():
                 break
         await read_in_thread(reap_orphans)
+
+
+async def keep_arranged(
+    arrange: Callable[[LiveSession], Awaitable[None]], in_turns: Callable[[], list[LiveSession]]
+) -> None:
+    """What a settings file says counts at once, also in the middle of a turn."""
+
+    async def arrange_all() -> None:
+        # Not in the loop itself, which would keep the last of them in memory until it looks at another one.
+        for live in in_turns():
+            with contextlib.suppress(ProtocolError):
+                await arrange(live)
+
+    while True:
+        await anyio.sleep(_SETTINGS_SECONDS)
+        await arrange_all()
 
 
 def give_back_memory() -> None:
