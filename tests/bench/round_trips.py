@@ -19,10 +19,10 @@ FLAT: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Milliseconds by conversation."""
+    """Milliseconds by conversation, turn by turn."""
 
-    ours: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    bare: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    ours: dict[str, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
+    bare: dict[str, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
 
 
 def round_trip(bench: Bench) -> list[Row]:
@@ -34,8 +34,9 @@ def round_trip(bench: Bench) -> list[Row]:
         home = bench.homes.with_histories(bench.folder / "stable", conversations)
         with daemon_with_model(bench, home, model) as daemon:
             ids = sessions_by_title(daemon)
-            for _ in range(sizes.trip_rounds):
-                for name, count in conversations.items():
+            for number in range(sizes.trip_rounds):
+                # There and back: a machine that becomes busier meets the short ones and the long ones alike.
+                for name, count in list(conversations.items())[:: -1 if number % 2 else 1]:
                     _measure(daemon, ids[name], model, name, sizes.trips, samples.ours)
                     run_bare(agent, [name], sizes.trips + 1, count)
                     _collect(model, name, samples.bare)
@@ -43,26 +44,41 @@ def round_trip(bench: Bench) -> list[Row]:
 
 
 def _measure(
-    daemon: Daemon, session_id: str, model: Child, name: str, trips: int, into: dict[str, list[float]]
+    daemon: Daemon, session_id: str, model: Child, name: str, trips: int, into: dict[str, list[list[float]]]
 ) -> None:
     run(daemon, session_id, "go on", trips + 1)
     _collect(model, name, into)
 
 
-def _collect(model: Child, name: str, into: dict[str, list[float]]) -> None:
+def _collect(model: Child, name: str, into: dict[str, list[list[float]]]) -> None:
     told = model.ask({})
     if told["failures"]:
         raise RuntimeError(f"the model refused: {told['failures']}")
     # The first of a turn brings its session back into memory, where it is not.
-    into[name] += [trip["ms"] for trip in told["trips"]]
+    into[name].append([trip["ms"] for trip in told["trips"]])
 
 
 def _rows(kind: str, histories: tuple[int, ...], samples: _Samples) -> list[Row]:
     rows: list[Row] = []
-    first = median(samples.ours[f"{kind}:{histories[0]}"])
+    first, *longer = (f"{kind}:{count}" for count in histories)
     for count in histories:
-        ours, bare = samples.ours[f"{kind}:{count}"], samples.bare[f"{kind}:{count}"]
-        aim = _AIMS_MS.get(kind, median(bare) + _OVER_FLOOR_MS) if count == histories[0] else first * FLAT
-        name = f"round trip, {_NAMES[kind]}, message {count:,}"
-        rows.append(Row(name, "ms", median(ours), median(bare), aim, samples=ours))
+        name = f"{kind}:{count}"
+        ours, bare = _all(samples.ours[name]), _all(samples.bare[name])
+        aim = _AIMS_MS.get(kind, median(bare) + _OVER_FLOOR_MS) if name == first else None
+        rows.append(
+            Row(f"round trip, {_NAMES[kind]}, message {count:,}", "ms", median(ours), median(bare), aim, samples=ours)
+        )
+    for count, name in zip(histories[1:], longer, strict=True):
+        measure = f"round trip, {_NAMES[kind]}, message {count:,} against {histories[0]}"
+        ours, bare = _against(samples.ours, name, first), _against(samples.bare, name, first)
+        rows.append(Row(measure, "×", median(ours), median(bare), FLAT, samples=ours))
     return rows
+
+
+def _against(turns: dict[str, list[list[float]]], name: str, first: str) -> list[float]:
+    """How much longer the trips took than the short ones of the same round, which met the same machine."""
+    return [median(long) / median(short) for long, short in zip(turns[name], turns[first], strict=True)]
+
+
+def _all(turns: list[list[float]]) -> list[float]:
+    return [trip for turn in turns for trip in turn]
