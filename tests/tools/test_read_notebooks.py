@@ -332,3 +332,18 @@ async def test_thousands_of_empty_outputs_are_too_many_tokens(session: Session) 
     assert (await session.failure(READ, file_path=path)).message.startswith(words)
     path = raw(session, many("[" + '{"output_type": "stream"},' * 2_999 + "{}]", "outputs"))
     assert len((await session.done(READ, file_path=path)).output.cells[0].outputs) == 3_000
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 24_200_000, r"\n" * 5_000_000, r"\"" * 5_000_000], ids=["plain", "lines", "quotes"]
+)
+async def test_a_text_that_would_be_parsed_in_one_long_go_is_refused(session: Session, text: str) -> None:
+    path = raw(session, many(f'["{text}"]', "metadata"))
+    words = "is too large for a notebook (it holds a text of about 24000000 characters or more)."
+    assert (await session.failure(READ, file_path=path)).message.startswith(f"{path} {words}")
+
+
+async def test_many_long_texts_are_no_long_one(session: Session) -> None:
+    texts = ",".join(['"' + r"<p class=\"a\">" * 20_000 + '"'] * 100)
+    path = raw(session, many(f"[{texts}]", "metadata"))
+    assert (await session.done(READ, file_path=path)).output.total_cells == 1

@@ -110,9 +110,9 @@ def _refuse_too_much(path: str, text: str) -> None:
     cells = text.count('"cell_type"')
     if cells > MAX_CELLS:
         raise TooLarge(f"{path} is too large for a notebook ({cells} cells; the limit is {MAX_CELLS}).")
-    if notebook_json.holds_too_much(text):
+    if (what := notebook_json.too_much(text)) is not None:
         raise TooLarge(
-            f"{path} is too large for a notebook (its JSON holds more than {notebook_json.MAX_VALUES} values). "
+            f"{path} is too large for a notebook ({what}). "
             "Take a part of it with a command, or clear its outputs, as with `jupyter nbconvert --clear-output`."
         )
 

@@ -11,14 +11,16 @@ What has no number and no object in it is parsed in one go: so many values take 
 """
 MAX_DEPTH: Final = 100
 """Each value is written through all that it is in: at the parser's own limit a megabyte takes half a minute."""
+MAX_STRING: Final = 24_000_000
+"""Characters of one string, which is parsed and written in one go; one that is escaped takes the time of four."""
 _AT_ONCE: Final = 64 * 1024
 """Characters that are looked at in one call."""
 
 
-def holds_too_much(text: str) -> bool:
-    """Told before anything is made of it, since that is what takes the time and the memory."""
-    left, place, within = MAX_VALUES, 0, False
-    while place < len(text) and left >= 0:
+def too_much(text: str) -> str | None:
+    """What it holds too much of, told before anything is made of it: that is what takes the time and the memory."""
+    left, place, within, string = MAX_VALUES, 0, False, 0
+    while place < len(text):
         piece = text[place : place + _AT_ONCE]
         place += len(piece)
         if _ends_in_an_escape(piece) and place < len(text):
@@ -27,7 +29,13 @@ def holds_too_much(text: str) -> bool:
         # What is within strings is data.
         left -= _values("".join(parts[1 if within else 0 :: 2]))
         within ^= len(parts) % 2 == 0
-    return left < 0
+        # Only a string that goes through all of the piece can become a long one.
+        string = string + len(piece) + 3 * piece.count("\\") if within and len(parts) == 1 else 0
+        if left < 0:
+            return f"its JSON holds more than {MAX_VALUES} values"
+        if string > MAX_STRING:
+            return f"it holds a text of about {MAX_STRING} characters or more"
+    return None
 
 
 def _ends_in_an_escape(piece: str) -> bool:
