@@ -41,7 +41,7 @@ class InProcessDaemon(Daemon):
         places = find_places(str(self.home))
         for folder in places.folders:
             own_folder(folder)
-        configuration = load_configuration(places.config_file, {"listen.port": 0, **self.settings}, {})
+        configuration = load_configuration(places.config_file, {"listen.port": 0, **self.settings}, self.environment)
         async with open_daemon(places, configuration) as daemon:
             if self.prepare:
                 self.prepare(daemon)

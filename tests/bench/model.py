@@ -92,6 +92,14 @@ def _flood(request: Recorded) -> Reply:
     return message(calls("Bash", {"command": command}))
 
 
+def _lines(request: Recorded) -> Reply:
+    """A command of as many bytes as the conversation's name says, all of it lines of one letter; it is refused."""
+    if request.step:
+        return message(says("Done."))
+    size = int(request.conversation.partition(":")[2])
+    return message(calls("Bash", {"command": "a\n" * (size // 2)}, piece_chars=64 * 1024))
+
+
 def _tasks(request: Recorded) -> Reply:
     """As many commands in the background as the conversation's name says, each printing all the time."""
     if request.step:
@@ -112,6 +120,7 @@ def _scripts(folder: Path) -> list[Script]:
         _clocks(),
         Script("flood", (), _flood),
         Script("tasks", (), _tasks),
+        Script("lines", (), _lines),
     ]
 
 

@@ -16,14 +16,16 @@ _GROWTH_MB: Final = 20.0
 _SILENCE_MS: Final = 2000.0
 _INTERVAL_MS: Final = 1000.0
 """How often a command that runs tells what is new."""
+_LONG_INPUTS: Final = 3
 
 
 def output(bench: Bench) -> list[Row]:
     with scripted_model(bench) as model, daemon_with_model(bench, bench.homes.empty(), model) as daemon:
         flood = _flood(bench, daemon)
         tasks = _tasks(bench, daemon)
+        lines = _long_input(bench, daemon)
         model.ask({})
-    return [*flood, *tasks]
+    return [*flood, *tasks, *lines]
 
 
 def _session(bench: Bench, daemon: Daemon) -> str:
@@ -72,6 +74,18 @@ def _tasks(bench: Bench, daemon: Daemon) -> list[Row]:
         late, noise = (max(probe.ask({})["milliseconds"]) for probe in (ours, machine))
     wait_until(lambda: _running(daemon, session_id) == 0, 60)
     return [Row(f"{count} background tasks that print: longest wait of a health check", "ms", late, noise, STALL_MS)]
+
+
+def _long_input(bench: Bench, daemon: Daemon) -> list[Row]:
+    """An input of megabytes, each of whose line ends is written as two characters, and a health check meanwhile."""
+    session_id = _session(bench, daemon)
+    size = bench.sizes.input_bytes
+    with probed(bench, daemon) as (ours, machine):
+        for _ in range(_LONG_INPUTS):
+            turn = daemon.call("turn/start", session_id=session_id, input=f"[lines:{size}] go on")
+            daemon.call("turn/wait", turn_id=turn["id"], timeout_ms=60_000)
+        late, noise = (max(probe.ask({})["milliseconds"]) for probe in (ours, machine))
+    return [Row(f"a command of {size / 1e6:,.0f} MB: longest wait of a health check", "ms", late, noise, STALL_MS)]
 
 
 def _running(daemon: Daemon, session_id: str) -> int:

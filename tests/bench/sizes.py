@@ -62,6 +62,8 @@ class Sizes:
     """What one command prints."""
     tasks: int
     """Background tasks that print at the same time."""
+    input_bytes: int
+    """What one call is given."""
 
 
 FULL = Sizes(
@@ -95,6 +97,7 @@ FULL = Sizes(
     pdf_pages=2_000,
     flood_bytes=200_000_000,
     tasks=100,
+    input_bytes=10_000_000,
 )
 
 TINY = Sizes(
@@ -128,5 +131,6 @@ TINY = Sizes(
     pdf_pages=40,
     flood_bytes=2_000_000,
     tasks=3,
+    input_bytes=100_000,
 )
 """Enough to see that every measure still works."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ostler.server.engine import assembly as assembly_module
 from ostler.server.engine.assembly import Assembly, Delta, Step, ToolUse
-from ostler.server.engine.history import History
+from ostler.server.engine.history import History, joined
 from ostler.server.models.provider import ModelFailure
 from tests.messages_api.validation import problems
 
@@ -178,6 +178,54 @@ def test_what_was_open_at_the_end_is_kept_where_it_is_text() -> None:
         assert assembly.content == []
 
 
+@pytest.fixture(params=[1, 10**9], ids=["long", "short"])
+def long_chars(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """From which length on a block is made ahead, on a thread."""
+    monkeypatch.setattr(assembly_module, "LONG_CHARS", request.param)
+    return int(request.param)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        whole(text("Hello ", "there"), thinking("Hm", "sig"), tool_use("Read", '{"a"', ": 1}"), tool_use("B", "[")),
+        [*whole(text("never closed"))[:-3], *whole()[-2:]],
+        [*whole(tool_use("Read", "{}"))[:-3], *whole()[-2:]],
+        whole(
+            block(
+                {"type": "server_tool_use", "id": "s", "name": "n"}, {"type": "input_json_delta", "partial_json": "{}"}
+            )
+        ),
+        whole(block({"type": "", "id": "s"}, {"type": "text_delta", "text": "x"}), text("y")),
+    ],
+    ids=["blocks", "open text", "open call", "other", "no kind"],
+)
+def test_a_block_that_is_made_ahead_is_the_same(long_chars: int, events: list[Event]) -> None:
+    plainly, steps = fed(events)
+    ahead, made = Assembly(set()), 0
+    steps_ahead: list[Step] = []
+    for event in events:
+        if ahead.ends_long(event):
+            ahead.make_ahead()
+            made += 1
+        steps_ahead += ahead.feed(event)
+    assert (ahead.content, ahead.encoded, steps_ahead) == (plainly.content, plainly.encoded, steps)
+    assert [json.loads(each) for each in plainly.encoded] == plainly.content
+    kinds = {one["type"] for one in plainly.content}
+    assert bool(made) == (bool(kinds) and long_chars == 1)
+
+
+@pytest.mark.usefixtures("long_chars")
+def test_a_text_that_breaks_off_is_made_ahead_and_a_call_is_not() -> None:
+    for last, kept in ((text("half a ", "sentence")[:-1], ["text"]), (tool_use("Read", "{}")[:-1], [])):
+        assembly, _ = fed([whole()[0], *last])
+        if assembly.ends_long():
+            assembly.make_ahead()
+        assembly.end_where_it_broke()
+        assert [one["type"] for one in assembly.content] == kept
+        assert [json.loads(each) for each in assembly.encoded] == assembly.content
+
+
 WORDS = st.text(max_size=8)
 SAFE_JSON = st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.text(max_size=5)), max_size=3)
 
@@ -219,7 +267,12 @@ def test_wherever_a_stream_is_cut_the_history_can_be_sent(made: list[list[Event]
     _check_deltas(assembly, [step for step in steps if isinstance(step, Delta)])
     history = History()
     history.add("user", [{"type": "text", "text": "Hello."}])
-    history.add("assistant", assembly.content)
+    history.add_answer(assembly.content, assembly.encoded, joined(assembly.encoded))
+    again = History()
+    again.add("user", [{"type": "text", "text": "Hello."}])
+    again.add("assistant", assembly.content)
+    assert again.encoded() == history.encoded()
+    assert again.tool_use_ids == history.tool_use_ids
     results = [{"type": "tool_result", "tool_use_id": use.id, "content": "ok"} for use in uses]
     history.add("user", [*results, {"type": "text", "text": "And?"}])
     body = {"model": "m", "max_tokens": 1, "stream": True, "messages": [json.loads(each) for each in history.encoded()]}

@@ -3,8 +3,10 @@
 import pytest
 
 from ostler.protocol.ids import Cursor
-from ostler.server.frames import Frame
+from ostler.server.chunks import CHUNK_BYTES
+from ostler.server.frames import Frame, stored_frame
 from ostler.server.reader import Reader, Watch
+from ostler.storage.events import LoggedEvent
 
 pytestmark = pytest.mark.anyio
 
@@ -63,3 +65,45 @@ async def test_one_event_alone_is_never_too_large() -> None:
     assert not one.lagged
     one.offer(stored(2, 5000))
     assert one.lagged
+
+
+def long(cursor: int, size: int) -> Frame:
+    event = LoggedEvent(Cursor(cursor), None, None, None, "t", "notice", b"x" * size)
+    return stored_frame(event)
+
+
+async def test_a_long_event_is_given_away_bit_by_bit_and_in_its_place() -> None:
+    one = reader(max_events=10, max_bytes=10**9)
+    frames = [stored(1), long(2, 3 * CHUNK_BYTES), stored(3), long(4, 2 * CHUNK_BYTES), long(5, 10)]
+    for frame in frames:
+        one.offer(frame)
+    taken: list[bytes] = []
+    while one.queued_bytes or one.position < 5:
+        chunk = await one.take()
+        assert chunk is not None
+        assert 0 < len(chunk) <= CHUNK_BYTES
+        taken.append(chunk)
+    assert b"".join(taken) == b"".join(part for frame in frames for part in frame.chunks())
+    assert one.queued_bytes == 0
+
+
+async def test_a_reader_that_is_cut_or_closed_in_a_long_event_gets_the_rest_of_it() -> None:
+    for end in (Reader.close, Reader._cut):
+        one = reader(max_bytes=10**9)
+        whole = long(1, 3 * CHUNK_BYTES)
+        one.offer(whole)
+        taken = [await one.take() or b""]
+        end(one)
+        while (chunk := await one.take()) is not None:
+            taken.append(chunk)
+        assert b"".join(taken).startswith(b"".join(whole.chunks()))
+        assert b"".join(taken).count(b"event: stream.lagged") == int(end is Reader._cut)
+
+
+async def test_a_long_event_is_the_same_on_the_wire_as_a_short_one() -> None:
+    for size in (CHUNK_BYTES, CHUNK_BYTES + 1):
+        frame = long(7, size)
+        sent = b"".join(frame.chunks())
+        assert sent.startswith(b"id: 7\nevent: notice\ndata: {")
+        assert sent.endswith(b'"data":' + b"x" * size + b"}\n\n")
+        assert frame.size + len(frame.long_data and b"}\n\n") == len(sent)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -235,3 +236,48 @@ async def test_a_caller_that_cannot_be_told_does_not_keep_the_others_waiting(sto
     with pytest.raises(ZeroDivisionError):
         await first
     assert await asyncio.wait_for(second, 10) == "k2"
+
+
+async def test_others_have_their_turn_while_much_is_told(store: Store) -> None:
+    told: list[int] = []
+    turns: list[int] = []
+    gate = threading.Event()
+
+    def notice(number: int) -> Callable[[Tx], int]:
+        def work(tx: Tx) -> int:
+            tx.append("notice", Scope(), data=Notice(level="info", text="x" * 700_000))
+            return number
+
+        return work
+
+    async def others() -> None:
+        while True:
+            turns.append(len(told))
+            await asyncio.sleep(0)
+
+    first = store.writer.submit(lambda tx: gate.wait(10), quiet)
+    units = [
+        store.writer.submit(notice(number), lambda events: told.extend(event.cursor for event in events))
+        for number in range(10)
+    ]
+    beside = asyncio.get_running_loop().create_task(others())
+    gate.set()
+    await first
+    assert [await one for one in units] == list(range(10))
+    beside.cancel()
+    assert told == sorted(told)
+    assert len(told) == 10
+    # In one batch, and told in fives: never all at once.
+    assert len({count for count in turns if 0 < count < 10}) >= 4
+
+
+async def test_what_was_written_before_the_end_is_told_before_it(store: Store) -> None:
+    told: list[LoggedEvent] = []
+
+    def work(tx: Tx) -> None:
+        tx.append("notice", Scope(), data=Notice(level="info", text="x" * 700_000))
+
+    units = [store.writer.submit(work, told.extend) for _ in range(10)]
+    await store.writer.close()
+    assert len(told) == 10
+    assert all(one.done() for one in units)

@@ -55,7 +55,7 @@ def _params(given: Any) -> dict[str, Any]:
 
 
 def success(answer_to: RequestId, result: bytes) -> bytes:
-    return b'{"jsonrpc":"2.0","id":' + to_json(answer_to) + b',"result":' + result + b"}"
+    return b"".join((b'{"jsonrpc":"2.0","id":', to_json(answer_to), b',"result":', result, b"}"))
 
 
 def failure(answer_to: RequestId, error: ProtocolError) -> bytes:

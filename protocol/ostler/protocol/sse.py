@@ -46,12 +46,16 @@ class SseParser:
             self._rest += chunk
             self._searched = len(self._rest)
             return ()
-        # Nearly always: with one kind of line end, all lines are found in one go.
-        *lines, rest = bytes(self._rest + chunk).split(b"\n")
-        self._rest[:] = rest
+        # Nearly always: with one kind of line end, all lines are found in one go. What remains of a long one is copied
+        # once.
+        first, *lines, rest = chunk.split(b"\n")
+        if self._rest:
+            self._rest += first
+            first = bytes(self._rest)
+            self._rest.clear()
+        self._rest += rest
         self._searched = len(rest)
-        lines[0] = self._without_bom(lines[0])
-        return lines
+        return (self._without_bom(first), *lines)
 
     def _next_line(self) -> bytes | None:
         rest = self._rest
@@ -78,8 +82,8 @@ class SseParser:
     def _take(self, line: bytes) -> Frame | None:
         if not line:
             return self._dispatch()
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
+        end = line.find(b":")
+        name, value = (line, b"") if end < 0 else (line[:end], line[end + 1 + line.startswith(b" ", end + 1) :])
         match name:
             case b"data":
                 self._data.append(value)

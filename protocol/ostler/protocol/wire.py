@@ -4,6 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
 
+from ostler.protocol.extent import chars_of
 from ostler.protocol.limits import MAX_LINE_CHARS, MAX_METADATA_BYTES, MAX_TEXT_CHARS
 
 
@@ -97,6 +98,9 @@ def _storable(value: dict[str, Any]) -> dict[str, Any]:
     # Imported here: most models never hold free JSON, and the check needs no encoder of its own.
     from pydantic_core import to_json  # noqa: PLC0415
 
+    # Counted first: to encode megabytes only to refuse them would hold everybody up.
+    if (chars := chars_of(value, 2 * MAX_METADATA_BYTES)) >= 2 * MAX_METADATA_BYTES:
+        raise ValueError(f"has {chars} characters or more, and at most {MAX_METADATA_BYTES} bytes of JSON are kept")
     encoded = to_json(value)
     if len(encoded) > MAX_METADATA_BYTES:
         raise ValueError(f"is {len(encoded)} bytes as JSON, and at most {MAX_METADATA_BYTES} are kept")

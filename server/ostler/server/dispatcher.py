@@ -24,6 +24,8 @@ from ostler.server import logs
 from ostler.server.json_body import read_json
 from ostler.server.locks import Locks
 from ostler.server.metrics import CallCounts
+from ostler.storage import long_json
+from ostler.tools.threads import read_in_thread
 
 _SHOWN_ERRORS: Final = 50
 
@@ -120,7 +122,7 @@ class Dispatcher:
             request = read_request(call)
             method = request.method
             result = await self._call(request, caller)
-            answer = success(answer_to, result.encoded())
+            answer = await _encoded(answer_to, result)
             outcome = "ok"
         except Exception as error:  # noqa: BLE001 - the one place where exceptions become wire errors
             wire = wire_error(error, method)
@@ -155,6 +157,12 @@ class Dispatcher:
             return self._handlers.find(str(name))[0].waits
         except MethodNotFound:
             return False
+
+
+async def _encoded(answer_to: Any, result: Shape) -> bytes:
+    if not long_json.is_long(result):
+        return success(answer_to, result.encoded())
+    return await read_in_thread(lambda: success(answer_to, long_json.encoded(result)))
 
 
 async def _unless_gone(waiting: Awaitable[Shape], gone: anyio.Event) -> Shape:

@@ -12,10 +12,12 @@ from ostler.protocol.ids import SessionId
 from ostler.protocol.limits import MAX_BODY_BYTES
 from ostler.protocol.session import Export, ExportFormat, Session, SessionExport
 from ostler.protocol.shapes import Message
+from ostler.server.chunks import chunks
 from ostler.server.log import EventLog
 from ostler.server.shapes import session_shape
-from ostler.storage import messages, sessions, usage
+from ostler.storage import long_json, messages, sessions, usage
 from ostler.storage.database import head_of
+from ostler.tools.threads import read_in_thread
 
 _PAGE: Final = 100
 MEDIA_TYPES: Final[dict[ExportFormat, str]] = {
@@ -46,7 +48,11 @@ async def export_lines(log: EventLog, session: Session, wanted: ExportFormat) ->
     yield writer.head(session)
     first = True
     async for message in _history(log, session.id):
-        yield writer.message(message, first)
+        if long_json.is_long(message):
+            for chunk in chunks(await read_in_thread(writer.message, message, first)):
+                yield chunk
+        else:
+            yield writer.message(message, first)
         first = False
     yield writer.tail()
 
@@ -97,7 +103,7 @@ class _JsonLines:
         return b'{"type":"session","session":' + session.encoded() + b"}\n"
 
     def message(self, message: Message, first: bool) -> bytes:
-        return b'{"type":"message","message":' + message.encoded() + b"}\n"
+        return b'{"type":"message","message":' + long_json.encoded(message) + b"}\n"
 
     def tail(self) -> bytes:
         return b""
@@ -108,7 +114,7 @@ class _Json:
         return b'{"session":' + session.encoded() + b',"messages":['
 
     def message(self, message: Message, first: bool) -> bytes:
-        return (b"" if first else b",") + message.encoded()
+        return (b"" if first else b",") + long_json.encoded(message)
 
     def tail(self) -> bytes:
         return b"]}\n"

@@ -1,12 +1,17 @@
 """Events as bytes for the wire, made once for all readers."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final, NamedTuple
 
 from ostler.protocol import times
 from ostler.protocol.ids import Cursor, SessionId
 from ostler.protocol.wire import Shape
-from ostler.storage import Scope
+from ostler.server.chunks import CHUNK_BYTES, chunks
+from ostler.storage import Scope, long_json
 from ostler.storage.events import LoggedEvent
+
+_END: Final = b"}\n\n"
 
 
 class Frame(NamedTuple):
@@ -18,22 +23,44 @@ class Frame(NamedTuple):
     session_id: SessionId | None
     root_id: SessionId | None
     sse: bytes
+    """All of it; of a long one what stands before its data."""
+    long_data: bytes = b""
+    """Not put together with the rest: to copy megabytes for each event holds everybody up."""
+
+    @property
+    def size(self) -> int:
+        return len(self.sse) + len(self.long_data)
+
+    def chunks(self) -> Iterator[bytes]:
+        """What is sent."""
+        if not self.long_data:
+            return iter((self.sse,))
+        return chain((self.sse,), chunks(self.long_data), (_END,))
 
 
 def stored_frame(event: LoggedEvent) -> Frame:
     cursor, session_id, root_id, turn_id, time, kind, data = event
     scope = _scope(session_id, root_id, turn_id)
     head = f'id: {cursor}\nevent: {kind}\ndata: {{"cursor":{cursor},{scope},"time":"{time}","type":"{kind}","data":'
-    return Frame(cursor, kind, session_id, root_id, b"%b%b}\n\n" % (head.encode(), data))
+    return _frame(cursor, kind, session_id, root_id, head, data)
 
 
-def passing_frame(kind: str, scope: Scope, data: Shape, after: Cursor) -> Frame:
+def _frame(
+    cursor: Cursor | None, kind: str, session_id: SessionId | None, root_id: SessionId | None, head: str, data: bytes
+) -> Frame:
+    if len(data) > CHUNK_BYTES:
+        return Frame(cursor, kind, session_id, root_id, head.encode(), data)
+    return Frame(cursor, kind, session_id, root_id, b"%b%b%b" % (head.encode(), data, _END))
+
+
+def passing_frame(kind: str, scope: Scope, data: Shape | bytes, after: Cursor) -> Frame:
     """An event that is not stored: it has no id, and says which stored one came before it."""
+    encoded = data if isinstance(data, bytes) else long_json.encoded(data)
     about = _scope(scope.session_id, scope.root_id, scope.turn_id)
     head = (
         f'event: {kind}\ndata: {{"cursor":null,"after":{after},{about},"time":"{times.now()}","type":"{kind}","data":'
     )
-    return Frame(None, kind, scope.session_id, scope.root_id, b"%b%b}\n\n" % (head.encode(), data.encoded()))
+    return _frame(None, kind, scope.session_id, scope.root_id, head, encoded)
 
 
 def _scope(session_id: str | None, root_id: str | None, turn_id: str | None) -> str:

@@ -20,7 +20,7 @@ from ostler.protocol.wire import Shape
 from ostler.server.frames import Frame, passing_frame, stored_frame
 from ostler.server.progress import MessagesInProgress
 from ostler.server.reader import Reader
-from ostler.storage import Ahead, Scope, Store, Tx
+from ostler.storage import Ahead, Scope, Store, Tx, long_json
 from ostler.storage.events import LoggedEvent
 
 T = TypeVar("T")
@@ -132,9 +132,10 @@ class EventLog:
         self._spread(stored_frame(event))
 
     def _publish_passing(self, kind: str, scope: Scope, data: Shape) -> None:
+        encoded = long_json.encoded(data)
         if isinstance(data, MessageDelta):
-            self.in_progress.see_delta(scope.session_id, data)
-        self._spread(passing_frame(kind, scope, data, self.head))
+            self.in_progress.see_delta(scope.session_id, data, encoded)
+        self._spread(passing_frame(kind, scope, encoded, self.head))
 
     def _spread(self, frame: Frame) -> None:
         for reader in self.readers:

@@ -1,6 +1,7 @@
 """Messages that are still being written: what a client needs that attaches in the middle."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from ostler.protocol.content import ContentBlock, OtherBlock, TextBlock, ThinkingBlock
 from ostler.protocol.events import MessageData, MessageDelta
@@ -9,11 +10,28 @@ from ostler.protocol.shapes import Message
 from ostler.storage import Scope
 from ostler.storage.events import LoggedEvent
 
+_TEXT: Final = b'"text":"'
+_END: Final = b'"}'
+"""Around the text of a delta, which is the last of its fields."""
+
 
 @dataclass(slots=True)
 class _Block:
-    kind: str
+    first: MessageDelta
     parts: list[str] = field(default_factory=list)
+    encoded_parts: list[bytes] = field(default_factory=list)
+    """The same as JSON has them: who comes in the middle is not kept waiting, and keeps nobody waiting."""
+
+    def add(self, delta: MessageDelta, encoded: bytes) -> None:
+        self.parts.append(delta.text)
+        self.encoded_parts.append(encoded[encoded.index(_TEXT) + len(_TEXT) : -len(_END)])
+
+    @property
+    def again(self) -> bytes:
+        """All that was said of it, as one delta."""
+        self.encoded_parts = [b"".join(self.encoded_parts)]
+        empty = self.first.changed(offset=0, text="").encoded()
+        return b"".join((empty.removesuffix(_END), *self.encoded_parts, _END))
 
     @property
     def text(self) -> str:
@@ -22,7 +40,7 @@ class _Block:
         return self.parts[0]
 
     def as_content(self) -> ContentBlock:
-        match self.kind:
+        match self.first.kind:
             case "text":
                 return TextBlock(text=self.text)
             case "thinking":
@@ -67,10 +85,10 @@ class MessagesInProgress:
         if current and event.data.startswith(b'{"message":{"id":"%s"' % current.message.id.encode()):
             del self._by_session[event.session_id]
 
-    def see_delta(self, session_id: SessionId | None, delta: MessageDelta) -> None:
+    def see_delta(self, session_id: SessionId | None, delta: MessageDelta, encoded: bytes) -> None:
         current = self._by_session.get(session_id) if session_id else None
         if current and current.message.id == delta.message_id:
-            current.blocks.setdefault(delta.index, _Block(delta.kind)).parts.append(delta.text)
+            current.blocks.setdefault(delta.index, _Block(delta)).add(delta, encoded)
 
     def message(self, session_id: SessionId, at: Cursor) -> Message | None:
         """The message in progress, if it had started by then."""
@@ -80,21 +98,10 @@ class MessagesInProgress:
         blocks = [block.as_content() for _, block in sorted(current.blocks.items())]
         return current.message.model_copy(update={"content": blocks})
 
-    def again(self) -> list[tuple[Scope, MessageDelta]]:
+    def again(self) -> list[tuple[Scope, bytes]]:
         """Every message in progress from its start, as one delta per block."""
         return [
-            (
-                current.scope,
-                MessageDelta.model_validate(
-                    {
-                        "message_id": current.message.id,
-                        "index": index,
-                        "kind": block.kind,
-                        "offset": 0,
-                        "text": block.text,
-                    }
-                ),
-            )
+            (current.scope, block.again)
             for current in sorted(self._by_session.values(), key=lambda one: one.started)
-            for index, block in sorted(current.blocks.items())
+            for _, block in sorted(current.blocks.items())
         ]

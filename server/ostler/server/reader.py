@@ -2,19 +2,17 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 import orjson
 
 from ostler.protocol.events import StreamEnd
 from ostler.protocol.ids import Cursor, SessionId
+from ostler.server.chunks import CHUNK_BYTES
 from ostler.server.frames import Frame, passing_frame
 from ostler.storage import Scope
 from ostler.storage.events import LoggedEvent
-
-CHUNK_BYTES: Final = 256 * 1024
-"""The most that is handed to the connection at once: it stays in memory until the client has taken it."""
 
 
 @dataclass(slots=True)
@@ -59,6 +57,8 @@ class Reader:
         self._max_bytes = max_bytes
         self._frames: deque[Frame] = deque()
         self._bytes = 0
+        self._rest: Iterator[bytes] = iter(())
+        """Of a long frame that is being given away."""
         self._strained = False
         self._closed = False
         # asyncio's, which can be used again: a new one for every wake-up of fifty readers costs more than their bytes.
@@ -78,7 +78,7 @@ class Reader:
         elif frame.cursor <= self.position:
             return  # it was replayed from the database before it was published
         self._frames.append(frame)
-        self._bytes += len(frame.sse)
+        self._bytes += frame.size
         if self._is_full():
             self._relieve()
         self._wake.set()
@@ -90,6 +90,8 @@ class Reader:
 
     async def take(self) -> bytes | None:
         """Everything that is queued, joined, up to a chunk; None at the end of the stream."""
+        if (rest := next(self._rest, None)) is not None:
+            return rest
         while not self._frames:
             if self.lagged or self._closed:
                 return None
@@ -102,18 +104,21 @@ class Reader:
         size = 0
         while self._frames and size < CHUNK_BYTES:
             frame = self._frames.popleft()
-            parts.append(frame.sse)
-            size += len(frame.sse)
+            size += frame.size
             if frame.cursor is not None:
                 self.position = frame.cursor
+            if frame.long_data:
+                self._rest = frame.chunks()
+                break
+            parts.append(frame.sse)
         self._bytes -= size
         self._strained = self._strained and bool(self._frames)
-        return b"".join(parts)
+        return b"".join(parts) if parts else next(self._rest)
 
     def _relieve(self) -> None:
         """Over the limit: first what is not stored goes, then the reader itself."""
         self._frames = deque(frame for frame in self._frames if frame.cursor is not None)
-        self._bytes = sum(len(frame.sse) for frame in self._frames)
+        self._bytes = sum(frame.size for frame in self._frames)
         # Until the queue is empty again; else each further delta would cost another walk through it.
         self._strained = bool(self._frames)
         if self._is_full():
@@ -128,4 +133,4 @@ class Reader:
         end = StreamEnd(cursor=self.position, reason="This reader was too slow; reconnect from the cursor.")
         farewell = passing_frame("stream.lagged", Scope(), end, self.position)
         self._frames = deque([farewell])
-        self._bytes = len(farewell.sse)
+        self._bytes = farewell.size

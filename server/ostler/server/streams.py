@@ -1,7 +1,7 @@
 """`GET /events`: replay from a cursor, then live, with no gap between the two."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -14,10 +14,11 @@ from ostler.protocol.errors import InvalidParams, Overloaded, ProtocolError, Ses
 from ostler.protocol.events import StreamEnd
 from ostler.protocol.ids import Cursor, SessionId
 from ostler.protocol.limits import SSE_COMMENT_SECONDS
+from ostler.server.chunks import CHUNK_BYTES
 from ostler.server.frames import Frame, passing_frame, stored_frame
 from ostler.server.log import EventLog
 from ostler.server.presence import Presence
-from ostler.server.reader import CHUNK_BYTES, Reader, Watch
+from ostler.server.reader import Reader, Watch
 from ostler.storage import Scope as EventScope
 from ostler.storage import events, sessions
 from ostler.storage.clients import ClientRecord
@@ -181,8 +182,7 @@ def _reset(reason: str, head: Cursor) -> Frame:
     return passing_frame("stream.reset", EventScope(), StreamEnd(cursor=head, reason=reason), head)
 
 
-def _chunks(watch: Watch, page: list[LoggedEvent]) -> list[bytes]:
-    chunks: list[bytes] = []
+def _chunks(watch: Watch, page: list[LoggedEvent]) -> Iterator[bytes]:
     parts: list[bytes] = []
     size = 0
     for event in page:
@@ -192,12 +192,17 @@ def _chunks(watch: Watch, page: list[LoggedEvent]) -> list[bytes]:
         frame = stored_frame(event)
         if not watch.wants(frame):
             continue
+        if frame.long_data:
+            yield b"".join(parts)
+            yield from frame.chunks()
+            parts, size = [], 0
+            continue
         parts.append(frame.sse)
         size += len(frame.sse)
         if size >= CHUNK_BYTES:
-            chunks.append(b"".join(parts))
+            yield b"".join(parts)
             parts, size = [], 0
-    return [*chunks, b"".join(parts)] if parts else chunks
+    yield b"".join(parts)
 
 
 def _asked_cursor(request: Request) -> Cursor | None:

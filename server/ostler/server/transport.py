@@ -10,7 +10,10 @@ from starlette.types import Message, Receive, Scope, Send
 from ostler.protocol.envelope import failure
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.limits import MAX_BODY_BYTES
+from ostler.server.chunks import LongResponse
 from ostler.server.dispatcher import Body, Caller, Dispatcher
+from ostler.storage.long_json import LONG_CHARS
+from ostler.tools.threads import read_in_thread
 
 _DISCARD_BYTES: Final = 4 * MAX_BODY_BYTES
 _DISCARD_SECONDS: Final = 2.0
@@ -39,17 +42,21 @@ class RpcTransport:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             return Response(status_code=415)
         try:
-            raw = await _body(request, receive)
+            parts, size = await _body(request, receive)
         except _TooLarge:
             return Response(status_code=413, headers={"connection": "close"})
         except Gone:
             return None
         try:
-            body = self._dispatcher.read(raw)
+            # What is long is read on a thread: whatever it holds, others wait meanwhile.
+            body = self._read(parts) if size < LONG_CHARS else await read_in_thread(self._read, parts)
         except ProtocolError as error:
             return _json(failure(None, error))
         answer = await self._answer(body, request.headers.get("ostler-client"), receive)
         return Response(status_code=202) if answer is None else _json(answer)
+
+    def _read(self, parts: list[bytes]) -> Body:
+        return self._dispatcher.read(parts[0] if len(parts) == 1 else b"".join(parts))
 
     async def _answer(self, body: Body, client_id: str | None, receive: Receive) -> bytes | None:
         answer: bytes | None = None
@@ -64,7 +71,8 @@ class RpcTransport:
 
 
 def _json(body: bytes) -> Response:
-    return Response(body, media_type="application/json")
+    kind = Response if len(body) < LONG_CHARS else LongResponse
+    return kind(body, media_type="application/json")
 
 
 async def _watch(receive: Receive, gone: anyio.Event) -> None:
@@ -74,8 +82,8 @@ async def _watch(receive: Receive, gone: anyio.Event) -> None:
     gone.set()
 
 
-async def _body(request: Request, receive: Receive) -> bytes:
-    """The whole body, counted while it comes in; a promise to send too much is enough to be refused."""
+async def _body(request: Request, receive: Receive) -> tuple[list[bytes], int]:
+    """All parts of the body, and its size, counted while it comes in; a promise to send too much is refused, too."""
     promised = request.headers.get("content-length", "0")
     parts: list[bytes] = []
     size = 0
@@ -87,7 +95,7 @@ async def _body(request: Request, receive: Receive) -> bytes:
         if size > MAX_BODY_BYTES or int(promised) > MAX_BODY_BYTES:
             await _discard(receive, more)
             raise _TooLarge
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return parts, size
 
 
 def _part(message: Message) -> tuple[bytes, bool]:

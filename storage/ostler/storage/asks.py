@@ -6,6 +6,7 @@ from typing import Any
 
 from ostler.protocol.ids import AskId, CallId, SessionId
 from ostler.protocol.shapes import Ask, AskStatus
+from ostler.storage import long_json
 from ostler.storage.packing import pack, unpack
 
 
@@ -17,7 +18,7 @@ def open_ask(connection: sqlite3.Connection, ask: Ask) -> None:
             ask.session_id,
             ask.root_id,
             ask.status,
-            pack(ask.encoded()),
+            pack(long_json.encoded(ask)),
             ask.call.call_id if ask.call else None,
         ),
     )
@@ -27,7 +28,7 @@ def settle(connection: sqlite3.Connection, ask: Ask) -> bool:
     """Give an open ask its ending; false where somebody was faster, and nothing changes."""
     changed = connection.execute(
         "UPDATE asks SET status = ?, ask_json = ? WHERE id = ? AND status = 'open'",
-        (ask.status, pack(ask.encoded()), ask.id),
+        (ask.status, pack(long_json.encoded(ask)), ask.id),
     )
     return changed.rowcount == 1
 

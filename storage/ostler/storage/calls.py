@@ -7,12 +7,13 @@ import orjson
 
 from ostler.protocol.ids import CallId, MessageId, SessionId
 from ostler.protocol.shapes import Call
+from ostler.storage import long_json
 from ostler.storage.packing import pack, unpack
 
 
 def put(connection: sqlite3.Connection, call: Call) -> bytes:
     """Insert a call, or replace the state it has; returns it as JSON, for who tells of it at once."""
-    encoded = call.encoded()
+    encoded = long_json.encoded(call)
     connection.execute(
         "INSERT INTO calls (id, session_id, turn_id, status, call_json) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET status = excluded.status, call_json = excluded.call_json",
@@ -29,7 +30,7 @@ def keep_as_queued(connection: sqlite3.Connection, call: Call) -> None:
     was = {name: getattr(call, name) for name in _CHANGING}
     connection.execute(
         "UPDATE calls SET queued_json = ? WHERE id = ? AND queued_json IS NULL",
-        (pack(orjson.dumps(was)), call.call_id),
+        (pack(long_json.dumped(was)), call.call_id),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from ostler.protocol.ids import Cursor, SessionId, TurnId
-from ostler.storage import asks, calls, messages, turns
+from ostler.storage import asks, calls, long_json, messages, turns
 from ostler.storage.packing import pack, unpack
 
 # Tuples, here and in frames.py: one of each is made for every event, and a frozen dataclass takes three times as long.
@@ -163,7 +163,7 @@ def _earlier(fill: _Fill, noun: str, then: dict[str, Any]) -> _Fill:
             return None
         whole = orjson.loads(data)
         whole[noun].update(then)
-        return orjson.dumps(whole)
+        return long_json.dumped(whole)
 
     return filled
 
@@ -176,7 +176,7 @@ def _queued_call(connection: sqlite3.Connection, reference: str) -> bytes | None
         return data
     whole = orjson.loads(data)
     whole["call"].update(was)
-    return orjson.dumps(whole)
+    return long_json.dumped(whole)
 
 
 _UNFINISHED: Final = {
@@ -211,7 +211,8 @@ _NOUNS: Final = {
 
 
 def _wrap(noun: bytes, encoded: bytes | None) -> bytes | None:
-    return b'{"' + noun + b'":' + encoded + b"}" if encoded is not None else None
+    # Joined and not added: megabytes are copied once then, and others go on meanwhile.
+    return b"".join((b'{"', noun, b'":', encoded, b"}")) if encoded is not None else None
 
 
 def _filled(connection: sqlite3.Connection, line: Line) -> LoggedEvent | None:

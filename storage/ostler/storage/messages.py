@@ -9,6 +9,7 @@ import orjson
 from ostler.protocol.ids import CallId, MessageId, SessionId, new_message_id
 from ostler.protocol.shapes import Message
 from ostler.storage import calls
+from ostler.storage.long_json import dumped
 from ostler.storage.packing import pack, unpack
 
 _COLUMNS: Final = "id, session_id, turn_id, role, content_json, model, stop_reason, source_call_id, created_at"
@@ -46,7 +47,7 @@ def _whole_content(connection: sqlite3.Connection, stored: str | bytes) -> bytes
     content = unpack(stored)
     if _SHARED.encode() not in content:
         return content
-    return orjson.dumps([_with_content(connection, block) for block in orjson.loads(content)])
+    return dumped([_with_content(connection, block) for block in orjson.loads(content)])
 
 
 def _with_content(connection: sqlite3.Connection, block: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def add_blocks(
     connection: sqlite3.Connection, message: Message, blocks: Sequence[Block], results: Mapping[str, CallId]
 ) -> int:
     """The same, with the content as JSON has it."""
-    return add_encoded(connection, message, orjson.dumps([_lean(block, results) for block in blocks]))
+    return add_encoded(connection, message, dumped([_lean(block, results) for block in blocks]))
 
 
 def add_encoded(connection: sqlite3.Connection, message: Message, content: bytes) -> int:
@@ -90,7 +91,8 @@ def add_encoded(connection: sqlite3.Connection, message: Message, content: bytes
 def with_content(message: Message, content: bytes) -> bytes:
     """A message as the wire has it, around a content that is JSON already."""
     empty = message.model_copy(update={"content": []}).encoded()
-    return empty.replace(b'"content":[]', b'"content":' + content, 1)
+    before, name, after = empty.partition(b'"content":')
+    return b"".join((before, name, content, after.removeprefix(b"[]")))
 
 
 def _insert(connection: sqlite3.Connection, message: Message, content: str | bytes) -> int:

@@ -7,7 +7,7 @@ from ostler.protocol import times
 from ostler.protocol.events import EVENT_TYPES
 from ostler.protocol.ids import Cursor, SessionId, TurnId
 from ostler.protocol.wire import Shape
-from ostler.storage import events
+from ostler.storage import events, long_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Tx:
         assert EVENT_TYPES[kind].stored, f"{kind} is never stored"
         assert EVENT_TYPES[kind].by_reference == (data is None), f"{kind}: data or reference, as its type says"
         cursor = self.next_cursor
-        encoded = data.encoded() if data is not None else None
+        encoded = long_json.encoded(data) if data is not None else None
         line = events.Line(
             cursor, scope.session_id, scope.root_id, scope.turn_id, times.now(), kind, reference, encoded
         )
-        event = events.logged(self.connection, line, thing.encoded() if isinstance(thing, Shape) else thing)
+        event = events.logged(self.connection, line, long_json.encoded(thing) if isinstance(thing, Shape) else thing)
         self.unwritten.append(line)
         self.head = cursor
         self.appended.append(event)

@@ -7,20 +7,21 @@ import orjson
 
 from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.shapes import Turn
+from ostler.storage import long_json
 from ostler.storage.packing import pack, unpack
 
 
 def put(connection: sqlite3.Connection, turn: Turn, turn_input: Any) -> None:
     connection.execute(
         "INSERT INTO turns (id, session_id, status, turn_json, input_json) VALUES (?, ?, ?, ?, ?)",
-        (turn.id, turn.session_id, turn.status, pack(turn.encoded()), pack(orjson.dumps(turn_input))),
+        (turn.id, turn.session_id, turn.status, pack(long_json.encoded(turn)), pack(long_json.dumped(turn_input))),
     )
 
 
 def update(connection: sqlite3.Connection, turn: Turn) -> None:
     connection.execute(
         "UPDATE turns SET status = ?, turn_json = ? WHERE id = ?",
-        (turn.status, pack(turn.encoded()), turn.id),
+        (turn.status, pack(long_json.encoded(turn)), turn.id),
     )
 
 

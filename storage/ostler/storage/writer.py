@@ -34,6 +34,8 @@ _BATCH: Final = 512
 _PROBE_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 0.01
 """How long units that nobody waits for are held, so that they share the commit of one that somebody waits for."""
+_TOLD_AT_ONCE: Final = 1024 * 1024
+"""Bytes of events that are told before the event loop has a turn."""
 _STOP: Final = None
 
 
@@ -74,8 +76,8 @@ class Writer:
         """What the thread has not been given yet: waking it costs more than most units do."""
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.Handle | None = None
-        self._untold: deque[list[_Job]] = deque()
-        """Batches that are on the disk, or cannot be, and of which only those ahead have heard."""
+        self._untold: deque[_Job] = deque()
+        """Units that are on the disk, or cannot be, and of which only those ahead have heard."""
         self._jobs: queue.SimpleQueue[list[_Job | None]] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="ostler-writer", daemon=True)
@@ -146,6 +148,8 @@ class Writer:
             self._outbox.append(_STOP)
             self._send()
         await asyncio.to_thread(self._thread.join)
+        while self._untold:
+            self._tell()
 
     # On the writer's thread from here on.
 
@@ -284,7 +288,7 @@ class Writer:
     # On the event loop again.
 
     def _deliver(self, jobs: list[_Job]) -> None:
-        self._untold.append(jobs)
+        self._untold += jobs
         ahead = [job for job in jobs if job.ahead is not None]
         for job in ahead:
             assert job.ahead is not None
@@ -295,23 +299,27 @@ class Writer:
             self._tell()
 
     def _tell(self) -> None:
+        told = 0
         while self._untold:
-            self._tell_all(self._untold.popleft())
+            if told > _TOLD_AT_ONCE:
+                self._loop.call_soon(self._tell)  # whoever waits for the loop has his turn before the rest
+                return
+            told += self._tell_one(self._untold.popleft())
 
-    def _tell_all(self, jobs: list[_Job]) -> None:
-        self._pending -= len(jobs)
-        for job in jobs:
-            try:
-                # Before the caller goes on: whoever has the answer finds the event in the log and on the wire.
-                job.on_commit(job.appended)
-            except Exception as error:  # noqa: BLE001 - a bug in telling it is this caller's alone, not its neighbours'
-                job.error = error
-            if job.future.done():  # the caller was cancelled meanwhile
-                continue
+    def _tell_one(self, job: _Job) -> int:
+        """Returns how many bytes of events there were to tell."""
+        self._pending -= 1
+        try:
+            # Before the caller goes on: whoever has the answer finds the event in the log and on the wire.
+            job.on_commit(job.appended)
+        except Exception as error:  # noqa: BLE001 - a bug in telling it is this caller's alone, not its neighbours'
+            job.error = error
+        if not job.future.done():  # the caller was not cancelled meanwhile
             if job.error is not None:
                 job.future.set_exception(job.error)
             else:
                 job.future.set_result(job.result)
+        return sum(len(event.data) for event in job.appended)
 
 
 def _tell_run(ahead: Iterable[Ahead]) -> None:

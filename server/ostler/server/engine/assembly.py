@@ -15,13 +15,12 @@ from ostler.protocol.errors import InvalidRequest, ParseError
 from ostler.protocol.limits import MAX_DEPTH
 from ostler.protocol.shapes import Usage
 from ostler.server.json_body import check_limits
+from ostler.server.models.long_events import MAX_INPUT_VALUES
 from ostler.server.models.provider import ModelFailure, RawEvent
+from ostler.storage.long_json import LONG_CHARS, dumped, is_long
 
-MAX_MESSAGE_CHARS: Final = 64 * 1024 * 1024
-"""A model that never stops is stopped here: no real message is as long."""
-
-MAX_INPUT_VALUES: Final = 100_000
-"""More than a model has room for in one answer; five times as many would hold everybody up for half a second."""
+MAX_MESSAGE_CHARS: Final = 16 * 1024 * 1024
+"""A model that never stops is stopped here: no real message is a tenth as long."""
 
 _MAX_TOKENS: Final = 10**12
 """A count beyond it is none: the sums of many have to fit into the database."""
@@ -60,6 +59,15 @@ class ToolUse:
 Step = Delta | ToolUse
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A block that is complete."""
+
+    content: dict[str, Any]
+    encoded: bytes
+    use: ToolUse | None = None
+
+
 @dataclass(slots=True)
 class _Open:
     """The block that is being streamed."""
@@ -72,6 +80,12 @@ class _Open:
     held: str = ""
     """Blanks at the start of a text: the API takes no text that has nothing else."""
     extras: dict[str, Any] = field(default_factory=dict)
+    made: _Made | None = None
+    """What becomes of it, where that was made ahead."""
+
+    @property
+    def is_long(self) -> bool:
+        return self.offset >= LONG_CHARS or (not self.parts and is_long(self.start))
 
 
 class Assembly:
@@ -80,6 +94,8 @@ class Assembly:
     def __init__(self, used_ids: Container[str]) -> None:
         self.content: list[dict[str, Any]] = []
         """The complete blocks so far."""
+        self.encoded: list[bytes] = []
+        """The same as JSON: made once, for the disk, the clients and the model."""
         self.started = False
         self.stopped = False
         """`message_stop` has come: the message is whole."""
@@ -112,11 +128,30 @@ class Assembly:
             case _:
                 pass  # a ping, or a kind that does not exist yet
 
+    def ends_long(self, event: RawEvent | None = None) -> bool:
+        """Whether an event, or the end of them all, completes a block that is better made ahead, on a thread."""
+        block = self._open
+        if block is None or block.index is None:
+            return False
+        closes = event is not None and event.get("type") == "content_block_stop"
+        breaks = event is None or event.get("type") == "message_stop"
+        return (closes or (breaks and block.start.get("type") == "text")) and block.is_long
+
+    def make_ahead(self) -> None:
+        """What the next event would make of the open block."""
+        block = self._open
+        if block is not None:
+            block.made = self._make(block)
+
     def end_where_it_broke(self) -> None:
         """Keep what was said so far; an incomplete call is dropped, and so are thoughts without their signature."""
         block, self._open = self._open, None
         if block is not None and block.start.get("type") == "text" and block.index is not None:
-            self.content.append(self._text_block(block))
+            self._keep(block.made or self._make(block))
+
+    @property
+    def is_long(self) -> bool:
+        return self._chars >= LONG_CHARS
 
     @property
     def text(self) -> str:
@@ -166,18 +201,28 @@ class Assembly:
         block, self._open = self._open, None
         if block is None or block.index is None:
             return
+        made = block.made or self._make(block)
+        self._keep(made)
+        if made is not None and made.use is not None:
+            yield made.use
+
+    def _keep(self, made: _Made | None) -> None:
+        if made is not None:
+            self.content.append(made.content)
+            self.encoded.append(made.encoded)
+
+    def _make(self, block: _Open) -> _Made | None:
         match block.start.get("type"):
             case "text":
-                self.content.append(self._text_block(block))
+                return _made({"type": "text", "text": "".join(block.parts), **block.extras})
             case "thinking":
-                thinking = "".join(block.parts)
-                self.content.append({"type": "thinking", "thinking": thinking, **_signed(block)})
+                return _made({"type": "thinking", "thinking": "".join(block.parts), **_signed(block)})
             case "tool_use":
-                yield self._close_tool_use(block)
+                return self._make_tool_use(block)
             case str(kind) if kind:
-                self.content.append(self._other_block(block))
+                return _made(_other_block(block))
             case _:
-                pass  # no kind at all: nothing that the API would take back
+                return None  # no kind at all: nothing that the API would take back
 
     # Blocks.
 
@@ -200,21 +245,12 @@ class Assembly:
         block.parts.append(text)
         yield Delta(block.index, kind, offset, text)
 
-    def _text_block(self, block: _Open) -> dict[str, Any]:
-        return {"type": "text", "text": "".join(block.parts), **block.extras}
-
-    def _other_block(self, block: _Open) -> dict[str, Any]:
-        """A block of a kind that is the API's own business: kept as it came."""
-        if not block.parts:
-            return {**block.start, **block.extras}
-        return {**block.start, "input": _parsed("".join(block.parts))[0], **block.extras}
-
-    def _close_tool_use(self, block: _Open) -> ToolUse:
+    def _make_tool_use(self, block: _Open) -> _Made:
         raw = "".join(block.parts)
         given, over_limit = _parsed(raw) if raw.strip() else (block.start.get("input") or {}, None)
         name = str(block.start.get("name") or "")
         call_input: dict[str, Any] = given if isinstance(given, dict) else {}
-        call = ToolUse(
+        use = ToolUse(
             index=len(self.content),
             id=self._unique_id(str(block.start.get("id") or "toolu")),
             name=name,
@@ -223,12 +259,11 @@ class Assembly:
             over_limit=over_limit,
         )
         # The API refuses a history with a name that no tool could have.
-        shown = _NOT_IN_NAMES.sub("_", name)[:128] or "unnamed"
-        self.content.append({"type": "tool_use", "id": call.id, "name": shown, "input": call_input})
-        return call
+        shown = _NOT_IN_NAMES.sub("_", name[:128]) or "unnamed"
+        return _made({"type": "tool_use", "id": use.id, "name": shown, "input": call_input}, use)
 
     def _unique_id(self, wanted: str) -> str:
-        wanted = _NOT_IN_NAMES.sub("_", wanted)[:200]
+        wanted = _NOT_IN_NAMES.sub("_", wanted[:200])
         found, number = wanted, 2
         while found in self._own_ids or found in self._used_ids:
             found, number = f"{wanted}_{number}", number + 1
@@ -248,6 +283,17 @@ class Assembly:
             cache_read_tokens=self._counted.get("cache_read_input_tokens", 0),
             cache_write_tokens=self._counted.get("cache_creation_input_tokens", 0),
         )
+
+
+def _made(content: dict[str, Any], use: ToolUse | None = None) -> _Made:
+    return _Made(content, dumped(content), use)
+
+
+def _other_block(block: _Open) -> dict[str, Any]:
+    """A block of a kind that is the API's own business: kept as it came."""
+    if not block.parts:
+        return {**block.start, **block.extras}
+    return {**block.start, "input": _parsed("".join(block.parts))[0], **block.extras}
 
 
 def _text(value: Any) -> str | None:

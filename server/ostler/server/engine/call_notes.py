@@ -8,7 +8,7 @@ from typing import Any, Final
 from ostler.protocol.events import FileChange, GitChange
 from ostler.protocol.shapes import Call
 from ostler.server.engine.units import Units
-from ostler.storage import Tx, calls, drafts, results, states
+from ostler.storage import Tx, calls, drafts, long_json, results, states
 from ostler.storage.results import ResultRecord
 
 Draft = Sequence[drafts.Block]
@@ -76,7 +76,7 @@ class CallNotes(Units):
             return
         drafts.extend(tx.connection, self.session_id, start.draft)
         encoded = calls.put(tx.connection, start.ended.call)
-        self._tell_call(tx, start.call, start.call.encoded(), kinds)
+        self._tell_call(tx, start.call, long_json.encoded(start.call), kinds)
         self.complete_call(tx, start.ended, encoded)
 
     def put_call(self, tx: Tx, call: Call, draft: Draft, kinds: Sequence[str]) -> bytes:

@@ -13,6 +13,7 @@ _BREAKPOINT: Final = b',"cache_control":{"type":"ephemeral"}'
 _CACHED_USER_MESSAGES: Final = 2
 """Of the four breakpoints that the API takes; the others are on the tools and on the system prompt."""
 _WORTH_JOINING: Final = 64 * 1024
+_LONG_BYTES: Final = 1024 * 1024
 
 
 def plain(content: Iterable[ContentBlock]) -> list[dict[str, Any]]:
@@ -28,6 +29,12 @@ def tool_result(call: Call) -> dict[str, Any]:
         "content": call.content or "",
         "is_error": call.is_error,
     }
+
+
+def joined(blocks: Iterable[bytes]) -> bytes:
+    """The content that these blocks are, each of them JSON already."""
+    parts = [part for block in blocks for part in (b",", block)]
+    return b"".join((b"[", *parts[1:], b"]"))
 
 
 class History:
@@ -60,16 +67,31 @@ class History:
     def add(self, role: str, blocks: list[dict[str, Any]]) -> None:
         self.add_encoded(role, orjson.dumps(blocks))
 
+    @property
+    def is_long(self) -> bool:
+        """To put it together is better done on a thread."""
+        return sum(map(len, self._messages)) > _LONG_BYTES
+
+    def add_answer(self, blocks: Sequence[dict[str, Any]], encoded: Sequence[bytes], content: bytes) -> None:
+        """What the model wrote: as blocks, each as JSON, and all together, so that nothing is read or written again."""
+        kept = self._sendable(blocks)
+        self._add("assistant", content if len(kept) == len(blocks) else joined(encoded[at] for at in kept))
+
     def add_encoded(self, role: str, content: bytes) -> None:
-        if role == "assistant":
-            content = self._sendable(content)
+        if role == "assistant" and (b'"tool_use"' in content or b'thinking"' in content):
+            blocks = orjson.loads(content)
+            kept = self._sendable(blocks)
+            content = content if len(kept) == len(blocks) else orjson.dumps([blocks[at] for at in kept])
+        self._add(role, content)
+
+    def _add(self, role: str, content: bytes) -> None:
         if content == b"[]":
             return
         if self._roles and self._roles[-1] == role:
-            self._messages[-1] = self._messages[-1][:-2] + b"," + content[1:] + b"}"
+            self._messages[-1] = b"".join((memoryview(self._messages[-1])[:-2], b",", memoryview(content)[1:], b"}"))
         else:
             self._roles.append(role)
-            self._messages.append(b'{"role":"' + role.encode() + b'","content":' + content + b"}")
+            self._messages.append(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
 
     def take_back(self, content: bytes) -> None:
         """Undo the last addition, which was this."""
@@ -89,7 +111,7 @@ class History:
         marked = [at for at, role in enumerate(roles) if role == "user"][-_CACHED_USER_MESSAGES:]
         pieces = list(self._messages)
         for at in marked:
-            pieces[at] = pieces[at][:-3] + _BREAKPOINT + b"}]}"
+            pieces[at] = b"".join((memoryview(pieces[at])[:-3], _BREAKPOINT, b"}]}"))
         if self._settled:
             pieces.insert(0, self._settled)
         if len(marked) == _CACHED_USER_MESSAGES:
@@ -103,14 +125,11 @@ class History:
             self._settled = b",".join([self._settled, *settled] if self._settled else settled)
             del self._messages[:count]
 
-    def _sendable(self, content: bytes) -> bytes:
-        """What the model wrote, less thoughts that it did not sign or that led to nothing: the API refuses them."""
-        if b'"tool_use"' not in content and b'thinking"' not in content:
-            return content
-        blocks = orjson.loads(content)
+    def _sendable(self, blocks: Sequence[dict[str, Any]]) -> list[int]:
+        """Of what the model wrote, less thoughts that it did not sign or that led to nothing: the API refuses them."""
         self.tool_use_ids.update(block["id"] for block in blocks if block["type"] == "tool_use")
-        kept = [block for block in blocks if block["type"] != "thinking" or block.get("signature")]
+        kept = [at for at, block in enumerate(blocks) if block["type"] != "thinking" or block.get("signature")]
         # A message that was stopped while the model thought: the API wants something said after a thought.
-        while kept and kept[-1]["type"] in {"thinking", "redacted_thinking"}:
+        while kept and blocks[kept[-1]]["type"] in {"thinking", "redacted_thinking"}:
             kept.pop()
-        return content if len(kept) == len(blocks) else orjson.dumps(kept)
+        return kept

@@ -18,6 +18,7 @@ from ostler.server.engine.stopping import Stop
 from ostler.server.engine.turn_settings import Services, TurnSettings
 from ostler.server.engine.user_messages import UserMessages
 from ostler.server.models.provider import ModelFailure, ModelRequest
+from ostler.tools.threads import change_in_thread
 
 MakeExecutor = Callable[[MessageId, Callable[[], Draft]], Executor]
 
@@ -83,6 +84,8 @@ class ModelRequests:
             self.session.journal.message_started(begun)
         # The rest is made ready while the disk works.
         await self.session.journal.with_the_disk()
+        history = self.session.history
+        messages = await change_in_thread(history.encoded) if history.is_long else history.encoded()
         call = ModelCall(
             session=self.session,
             state=self.state,
@@ -92,7 +95,7 @@ class ModelRequests:
                 max_tokens=min(config.model.max_output_tokens, self.services.max_output(self.model)),
                 system=self.prefix.system,
                 tools=self.prefix.tools_with_extras if provider.takes_extras(self.model) else self.prefix.tools,
-                messages=self.session.history.encoded(),
+                messages=messages,
                 extras=self._extras(first),
                 stored=self.said.stored,
             ),

@@ -7,6 +7,7 @@ import anyio
 from pydantic import BaseModel
 
 from ostler.protocol.config import Results as ResultSettings
+from ostler.protocol.extent import chars_of
 from ostler.protocol.ids import ResultId, new_result_id
 from ostler.server import logs
 from ostler.server.engine.budget import Bounded, bounded, bytes_of, cut_fields, limit_of, stand_in_for
@@ -33,7 +34,7 @@ class Rendered:
 async def rendered(tool: AnyTool, output: BaseModel, settings: ResultSettings, journal: Journal) -> Rendered:
     """Steps 7 and 8 of a call: render, fill if empty, persist if large."""
     long = output.long_text() if isinstance(output, LongOutput) else None
-    if long is None and _chars_of(output, _LONG_CHARS) < _LONG_CHARS:
+    if long is None and chars_of(output, _LONG_CHARS) < _LONG_CHARS:
         shown, data = _render(tool, output, settings)
         return Rendered(shown, data, shown.whole)
     result: Rendered | None = None
@@ -100,23 +101,3 @@ def _with_result(data: Any, result_id: ResultId | None, size: int | None) -> Any
     if not isinstance(data, dict) or "persisted_result_id" not in data:
         return data
     return {**data, "persisted_result_id": result_id, "persisted_size": size}
-
-
-def _chars_of(value: object, enough: int) -> int:
-    """How long the texts in an output are together, counted only as far as it matters."""
-    match value:
-        case str():
-            return len(value)
-        case BaseModel():
-            return _chars_of(value.__dict__, enough)
-        case dict():
-            return _chars_of(list(value.values()), enough)
-        case list() | tuple():
-            total = 0
-            for each in value:
-                total += _chars_of(each, enough)
-                if total >= enough:
-                    break
-            return total
-        case _:
-            return 0

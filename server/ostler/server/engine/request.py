@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Final
 
 import anyio
-import orjson
 
 from ostler.protocol import times
 from ostler.protocol.config import Model
@@ -18,6 +17,7 @@ from ostler.protocol.shapes import Message, Usage
 from ostler.server.engine.assembly import Assembly, Delta, Step, ToolUse
 from ostler.server.engine.call_notes import Draft
 from ostler.server.engine.executor import Executor
+from ostler.server.engine.history import joined
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopping import Stop
@@ -25,6 +25,7 @@ from ostler.server.engine.sums import added
 from ostler.server.models.prices import usd
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
 from ostler.storage import Scope
+from ostler.tools.threads import change_in_thread, read_in_thread
 
 _EVENTS_AT_ONCE: Final = 32
 """Thousands may have come already, and reading those never waits: other sessions have a turn between."""
@@ -113,11 +114,13 @@ class ModelCall:
         known = self.session.reads.known()
         failure = await self._read(stream, executor)
         if stream.assembly.stopped:
-            return self._keep(stream, executor)
+            return await self._keep(stream, executor)
         if self.stop.called or executor.changed_something:
             # The person has seen it, or something was done because of it: it stays, as far as it came.
+            if stream.assembly.ends_long():
+                await read_in_thread(stream.assembly.make_ahead)
             stream.assembly.end_where_it_broke()
-            return self._keep(stream, executor)
+            return await self._keep(stream, executor)
         await executor.discard(DISCARDED)
         self._abort(stream)
         # What its calls have read was shown to nobody: it may not be called known, nor be written over.
@@ -133,6 +136,8 @@ class ModelCall:
                 async with self.provider.stream(self.request) as events:
                     taken = 0
                     async for event in events:
+                        if stream.assembly.ends_long(event):
+                            await read_in_thread(stream.assembly.make_ahead)
                         for step in _understood(stream, event):
                             executor.add(step)
                             self.state.change(tool_calls=self.state.turn.tool_calls + 1)
@@ -152,7 +157,7 @@ class ModelCall:
             return ModelFailure("garbage", f"The model was still writing one message after {limit:.0f} seconds.")
         return None
 
-    def _keep(self, stream: "_Stream", executor: Executor) -> Answered | None:
+    async def _keep(self, stream: "_Stream", executor: Executor) -> Answered | None:
         """The message goes into the history."""
         assembly = stream.assembly
         answered = Answered(assembly.text, assembly.stop_reason, executor, empty=not assembly.content)
@@ -161,12 +166,21 @@ class ModelCall:
             return answered if assembly.stopped else None
         message = stream.message.changed(stop_reason=assembly.stop_reason, model=assembly.model or self.request.model)
         # The same bytes go to the history and to the disk: the model's cache depends on them.
-        content = orjson.dumps(assembly.content)
+        content = await self._remembered(assembly)
         stream.completed = True
-        self.session.history.add_encoded("assistant", content)
         used = self._count(assembly)
         self.session.journal.message_completed(message, content, self.state.turn, used)
         return answered
+
+    async def _remembered(self, assembly: Assembly) -> bytes:
+        """The content, which the history has then."""
+
+        def remember() -> bytes:
+            content = joined(assembly.encoded)
+            self.session.history.add_answer(assembly.content, assembly.encoded, content)
+            return content
+
+        return await change_in_thread(remember) if assembly.is_long else remember()
 
     def _abort(self, stream: "_Stream") -> None:
         stream.completed = True
@@ -219,7 +233,7 @@ class _Stream:
         if self.completed:
             return ()
         first, self._taken = self._taken, len(self.assembly.content)
-        return [(place, orjson.dumps(self.assembly.content[place])) for place in range(first, self._taken)]
+        return [(place, self.assembly.encoded[place]) for place in range(first, self._taken)]
 
 
 def _understood(stream: "_Stream", event: dict[str, object]) -> list[ToolUse]:

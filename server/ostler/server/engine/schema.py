@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ostler.protocol.errors import InvalidRequest, ParseError
-from ostler.server.engine.assembly import MAX_INPUT_VALUES
 from ostler.server.json_body import check_limits
+from ostler.server.models.long_events import MAX_INPUT_VALUES
 from ostler.tools.tool import AnyTool, ToolInput
 
 _SHOWN_PROBLEMS = 10

@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from ostler.server.models.prices import knows_extras
 from ostler.server.models.provider import ModelFailure, ModelRequest, RawEvent
+from ostler.tools.threads import read_in_thread
 
 if TYPE_CHECKING:
     from ostler.server.models.anthropic_client import AnthropicClient
@@ -134,7 +135,9 @@ class _Asking:
 
     async def __aenter__(self) -> AsyncIterator[RawEvent]:
         client = await self._provider.opened()
-        self._answer = await client.ask(self._request.parts(), self._request.stored)
+        request = self._request
+        parts = await read_in_thread(request.parts) if request.is_long else request.parts()
+        self._answer = await client.ask(parts, request.stored)
         self._events = self._answer.events()
         return self._events
 

@@ -9,13 +9,16 @@ import anyio
 import orjson
 from aiohttp.http_exceptions import HttpProcessingError
 
+from ostler.protocol.errors import InvalidRequest, ParseError
 from ostler.protocol.sse import Frame, SseParser
 from ostler.server.models.anthropic_failures import Failures
+from ostler.server.models.long_events import LONG_BYTES, check_event, in_pieces
 from ostler.server.models.provider import RawEvent
+from ostler.tools.threads import read_in_thread
 
 TROUBLE: Final = (aiohttp.ClientError, HttpProcessingError, OSError)
 """What reading raises: the parser has errors of its own, beside the client's."""
-_MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
+_MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
 """What one event may have before it is taken for a stream that is none."""
 _MAX_REFUSAL_BYTES: Final = 1024 * 1024
 _REST_SECONDS: Final = 0.1
@@ -59,7 +62,10 @@ class Answer:
                 unread += len(chunk)
                 for frame in parser.feed(chunk):
                     unread = 0
-                    if frame.data != b"[DONE]":  # what some servers end with, who speak several languages
+                    if len(frame.data) >= LONG_BYTES:
+                        for event in in_pieces(await read_in_thread(self._event, frame)):
+                            yield event
+                    elif frame.data != b"[DONE]":  # what some servers end with, who speak several languages
                         yield self._event(frame)
                 if unread > _MAX_EVENT_BYTES:
                     raise self._failures.of_garbage(self._response, "an event without an end")
@@ -68,7 +74,10 @@ class Answer:
 
     def _event(self, frame: Frame) -> RawEvent:
         try:
+            check_event(frame.data)
             event = orjson.loads(frame.data)
+        except (ParseError, InvalidRequest) as error:
+            raise self._failures.of_garbage(self._response, f"an event that cannot be read: {error}") from error
         except orjson.JSONDecodeError as error:
             raise self._failures.of_garbage(self._response, "an event that is not JSON") from error
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):

@@ -22,6 +22,8 @@ _MAX_CONNECTIONS: Final = 1000
 _MAX_REDIRECTIONS: Final = 5
 _PATH: Final = "/v1/messages"
 _LONG_BYTES: Final = 128 * 1024
+_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
+"""What the connection does not take at once, it copies."""
 _HEADERS: Final = {
     "content-type": "application/json",
     "accept-encoding": "identity",  # a compressed stream comes in lumps
@@ -45,7 +47,8 @@ class _Body(aiohttp.Payload):
             # Here, where all is ready, and not before: the two take about the same time.
             await self._stored()
         for part in self._parts:
-            await writer.write(part)
+            for at in range(0, len(part), _AT_ONCE_BYTES):
+                await writer.write(memoryview(part)[at : at + _AT_ONCE_BYTES] if len(part) > _AT_ONCE_BYTES else part)
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         await self.write(writer)

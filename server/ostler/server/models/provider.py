@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import orjson
 
+_LONG_BYTES: Final = 1024 * 1024
 RawEvent = dict[str, Any]
 """An event of the Messages API's stream as it came: `message_start`, `content_block_delta`…"""
 
@@ -28,6 +29,11 @@ class ModelRequest:
     stored: Callable[[], Awaitable[None]] | None = None
     """Waits until the disk has all of it: nothing leaves before, but everything can be made ready."""
 
+    @property
+    def is_long(self) -> bool:
+        """What comes after its first part is so long that it is better put together on a thread."""
+        return sum(map(len, self.messages[1:])) > _LONG_BYTES
+
     def body(self) -> bytes:
         """The whole request as the Messages API takes it."""
         return b"".join(self.parts())
@@ -38,7 +44,7 @@ class ModelRequest:
         tools = b',"tools":' + self.tools if self.tools != b"[]" else b""
         opening = b"".join((head[:-1], b',"system":', self.system, tools, b',"messages":['))
         first, *rest = self.messages
-        return [opening, first, b"".join(b"," + each for each in rest) + b"]}"]
+        return [opening, first, b"".join((*(part for each in rest for part in (b",", each)), b"]}"))]
 
 
 FailureKind = Literal[
