@@ -24,12 +24,10 @@ class Frame(NamedTuple):
     root_id: SessionId | None
     sse: bytes
     """All of it; of a long one what stands before its data."""
+    size: int
+    """In bytes; asked by every reader, so it is counted once."""
     long_data: bytes = b""
     """Not put together with the rest: to copy megabytes for each event holds everybody up."""
-
-    @property
-    def size(self) -> int:
-        return len(self.sse) + len(self.long_data)
 
     def chunks(self) -> Iterator[bytes]:
         """What is sent."""
@@ -49,8 +47,9 @@ def _frame(
     cursor: Cursor | None, kind: str, session_id: SessionId | None, root_id: SessionId | None, head: str, data: bytes
 ) -> Frame:
     if len(data) > CHUNK_BYTES:
-        return Frame(cursor, kind, session_id, root_id, head.encode(), data)
-    return Frame(cursor, kind, session_id, root_id, b"%b%b%b" % (head.encode(), data, _END))
+        return Frame(cursor, kind, session_id, root_id, head.encode(), len(data), data)
+    sse = b"%b%b%b" % (head.encode(), data, _END)
+    return Frame(cursor, kind, session_id, root_id, sse, len(sse))
 
 
 def passing_frame(kind: str, scope: Scope, data: Shape | bytes, after: Cursor) -> Frame:
