@@ -103,7 +103,7 @@ class _JsonLines:
         return b'{"type":"session","session":' + session.encoded() + b"}\n"
 
     def message(self, message: Message, first: bool) -> bytes:
-        return b'{"type":"message","message":' + long_json.encoded(message) + b"}\n"
+        return b"".join((b'{"type":"message","message":', long_json.encoded(message), b"}\n"))
 
     def tail(self) -> bytes:
         return b""
@@ -114,7 +114,7 @@ class _Json:
         return b'{"session":' + session.encoded() + b',"messages":['
 
     def message(self, message: Message, first: bool) -> bytes:
-        return (b"" if first else b",") + long_json.encoded(message)
+        return b"".join((b"" if first else b",", long_json.encoded(message)))
 
     def tail(self) -> bytes:
         return b"]}\n"
