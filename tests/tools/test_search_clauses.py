@@ -319,3 +319,64 @@ async def test_ten_megabytes_of_input_are_refused_in_a_few_words(
 
 async def test_an_empty_pattern_of_names_is_refused(session: Session) -> None:
     assert (await session.failure(GLOB, pattern="")).message == "The pattern is empty: `**` finds every file."
+
+
+# Patterns that end with a line: ripgrep ends its own lines another way then.
+
+
+@pytest.mark.parametrize("pattern", ["hit$", "hit"])
+async def test_files_that_rules_hide_do_not_appear_whatever_the_pattern_is(session: Session, pattern: str) -> None:
+    for name in ("a.txt", "secret/k.txt", "z.txt"):
+        put(session, name, "x\nhit\nx\nx\nx\nhit\nx\n")
+    session.inside(may_read=lambda path: not path.startswith(str(session.folder / "secret")))
+    shown = await grep(session, pattern=pattern, output_mode="content", **{"-C": 1})
+    groups = ["{0}-1-x\n{0}:2:hit\n{0}-3-x", "{0}-5-x\n{0}:6:hit\n{0}-7-x"]
+    assert shown == "\n--\n".join(group.format(name) for name in ("a.txt", "z.txt") for group in groups)
+    output = (await session.done(GREP, pattern=pattern, output_mode="content", **{"-C": 1})).output
+    assert output.filenames == ["a.txt", "z.txt"]
+    for mode in ("files_with_matches", "count"):
+        assert "secret" not in await grep(session, pattern=pattern, output_mode=mode)
+
+
+async def test_hidden_matches_leave_no_trace_between_groups(session: Session) -> None:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        put(session, name, "hit\nx\n")
+    session.inside(may_read=lambda path: path.endswith("a.txt") or os.path.isdir(path))
+    assert await grep(session, output_mode="content", **{"-A": 1}) == "a.txt:1:hit\na.txt-2-x"
+
+
+@pytest.mark.parametrize("pattern", ["hit$", "hit"])
+async def test_groups_are_kept_apart_from_an_offset_on(session: Session, pattern: str) -> None:
+    put(session, "a.txt", "hit\nx\ny\ny\nhit\nx\ny\n")
+    given: dict[str, Any] = {"pattern": pattern, "output_mode": "content", "-A": 1}
+    assert await grep(session, **given) == "a.txt:1:hit\na.txt-2-x\n--\na.txt:5:hit\na.txt-6-x"
+    assert await grep(session, **given, offset=1) == "a.txt-2-x\n--\na.txt:5:hit\na.txt-6-x"
+    assert await grep(session, **given, offset=2) == "a.txt:5:hit\na.txt-6-x"
+    cut = await grep(session, **given, head_limit=3)
+    assert cut.splitlines()[:4] == ["a.txt:1:hit", "a.txt-2-x", "--", "a.txt:5:hit"]
+    assert "cut after 3; go on with offset 3" in cut
+
+
+async def test_counts_are_numbers_whatever_the_pattern_is(session: Session) -> None:
+    put(session, "a.txt", "hit\r\nhit\n")
+    put(session, "b.txt", "hit\n")
+    assert await grep(session, pattern="hit$", output_mode="count") == "a.txt:2\nb.txt:1"
+
+
+async def test_a_binary_file_is_told_of_whatever_the_pattern_is(session: Session) -> None:
+    path = put(session, "b.bin", b"hit\n" + b"\0" * 100 + b"\nhit\n")
+    for pattern in ("hit", "hit$"):
+        shown = await grep(session, pattern=pattern, path=str(path), output_mode="content")
+        assert "b.bin: a binary file, of which no more is shown" in shown
+
+
+async def test_what_has_no_end_is_not_searched(session: Session) -> None:
+    os.mkfifo(session.folder / "pipe")
+    for tool, given in ((GREP, {"pattern": "x", "path": "pipe"}), (GLOB, {"pattern": "*", "path": "pipe"})):
+        assert "a device, a pipe or a socket" in (await session.failure(tool, **given)).message
+    assert "a device, a pipe or a socket" in (await session.failure(GREP, pattern="x", path="/dev/zero")).message
+
+
+async def test_a_number_that_is_too_large_is_told_its_bounds(session: Session) -> None:
+    words = (await session.failure(GREP, pattern="x", **{"-A": 10**12})).message
+    assert words == "-A is 1000000000000, but must be from 0 to 2147483647."

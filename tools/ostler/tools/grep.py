@@ -19,6 +19,7 @@ from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool,
 
 Mode = Literal["content", "files_with_matches", "count"]
 DEFAULT_LIMIT: Final = 250
+_MAX_NUMBER: Final = 2**31 - 1
 _MAX_OFFSET: Final = 1_000_000
 _MAX_COLUMNS: Final = 500
 _MAX_GLOBS: Final = 100
@@ -95,8 +96,8 @@ class Grep(Tool[GrepInput, GrepOutput]):
             return flaw
         numbers = {"-A": given.after, "-B": given.before, "-C": given.around, "context": given.context}
         for name, number in {**numbers, "head_limit": given.head_limit, "offset": given.offset}.items():
-            if number is not None and not 0 <= number < 2**31:
-                return Failure(f"{name} is {number}, but must be 0 or more.")
+            if number is not None and not 0 <= number <= _MAX_NUMBER:
+                return Failure(f"{name} is {number}, but must be from 0 to {_MAX_NUMBER}.")
         if given.offset > _MAX_OFFSET:
             return Failure(f"offset is {given.offset}, but must be at most {_MAX_OFFSET}: search for less.")
         if result_of(given.path) is not None:
@@ -158,6 +159,7 @@ def _wanted(given: GrepInput, begin: Origin) -> Wanted:
         mode=given.output_mode,
         begin=begin,
         line_numbers=given.line_numbers,
+        context=any(_context(given)),
         limit=given.head_limit,
         offset=given.offset,
         matches=_name_filter(given.glob),
@@ -196,6 +198,8 @@ def _own_options(given: GrepInput) -> list[str]:
         case "content":
             # In the order of paths, so that an offset means the same the next time.
             options += ["--with-filename", "--line-number", "--no-heading", "--sort=path", *_context_options(given)]
+            # Told apart by their numbers: a line without a name is not to be mistaken for one.
+            options.append("--no-context-separator")
         case "count":
             options += ["--with-filename", "--count", "--sort=path"]
         case "files_with_matches":
@@ -216,10 +220,16 @@ def _type_options(given: GrepInput) -> list[str]:
 
 
 def _context_options(given: GrepInput) -> list[str]:
+    before, after = _context(given)
+    return [f"--before-context={before}", f"--after-context={after}"]
+
+
+def _context(given: GrepInput) -> tuple[int, int]:
+    """Lines that are shown before and after a match."""
     around = given.around if given.around is not None else given.context
     before = given.before if given.before is not None else around
     after = given.after if given.after is not None else around
-    return [f"--before-context={before or 0}", f"--after-context={after or 0}"]
+    return before or 0, after or 0
 
 
 def _output(given: GrepInput, found: Collected) -> GrepOutput:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ostler.tools.ripgrep import Search
 
@@ -39,12 +39,26 @@ class Wanted:
     mode: str
     begin: Origin
     line_numbers: bool
+    context: bool
+    """Lines beside a match are shown, too: groups of them are kept apart."""
     limit: int
     offset: int
     matches: NameFilter | None
 
     def accepts(self, name: str) -> bool:
         return self.begin.visible(name) and (self.matches is None or self.matches(self.begin.relative(name)))
+
+
+class _Line(NamedTuple):
+    """One that may be shown."""
+
+    text: str
+    name: str
+    """Of its file."""
+    matches: int
+    """How many it stands for."""
+    number: int | None = None
+    """Its own; null for a count, and for words about the file."""
 
 
 @dataclass(slots=True)
@@ -98,6 +112,8 @@ class _Lines:
         self._same_file = b"\0"
         """How a further line of the last file begins."""
         self._same_is_wanted = False
+        self._last: _Line | None = None
+        """The last one that was kept."""
 
     def collect(self, search: Search) -> Collected:
         for number, record in enumerate(search.records(b"\n")):
@@ -123,23 +139,30 @@ class _Lines:
         self._seen += 1
         return True
 
-    def _take(self, line: tuple[str, str | None, int]) -> bool:
+    def _take(self, line: _Line) -> bool:
         """False where it is one too many."""
-        text, name, matches = line
         self._seen += 1
         if self._seen <= self._wanted.offset:
             return True
         if self._found.taken >= (self._wanted.limit or _MAX_LINES):
             return False
+        if self._begins_a_group(line):
+            self._found.lines.append("--")
+        self._last = line
         self._found.taken += 1
-        self._found.lines.append(text)
-        self._found.matches += matches
-        if name is not None:
-            self._shown_names[name] = None
+        self._found.lines.append(line.text)
+        self._found.matches += line.matches
+        self._shown_names[line.name] = None
         return True
 
-    def _line(self, record: bytes) -> tuple[str, str | None, int] | None:
-        """The line as it is shown, its file, and how many matches it stands for."""
+    def _begins_a_group(self, line: _Line) -> bool:
+        """As ripgrep would say; but it knows nothing of lines that are left out."""
+        last = self._last
+        if not self._wanted.context or last is None or line.number is None or last.number is None:
+            return False
+        return line.name != last.name or line.number != last.number + 1
+
+    def _line(self, record: bytes) -> _Line | None:
         raw, zero, rest = (self._name_so_far + record).partition(b"\0")
         if not zero:
             return self._without_a_line(raw)
@@ -149,19 +172,18 @@ class _Lines:
         if name is None:
             return None
         if self._wanted.mode == "count":
-            return f"{name}:{rest.decode()}", name, int(rest)
+            count = int(rest)  # with --crlf it ends in a carriage return
+            return _Line(f"{name}:{count}", name, count)
         match = _LINE.fullmatch(rest)
         if match is None:
             return None
         mark = match[2].decode()
         text = match[3].removesuffix(b"\r").decode("utf-8", "replace")
         number = f"{match[1].decode()}{mark}" if self._wanted.line_numbers else ""
-        return f"{name}{mark}{number}{text}", name, int(mark == ":")
+        return _Line(f"{name}{mark}{number}{text}", name, int(mark == ":"), int(match[1]))
 
-    def _without_a_line(self, record: bytes) -> tuple[str, str | None, int] | None:
-        if record == b"--":
-            return ("--", None, 0) if self._found.lines else None
-        binary = _BINARY.fullmatch(record)
+    def _without_a_line(self, record: bytes) -> _Line | None:
+        binary = _BINARY.fullmatch(record.removesuffix(b"\r"))
         if binary is None:
             # Every line is told with its file: this is the beginning of a name that goes on in the next record.
             self._name_so_far = record + b"\n"
@@ -169,7 +191,7 @@ class _Lines:
         self._name_so_far = b""
         name = self._name(binary[1])
         matches = int(binary[2] == b"binary file matches")
-        return None if name is None else (f"{name}: a binary file, of which no more is shown", name, matches)
+        return None if name is None else _Line(f"{name}: a binary file, of which no more is shown", name, matches)
 
     def _name(self, raw: bytes) -> str | None:
         if raw not in self._names:

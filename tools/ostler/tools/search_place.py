@@ -1,6 +1,7 @@
 """Where a search starts, and whether it may."""
 
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,8 @@ class Start:
     """Where it really is."""
     base: str
     """The folder that it is, or that it is in."""
+    inside: str
+    """How the names of all begin that is in there."""
     pattern: str
     """What of a pattern is left, seen from there."""
     folder: str
@@ -39,7 +42,7 @@ class Start:
 
     def relative(self, name: str) -> str:
         """The name of something inside, as patterns see it."""
-        return name[len(self.base.rstrip("/")) + 1 :]
+        return name[len(self.inside) :]
 
     def found(self, name: str) -> str:
         """The name of something inside, as it is shown."""
@@ -47,6 +50,8 @@ class Start:
 
     def visible(self, name: str) -> bool:
         """Whether the rules let something inside be shown, by its name as it would be written and as it really is."""
+        if not name.startswith(self.inside) and name != self.place:
+            return False  # whatever it is, no rule can have been meant for it
         return self.may_read is None or (self.may_read(name) and self.may_read(self._written(name)))
 
     def hides_all(self) -> bool:
@@ -68,10 +73,12 @@ def start(path: str | None, surroundings: Surroundings, pattern: str = "") -> St
         # With its dot it still is a pattern with a slash, which matches from here on and not in any folder.
         written, pattern = os.path.join(written, prefix), f"./{pattern.removeprefix('./')[len(prefix) + 1 :]}"
     place = paths.real(written)
+    base = place if os.path.isdir(place) else os.path.dirname(place)
     return Start(
         written=written,
         place=place,
-        base=place if os.path.isdir(place) else os.path.dirname(place),
+        base=base,
+        inside=f"{base.rstrip('/')}/",
         pattern=pattern,
         folder=folder,
         home=paths.real(surroundings.home) if surroundings.home else "",
@@ -88,11 +95,13 @@ def subject(path: str | None, surroundings: Surroundings, pattern: str = "") -> 
 def missing(path: str | None, surroundings: Surroundings) -> Failure | None:
     begin = start(path, surroundings)
     try:
-        os.stat(begin.place)
+        kind = os.stat(begin.place).st_mode
     except PermissionError:
         return _closed(begin)
     except OSError:
         return _nowhere(begin, surroundings)
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        return Failure(f"{begin.written} is a device, a pipe or a socket: there is nothing in it to search.")
     return closed(begin)
 
 
