@@ -2,6 +2,7 @@
 
 import base64
 import io
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -154,6 +155,21 @@ async def test_what_is_no_whole_picture_is_text(session: Session, command: str) 
     output = (await session.done(BASH, command=command)).output
     assert not output.is_image
     assert [block["type"] for block in BASH.render(output)] == ["text"]
+
+
+async def test_a_picture_that_cannot_be_opened_is_told_in_words(session: Session) -> None:
+    (session.folder / "p").write_bytes(picture("PNG")[:40])
+    text = await session.text(BASH, command="cat p")
+    assert text.startswith("(The command printed a picture that cannot be shown: it is a damaged image (")
+    data = bytearray(picture("PNG"))
+    data[16:24] = (50_000).to_bytes(4, "big") * 2
+    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
+    (session.folder / "p").write_bytes(data)
+    text = await session.text(BASH, command="cat p")
+    assert "too large an image to open (50000x50000 pixels" in text
+    (session.folder / "p").write_bytes(picture("PNG"))
+    text = await session.text(BASH, command="cat p; head -c 21000000 /dev/zero")
+    assert text == "(The command printed a picture that cannot be shown: it is 20.0 MB, and the limit is 20.0 MB.)"
 
 
 async def test_no_file_of_a_picture_stays(session: Session) -> None:

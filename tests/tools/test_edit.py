@@ -124,8 +124,9 @@ async def test_lines_that_end_with_a_return_alone_match_as_they_are_shown_and_st
     path = await seen(session, b"one\rtwo\rthree\r")
     await session.done(EDIT, file_path=path, old_string="one\ntwo\n", new_string="1\n2\n")
     assert content(session) == "1\r2\rthree\r"
-    await session.done(EDIT, file_path=path, old_string="three", new_string="3\r\n4")
+    done = await session.text(EDIT, file_path=path, old_string="three", new_string="3\r\n4")
     assert content(session) == "1\r2\r3\r4\r"
+    assert done.endswith("     1\t1\n     2\t2\n     3\t3\n     4\t4")
 
 
 async def test_mixed_line_ends_outside_the_passage_stay(session: Session) -> None:

@@ -10,6 +10,8 @@ import nbformat.v4
 import pytest
 from PIL import Image
 
+from ostler.tools.notebook import MAX_PICTURE_CHARS, Cell, LargePicture, Shown, with_large_pictures
+from ostler.tools.pictures import Picture
 from ostler.tools.read import Read
 from tests.tools.calling import Session
 
@@ -92,12 +94,34 @@ async def test_pictures_of_outputs_are_image_blocks(session: Session) -> None:
     assert small not in json.dumps(output.model_dump(mode="json"))
 
 
-async def test_large_pictures_are_made_smaller_and_the_largest_left_out(session: Session) -> None:
-    path = write(session, code("a", shown({"image/png": plot(2000, 1000)}), shown({"image/png": plot(4000, 3000)})))
+async def test_large_pictures_are_made_smaller_however_large_a_file_may_be(session: Session) -> None:
+    large = shown({"image/png": plot(4000, 3000), "text/plain": "<Figure>"})
+    path = write(session, code("a", shown({"image/png": plot(2000, 1000)}), large))
     outputs = (await session.done(READ, file_path=path)).output.cells[0].outputs
     picture = outputs[0].pictures[0]
     assert (picture.original_width, picture.width, picture.height) == (2000, 1568, 784)
-    assert (outputs[1].pictures, outputs[1].text) == ([], "(a picture is left out: it is too large)")
+    [picture] = outputs[1].pictures
+    assert (picture.original_width, picture.width, picture.height) == (4000, 1568, 1176)
+    assert outputs[1].text == "<Figure>"
+
+
+async def test_a_picture_that_no_process_opens_is_words(session: Session) -> None:
+    damaged = base64.b64encode(base64.b64decode(plot(4000, 3000))[:300]).decode()
+    path = write(
+        session, code("a", shown({"image/png": damaged, "text/plain": "<Figure>"}), shown({"image/png": damaged}))
+    )
+    first, second = (await session.done(READ, file_path=path)).output.cells[0].outputs
+    assert (first.pictures, second.pictures) == ([], [])
+    assert first.text.startswith("<Figure>\n(The image/png is a damaged image (300 bytes): ")
+    assert second.text.startswith("(The image/png is a damaged image (300 bytes): ")
+
+
+async def test_no_more_pictures_are_opened_when_those_that_are_shown_are_large_enough() -> None:
+    small = Picture("image/png", "x" * MAX_PICTURE_CHARS, (1, 1), (1, 1))
+    outputs = [Shown("display_data", "", [small]), Shown("display_data", "", [], [LargePicture("image/png", b"")])]
+    [cell] = await with_large_pictures([Cell("c", "code", "a", None, outputs)])
+    assert [each.pictures for each in cell.outputs] == [[small], []]
+    assert cell.outputs[1].text == "(a picture is left out: those that are shown are large enough)"
 
 
 async def test_damaged_pictures_are_words(session: Session) -> None:

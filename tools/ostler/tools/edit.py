@@ -130,7 +130,8 @@ def _replaced(given: EditInput, place: str, before: TextFile) -> Plan | Failure:
     try:
         places = matching.find_places(before.text, given.old_string, given.new_string)
     except matching.TooMany:
-        return Failure(f"old_string occurs more than {matching.MAX_PLACES} times.", freshness.AMBIGUOUS)
+        words = f"old_string occurs more than {matching.MAX_PLACES} times in {given.file_path}, which is the most."
+        return Failure(f"{words} Replace a longer text, or do it with a command, as `sed -i`.", freshness.AMBIGUOUS)
     if not places:
         return _not_found(given, before)
     if len(places) > 1 and not given.replace_all:

@@ -3,10 +3,11 @@
 import base64
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ostler.tools import notebook_json
+from ostler.tools.picture_file import SMALL_PIXELS, load_picture_of
 from ostler.tools.pictures import Picture, picture, pixels_of
 from ostler.tools.shell_output import for_the_model
 from ostler.tools.text_files import TextFile, TooLarge, Unreadable, load, size_in_words
@@ -20,7 +21,6 @@ MAX_CELLS: Final = 20_000
 MAX_OUTPUTS: Final = 50_000
 MAX_OUTPUT_CHARS: Final = 10_000
 MAX_PICTURES: Final = 20
-MAX_PICTURE_PIXELS: Final = 8_000_000
 MAX_PICTURE_CHARS: Final = 8 * 1024 * 1024
 """Of all of them together, as they are sent; the last one may go beyond."""
 _PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -39,6 +39,22 @@ class Shown:
     kind: str
     text: str
     pictures: list[Picture]
+    large: list["LargePicture"] = field(default_factory=list)
+    """Pictures that a process of their own has to open."""
+
+    def with_picture(self, picture: Picture) -> "Shown":
+        return replace(self, pictures=[*self.pictures, picture])
+
+    def with_note(self, note: str) -> "Shown":
+        return replace(self, text=f"{self.text}\n({note})" if self.text else f"({note})")
+
+
+@dataclass(frozen=True, slots=True)
+class LargePicture:
+    """A picture that is not opened yet."""
+
+    form: str
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,35 +232,66 @@ def _output(output: Json, room: _Room) -> Shown:
 def _bundle(kind: str, data: Json, room: _Room) -> Shown:
     """One thing in several forms."""
     pictures: list[Picture] = []
+    large: list[LargePicture] = []
     notes: list[str] = []
     for form in _PICTURES:
         if form in data:
-            _add_picture(form, text_of(data[form]), room, pictures, notes)
+            found = _picture(form, text_of(data[form]), room)
+            match found:
+                case Picture():
+                    pictures.append(found)
+                case LargePicture():
+                    large.append(found)
+                case str():
+                    notes.append(f"({found})")
     words = next((form for form in _TEXTS if form in data), None)
     if words is not None:
         value = data[words]
         notes.insert(0, _cut(text_of(value if _is_text(value) else notebook_json.written(value))))
-    elif not pictures and not notes:
+    elif not pictures and not large and not notes:
         notes.append(text_of(f"(not shown: {', '.join(map(str, data)) or 'nothing'})"[:500]))
-    return Shown(kind, "\n".join(notes), pictures)
+    return Shown(kind, "\n".join(notes), pictures, large)
 
 
-def _add_picture(form: str, encoded: str, room: _Room, pictures: list[Picture], notes: list[str]) -> None:
+def _picture(form: str, encoded: str, room: _Room) -> Picture | LargePicture | str:
+    """The picture, or why it is not shown."""
     if room.left <= 0 or room.chars <= 0:
-        notes.append(f"(a picture is left out: {MAX_PICTURES - room.left} are shown already)")
-        return
+        return f"a picture is left out: {MAX_PICTURES - room.left} are shown already"
     try:
         data = base64.b64decode(encoded)
-        if pixels_of(f"The {form}", data) > MAX_PICTURE_PIXELS:
-            notes.append("(a picture is left out: it is too large)")
-            return
-        pictures.append(picture(f"The {form}", data))
-        room.left -= 1
-        room.chars -= len(pictures[-1].data)
+        if pixels_of(f"The {form}", data) > SMALL_PIXELS:
+            room.left -= 1
+            return LargePicture(form, data)
+        found = picture(f"The {form}", data)
     except Unreadable as error:
-        notes.append(f"({error})")
+        return str(error)
     except ValueError:
-        notes.append(f"(The {form} is damaged: it is no base64.)")
+        return f"The {form} is damaged: it is no base64."
+    room.left -= 1
+    room.chars -= len(found.data)
+    return found
+
+
+async def with_large_pictures(cells: list[Cell]) -> list[Cell]:
+    """The cells with what could not be opened on a thread, one after the other: each takes a process."""
+    room = _Room()
+    room.chars -= sum(len(each.data) for cell in cells for output in cell.outputs for each in output.pictures)
+    return [replace(cell, outputs=[await _opened(output, room) for output in cell.outputs]) for cell in cells]
+
+
+async def _opened(output: Shown, room: _Room) -> Shown:
+    for each in output.large:
+        if room.chars <= 0:
+            output = output.with_note("a picture is left out: those that are shown are large enough")
+            continue
+        try:
+            found = await load_picture_of(f"The {each.form}", each.data)
+        except (Unreadable, OSError) as error:
+            output = output.with_note(str(error))
+            continue
+        room.chars -= len(found.data)
+        output = output.with_picture(found)
+    return replace(output, large=[])
 
 
 def _cut(text: str) -> str:

@@ -45,6 +45,9 @@ class _Change:
 
 def hunks(old: str, new: str) -> list[Hunk] | None:
     """What leads from one to the other; null where that is too long to show."""
+    if "\n" not in old and "\n" not in new:
+        # Lines as they ended on the first Macintosh: Read shows them as lines, too.
+        old, new = old.replace("\r", "\n"), new.replace("\r", "\n")
     start, end = _same_ends(old, new)
     middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
     if max(len(middle_old), len(middle_new)) > _MAX_MIDDLE:

@@ -1,9 +1,11 @@
 """Image files: small ones are looked at on a thread, large ones in a process of their own."""
 
 import os
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import BinaryIO, Final, TypeVar
 
 import anyio
 
@@ -13,8 +15,10 @@ from ostler.tools.text_files import TooLarge, Unreadable, digest_of, open_regula
 from ostler.tools.threads import read_in_thread
 from ostler.tools.worker import Died, Stopped, Worker, digest_beside, with_worker
 
+T = TypeVar("T")
+
 _SMALL_BYTES: Final = 4 * 1024 * 1024
-_SMALL_PIXELS: Final = 8_000_000
+SMALL_PIXELS: Final = 8_000_000
 """More hold the interpreter's lock too long: some decoders keep it."""
 
 _at_once: Final = anyio.CapacityLimiter(2)
@@ -39,12 +43,26 @@ async def load_picture(path: str) -> PictureFile:
         return await with_worker(partial(_large, path), Worker(picture_worker, {"name": path}))
 
 
+async def load_picture_of(name: str, data: bytes) -> Picture:
+    """The same of bytes that are no file's own. Raises Unreadable and OSError."""
+
+    def ask(worker: Worker) -> Picture:
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            told, _ = _asked(name, file, worker, lambda: None)
+            return told
+
+    async with _at_once:
+        return await with_worker(ask, Worker(picture_worker, {"name": name}))
+
+
 def _small(path: str) -> PictureFile | None:
     """Null for a large one."""
     with open(open_regular(path), "rb") as file:
         status = os.fstat(file.fileno())
         data = file.read(_SMALL_BYTES + 1)
-    if len(data) > _SMALL_BYTES or pixels_of(path, data) > _SMALL_PIXELS:
+    if len(data) > _SMALL_BYTES or pixels_of(path, data) > SMALL_PIXELS:
         return None
     return PictureFile(picture(path, data), status, digest_of(data))
 
@@ -52,22 +70,28 @@ def _small(path: str) -> PictureFile | None:
 def _large(path: str, worker: Worker) -> PictureFile:
     with open(open_regular(path), "rb") as file:
         status = os.fstat(file.fileno())
-        size = size_in_words(status.st_size)
         if status.st_size > MAX_FILE_BYTES:
-            limit = size_in_words(MAX_FILE_BYTES)
+            size, limit = size_in_words(status.st_size), size_in_words(MAX_FILE_BYTES)
             raise TooLarge(f"{path} is too large for an image ({size}; the limit is {limit}).")
-        try:
-            told, digest = worker.ask(file, partial(digest_beside, file))
-        except Stopped:
-            raise Unreadable(f"{path} was not read: the call was stopped.") from None
-        except Died as error:
-            why = "takes too long" if error.took_too_long else "is damaged or takes too much memory"
-            raise Unreadable(f"{path} is an image ({size}) that {why} to open.") from None
+        found, digest = _asked(path, file, worker, partial(digest_beside, file))
+    return PictureFile(found, status, digest)
+
+
+def _asked(name: str, file: BinaryIO, worker: Worker, meanwhile: Callable[[], T]) -> tuple[Picture, T]:
+    """What the worker makes of a file, and what was found out meanwhile. Raises Unreadable."""
+    size = size_in_words(os.fstat(file.fileno()).st_size)
+    try:
+        told, found = worker.ask(file, meanwhile)
+    except Stopped:
+        raise Unreadable(f"{name} was not read: the call was stopped.") from None
+    except Died as error:
+        why = "takes too long" if error.took_too_long else "is damaged or takes too much memory"
+        raise Unreadable(f"{name} is an image ({size}) that {why} to open.") from None
     match told.get("trouble"):
         case None:
-            return PictureFile(_picture(told), status, digest)
+            return _picture(told), found
         case "memory":
-            raise Unreadable(f"{path} is an image ({size}) that takes too much memory to open.")
+            raise Unreadable(f"{name} is an image ({size}) that takes too much memory to open.")
         case words:
             raise Unreadable(words)
 

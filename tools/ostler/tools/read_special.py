@@ -9,7 +9,7 @@ import anyio
 from ostler.tools import pdf, seen
 from ostler.tools.context import ToolContext
 from ostler.tools.freshness import Range
-from ostler.tools.notebook import load_notebook, shown_cells
+from ostler.tools.notebook import load_notebook, shown_cells, with_large_pictures
 from ostler.tools.pdf import Pages
 from ostler.tools.picture_file import load_picture
 from ostler.tools.read_output import CellOutput, DocumentOutput, ImageOutput, NotebookOutput, PictureOutput, ReadOutput
@@ -58,7 +58,7 @@ async def _notebook(
     shown = (first, min(first + (count or total) - 1, total))
     if seen.is_shown(place, file.status, shown, context):
         return seen.unchanged(path, "These cells are", total)
-    cells = await read_in_thread(shown_cells, notebook, first, shown[1] - first + 1)
+    cells = await with_large_pictures(await read_in_thread(shown_cells, notebook, first, shown[1] - first + 1))
     if seen.too_long(_AROUND.join(text for cell in cells for text in (cell.source, *(o.text for o in cell.outputs)))):
         return Failure(_too_long_cells(path, shown, total))
     remember(shown)

@@ -270,12 +270,14 @@ async def _collect(output: OutputFile) -> "tuple[str, Ending, Picture | None, Pr
     try:
         short = output.at_once(_SHORT)
         shown, ending = short if short is not None else await change_in_thread(_collected, output)
-        picture = await picture_in(output, shown) if may_be_picture(shown) else None
-        whole = all_printed(output) if short is None and picture is None else None
+        found = await picture_in(output, shown) if may_be_picture(shown) else None
+        whole = all_printed(output) if short is None and found is None else None
     finally:
         # Somebody waits for what it printed, and nobody for the files to be gone.
         change_later(output.remove)
-    return shown, ending, picture, whole
+    if isinstance(found, str):
+        return found, ending, None, whole
+    return shown, ending, found, whole
 
 
 def _collected(output: OutputFile) -> tuple[str, Ending]:

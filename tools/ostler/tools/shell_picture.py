@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from ostler.tools.text_files import Unreadable
+from ostler.tools.text_files import Unreadable, size_in_words
 from ostler.tools.threads import change_in_thread, change_later
 
 if TYPE_CHECKING:
@@ -27,18 +27,21 @@ def may_be_picture(shown: str) -> bool:
     return shown.startswith(_AS_TEXT) or shown[:100].lstrip().startswith(_URI_BEGINS)
 
 
-async def picture_in(output: "OutputFile", shown: str) -> "Picture | None":
-    """The picture that the whole output is; null where it is none, is damaged, or too large."""
+async def picture_in(output: "OutputFile", shown: str) -> "Picture | str | None":
+    """The picture that the whole output is; null where it is none, words where nobody can see anything in it."""
     # Most calls never need it.
     from ostler.tools.picture_file import load_picture  # noqa: PLC0415
 
     path = await change_in_thread(_picture_file, output, shown)
     if path is None:
         return None
+    is_raw = path == output.path
+    if is_raw and output.size > _MAX_BYTES:
+        return _unseen(f"it is {size_in_words(output.size)}, and the limit is {size_in_words(_MAX_BYTES)}.")
     try:
         return (await load_picture(path)).picture
-    except (Unreadable, OSError):
-        return None
+    except (Unreadable, OSError) as error:
+        return _unseen(str(error).replace(path, "it", 1)) if is_raw else None
     finally:
         if path != output.path:
             change_later(_remove, path)
@@ -47,16 +50,21 @@ async def picture_in(output: "OutputFile", shown: str) -> "Picture | None":
 def _picture_file(output: "OutputFile", shown: str) -> str | None:
     """Where the bytes of the picture are."""
     size = output.size
-    if size > _MAX_BYTES:
-        return None
     if shown.startswith(_AS_TEXT):
         return output.path if os.pread(output.descriptor, 8, 0).startswith(_RAW) else None
+    if size > _MAX_BYTES:
+        return None
     found = _URI.fullmatch(os.pread(output.descriptor, size, 0))
     if found is None:
         return None
     with contextlib.suppress(binascii.Error):
         return _written(output, base64.b64decode(found[1]))
     return None
+
+
+def _unseen(why: str) -> str:
+    """In the place of its bytes, which are no text."""
+    return f"(The command printed a picture that cannot be shown: {why})"
 
 
 def _written(output: "OutputFile", data: bytes) -> str:
