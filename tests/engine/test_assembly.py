@@ -226,6 +226,20 @@ def test_a_text_that_breaks_off_is_made_ahead_and_a_call_is_not() -> None:
         assert [json.loads(each) for each in assembly.encoded] == assembly.content
 
 
+def test_blanks_before_a_text_are_kept_as_far_as_they_say_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    assembly, steps = fed(whole(text("\n", " ", "x", " y")))
+    assert assembly.text == "\n x y"
+    assert [step.text for step in steps if isinstance(step, Delta)] == ["\n x", " y"]
+    monkeypatch.setattr(assembly_module, "_MAX_HELD", 10)
+    assembly, _ = fed(whole(text(*["\n" * 4] * 1000, "x")))
+    assert assembly.text == "\n" * 8 + "x"
+    monkeypatch.setattr(assembly_module, "MAX_MESSAGE_CHARS", 100)
+    with pytest.raises(ModelFailure):
+        fed(whole(text(*["\n" * 4] * 26)))
+    assembly, _ = fed(whole(text("\n" * 8, "x" * 92)))
+    assert len(assembly.text) == 100
+
+
 WORDS = st.text(max_size=8)
 SAFE_JSON = st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.text(max_size=5)), max_size=3)
 

@@ -107,3 +107,48 @@ async def test_a_long_event_is_the_same_on_the_wire_as_a_short_one() -> None:
         assert sent.startswith(b"id: 7\nevent: notice\ndata: {")
         assert sent.endswith(b'"data":' + b"x" * size + b"}\n\n")
         assert 0 <= len(sent) - frame.size < 200
+
+
+async def test_what_was_in_progress_comes_first_and_is_never_dropped() -> None:
+    one = reader(max_events=2, max_bytes=100)
+    begun = [Frame(None, "message.delta", None, None, bytes([65 + at]) * 5000, 5000) for at in range(3)]
+    one.begin(begun)
+    for _ in range(10):
+        one.offer(passing())
+    one.offer(stored(1))
+    taken = [await one.take() or b"" for _ in range(4)]
+    assert taken[:3] == [frame.sse for frame in begun]
+    assert taken[3].startswith((b"d", b"s"))
+    assert not one.lagged
+
+
+async def test_who_wants_no_deltas_is_given_none_of_what_was_in_progress() -> None:
+    one = Reader(Watch(), position=Cursor(0), deltas=False, max_events=4, max_bytes=1000)
+    one.begin([passing()])
+    one.offer(stored(1))
+    assert await one.take() == b"s" * 10
+
+
+async def test_a_quiet_stream_says_something_but_never_within_an_event() -> None:
+    one = reader(max_bytes=10**9)
+    one.remind()
+    assert await one.take() == b": still here\n\n"
+    whole = long(1, 3 * CHUNK_BYTES)
+    one.offer(whole)
+    one.remind()  # there is something to say
+    taken = [await one.take() or b""]
+    one.remind()
+    one.offer(stored(2))
+    while not taken[-1].startswith(b"s"):
+        taken.append(await one.take() or b"")
+    assert b"".join(taken) == b"".join(whole.chunks()) + b": still here\n\n" + b"s" * 10
+
+
+async def test_a_reader_that_is_let_go_holds_nothing() -> None:
+    one = reader(max_bytes=10**9)
+    one.begin([passing()])
+    one.offer(long(1, 3 * CHUNK_BYTES))
+    await one.take()
+    one.let_go()
+    assert await one.take() is None
+    assert one.queued_bytes == 0

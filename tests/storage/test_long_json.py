@@ -1,5 +1,6 @@
 """Long texts are encoded piece by piece, and nobody can tell from the bytes."""
 
+import json
 import threading
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_data_is_encoded_as_it_would_be_at_once(value: Any) -> None:
     assert long_json.dumped(value) == orjson.dumps(value)
 
 
-@given(st.dictionaries(TEXTS, JSON, max_size=3), JSON)
+@given(st.dictionaries(TEXTS, JSON | st.integers(-(2**80), 2**80), max_size=3), JSON)
 def test_a_thing_of_the_wire_is_encoded_as_it_encodes_itself(given: dict[str, Any], output: Any) -> None:
     one = call(given, output=output)
     assert long_json.encoded(one) == one.encoded()
@@ -57,6 +58,17 @@ def test_characters_are_counted_as_far_as_it_matters(value: Any, enough: int) ->
     whole = chars_of(value, 10**9)
     found = chars_of(value, enough)
     assert found == whole if whole < enough else enough <= found <= whole
+
+
+def test_a_number_of_more_than_64_bits_is_no_trouble() -> None:
+    """Of 1e25, which the model wrote, a schema makes a whole number; orjson takes none of that size."""
+    value = {"text": "a long one", "number": 2**70}
+    assert json.loads(long_json.dumped(value)) == value
+
+
+def test_names_count_too() -> None:
+    assert chars_of({"a name": 1}, 100) == 6
+    assert chars_of([{"a name": "x"}], 100) == 7
 
 
 def test_others_go_on_while_a_long_text_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,14 @@
 """Megabytes hold nobody up: what the event loop's own thread computes between two turns of others stays short."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 import pytest
 
+from ostler.server import streams
 from ostler.server.daemon import Daemon as RunningDaemon
 from tests.daemon import wait_until
 from tests.engine.driver import QUICK, Stage, Talk
@@ -183,3 +185,68 @@ def test_a_message_of_more_than_sixteen_megabytes_is_stopped(long_stage: LongSta
     assert turn["reason"] == "failed"
     assert "more than 16,777,216 characters" in turn["error"]["message"]
     goes_on(talk)
+
+
+def test_a_number_of_more_than_64_bits_beside_a_long_text_costs_nothing(long_stage: LongStage) -> None:
+    """What cannot be encoded takes its session along: here a schema has made a whole number of what the model wrote."""
+    talk = long_stage.talk()
+    call = calls_raw("Read", '{"file_path": "/%s", "offset": 1e25}' % ("x" * 300_000))
+    talk.api.script(talk.name, message(call), otherwise=DONE)
+    assert talk.turn()["reason"] == "completed"
+    assert [one["is_error"] for one in talk.results()] == [True]
+    goes_on(talk)
+
+
+def test_blocks_in_progress_are_all_given_again_however_long_they_are(long_stage: LongStage) -> None:
+    talk = long_stage.talk()
+    texts = ["a\n" * (2 * MEGABYTE), "short", "b" * (3 * MEGABYTE)]
+    blocks = [says(*pieces(each, 100_000)) for each in texts]
+    talk.api.script(talk.name, message(*blocks, hang()), otherwise=DONE)
+    talk.start()
+    wait_until(lambda: [one["text"] for one in (talk.state()["message"] or {}).get("content", [])] == texts)
+    for after in ("now", "0"):
+        with talk.daemon.follow(f"?session={talk.id}&after={after}") as second:
+            events = second.events()
+            again = [next(event for event in events if event["type"] == "message.delta") for _ in texts]
+        assert [(event["data"]["index"], event["data"]["offset"]) for event in again] == [(0, 0), (1, 0), (2, 0)]
+        assert [event["data"]["text"] for event in again] == texts
+
+
+def test_who_leaves_in_the_middle_of_much_is_no_news(long_stage: LongStage, capfd: pytest.CaptureFixture[str]) -> None:
+    talk = long_stage.talk(otherwise=DONE)
+    talk.turn(LINES[:9_000_000])
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "session/messages", "params": {"session_id": talk.id}}
+    body = orjson.dumps(asked)
+    head = f"Host: 127.0.0.1:{talk.daemon.port}\r\nAuthorization: Bearer {talk.daemon.token}\r\n"
+    requests = [
+        f"POST /rpc HTTP/1.1\r\n{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        + body,
+        f"GET /events?session={talk.id}&after=0 HTTP/1.1\r\n{head}\r\n".encode(),
+    ]
+    capfd.readouterr()
+    for request in requests * 3:
+        with socket.create_connection(("127.0.0.1", talk.daemon.port)) as connection:
+            connection.sendall(request)
+            assert len(connection.recv(65_536)) > 0
+    goes_on(talk)
+    wait_until(lambda: b"ostler_readers 1" in talk.daemon.http("GET", "/metrics").body)
+    printed = capfd.readouterr()
+    assert "raised exception" not in printed.out + printed.err
+
+
+def test_what_is_replayed_of_a_refused_call_is_what_was_told(long_stage: LongStage) -> None:
+    talk = long_stage.talk()
+    talk.api.script(talk.name, message(given("Write", file_path="relative.txt", content="x")), otherwise=DONE)
+    talk.turn()
+    live = [event for event in talk.seen if event["cursor"] is not None]
+    with talk.daemon.follow(f"?session={talk.id}&after={live[0]['cursor'] - 1}") as second:
+        assert second.take(len(live)) == live
+    assert [event["data"]["call"]["error_code"] for event in live if event["type"] == "tool.completed"] == [8]
+
+
+def test_a_quiet_stream_says_that_it_is_there(long_stage: LongStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "SSE_COMMENT_SECONDS", 0.02)
+    session_id = long_stage.talk().id
+    with long_stage.daemon.follow(f"?session={session_id}") as stream:
+        lines = [stream._response.readline() for _ in range(6)]
+    assert lines == [b": ostler\n", b"\n", b": still here\n", b"\n", b": still here\n", b"\n"]

@@ -1,23 +1,30 @@
 """How much text there is in something."""
 
+from collections.abc import Iterable
+
 from pydantic import BaseModel
 
 
 def chars_of(value: object, enough: int) -> int:
-    """How long the texts in it are together, counted only as far as it matters."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, BaseModel):
-        value = value.__dict__
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        return 0
-    total = 0
-    for each in value:
+    """How long the texts in it are together, names included, counted only as far as it matters."""
+    match value:
+        case str():
+            return len(value)
+        case BaseModel():
+            return _sum(value.__dict__.values(), 0, enough)
+        case dict():
+            return _sum(value.values(), sum(len(name) for name in value if isinstance(name, str)), enough)
+        case list() | tuple():
+            return _sum(value, 0, enough)
+        case _:
+            return 0
+
+
+def _sum(values: Iterable[object], total: int, enough: int) -> int:
+    for each in values:
+        if total >= enough:
+            break
         if each is None or each is True or each is False:
             continue
         total += len(each) if type(each) is str else chars_of(each, enough)
-        if total >= enough:
-            break
     return total

@@ -1,5 +1,6 @@
 """Long bodies on their way out: in pieces, so that the connection takes them as its client does."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,4 +22,5 @@ class LongResponse(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         for chunk in chunks(bytes(self.body)):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await asyncio.sleep(0)  # else nobody notices that the client has left
         await send({"type": "http.response.body", "body": b"", "more_body": False})

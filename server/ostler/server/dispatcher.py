@@ -25,6 +25,7 @@ from ostler.server.json_body import read_json
 from ostler.server.locks import Locks
 from ostler.server.metrics import CallCounts
 from ostler.storage import long_json
+from ostler.storage.long_json import LONG_CHARS
 from ostler.tools.threads import read_in_thread
 
 _SHOWN_ERRORS: Final = 50
@@ -81,6 +82,8 @@ class Dispatcher:
         self._handlers = handlers
         self._counts = counts
         self._locks = Locks()
+        self._one_at_a_time = anyio.Lock()
+        """For long answers: several threads that encode them leave the event loop little of the interpreter."""
         self.stopping = False
         self.running = 0
 
@@ -110,7 +113,11 @@ class Dispatcher:
             for index, call in enumerate(body.calls):
                 group.start_soon(fill, index, call)
         given = [answer for answer in answers if answer is not None]
-        return b"[" + b",".join(given) + b"]" if given else None
+        if not given:
+            return None
+        parts = [b"[", *(part for answer in given for part in (answer, b",")), b"]"]
+        del parts[-2]
+        return b"".join(parts) if sum(map(len, given)) < LONG_CHARS else await read_in_thread(b"".join, parts)
 
     async def _answer(self, call: Any, caller: Caller) -> bytes | None:
         answer_to = request_id(call)
@@ -122,7 +129,7 @@ class Dispatcher:
             request = read_request(call)
             method = request.method
             result = await self._call(request, caller)
-            answer = await _encoded(answer_to, result)
+            answer = await self._encoded(answer_to, result)
             outcome = "ok"
         except Exception as error:  # noqa: BLE001 - the one place where exceptions become wire errors
             wire = wire_error(error, method)
@@ -152,17 +159,17 @@ class Dispatcher:
         async with self._locks.hold(method.locks, getattr(params, "session_id", None)):
             return await handler(params, caller)
 
+    async def _encoded(self, answer_to: Any, result: Shape) -> bytes:
+        if not long_json.is_long(result):
+            return success(answer_to, result.encoded())
+        async with self._one_at_a_time:
+            return await read_in_thread(lambda: success(answer_to, long_json.encoded(result)))
+
     def _only_waits(self, name: Any) -> bool:
         try:
             return self._handlers.find(str(name))[0].waits
         except MethodNotFound:
             return False
-
-
-async def _encoded(answer_to: Any, result: Shape) -> bytes:
-    if not long_json.is_long(result):
-        return success(answer_to, result.encoded())
-    return await read_in_thread(lambda: success(answer_to, long_json.encoded(result)))
 
 
 async def _unless_gone(waiting: Awaitable[Shape], gone: anyio.Event) -> Shape:

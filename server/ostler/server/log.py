@@ -99,8 +99,8 @@ class EventLog:
 
     def attach(self, reader: Reader) -> None:
         """Go live: from here on the reader gets everything, first the messages in progress from their start."""
-        for scope, delta in self.in_progress.again():
-            reader.offer(passing_frame("message.delta", scope, delta, self.head))
+        again = self.in_progress.again(reader.watch.covers)
+        reader.begin(passing_frame("message.delta", scope, delta, self.head) for scope, delta in again)
         self.readers.add(reader)
 
     def detach(self, reader: Reader) -> None:

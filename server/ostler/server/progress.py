@@ -1,5 +1,6 @@
 """Messages that are still being written: what a client needs that attaches in the middle."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -98,10 +99,8 @@ class MessagesInProgress:
         blocks = [block.as_content() for _, block in sorted(current.blocks.items())]
         return current.message.model_copy(update={"content": blocks})
 
-    def again(self) -> list[tuple[Scope, bytes]]:
-        """Every message in progress from its start, as one delta per block."""
-        return [
-            (current.scope, block.again)
-            for current in sorted(self._by_session.values(), key=lambda one: one.started)
-            for _, block in sorted(current.blocks.items())
-        ]
+    def again(self, wanted: Callable[[Scope], bool]) -> Iterator[tuple[Scope, bytes]]:
+        """Every message in progress that somebody wants from its start, as one delta per block."""
+        for current in sorted(self._by_session.values(), key=lambda one: one.started):
+            if wanted(current.scope):
+                yield from ((current.scope, block.again) for _, block in sorted(current.blocks.items()))

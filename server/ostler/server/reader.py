@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import orjson
 
@@ -13,6 +14,8 @@ from ostler.server.chunks import CHUNK_BYTES
 from ostler.server.frames import Frame, passing_frame
 from ostler.storage import Scope
 from ostler.storage.events import LoggedEvent
+
+_COMMENT: Final = Frame(None, "", None, None, b": still here\n\n", 0)
 
 
 @dataclass(slots=True)
@@ -55,6 +58,8 @@ class Reader:
         self._deltas = deltas
         self._max_events = max_events
         self._max_bytes = max_bytes
+        self._first: deque[Frame] = deque()
+        """What was in progress when it was attached: never dropped, since the reader has not been slow yet."""
         self._frames: deque[Frame] = deque()
         self._bytes = 0
         self._rest: Iterator[bytes] = iter(())
@@ -83,21 +88,45 @@ class Reader:
             self._relieve()
         self._wake.set()
 
+    def begin(self, frames: Iterable[Frame]) -> None:
+        """What has been said already of what is not stored yet, before all that comes."""
+        if self._deltas:
+            self._first.extend(frame for frame in frames if self.watch.wants(frame))
+            self._wake.set()
+
+    def remind(self) -> None:
+        """Say something, so that the connection is not taken for dead; unless there is something to say."""
+        if not (self._first or self._frames):
+            self._first.append(_COMMENT)
+            self._wake.set()
+
     def close(self) -> None:
         """End the stream after what is queued."""
         self._closed = True
         self._wake.set()
 
+    def let_go(self) -> None:
+        """Nobody takes anything any more."""
+        self.close()
+        self._rest = iter(())
+        self._first.clear()
+        self._frames.clear()
+        self._bytes = 0
+
     async def take(self) -> bytes | None:
         """Everything that is queued, joined, up to a chunk; None at the end of the stream."""
         if (rest := next(self._rest, None)) is not None:
+            await asyncio.sleep(0)  # else nobody notices that the client has left
             return rest
-        while not self._frames:
+        while not self._first:
+            if self._frames:
+                return self._chunk()
             if self.lagged or self._closed:
                 return None
             self._wake.clear()
             await self._wake.wait()
-        return self._chunk()
+        self._rest = self._first.popleft().chunks()
+        return next(self._rest)
 
     def _chunk(self) -> bytes:
         parts: list[bytes] = []

@@ -1,10 +1,12 @@
 """`GET /events`: replay from a cursor, then live, with no gap between the two."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -57,6 +59,7 @@ class Streams:
             if reader is not None:
                 self._open.discard(reader)
                 self._log.detach(reader)
+                reader.let_go()
 
     async def _respond(self, request: Request) -> tuple[Response, Reader | None]:
         if request.method not in {"GET", "HEAD"}:
@@ -75,8 +78,7 @@ class Streams:
             return _refusal(error), None
         stream = EventSourceResponse(
             self._follow(reader, after, client),
-            ping=SSE_COMMENT_SECONDS,
-            ping_message_factory=_comment,
+            ping=0,  # it would stand in the middle of an event that is sent in pieces: ours waits for its end
             sep="\n",
         )
         return stream, reader
@@ -116,7 +118,7 @@ class Streams:
         return reader
 
     async def _follow(self, reader: Reader, after: Cursor | None, client: ClientRecord | None) -> AsyncIterator[bytes]:
-        with self._presence.attached(client, reader.watch):
+        with self._presence.attached(client, reader.watch), _reminded(reader):
             # A first word, so that a client behind a buffering proxy sees that the stream stands.
             yield b": ostler\n\n"
             if after is not None:
@@ -128,25 +130,43 @@ class Streams:
     async def _replay(self, reader: Reader) -> AsyncIterator[bytes]:
         """Page after page from the database, until there is nothing that was published and not yet read."""
         while not self._closing:
-            page = await self._log.read(lambda connection: _read_page(connection, reader))
-            if page.unknown is not None:
-                yield _reset(page.unknown, page.head).sse
+            events, position, head, unknown = await self._log.read(lambda connection: _read_page(connection, reader))
+            if unknown is not None:
+                yield _reset(unknown, head).sse
                 reader.close()
                 return
-            for chunk in _chunks(reader.watch, page.events):
-                yield chunk
-            reader.position = page.position
+            try:
+                for chunk in _chunks(reader.watch, events):
+                    yield chunk
+                    await asyncio.sleep(0)  # else nobody notices that the client has left
+            finally:
+                # A client that leaves in the middle leaves this frame in its exception: megabytes, until a collection.
+                events.clear()
+            reader.position = position
             # What was read may not have been told to the others yet; only then is it known what is in progress.
-            await self._log.reached(page.position)
+            await self._log.reached(position)
             # No await between the question and the answer: what is published next finds the reader attached.
-            if self._log.head <= page.position:
+            if self._log.head <= position:
                 self._log.attach(reader)
                 return
 
 
-def _comment() -> ServerSentEvent:
-    """What a quiet stream says now and then."""
-    return ServerSentEvent(comment="still here", sep="\n")
+@contextmanager
+def _reminded(reader: Reader) -> Iterator[None]:
+    """A quiet stream says something now and then."""
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def remind() -> None:
+        nonlocal timer
+        reader.remind()
+        timer = loop.call_later(SSE_COMMENT_SECONDS, remind)
+
+    timer = loop.call_later(SSE_COMMENT_SECONDS, remind)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _Page(NamedTuple):

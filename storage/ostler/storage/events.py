@@ -181,6 +181,7 @@ def _queued_call(connection: sqlite3.Connection, reference: str) -> bytes | None
 
 _UNFINISHED: Final = {
     "is_error": False,
+    "error_code": None,
     "output": None,
     "content": None,
     "result_id": None,

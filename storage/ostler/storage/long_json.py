@@ -7,6 +7,7 @@ is done on. Here a long text is encoded piece by piece, with room for others bet
 from typing import Any, Final
 
 import orjson
+from pydantic_core import to_json
 
 from ostler.protocol.extent import chars_of
 from ostler.protocol.wire import Wire
@@ -23,7 +24,10 @@ def encoded(thing: Wire) -> bytes:
 
 def dumped(value: Any) -> bytes:
     """Plain data as JSON."""
-    return orjson.dumps(_with_texts_encoded(value))
+    try:
+        return orjson.dumps(_with_texts_encoded(value))
+    except TypeError:
+        return to_json(value)  # a number of more than 64 bits, as a schema makes it of 1e25
 
 
 def is_long(value: object) -> bool:

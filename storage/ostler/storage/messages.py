@@ -21,6 +21,7 @@ PAGE_BYTES: Final = 4 * 1024 * 1024
 Block = dict[str, Any]
 """A content block as JSON has it."""
 
+NOT_STORED: Final = "(What this call gave could not be stored.)"
 _SHARED: Final = "$content_of"
 """Stands in a stored tool_result in the place of its content, with the call that has the same."""
 
@@ -57,6 +58,9 @@ def _with_content(connection: sqlite3.Connection, block: dict[str, Any]) -> dict
     # In the order that it had: what a model was sent once has to be the same bytes for ever, or its cache is lost.
     kind, tool_use_id = block.pop("type"), block.pop("tool_use_id")
     content = calls.content_of(connection, source)
+    if content is None:
+        # A unit that failed took it along. What was said before and after is worth more than that.
+        content = [{"type": "text", "text": NOT_STORED}]
     return {"type": kind, "tool_use_id": tool_use_id, "content": content, **block}
 
 

@@ -22,6 +22,7 @@ from ostler.storage.long_json import LONG_CHARS, dumped, is_long
 MAX_MESSAGE_CHARS: Final = 16 * 1024 * 1024
 """A model that never stops is stopped here: no real message is a tenth as long."""
 
+_MAX_HELD: Final = 64 * 1024
 _MAX_TOKENS: Final = 10**12
 """A count beyond it is none: the sums of many have to fit into the database."""
 _ONLY_IN_INPUT: Final = frozenset({"image", "document", "tool_result"})
@@ -77,8 +78,9 @@ class _Open:
     """Its place in the message; given when there is something in it."""
     parts: list[str] = field(default_factory=list)
     offset: int = 0
-    held: str = ""
+    held: list[str] = field(default_factory=list)
     """Blanks at the start of a text: the API takes no text that has nothing else."""
+    held_chars: int = 0
     extras: dict[str, Any] = field(default_factory=dict)
     made: _Made | None = None
     """What becomes of it, where that was made ahead."""
@@ -228,22 +230,32 @@ class Assembly:
 
     def _more_text(self, block: _Open, text: str) -> Iterator[Step]:
         if block.index is None:
-            text = block.held + text
             if not text.strip():
-                block.held = text
+                self._hold(block, text)
                 return
             block.index = len(self.content)
+            text = "".join((*block.held, text))
+            self._chars -= block.held_chars  # counted below, with the rest
         yield from self._more(block, "text", text)
+
+    def _hold(self, block: _Open, text: str) -> None:
+        self._add_chars(len(text))
+        if block.held_chars + len(text) <= _MAX_HELD:  # what is more than that says no more
+            block.held.append(text)
+            block.held_chars += len(text)
 
     def _more(self, block: _Open, kind: DeltaKind, text: str) -> Iterator[Step]:
         if not text or block.index is None:
             return
-        self._chars += len(text)
-        if self._chars > MAX_MESSAGE_CHARS:
-            raise ModelFailure("garbage", f"The model wrote more than {MAX_MESSAGE_CHARS:,} characters in one message.")
+        self._add_chars(len(text))
         offset, block.offset = block.offset, block.offset + len(text)
         block.parts.append(text)
         yield Delta(block.index, kind, offset, text)
+
+    def _add_chars(self, count: int) -> None:
+        self._chars += count
+        if self._chars > MAX_MESSAGE_CHARS:
+            raise ModelFailure("garbage", f"The model wrote more than {MAX_MESSAGE_CHARS:,} characters in one message.")
 
     def _make_tool_use(self, block: _Open) -> _Made:
         raw = "".join(block.parts)
