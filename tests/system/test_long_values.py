@@ -212,6 +212,10 @@ def test_blocks_in_progress_are_all_given_again_however_long_they_are(long_stage
         assert [event["data"]["text"] for event in again] == texts
 
 
+def readers(talk: Talk) -> int:
+    return int(talk.daemon.call("server/stats")["readers"])
+
+
 def test_who_leaves_in_the_middle_of_much_is_no_news(long_stage: LongStage, capfd: pytest.CaptureFixture[str]) -> None:
     talk = long_stage.talk(otherwise=DONE)
     talk.turn(LINES[:9_000_000])
@@ -223,13 +227,14 @@ def test_who_leaves_in_the_middle_of_much_is_no_news(long_stage: LongStage, capf
         + body,
         f"GET /events?session={talk.id}&after=0 HTTP/1.1\r\n{head}\r\n".encode(),
     ]
+    attached = readers(talk)
     capfd.readouterr()
     for request in requests * 3:
         with socket.create_connection(("127.0.0.1", talk.daemon.port)) as connection:
             connection.sendall(request)
             assert len(connection.recv(65_536)) > 0
     goes_on(talk)
-    wait_until(lambda: b"ostler_readers 1" in talk.daemon.http("GET", "/metrics").body)
+    wait_until(lambda: readers(talk) == attached)
     printed = capfd.readouterr()
     assert "raised exception" not in printed.out + printed.err
 
