@@ -226,6 +226,61 @@ def test_a_text_that_breaks_off_is_made_ahead_and_a_call_is_not() -> None:
         assert [json.loads(each) for each in assembly.encoded] == assembly.content
 
 
+def test_what_is_said_of_one_block_never_becomes_a_part_of_another() -> None:
+    half = tool_use("Bash", '{"command": "echo ')[:-1]
+    rest = {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": 'evil"}'}}
+    for odd in (rest, {"type": "content_block_stop", "index": 7}, tool_use("Bash", "{}")[0]):
+        assembly, _ = fed([whole()[0], *half])
+        with pytest.raises(ValueError, match=r"is open|in the middle of another"):
+            list(assembly.feed(odd))
+        assembly.end_where_it_broke()
+        assert assembly.content == []
+
+
+def test_blocks_without_numbers_are_taken_in_turn() -> None:
+    events = [
+        {name: value for name, value in event.items() if name != "index"} for event in whole(text("a"), text("b"))
+    ]
+    assert fed(events)[0].text == "ab"
+
+
+def test_a_text_that_was_not_closed_ends_where_the_next_block_begins() -> None:
+    assembly, _ = fed([*whole(text("said"))[:-3], *tool_use("Read", "{}"), *whole()[-2:]])
+    assert [one["type"] for one in assembly.content] == ["text", "tool_use"]
+
+
+def test_a_message_of_endless_blocks_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly_module, "MAX_BLOCKS", 3)
+    assert len(fed(whole(*[text("x")] * 3))[0].content) == 3
+    with pytest.raises(ModelFailure) as raised:
+        fed(whole(*[text("x")] * 4))
+    assert raised.value.message == "The model wrote more than 3 blocks in one message."
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [{"type": "signature_delta", "signature": "x" * 10}, {"type": "citations_delta", "citation": {"cited_text": "x"}}],
+    ids=["signature", "citations"],
+)
+def test_what_stands_beside_a_text_counts_too(monkeypatch: pytest.MonkeyPatch, delta: Event) -> None:
+    opened = block({"type": "thinking", "thinking": ""}, *[delta] * 20)
+    assembly, _ = fed([whole()[0], *opened[:-1]])
+    assert not assembly.ends_long(opened[-1])
+    monkeypatch.setattr(assembly_module, "LONG_CHARS", 150)
+    assert assembly.ends_long(opened[-1])
+    monkeypatch.setattr(assembly_module, "MAX_MESSAGE_CHARS", 150)
+    with pytest.raises(ModelFailure):
+        fed([whole()[0], *opened])
+
+
+def test_a_signature_in_pieces_is_one() -> None:
+    signed = [{"type": "signature_delta", "signature": piece} for piece in ("ab", "", "c")]
+    opened = block(
+        {"type": "thinking", "thinking": "", "signature": ""}, {"type": "thinking_delta", "thinking": "Hm"}, *signed
+    )
+    assert fed(whole(opened))[0].content == [{"type": "thinking", "thinking": "Hm", "signature": "abc"}]
+
+
 def test_blanks_before_a_text_are_kept_as_far_as_they_say_something(monkeypatch: pytest.MonkeyPatch) -> None:
     assembly, steps = fed(whole(text("\n", " ", "x", " y")))
     assert assembly.text == "\n x y"

@@ -82,3 +82,47 @@ def test_every_call_runs_once_and_never_beside_one_that_it_must_not(
         assert len(running) == 1 or all(slot.safe for slot in running)
         running[random.randrange(len(running))].stage = Stage.DONE  # type: ignore[attr-defined]
     assert order == list(range(len(safe)))
+
+
+def test_what_was_dropped_while_it_waited_is_passed_over() -> None:
+    schedule, slots = made([False, True, True, False])
+    assert started(schedule) == [0]
+    slots[1].stage = Stage.DONE
+    assert started(schedule) == []
+    slots[0].stage = Stage.DONE
+    assert started(schedule) == [2]
+    assert [slot.place for slot in schedule.running] == [2]
+    slots[2].stage = Stage.DONE
+    assert started(schedule) == [3]
+    assert not schedule.done
+    slots[3].stage = Stage.DONE
+    assert schedule.done
+    schedule.add(True)
+    assert not schedule.done
+    assert started(schedule) == [4]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "add safe", "take", "end", "drop"]), st.integers(0, 9)), max_size=40))
+def test_it_says_what_a_walk_through_all_calls_would_say(steps: list[tuple[str, int]]) -> None:
+    schedule = Schedule(3)
+    slots: list[Slot] = []
+    for step, which in steps:
+        waiting = [slot for slot in slots if slot.stage is Stage.WAITING]
+        running = [slot for slot in slots if slot.stage is Stage.RUNNING]
+        match step:
+            case "add" | "add safe":
+                slots.append(schedule.add(step == "add safe"))
+            case "take":
+                expected: list[Slot] = []
+                for slot in waiting:
+                    beside = [*running, *expected]
+                    if len(beside) >= 3 or (beside and not (slot.safe and all(each.safe for each in beside))):
+                        break
+                    expected.append(slot)
+                assert schedule.take() == expected
+            case "end" if running:
+                running[which % len(running)].stage = Stage.DONE
+            case "drop" if waiting:
+                waiting[which % len(waiting)].stage = Stage.DONE
+        assert schedule.done == all(slot.stage is Stage.DONE for slot in slots)
+        assert schedule.running == [slot for slot in slots if slot.stage is Stage.RUNNING]

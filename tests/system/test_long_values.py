@@ -255,3 +255,43 @@ def test_a_quiet_stream_says_that_it_is_there(long_stage: LongStage, monkeypatch
     with long_stage.daemon.follow(f"?session={session_id}") as stream:
         lines = [stream._response.readline() for _ in range(6)]
     assert lines == [b": ostler\n", b"\n", b": still here\n", b"\n", b": still here\n", b"\n"]
+
+
+def test_a_message_of_endless_calls_ends_in_a_clear_state(long_stage: LongStage) -> None:
+    talk = long_stage.talk()
+    talk.api.script(talk.name, otherwise=message(*(given("Read", file_path="/gone") for _ in range(2000))))
+    turn = talk.turn()
+    assert turn["reason"] == "failed"
+    assert turn["error"]["message"] == "The model wrote more than 500 blocks in one message."
+    assert 0 < long_stage.longest() < 0.1
+    goes_on(talk)
+
+
+def test_many_calls_that_wait_are_dropped_at_once(long_stage: LongStage) -> None:
+    talk = long_stage.talk(rules={"allow": ["Bash"]})
+    many = [given("Bash", command="sleep 1; sleep 100"), *(given("Bash", command=f"echo {n}") for n in range(400))]
+    talk.api.script(talk.name, message(*many), otherwise=DONE)
+    turn_id = talk.start()
+    talk.wait("tool.queued", lambda data: data["call"]["input"]["command"] == "echo 399")
+    long_stage.longest()
+    talk.daemon.call("turn/interrupt", turn_id=turn_id)
+    assert talk.ended(turn_id)["reason"] == "interrupted"
+    assert 0 < long_stage.longest() < 0.1
+    assert len(talk.results()) == 401
+    goes_on(talk)
+
+
+def test_many_long_inputs_that_join_a_turn_hold_nobody_up(long_stage: LongStage) -> None:
+    talk = long_stage.talk(rules={"allow": ["Bash"]})
+    talk.api.script(talk.name, message(given("Bash", command="sleep 1; sleep 100")), otherwise=DONE)
+    turn_id = talk.start()
+    talk.wait("tool.started")
+    words = LINES[: 2 * MEGABYTE]
+    for _ in range(10):
+        talk.daemon.call("turn/steer", turn_id=turn_id, input=words)
+    long_stage.longest()
+    talk.daemon.call("turn/steer", turn_id=turn_id, input="Now.", now=True)
+    assert talk.ended(turn_id)["reason"] == "completed"
+    assert 0 < long_stage.longest() < 0.1
+    texts = [block["text"] for one in talk.messages() for block in one["content"] if block["type"] == "text"]
+    assert texts.count(words) == 10

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from ostler.protocol.errors import InvalidRequest, ParseError
+from ostler.protocol.extent import chars_of
 from ostler.protocol.limits import MAX_DEPTH
 from ostler.protocol.shapes import Usage
 from ostler.server.json_body import check_limits
@@ -22,7 +23,12 @@ from ostler.storage.long_json import LONG_CHARS, dumped, is_long
 MAX_MESSAGE_CHARS: Final = 16 * 1024 * 1024
 """A model that never stops is stopped here: no real message is a tenth as long."""
 
+MAX_BLOCKS: Final = 500
+"""More than anybody asks for at once; each may be a call, which waits for those before it."""
+
 _MAX_HELD: Final = 64 * 1024
+_CITATION_CHARS: Final = 64
+"""What a citation counts for, however short it is."""
 _MAX_TOKENS: Final = 10**12
 """A count beyond it is none: the sums of many have to fit into the database."""
 _ONLY_IN_INPUT: Final = frozenset({"image", "document", "tool_result"})
@@ -74,6 +80,8 @@ class _Open:
     """The block that is being streamed."""
 
     start: dict[str, Any]
+    number: Any = None
+    """What the provider calls it."""
     index: int | None = None
     """Its place in the message; given when there is something in it."""
     parts: list[str] = field(default_factory=list)
@@ -81,13 +89,16 @@ class _Open:
     held: list[str] = field(default_factory=list)
     """Blanks at the start of a text: the API takes no text that has nothing else."""
     held_chars: int = 0
+    signature: list[str] = field(default_factory=list)
     extras: dict[str, Any] = field(default_factory=dict)
+    beside: int = 0
+    """How much of it is no text: signatures and citations."""
     made: _Made | None = None
     """What becomes of it, where that was made ahead."""
 
     @property
     def is_long(self) -> bool:
-        return self.offset >= LONG_CHARS or (not self.parts and is_long(self.start))
+        return self.offset + self.beside >= LONG_CHARS or (not self.parts and is_long(self.start))
 
 
 class Assembly:
@@ -115,10 +126,12 @@ class Assembly:
             case "message_start":
                 self._begin(event.get("message") or {})
             case "content_block_start":
-                yield from self._open_block(event.get("content_block") or {})
+                yield from self._open_block(event.get("content_block") or {}, event.get("index"))
             case "content_block_delta":
+                self._check_number(event.get("index"))
                 yield from self._extend(event.get("delta") or {})
             case "content_block_stop":
+                self._check_number(event.get("index"))
                 yield from self._close_block()
             case "message_delta":
                 self._finish(event)
@@ -170,9 +183,21 @@ class Assembly:
         self.stop_reason = _text((event.get("delta") or {}).get("stop_reason")) or self.stop_reason
         self._count(event.get("usage") or {})
 
-    def _open_block(self, start: dict[str, Any]) -> Iterator[Step]:
+    def _check_number(self, number: Any) -> None:
+        """What is said of one block never becomes a part of another: a call would be run that nobody made."""
+        block = self._open
+        if block is not None and None not in (number, block.number) and number != block.number:
+            raise ValueError(f"it speaks of block {str(number)[:20]}, and block {str(block.number)[:20]} is open")
+
+    def _open_block(self, start: dict[str, Any], number: Any) -> Iterator[Step]:
         _refuse_unreadable(start)
-        block = self._open = _Open(start)
+        if self._open is not None:
+            if self._open.start.get("type") not in {None, "", "text"}:
+                raise ValueError("a block begins in the middle of another")
+            self.end_where_it_broke()
+        if len(self.content) == MAX_BLOCKS:
+            raise ModelFailure("garbage", f"The model wrote more than {MAX_BLOCKS} blocks in one message.")
+        block = self._open = _Open(start, number)
         if start.get("type") == "text":
             yield from self._more_text(block, str(start.get("text") or ""))
         else:
@@ -192,10 +217,12 @@ class Assembly:
             case "input_json_delta":
                 yield from self._more(block, "tool_input", str(delta.get("partial_json") or ""))
             case "signature_delta":
-                block.extras["signature"] = block.extras.get("signature", "") + str(delta.get("signature") or "")
+                block.signature.append(str(delta.get("signature") or ""))
+                self._add_beside(block, len(block.signature[-1]))
             case "citations_delta":
                 _refuse_deep(delta)
                 block.extras.setdefault("citations", []).append(delta.get("citation"))
+                self._add_beside(block, _CITATION_CHARS + chars_of(delta, MAX_MESSAGE_CHARS))
             case _:
                 pass
 
@@ -252,6 +279,10 @@ class Assembly:
         block.parts.append(text)
         yield Delta(block.index, kind, offset, text)
 
+    def _add_beside(self, block: _Open, count: int) -> None:
+        block.beside += count
+        self._add_chars(count)
+
     def _add_chars(self, count: int) -> None:
         self._chars += count
         if self._chars > MAX_MESSAGE_CHARS:
@@ -303,9 +334,8 @@ def _made(content: dict[str, Any], use: ToolUse | None = None) -> _Made:
 
 def _other_block(block: _Open) -> dict[str, Any]:
     """A block of a kind that is the API's own business: kept as it came."""
-    if not block.parts:
-        return {**block.start, **block.extras}
-    return {**block.start, "input": _parsed("".join(block.parts))[0], **block.extras}
+    given = {"input": _parsed("".join(block.parts))[0]} if block.parts else {}
+    return {**block.start, **given, **block.extras, **_signed(block)}
 
 
 def _text(value: Any) -> str | None:
@@ -333,7 +363,7 @@ def _refuse_deep(value: dict[str, Any]) -> None:
 
 
 def _signed(block: _Open) -> dict[str, Any]:
-    signature = block.extras.get("signature") or block.start.get("signature")
+    signature = "".join(block.signature) or block.start.get("signature")
     return {"signature": signature} if signature else {}
 
 

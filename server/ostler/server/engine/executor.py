@@ -39,6 +39,8 @@ class Executor:
         self._turn_id = turn_id
         self._schedule = Schedule(limit)
         self._apply = apply
+        self._changed: list[Entry] = []
+        """Those that are done and whose changes do not count yet."""
         self._moved = asyncio.Event()
         """Set, and replaced, whenever a call ends."""
         self._closed: str | None = None
@@ -182,6 +184,8 @@ class Executor:
 
     def _end(self, entry: Entry) -> None:
         entry.slot.stage = Stage.DONE
+        if entry.changes:
+            self._changed.append(entry)
         self._apply_changes(entry)
         self._moved.set()
         self._moved = asyncio.Event()
@@ -199,13 +203,13 @@ class Executor:
 
     def _apply_changes(self, entry: Entry) -> None:
         """An unsafe call's changes count at once; those of calls beside each other in the order of the calls."""
-        if entry.slot.safe and any(slot.stage is Stage.RUNNING for slot in self._schedule):
+        if not self._changed or (entry.slot.safe and self._schedule.running):
             return
-        for done in self.entries:
-            if done.slot.stage is Stage.DONE:
-                for change in done.changes:
-                    self._apply(change)
-                done.changes = []
+        changed, self._changed = sorted(self._changed, key=lambda done: done.slot.place), []
+        for done in changed:
+            for change in done.changes:
+                self._apply(change)
+            done.changes = []
 
 
 def _is_shell(entry: Entry) -> bool:

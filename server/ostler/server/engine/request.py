@@ -180,7 +180,12 @@ class ModelCall:
             self.session.history.add_answer(assembly.content, assembly.encoded, content)
             return content
 
-        return await change_in_thread(remember) if assembly.is_long else remember()
+        if not assembly.is_long:
+            return remember()
+        # What the history has is stored, whoever stops the turn.
+        with anyio.CancelScope(shield=True):
+            return await change_in_thread(remember)
+        raise AssertionError("a shielded scope is never left early")
 
     def _abort(self, stream: "_Stream") -> None:
         stream.completed = True

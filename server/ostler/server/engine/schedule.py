@@ -1,6 +1,5 @@
 """Which calls of a message may start now. It knows nothing of tools or tasks."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -29,9 +28,16 @@ class Schedule:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._slots: list[Slot] = []
+        self._unfinished = 0
+        """All before this place are done: a message of many calls is not walked through for each of them."""
+        self._waiting = 0
+        """None before this place waits."""
+        self._started: list[Slot] = []
 
-    def __iter__(self) -> Iterator[Slot]:
-        return iter(self._slots)
+    @property
+    def running(self) -> list[Slot]:
+        self._started = [slot for slot in self._started if slot.stage is Stage.RUNNING]
+        return self._started
 
     def add(self, safe: bool) -> Slot:
         slot = Slot(len(self._slots), safe)
@@ -41,10 +47,8 @@ class Schedule:
     def take(self) -> list[Slot]:
         """The calls that start now, marked as running. An unsafe one that must wait holds back all behind it."""
         taken: list[Slot] = []
-        running = [slot for slot in self._slots if slot.stage is Stage.RUNNING]
-        for slot in self._slots:
-            if slot.stage is not Stage.WAITING:
-                continue
+        running = self.running
+        while (slot := self._next()) is not None:
             if running and not (slot.safe and all(other.safe for other in running)):
                 break
             if len(running) >= self._limit:
@@ -54,11 +58,22 @@ class Schedule:
             taken.append(slot)
         return taken
 
+    def _next(self) -> Slot | None:
+        """The first that waits."""
+        while self._waiting < len(self._slots):
+            slot = self._slots[self._waiting]
+            if slot.stage is Stage.WAITING:
+                return slot
+            self._waiting += 1
+        return None
+
     def may_go_on(self, slot: Slot) -> bool:
         """Whether a call that turned unsafe has the field to itself: of two such calls the earlier goes first."""
-        others = (other for other in self._slots if other is not slot and other.stage is Stage.RUNNING)
+        others = (other for other in self.running if other is not slot)
         return all(other.alone and other.place > slot.place for other in others)
 
     @property
     def done(self) -> bool:
-        return all(slot.stage is Stage.DONE for slot in self._slots)
+        while self._unfinished < len(self._slots) and self._slots[self._unfinished].stage is Stage.DONE:
+            self._unfinished += 1
+        return self._unfinished == len(self._slots)

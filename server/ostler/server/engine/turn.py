@@ -151,7 +151,7 @@ class TurnRun:
             if self.executor is not None:
                 await self._finish_calls(self.executor)
             elif resume is not None and self.session.history.ends_with_assistant:
-                self._add_user_message([], {}, RESUMED)
+                await self._add_user_message([], {}, RESUMED)
             while self.end is None:
                 await self._step(group)
             if watch is not None:
@@ -176,7 +176,7 @@ class TurnRun:
             take_back(self.session, opening)
             self.end = stopped_by_hook(blocked)
         elif context and self.end is None:
-            self._add_user_message([], {}, *map(note, context))
+            await self._add_user_message([], {}, *map(note, context))
 
     @property
     def _hooking(self) -> Hooking:
@@ -208,7 +208,7 @@ class TurnRun:
 
     async def _ask_model(self, group: TaskGroup) -> Answered | None:
         if self.steers:
-            self._add_user_message([], {})
+            await self._add_user_message([], {})
         if self.end is not None:  # while the user message was being stored
             return None
 
@@ -269,9 +269,9 @@ class TurnRun:
         if executor.changed_something and (hint := await stale_hint(self.session)) is not None:
             notes.append(note(hint))
         self.session.tasks.news.show(self.session.record.id, (entry.call for entry in executor.entries))
-        self._add_user_message(results, brought, *words, *notes, shortened=shortened)
+        await self._add_user_message(results, brought, *words, *notes, shortened=shortened)
 
-    def _add_user_message(
+    async def _add_user_message(
         self,
         results: list[dict[str, Any]],
         brought: dict[str, CallId],
@@ -282,7 +282,7 @@ class TurnRun:
         # Input that no request of this turn would carry starts the next turn.
         goes_on = self.end is None and self._limit() is None
         taken, self.steers = (self.steers, []) if goes_on else ([], self.steers)
-        self._said.add(results, brought, words, steers=taken, shortened=shortened, goes_on=goes_on)
+        await self._said.add(results, brought, words, steers=taken, shortened=shortened, goes_on=goes_on)
 
     async def _after_words(self, answered: Answered) -> None:
         """The model called nothing: is it done?"""
@@ -297,7 +297,7 @@ class TurnRun:
             case "max_tokens" if self._continuations < _CONTINUATIONS:
                 self._continuations += 1
                 self._goes_on = not answered.empty
-                self._add_user_message([], {}, CALL_CUT if answered.empty else GO_ON)
+                await self._add_user_message([], {}, CALL_CUT if answered.empty else GO_ON)
             case "max_tokens":
                 self._end_cut()
             case _:
@@ -320,7 +320,7 @@ class TurnRun:
             return
         if outcome.block and self._held_back < _HELD_BACK:
             self._held_back += 1
-            self._add_user_message([], {}, note(outcome.block))
+            await self._add_user_message([], {}, note(outcome.block))
             return
         self.end = End("completed")
 
@@ -330,7 +330,7 @@ class TurnRun:
             self.end = no_form()
             return
         self._nudges += 1
-        self._add_user_message([], {}, NUDGE)
+        await self._add_user_message([], {}, NUDGE)
 
     def _end_cut(self) -> None:
         self._notice("warning", "The model's answer was cut: it reached its length limit again and again.")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
+import anyio
 
 from ostler.protocol import times
 from ostler.protocol.config import Results
@@ -17,8 +17,10 @@ from ostler.server.engine.journal import Said
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.state import TurnState
 from ostler.storage import Ahead
+from ostler.storage.long_json import dumped, is_long
 from ostler.storage.steers import Steer
 from ostler.tools.registry import ToolSet
+from ostler.tools.threads import change_in_thread
 from ostler.tools.tool import AnyTool
 
 
@@ -31,7 +33,7 @@ class UserMessages:
     _last: Ahead | None = None
     """How far the last one is on its way to the disk."""
 
-    def add(
+    async def add(
         self,
         results: Sequence[dict[str, Any]],
         brought: Mapping[str, CallId],
@@ -56,11 +58,25 @@ class UserMessages:
         further = [block for steer in steers for block in steer.blocks]
         said_by_us = (*(each.text for each in news), *words)
         blocks = [*results, *further, *({"type": "text", "text": each} for each in said_by_us)]
-        said = Said(message, blocks, orjson.dumps(blocks), brought)
-        self.session.history.add_encoded("user", said.encoded)
+        said = Said(message, blocks, await self._remembered(blocks), brought)
         taken = [steer.id for steer in steers]
         told = [*self.session.tasks.news.take_shown(self.session.record.id), *(each.told for each in news)]
         self._last = self.session.journal.add_user_message(said, taken, self.state.turn, shortened, told)
+
+    async def _remembered(self, blocks: list[dict[str, Any]]) -> bytes:
+        """The blocks as JSON, which the history has then."""
+
+        def remember() -> bytes:
+            encoded = dumped(blocks)
+            self.session.history.add_encoded("user", encoded)
+            return encoded
+
+        if not is_long(blocks):
+            return remember()
+        # Several inputs of megabytes may have come meanwhile. What the history has is stored, whoever stops the turn.
+        with anyio.CancelScope(shield=True):
+            return await change_in_thread(remember)
+        raise AssertionError("a shielded scope is never left early")
 
     async def stored(self) -> None:
         """Wait until the last one is on the disk; raises what the disk said."""
