@@ -16,7 +16,7 @@ from ostler.tools.edit import Edit
 from ostler.tools.line_window import look_at, window
 from ostler.tools.read import Read
 from ostler.tools.read_output import ReadOutput
-from ostler.tools.text_files import load
+from ostler.tools.text_files import decode_bytes, load
 from ostler.tools.tool import Allow, Failure, Ran
 from tests.tools.calling import Session, until
 from tests.tools.results import Kept
@@ -323,3 +323,40 @@ async def test_renderings_of_text(session: Session) -> None:
         f"Lines 1-100 of {long} are more than 25000 tokens. "
         "Read fewer with offset and limit, or find the place with Grep."
     )
+
+
+async def test_a_few_bytes_that_are_no_utf8_spoil_nothing_but_themselves(session: Session) -> None:
+    path = session.folder / "app.log"
+    data = "".join(f"{number} café\n" for number in range(50)).encode() + b"bad \xff\xfe bytes\n" + "naïve\n".encode()
+    path.write_bytes(data)
+    shown = await session.text(READ, file_path=str(path))
+    assert "    50\t49 café" in shown
+    assert "    52\tnaïve" in shown
+    bad = next(line for line in shown.splitlines() if "bad" in line).partition("\t")[2]
+    await session.done(EDIT, file_path=str(path), old_string="49 café", new_string="49 thé")
+    assert path.read_bytes() == data.replace("49 café".encode(), "49 thé".encode())
+    # As it was shown, it can be found again.
+    await session.done(EDIT, file_path=str(path), old_string=bad, new_string=bad.replace("bad", "odd"))
+    assert b"odd \xff\xfe bytes\n" in path.read_bytes()
+
+
+@pytest.mark.parametrize("codec", ["latin-1", "cp1251", "koi8-r", "shift-jis", "gb18030", "euc-kr"])
+async def test_what_is_in_another_encoding_is_not_taken_for_utf8_with_a_few_strays(codec: str) -> None:
+    words = {
+        "latin-1": "déjà vu, garçon à côté; élève zélé\n",
+        "cp1251": "съешь же ещё этих мягких французских булок\n",
+        "koi8-r": "съешь же ещё этих мягких французских булок\n",
+        "shift-jis": "これは日本語の文章です。漢字もあります。\n",
+        "gb18030": "这是一个中文句子，用来测试编码。\n",
+        "euc-kr": "이것은 한국어 문장입니다. 시험용입니다.\n",
+    }[codec]
+    text, encoding = decode_bytes(words.encode(codec) * 20)
+    assert not encoding.strays
+    assert encoding.encode(text) == words.encode(codec) * 20
+
+
+async def test_a_file_that_has_the_characters_of_strays_is_written_as_it_was() -> None:
+    data = "é\uf7ff".encode() * 10 + b"\xff"
+    text, encoding = decode_bytes(data)
+    assert not encoding.strays
+    assert encoding.encode(text) == data

@@ -25,6 +25,14 @@ _BOMS: Final = (
 _LAYOUT: Final = "\x1b\u00ad\u200b\u200c\u200d\u200e\u200f\ufeff"
 """What a text may hold besides letters and blanks."""
 _PLAIN: Final = re.compile(rb"[\0\t\n\r\x20-\x7e]*")
+_STRAYS: Final = "ostler.strays"
+"""What Python is told to do with bytes that are no UTF-8."""
+_STRAY: Final = 0xF700
+"""Private use: with a byte of 128 or more added, a character that no font and no file has."""
+_STRAY_LETTERS: Final = re.compile("[\uf780-\uf7ff]")
+_STRAY_CHARS: Final = re.compile(rb"\xef[\x9e\x9f][\x80-\xbf]")
+"""The same as UTF-8 writes them."""
+_MOSTLY: Final = 4
 _STREAMS: Final = re.compile(
     r"/dev/(stdin|stdout|stderr|tty.*|fd/.*)|/proc/[^/]+/(task/[^/]+/)?fd/[0-2]|/proc/kmsg|.*/trace_pipe"
 )
@@ -44,16 +52,32 @@ class Encoding:
 
     codec: str
     bom: bytes = b""
+    strays: bool = False
+    """It is UTF-8 but for a few bytes, as logs are: each of those is a character that nobody else uses."""
 
     def decode(self, data: bytes) -> str:
-        return data[len(self.bom) :].decode(self.codec)
+        return data[len(self.bom) :].decode(self.codec, _STRAYS if self.strays else "strict")
 
     def encode(self, text: str) -> bytes:
         """Raises UnicodeEncodeError where the encoding has no such character."""
-        return self.bom + text.encode(self.codec)
+        encoded = self.bom + text.encode(self.codec)
+        return (
+            _STRAY_CHARS.sub(lambda found: bytes([ord(found[0].decode()) - _STRAY]), encoded)
+            if self.strays
+            else encoded
+        )
 
+
+def _as_strays(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(chr(_STRAY + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_STRAYS, _as_strays)
 
 UTF_8: Final = Encoding("utf-8")
+_NEARLY_UTF_8: Final = Encoding("utf-8", strays=True)
 # In the last one every byte means something, so that nothing is lost when an edited file is written again.
 _WESTERN: Final = (Encoding("cp1252"), Encoding("latin-1"))
 
@@ -146,9 +170,21 @@ def decode_bytes(data: bytes) -> tuple[str, Encoding]:
         return data.decode(), UTF_8
     except UnicodeDecodeError:
         pass
+    if (nearly := _nearly_utf_8(data)) is not None:
+        return nearly
     codec = legacy.guess(data) if len(data) <= MAX_GUESSED_BYTES else None
     found = _kept_by(Encoding(codec), data) if codec is not None else None
     return found or decode_western(data)
+
+
+def _nearly_utf_8(data: bytes) -> tuple[str, Encoding] | None:
+    """Where most of what is not ASCII can be read so: bytes of another encoding hardly ever can."""
+    found = _kept_by(_NEARLY_UTF_8, data)
+    if found is None:
+        return None
+    others = len(found[0]) - len(found[0].encode("ascii", "ignore"))
+    strays = len(_STRAY_LETTERS.findall(found[0]))
+    return found if others - strays >= _MOSTLY * strays else None
 
 
 def decode_western(data: bytes) -> tuple[str, Encoding]:
