@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ostler.tools.rules import (
+    BadRule,
     PathPattern,
     RealPaths,
     case_folds,
@@ -18,6 +19,7 @@ from ostler.tools.rules import (
     parse_rule,
     rule_text,
 )
+from ostler.tools.rules.gitignore import translate
 
 
 def pattern(content: str, *, folds: bool = False) -> PathPattern:
@@ -139,17 +141,40 @@ def test_a_path_can_be_written_as_a_rule_that_speaks_of_it_alone(components: lis
     assert compiled.matches(path)
     assert compiled.matches(path + "/below")
     assert not compiled.matches(path + "x")
-    assert not compiled.matches("/x" + path)
+    assert not compiled.matches(f"/{components[0]}x{path}")
 
 
+@pytest.mark.timeout(30)
 def test_no_pattern_takes_forever() -> None:
-    path = "/repo/app/" + "a/" * 1000 + "a" * 1000
+    # As long as any path that rules look at; a second path holds long names.
+    paths = ["/repo/app/" + "a/" * 60_000 + "a" * 1_000, "/repo/app/" + ("a" * 250 + "/") * 500]
     # The last character stands in brackets, so that nothing of it can be told without matching.
-    hostile = ["*a" * 500 + "[b]", "**/a/" * 100 + "[b]", "a*" * 300 + "?[b]", "**/*a*a*a*a*/" * 50 + "[z]",
-               "[!b]*" * 200 + "[c]", "**/a*a/" * 80 + "**/[b]*", "*" * 600 + "[b]"]  # fmt: skip
+    hostile = ["*a" * 49 + "[b]", "**/a/" * 49 + "[b]", "a*" * 48 + "?[b]", "**/*a*a*a*a*/" * 8 + "[z]",
+               "[!b]*" * 24 + "[c]", "**/a*a/" * 24 + "**/[b]", "*" * 600 + "[b]", "**/" + "*/" * 48 + "[b]",
+               "**/" + "a*/" * 48 + "[b]", "**/" + "a/" * 2_000 + "[b]", "**/*a*a*a*a*[b]"]  # fmt: skip
     compiled = [pattern(content) for content in hostile]
-    # One that tries everything would take longer than the universe; the time limit of every test would end it.
-    assert not any(each.matches(path, folder=True) for each in compiled)
+    # One that tries everything would take longer than the universe.
+    assert not any(each.matches(path, folder=True) for each in compiled for path in paths)
+
+
+@pytest.mark.parametrize("wildcard", ["*a", "?", "[a]", "a*/", "**/"])
+def test_a_pattern_with_more_wildcards_than_anybody_needs_is_a_problem_and_said_where(wildcard: str) -> None:
+    assert compile_path("x" + "/" + wildcard * 49 + "?", settings_root="/", cwd="/", home="/")
+    with pytest.raises(BadRule, match="more than 50 wildcards") as caught:
+        parse_rule(f"Read(x/{wildcard * 50}?)")
+    assert caught.value.tool == "Read"
+    assert caught.value.position == len("Read(x/") + len(wildcard) * 50
+
+
+@pytest.mark.timeout(30)
+def test_braces_that_are_never_closed_are_seen_at_once() -> None:
+    # Longer than a pattern may be: where each comma was tried in turn, that took minutes.
+    commas = "{" + "," * 400_000
+    assert translate(commas, anchored=True).literal == (commas,)
+
+
+def test_stars_that_are_escaped_are_no_wildcards() -> None:
+    assert pattern(r"\*" * 100).matches("/repo/app/" + "*" * 100)
 
 
 def test_real_paths_are_what_the_system_says(tmp_path: Path) -> None:

@@ -131,14 +131,23 @@ def _expression(pattern: str, *, anywhere: bool) -> str:
         raise BadPattern(f"The pattern has more than {_MAX_DEEP} times `**`.")
     if anywhere and components != ["**"]:
         components.insert(0, "**")
-    parts: list[str] = []
-    for index, component in enumerate(components):
-        last = index == len(components) - 1
-        if component == "**":
-            parts.append(".+" if last else "(?:[^/]+/)*")
-        else:
-            parts.append(_component(component) + ("" if last else "/"))
-    return "".join(parts)
+    runs: list[list[str]] = [[]]
+    for component in components:
+        if component != "**":
+            runs[-1].append(_component(component))
+        elif runs[-1] or len(runs) == 1:
+            runs.append([])
+    return _in_order(runs)
+
+
+def _in_order(runs: list[list[str]]) -> str:
+    """Runs of components with `**` between them: as with `*`, each but the last takes the first fit."""
+    if len(runs) == 1:
+        return "/".join(runs[0])
+    first, *middle, last = runs
+    folders = ["".join(f"{component}/" for component in run) for run in middle]
+    found = "".join(f"(?>(?:[^/]+/)*?{each})" for each in folders)
+    return "".join(f"{component}/" for component in first) + found + (f"(?:[^/]+/)*{'/'.join(last)}" if last else ".+")
 
 
 def _component(component: str) -> str:

@@ -1,10 +1,9 @@
 """`Bash(content)` rules: what they allow, and what they catch."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Final, Literal
+from functools import cache
+from typing import Final, Literal, cast
 
 from ostler.tools.commands.contents import (
     Contents,
@@ -16,6 +15,7 @@ from ostler.tools.commands.contents import (
 )
 from ostler.tools.commands.harmless import past_harmless
 from ostler.tools.commands.reading import Part, Reading
+from ostler.tools.commands.stars import stars
 from ostler.tools.commands.table import data
 from ostler.tools.commands.wrappers import (
     all_inside,
@@ -27,8 +27,6 @@ from ostler.tools.commands.wrappers import (
 
 _SOCKETS: Final = ("/dev/tcp/", "/dev/udp/")
 _DECLARING: Final = frozenset({"export", "declare", "typeset", "readonly", "local"})
-_BETWEEN: Final = "\0"
-"""Stands between words where a pattern is matched: no word holds it."""
 
 Answer = Literal["yes", "no", "maybe"]
 Why = Literal["rule", "redirection"]
@@ -176,18 +174,7 @@ def _allows(rule: RuleWords, words: tuple[str, ...]) -> bool:
         case "prefix":
             return words[: len(rule.words)] == rule.words
         case "pattern":
-            return _pattern(rule.words, spanning=False).fullmatch(_BETWEEN.join(words)) is not None
-
-
-@lru_cache(maxsize=8192)
-def _pattern(words: tuple[str, ...], *, spanning: bool) -> re.Pattern[str]:
-    """A star within a word stays in it where something is allowed, and goes over words where something is caught."""
-    within = "(?s:.*)" if spanning else f"[^{_BETWEEN}]*"
-    pieces = [within.join(re.escape(piece) for piece in word.split("*")) for word in words]
-    joined = _BETWEEN.join("(?s:.+)" if word == "*" else piece for word, piece in zip(words, pieces, strict=True))
-    if words and words[-1] == "*" and len(words) > 1:
-        joined = joined.removesuffix(f"{_BETWEEN}(?s:.+)") + f"(?:{_BETWEEN}(?s:.*))?"
-    return re.compile(joined)
+            return stars(rule.words, spanning=False).fit(words)
 
 
 def _caught(rule: RuleWords, part: Part) -> Answer:
@@ -198,10 +185,9 @@ def _caught(rule: RuleWords, part: Part) -> Answer:
     if rule.form == "prefix":
         return _begins(rule.words, words)
     if known == len(words):
-        literal = tuple(word for word in words if word is not None)
-        if rule.form == "exact":
-            return "yes" if literal == rule.words else "no"
-        return "yes" if _pattern(rule.words, spanning=True).fullmatch(_BETWEEN.join(literal)) else "no"
+        literal = cast("tuple[str, ...]", words)
+        fits = literal == rule.words if rule.form == "exact" else stars(rule.words, spanning=True).fit(literal)
+        return "yes" if fits else "no"
     if rule.form == "exact":
         return "maybe" if words[:known] == rule.words[:known] else "no"
     return _may_match(rule.words, [word for word in words[:known] if word is not None])

@@ -1,23 +1,26 @@
 """One pattern of `.gitignore` as a regular expression.
 
 Each `*` and `**` but the last takes the first fit and never tries another. That loses nothing, as an earlier fit only
-leaves more of the path for what follows, and it keeps the time far from exponential.
+leaves more of the path for what follows, and it keeps the time far from exponential. It still grows with the length of
+the path times the number of wildcards, which is why there may not be many.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
+_MAX_WILDCARDS: Final = 50
 _CLASSES: Final = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9",
     "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r" \t-\r", "upper": "A-Z",
     "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
 _DEEP: Final = re.compile(r"\*{2,}")
-_WILD: Final = re.compile(r"[*?\[]")
+_WILD: Final = re.compile(r"\*+|[?\[]")
 _ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
-_BRACES: Final = re.compile(r"\{[^{}]*,[^{}]*\}")
+_BRACES: Final = re.compile(r"\{[^{},]*,[^{}]*\}")
 _FOLDERS: Final = r"(?:[^/]+/)*?"
 _END: Final = r"(?=/|\Z)"
 
@@ -45,11 +48,7 @@ def translate(pattern: str, *, anchored: bool) -> Translation:
     """The pattern, which has no slash in front; one that is not anchored may match in any folder."""
     folders_only = pattern.endswith("/") or not pattern
     body = pattern.removesuffix("/")
-    braces = _BRACES.search(_ESCAPED.sub("__", body))
-    if braces:
-        # Git would look for the braces themselves, which is hardly what anybody means.
-        message = "Braces are no alternatives here: write a rule for each, or \\{ for a name."
-        raise BadPattern(message, braces.start())
+    _check(_ESCAPED.sub("__", body))
     components = _components(body) if body else []
     anchored = anchored or "/" in body
     literal = _literal(components) if anchored else ()
@@ -58,6 +57,18 @@ def translate(pattern: str, *, anchored: bool) -> Translation:
     if not anchored and rest:
         rest = [(-1, "**"), *rest]
     return Translation(literal, _expression(rest), folders_only, needle)
+
+
+def _check(body: str) -> None:
+    """Of a pattern in which nothing is escaped any more."""
+    braces = _BRACES.search(body)
+    if braces:
+        # Git would look for the braces themselves, which is hardly what anybody means.
+        message = "Braces are no alternatives here: write a rule for each, or \\{ for a name."
+        raise BadPattern(message, braces.start())
+    one_more = next(islice(_WILD.finditer(body), _MAX_WILDCARDS, None), None)
+    if one_more:
+        raise BadPattern(f"The pattern has more than {_MAX_WILDCARDS} wildcards.", one_more.start())
 
 
 _Component = tuple[int, str]
