@@ -118,7 +118,7 @@ def test_an_ask_in_a_session_that_waits_for_people_is_refused_here_too(
 
 def test_continuing_where_nothing_was_begun_is_said(agent: Cli, project: Path) -> None:
     ran = agent.run("run", "go on", "--continue", "--format", "json", cwd=project)
-    assert (ran.code, ran.json["turn"]) == (1, None)
+    assert (ran.code, ran.json["turn"], ran.json["error"]["code"]) == (1, None, "session_not_found")
     assert "Leave out --continue" in ran.json["error"]["message"]
 
 
@@ -176,6 +176,36 @@ def test_a_schema_is_sent_with_the_turn(agent: Cli, project: Path) -> None:
     (project / "list.json").write_text("[]")
     ran = agent.run("run", "x", "--schema", "list.json", cwd=project)
     assert (ran.code, "not a JSON object" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("depth", [98, 101, 300, 600, 3000])
+def test_a_schema_that_is_nested_too_deep_is_exit_2_and_has_its_result_too(
+    agent: Cli, rehearsing: Daemon, project: Path, depth: int
+) -> None:
+    (project / "deep.json").write_text('{"type": "object", "a": ' + '{"a":' * depth + "1" + "}" * (depth + 1))
+    ran = agent.run("run", "x", "--schema", "deep.json", "--format", "json", cwd=project)
+    assert (ran.code, ran.json["error"]["code"], ran.json["session_id"]) == (2, "usage", None)
+    assert "nested deeper than 100" in ran.json["error"]["message"]
+    assert rehearsing.call("session/list")["sessions"] == []
+
+
+@pytest.mark.parametrize("arguments", [["--schema", "text.json"], ["--max-budget-usd", "1", "--model", "unknown"]])
+def test_a_turn_that_is_refused_leaves_no_session(
+    agent: Cli, rehearsing: Daemon, project: Path, arguments: list[str]
+) -> None:
+    (project / "text.json").write_text('{"type": "string"}')
+    ran = agent.run("run", "x", *arguments, "--format", "json", cwd=project)
+    assert ran.code == (2 if "--schema" in arguments else 4)
+    assert (ran.json["session_id"], ran.json["turn"]) == (None, None)
+    assert rehearsing.call("session/list")["sessions"] == []
+
+
+def test_a_session_that_was_there_before_stays_where_a_turn_is_refused(agent: Cli, project: Path) -> None:
+    (project / "text.json").write_text('{"type": "string"}')
+    session_id = agent.run("run", "read README.md", "--format", "json", cwd=project).json["session_id"]
+    arguments = ("--schema", "text.json", "--continue", "--format", "json")
+    assert agent.run("run", "x", *arguments, cwd=project).json["session_id"] == session_id
+    assert agent.run("run", "read README.md", "--session", session_id).code == 0
 
 
 def test_a_folder_that_does_not_exist_is_a_failure_with_a_result(agent: Cli) -> None:

@@ -1,6 +1,8 @@
 """`ostler run` when it is stopped, waits for people, or loses its daemon."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 from pathlib import Path
@@ -8,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients.conftest import Cli
+from tests.clients.conftest import OSTLER, Cli
 from tests.daemon import Daemon
+from tests.forked import fork_command
 
 LONG = "tail -f README.md"
 
@@ -40,7 +43,7 @@ def running(agent: Cli, project: Path) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_the_turn_and_waits_for_its_end(
     agent: Cli, rehearsing: Daemon, project: Path, number: signal.Signals
 ) -> None:
@@ -69,6 +72,90 @@ def test_a_second_signal_leaves_at_once_and_still_prints_the_result(
         assert result["turn"]["status"] == "running"
     finally:
         rehearsing.signal(signal.SIGCONT)
+
+
+def test_a_closed_terminal_stops_the_turn(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+    ours, theirs = pty.openpty()
+    arguments = ["run", f"run {LONG}", "--allow", f"Bash({LONG})"]
+    with rehearsing.follow("?after=0") as stream:
+        process = fork_command(arguments, agent.environment, (theirs, theirs, theirs), project, terminal=True)
+        turn_id = stream.until("tool.started")["turn_id"]
+        os.close(ours)  # what is written from now on fails, too
+        turn = stream.until("turn.ended")["data"]["turn"]
+    assert (turn["id"], turn["reason"]) == (turn_id, "interrupted")
+    assert process.wait(60) in {1, 130}
+
+
+def test_a_terminal_that_says_twice_that_it_is_closed_is_heard_once(
+    agent: Cli, rehearsing: Daemon, project: Path
+) -> None:
+    process = running(agent, project)
+    rehearsing.signal(signal.SIGSTOP)
+    try:
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr is not None
+        while "once more" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGHUP)
+    finally:
+        rehearsing.signal(signal.SIGCONT)
+    result = lines_until(process, "result")[-1]
+    assert (ended(process)[0], result["turn"]["reason"]) == (130, "interrupted")
+
+
+def test_a_closed_terminal_is_not_heard_under_nohup(agent: Cli, project: Path) -> None:
+    command = ["nohup", str(OSTLER), "run", "run touch made", "--on-ask", "wait", "--format", "stream-json"]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=project,
+        env=agent.environment,
+    )
+    ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
+    process.send_signal(signal.SIGHUP)
+    agent.run("answer", ask["id"], "allow")
+    assert lines_until(process, "result")[-1]["turn"]["reason"] == "completed"
+    assert ended(process)[0] == 0
+
+
+@pytest.mark.parametrize("format", ["text", "json", "stream-json"])
+def test_output_that_cannot_be_written_stops_the_turn_and_is_said_in_a_line(
+    agent: Cli, rehearsing: Daemon, project: Path, format: str
+) -> None:
+    prompt = "read README.md" if format == "json" else f"run {LONG}"  # with json nothing is written before the end
+    command = [str(OSTLER), "run", prompt, "--allow", f"Bash({LONG})", "--format", format]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=project,
+            env=agent.environment,
+            timeout=60,
+            check=False,
+        )
+    assert (ran.returncode, ran.stderr.splitlines()[-1]) == (
+        1,
+        "ostler: The output could not be written: No space left on device.",
+    )
+    assert ("bug" in ran.stderr, "Traceback" in ran.stderr) == (False, False)
+    (session,) = rehearsing.call("session/list")["sessions"]
+    with rehearsing.follow(f"?session={session['id']}&after=0") as stream:
+        assert stream.until("turn.ended")["data"]["turn"]["status"] == "ended"
+
+
+def test_wrong_usage_whose_result_cannot_be_written_is_a_line_too(agent: Cli) -> None:
+    with open("/dev/full", "w") as full:
+        command = [str(OSTLER), "run", "x", "--timeout", "0", "--format", "json"]
+        ran = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=agent.environment, timeout=60, check=False
+        )
+    assert ran.returncode != 0
+    assert [line.partition(" ")[0] for line in ran.stderr.splitlines()] == ["ostler:"]
 
 
 def test_somebody_else_answers_while_it_waits(agent: Cli, rehearsing: Daemon, project: Path) -> None:

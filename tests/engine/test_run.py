@@ -67,6 +67,14 @@ def test_run_comes_back_when_it_waits_for_an_ask(stage: Stage) -> None:
     talk.is_usable()
 
 
+def test_run_with_a_form_that_cannot_be_used_makes_no_session(stage: Stage) -> None:
+    talk = stage.talk()
+    before = stage.daemon.call("session/list")["sessions"]
+    error = talk.refused("run", cwd=str(talk.folder), input="Go.", output_schema={"type": "string"})
+    assert error["data"]["errors"][0]["path"] == "output_schema"
+    assert stage.daemon.call("session/list")["sessions"] == before
+
+
 def test_run_needs_a_folder_or_a_session_and_not_both(stage: Stage) -> None:
     talk = stage.talk()
     for params in ({}, {"cwd": str(talk.folder), "session_id": talk.id}):

@@ -1,13 +1,27 @@
 """StructuredOutput: the answer of a turn in the form that its caller asked for."""
 
-from typing import Any, ClassVar
+import json
+from typing import Any, ClassVar, Final
 
 from pydantic import ConfigDict
 
 from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
-_SHOWN_PROBLEMS = 10
+_SHOWN_PROBLEMS: Final = 10
+_SHOWN_PLACE: Final = 200
+_SHOWN_VALUE: Final = 200
+_SHOWN_MESSAGE: Final = 1000
+_VALUE: Final = "\x00value\x00"
+"""What the validator writes where the value would be."""
+_ALTERNATIVES: Final = ("anyOf", "oneOf")
+_BRANCHES: Final = ("allOf", *_ALTERNATIVES)
+_EACH_VALUE: Final = 1000
+"""About the bytes that one problem takes, beside the value that it is about."""
+_ALL_PROBLEMS_BYTES: Final = 40_000_000
+"""The validator collects all problems before it tells the first, each with a copy of its value, and it does not let
+others run meanwhile. Where that may be more than this, not all are looked for."""
 
 
 class BadSchema(ValueError):
@@ -40,7 +54,7 @@ class StructuredOutput(Tool[StructuredOutputInput, StructuredOutputOutput]):
             raise BadSchema('must be a schema of an object: {"type": "object", …}')
         try:
             # Offline: a schema of a stranger's must not make the daemon fetch anything.
-            self._validator = jsonschema_rs.validator_for(schema, offline=True)
+            self._validator = jsonschema_rs.validator_for(schema, offline=True, mask=_VALUE)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise BadSchema(f"is no JSON Schema: {error}") from None
         self._given = schema
@@ -49,14 +63,39 @@ class StructuredOutput(Tool[StructuredOutputInput, StructuredOutputOutput]):
         return self._given
 
     async def validate(self, given: StructuredOutputInput, context: ToolContext) -> Failure | None:
-        problems = [
-            f"- `{'.'.join(str(part) for part in error.instance_path) or 'input'}`: {error.message}"
-            for error in self._validator.iter_errors(given.model_dump())
-        ]
-        if not problems:
-            return None
-        more = [f"… and {len(problems) - _SHOWN_PROBLEMS} more"] if len(problems) > _SHOWN_PROBLEMS else []
-        return Failure("The answer does not fit the schema:\n" + "\n".join(problems[:_SHOWN_PROBLEMS] + more))
+        # In a thread: an answer may be long, and a schema may look at it often.
+        problems = await read_in_thread(self._problems, given)
+        return Failure("The answer does not fit the schema:\n" + "\n".join(problems)) if problems else None
+
+    def _problems(self, given: StructuredOutputInput) -> list[str]:
+        answer = given.model_dump()
+        if self._validator.is_valid(answer):  # it stops at the first problem, and copies nothing
+            return []
+        if _weight(answer) * _branches(self._given) <= _ALL_PROBLEMS_BYTES:
+            return self._all_problems(answer)
+        if not _has_alternatives(self._given):
+            return [self._first_problem(answer), "… and perhaps more: the answer is too long to look for all of them"]
+        # Why each alternative does not fit would be collected even for the first problem.
+        return ["- The answer is too long to say where. Give a shorter one."]
+
+    def _all_problems(self, answer: dict[str, Any]) -> list[str]:
+        problems: list[str] = []
+        more = 0
+        for error in self._validator.iter_errors(answer):
+            if len(problems) < _SHOWN_PROBLEMS:
+                problems.append(_told(error.instance_path, error.message, answer))
+            else:
+                more += 1
+        return [*problems, f"… and {more} more"] if more else problems
+
+    def _first_problem(self, answer: dict[str, Any]) -> str:
+        import jsonschema_rs  # noqa: PLC0415
+
+        try:
+            self._validator.validate(answer)
+        except jsonschema_rs.ValidationError as error:
+            return _told(error.instance_path, error.message, answer)
+        raise AssertionError("it did not fit a moment ago")
 
     async def check_permission(self, given: StructuredOutputInput, context: ToolContext) -> Check:
         return Allow()
@@ -72,3 +111,64 @@ class StructuredOutput(Tool[StructuredOutputInput, StructuredOutputOutput]):
 
     def summary(self, given: StructuredOutputInput) -> str:
         return "Answer in the form asked for"
+
+
+def _told(path: list[str | int], message: str, answer: dict[str, Any]) -> str:
+    """Which place, what is wrong there, and the value, cut short."""
+    place = _cut(".".join(str(part) for part in path) or "input", _SHOWN_PLACE)
+    said = message.replace(_VALUE, _shown(_at(path, answer))) if _VALUE in message else message
+    return f"- `{place}`: {_cut(said, _SHOWN_MESSAGE)}"
+
+
+def _at(path: list[str | int], answer: Any) -> Any:
+    for part in path:
+        answer = answer[part]
+    return answer
+
+
+def _shown(value: Any) -> str:
+    """The value as JSON, of which no more is made than can be seen."""
+    if isinstance(value, str):
+        return _cut(json.dumps(value[: _SHOWN_VALUE + 1], ensure_ascii=False), _SHOWN_VALUE)
+    if isinstance(value, dict | list) and _weight(value) > _EACH_VALUE * _SHOWN_VALUE:
+        return f"an {'object' if isinstance(value, dict) else 'array'} of {len(value)}"
+    return _cut(json.dumps(value, ensure_ascii=False), _SHOWN_VALUE)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _weight(answer: Any) -> int:
+    """About the bytes that problems with each of its values would take."""
+    weight = 0
+    unseen = [answer]
+    while unseen:
+        value = unseen.pop()
+        weight += _EACH_VALUE
+        if isinstance(value, str):
+            weight += len(value)
+        elif isinstance(value, dict):
+            weight += sum(map(len, value))
+            unseen += value.values()
+        elif isinstance(value, list):
+            unseen += value
+    return weight
+
+
+def _branches(schema: Any) -> int:
+    """How many parts of the schema may look at one and the same value; references are not followed."""
+    if isinstance(schema, list):
+        return max(map(_branches, schema), default=1)
+    if not isinstance(schema, dict):
+        return 1
+    own = sum(len(schema[word]) for word in _BRANCHES if isinstance(schema.get(word), list))
+    return max(own, 1) * max(map(_branches, schema.values()), default=1)
+
+
+def _has_alternatives(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return any(map(_has_alternatives, schema))
+    if not isinstance(schema, dict):
+        return False
+    return any(word in schema for word in _ALTERNATIVES) or any(map(_has_alternatives, schema.values()))

@@ -1,8 +1,10 @@
 """The command line as a whole: its options, its commands, and how it ends."""
 
+import errno
 import os
 import sys
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, Final
 
 import typer
 
@@ -28,6 +30,8 @@ from ostler.clients.cli import (
 from ostler.clients.cli.output import complain, is_terminal, note, say
 from ostler.clients.cli.setting import Setting, own_version
 from ostler.protocol.errors import ProtocolError, SessionNotFound
+
+_UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 app = typer.Typer(
     name="ostler",
@@ -95,11 +99,18 @@ def main() -> None:
 
 def _run() -> int:
     try:
+        return _attempt()
+    except BrokenPipeError:
+        return _reader_left()
+    except OSError as error:  # also where it could not be said what went wrong
+        return _unwritten(error)
+
+
+def _attempt() -> int:
+    try:
         code = app(prog_name="ostler", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:
-        return _reader_left()
     except KeyboardInterrupt:
         return 130
     except typer.Abort:
@@ -117,8 +128,10 @@ def _run() -> int:
         for line in error.log:
             note(f"  {line}")
         complain(str(error))
-    except (ClientError, OSError) as error:
+    except ClientError as error:
         complain(str(error))
+    except OSError:
+        raise
     except Exception as bug:  # a person gets a line to report, not a traceback
         if os.environ.get("OSTLER_DEBUG"):
             raise
@@ -141,6 +154,21 @@ def _help_for(wrong: typer.TyperException) -> str:
 
 
 def _reader_left() -> int:
-    """Whoever read our output has enough: the interpreter must not try to flush the rest of it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Whoever read our output has enough."""
+    _drop_output()
     return 1
+
+
+def _unwritten(error: OSError) -> int:
+    full = error.errno in _UNWRITABLE and error.filename is None
+    with suppress(OSError):
+        sys.stdout.flush()
+    _drop_output()
+    with suppress(OSError):  # a terminal that is closed takes no complaints
+        complain(f"The output could not be written: {error.strerror}." if full else str(error))
+    return 1
+
+
+def _drop_output() -> None:
+    """Nobody must try to flush the rest of it, not even the interpreter at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

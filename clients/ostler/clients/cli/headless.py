@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -18,9 +19,17 @@ from ostler.clients.cli.outcome import Outcome, wrong_usage
 from ostler.clients.cli.output import note
 from ostler.clients.cli.rehearsal import REHEARSAL, is_rehearsal
 from ostler.protocol.ask import Answer
-from ostler.protocol.errors import OstlerError, ProtocolError
+from ostler.protocol.errors import (
+    BudgetExceeded,
+    InvalidParams,
+    OstlerError,
+    ParseError,
+    ProtocolError,
+    SessionNotFound,
+    TooLarge,
+)
 from ostler.protocol.ids import SessionId
-from ostler.protocol.methods import SESSION_CREATE, SESSION_GET, SESSION_UPDATE
+from ostler.protocol.methods import SESSION_CREATE, SESSION_DELETE, SESSION_GET, SESSION_UPDATE
 from ostler.protocol.session import Session, SessionCreate, SessionRef, SessionUpdate
 from ostler.protocol.shapes import Ask, Turn
 
@@ -28,6 +37,9 @@ _PATIENCE_SECONDS: Final = 10.0
 """How long a daemon may be gone before nobody waits for it any more; a restart takes about one."""
 _GRACE_SECONDS: Final = 10.0
 """How much longer than its own time limit a turn may take to tell that it is over."""
+_ASKED_WRONG: Final = (InvalidParams, ParseError)
+_NEVER_BEGAN: Final = (*_ASKED_WRONG, BudgetExceeded, TooLarge)
+"""How a daemon refuses a turn for what was asked, before it begins."""
 _NO: Final = frozenset({"deny", "deny_always", "decline", "reject", "cancel", "restrict"})
 
 Report = Callable[[TurnEvent], None]
@@ -65,7 +77,7 @@ class Headless:
         self._unanswered = False
         self._signals = 0
         self._whole = anyio.CancelScope()
-        self._pipe_broke = False
+        self._unwritten: OSError | None = None
 
     async def go(self) -> Outcome:
         """To the end of the turn, or as far as it goes."""
@@ -74,8 +86,8 @@ class Headless:
             with self._whole:
                 await self._bounded()
             group.cancel_scope.cancel()
-        if self._pipe_broke:
-            raise BrokenPipeError
+        if self._unwritten is not None:
+            raise self._unwritten
         return Outcome(self._session.id if self._session else None, self._turn, self._error, self._unanswered)
 
     @property
@@ -84,23 +96,25 @@ class Headless:
 
     async def _listen(self, *, task_status: TaskStatus[None]) -> None:
         """The first signal stops the turn and waits for its end; the second leaves at once."""
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with anyio.open_signal_receiver(*_stopping()) as signals:
             task_status.started()
             async with anyio.create_task_group() as group:
-                async for _ in signals:
+                async for number in signals:
+                    if number == signal.SIGHUP and self._signals:
+                        continue  # a terminal that closes says so twice: through the shell, and by itself
                     self._signals += 1
                     if self._signals > 1 or self._live is None:
                         self._error = {"code": "interrupted", "message": "It was interrupted before the turn ended."}
                         self._whole.cancel()
                     else:
-                        note("Stopping the turn; once more leaves at once.")
                         group.start_soon(self._stop, self._live)
+                        _remark("Stopping the turn; once more leaves at once.")
 
     async def _stop(self, live: LiveTurn) -> None:
         try:
             await live.interrupt()
         except (ClientError, ProtocolError) as error:
-            note(f"It could not be told to stop: {error}")
+            _remark(f"It could not be told to stop: {error}")
 
     async def _bounded(self) -> None:
         limit = self._wanted.seconds
@@ -114,9 +128,9 @@ class Headless:
     async def _guarded(self) -> None:
         try:
             await self._do()
-        except BrokenPipeError:
-            # Nobody reads the answer any more, so nobody wants the work.
-            self._pipe_broke = True
+        except OSError as error:
+            # Nobody can read the answer any more, so nobody wants the work.
+            self._unwritten = error
             if self._live is not None:
                 await self._stop(self._live)
         except ValidationError as wrong:
@@ -124,7 +138,8 @@ class Headless:
         except OstlerError as error:
             self._error = {"message": error.message, **error.data}
         except ProtocolError as error:
-            self._error = {"code": "usage" if error.code == -32602 else "rpc_error", "message": error.message}
+            word = "usage" if isinstance(error, _ASKED_WRONG) else "rpc_error"
+            self._error = {"code": word, "message": error.message}
         except ClientError as error:
             self._error = {"code": "daemon_unreachable", "message": str(error)}
 
@@ -141,10 +156,14 @@ class Headless:
             patience_seconds=_PATIENCE_SECONDS,
             **self._wanted.settings,
         )
-        async with turn as self._live:
-            async for happened in self._live:
-                self._remember(happened)
-                report(happened)
+        try:
+            async with turn as self._live:
+                async for happened in self._live:
+                    self._remember(happened)
+                    report(happened)
+        except _NEVER_BEGAN:
+            await self._drop_unused()
+            raise
 
     async def _find_session(self) -> Session:
         where = self._wanted.where
@@ -156,10 +175,19 @@ class Headless:
             return await self._ostler.call(SESSION_UPDATE, SessionUpdate(session_id=session.id, on_ask="ask"))
         return session
 
+    async def _drop_unused(self) -> None:
+        """A session that was made for a turn that never began is of no use to anybody."""
+        if self._session is None or self._live is not None or not isinstance(self._wanted.where, SessionCreate):
+            return
+        with suppress(ClientError, ProtocolError):  # it was only to be tidy
+            await self._ostler.call(SESSION_DELETE, SessionRef(session_id=self._session.id))
+            self._session = None
+
     async def _newest(self, folder: str) -> str:
         newest = await newest_of(self._ostler, folder)
         if newest is None:
-            raise ClientError(f"There is no session in {folder} to go on with. Leave out --continue for a new one.")
+            message = f"There is no session in {folder} to go on with. Leave out --continue for a new one."
+            raise OstlerError(message, code=SessionNotFound.word)
         return newest
 
     async def _answer(self, ask: Ask) -> Answer | None:
@@ -173,6 +201,18 @@ class Headless:
             ask = happened.ask
             subject = f"{ask.call.tool} {ask.call.summary}" if ask.call else ask.message
             note(f"? {subject}: waiting for `ostler answer {ask.id} {'|'.join(ask.choices)}`")
+
+
+def _stopping() -> list[signal.Signals]:
+    """The signals that stop a turn; where somebody said `nohup`, a closed terminal does not."""
+    hears_hangup = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hears_hangup else [])]
+
+
+def _remark(text: str) -> None:
+    """Something that may go unheard: the terminal may be closed."""
+    with suppress(OSError):
+        note(text)
 
 
 def _tell_connection(state: Literal["lost", "back"]) -> None:

@@ -15,6 +15,7 @@ from ostler.clients.cli.outcome import Outcome, wrong_usage
 from ostler.clients.cli.output import complain
 from ostler.clients.cli.setting import with_daemon
 from ostler.protocol.errors import ProtocolError
+from ostler.protocol.limits import MAX_DEPTH
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler, TurnEvent
@@ -150,9 +151,25 @@ def _schema(path: str | None) -> dict[str, Any] | None:
             found = json.load(file)
     except (OSError, ValueError) as wrong:
         raise typer.BadParameter(f"--schema {path}: {wrong}") from wrong
+    except RecursionError:
+        raise _too_deep(path) from None
     if not isinstance(found, dict):
         raise typer.BadParameter(f"--schema {path}: it is not a JSON object")
+    if _is_too_deep(found):
+        raise _too_deep(path)
     return found
+
+
+def _too_deep(path: str) -> typer.BadParameter:
+    return typer.BadParameter(f"--schema {path}: it is nested deeper than {MAX_DEPTH}")
+
+
+def _is_too_deep(schema: dict[str, Any]) -> bool:
+    level: list[Any] = [schema]
+    for _ in range(MAX_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [value for values in inner for value in values]
+    return bool(level)
 
 
 def _outcome(context: typer.Context, wanted: "Callable[[], Wanted]", format: RunFormat) -> Outcome:

@@ -48,7 +48,7 @@ class Preparing:
                 f"Set model.prices in config.toml, or leave the budget out.",
                 model=model,
             )
-        _answer_tools(options.output_schema)
+        answer_tools(options.output_schema)
 
     def settings(self, options: TurnOptions, on_ask: OnAsk | None) -> TurnSettings:
         most = self.services.config().turns.max_requests
@@ -82,7 +82,7 @@ class Preparing:
 
     async def tools_and_prompt(self, settings: TurnSettings, facts: Facts) -> tuple[ToolSet, Prefix]:
         """The tools of this turn, and the prompt, which is made once and then kept."""
-        toolset = self.live.toolset(*_answer_tools(settings.output_schema))
+        toolset = self.live.toolset(*answer_tools(settings.output_schema))
         system = self.live.state.get("system")
         if system is None:
             names = [tool.name for tool in toolset.tools]
@@ -149,7 +149,7 @@ def words(blocks: list[dict[str, Any]]) -> str:
     return "\n".join(text for text in texts if not is_ours(text))
 
 
-def _answer_tools(schema: dict[str, Any] | None) -> list[StructuredOutput]:
+def answer_tools(schema: dict[str, Any] | None) -> list[StructuredOutput]:
     """The tool by which a turn gives its answer in the form asked for, where one was."""
     if schema is None:
         return []

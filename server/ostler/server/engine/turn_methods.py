@@ -24,6 +24,7 @@ from ostler.protocol.turn import (
     TurnWait,
 )
 from ostler.server.engine.engine import Engine
+from ostler.server.engine.preparing import answer_tools
 from ostler.server.engine.turn_settings import Start
 from ostler.server.engine.watch import TurnWatch
 from ostler.server.locks import Locks
@@ -126,6 +127,7 @@ class TurnMethods:
             self.sessions.check_mode(params.mode)
         session_id = params.session_id
         if session_id is None:
+            answer_tools(params.output_schema)  # raised before there is a session that nobody would use
             session_id = await self._create(params, key)
         options = TurnOptions.model_validate({name: getattr(params, name) for name in _OPTIONS})
         actor = await self.engine.actor(session_id)
