@@ -4,7 +4,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import Annotated, Final, TextIO
 
 import typer
 
@@ -94,7 +94,13 @@ def ostler(
 
 def main() -> None:
     """Run the command; whatever goes wrong is one line that says what, and what to do."""
-    sys.exit(_run())
+    code = _run()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            _drop(stream)  # the interpreter would try again at its end, and make another exit code of it
+    sys.exit(code)
 
 
 def _run() -> int:
@@ -155,7 +161,7 @@ def _help_for(wrong: typer.TyperException) -> str:
 
 def _reader_left() -> int:
     """Whoever read our output has enough."""
-    _drop_output()
+    _drop(sys.stdout)
     return 1
 
 
@@ -163,12 +169,12 @@ def _unwritten(error: OSError) -> int:
     full = error.errno in _UNWRITABLE and error.filename is None
     with suppress(OSError):
         sys.stdout.flush()
-    _drop_output()
+    _drop(sys.stdout)
     with suppress(OSError):  # a terminal that is closed takes no complaints
         complain(f"The output could not be written: {error.strerror}." if full else str(error))
     return 1
 
 
-def _drop_output() -> None:
+def _drop(stream: TextIO) -> None:
     """Nobody must try to flush the rest of it, not even the interpreter at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

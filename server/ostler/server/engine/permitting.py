@@ -187,7 +187,9 @@ class Permitting:
                 raise Denied(Verdict("deny", "tool", check.reason), check.reason)
             entry.slot.safe = entry.is_safe()
         elif ask.bound_to is not None and ask.bound_to != await tool.bound_to(given, self.session.surroundings):
-            raise CallFailed("Its folder, or a script that it runs, has changed since it was allowed. Ask again.")
+            raise CallFailed(
+                "Its folder, a script or a server of it is another one than when it was allowed. Ask again."
+            )
         # Hours may have passed: what a rule forbids by now stays forbidden.
         denied = denied_by_rule(await self._case(tool, given, Pass()), self.session.permission)
         if denied is not None:
