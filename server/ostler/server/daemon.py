@@ -45,7 +45,7 @@ from ostler.server.listening import Listening, open_sockets
 from ostler.server.locks import Locks
 from ostler.server.log import EventLog
 from ostler.server.methods import bind_methods
-from ostler.server.metrics import CallCounts, Gauge, Metrics
+from ostler.server.metrics import CallCounts, Gauge, Metrics, ToolCounts
 from ostler.server.models import prices
 from ostler.server.models.providers import Providers, make_providers
 from ostler.server.presence import Presence
@@ -168,6 +168,7 @@ def _assembled(
     client_calls = ClientCalls(log, presence)
     streams = Streams(log, presence, configuration.current.limits)
     calls = CallCounts(METHODS)
+    tool_counts = ToolCounts()
     address = Address(listening.url, listening.path, places.data, times.now(), time.monotonic())
     listen = configuration.current.listen
 
@@ -178,7 +179,7 @@ def _assembled(
     providers = make_providers(environ, configuration.current.model)
     rooms = make_rooms(places, configuration, umask, testing=environ.get("OSTLER_TESTING") == "1")
     rooms.client_calls = client_calls
-    engine = _engine(places, configuration, log, providers, rooms)
+    engine = _engine(places, configuration, log, providers, rooms, tool_counts)
     sessions = Sessions(log, configuration, engine)
     watch = TurnWatch()
     log.followers.append(watch.see)
@@ -207,7 +208,7 @@ def _assembled(
     )
     dispatcher = Dispatcher(bind_methods(house), calls)
     probes = Probes(lambda: store.writer.read_only, {"pid": os.getpid(), "version": version()})
-    metrics = Metrics(calls, _gauges(house))
+    metrics = Metrics(calls, tool_counts, _gauges(house))
     front = Front(
         {
             "/rpc": RpcTransport(dispatcher),
@@ -226,7 +227,14 @@ def _assembled(
     return Daemon(house, dispatcher, door, front, probes, listening, providers, stopping)
 
 
-def _engine(places: Places, configuration: Configuration, log: EventLog, providers: Providers, rooms: Rooms) -> Engine:
+def _engine(
+    places: Places,
+    configuration: Configuration,
+    log: EventLog,
+    providers: Providers,
+    rooms: Rooms,
+    tool_counts: ToolCounts,
+) -> Engine:
     def priced(model: str, used: Usage) -> Decimal | None:
         return prices.cost(model, used, configuration.current.model.prices)
 
@@ -234,7 +242,7 @@ def _engine(places: Places, configuration: Configuration, log: EventLog, provide
         known = prices.window(model)
         return known.max_output if known else configuration.current.model.max_output_tokens
 
-    services = Services(providers.provider, lambda: configuration.current, priced, max_output)
+    services = Services(providers.provider, lambda: configuration.current, priced, max_output, tool_counts)
     return Engine(log, services, rooms, places.config_file.parent)
 
 

@@ -1,6 +1,7 @@
 """What the daemon counts about itself: plain numbers while it works, Prometheus only when somebody asks."""
 
-from collections.abc import Callable, Collection, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -17,11 +18,7 @@ class _Durations:
 
     def note(self, seconds: float) -> None:
         self.total += seconds
-        for index, bound in enumerate(BUCKETS):
-            if seconds <= bound:
-                self.buckets[index] += 1
-                return
-        self.buckets[-1] += 1
+        self.buckets[bisect_left(BUCKETS, seconds)] += 1
 
 
 class CallCounts:
@@ -40,6 +37,23 @@ class CallCounts:
         self.durations.setdefault(name, _Durations()).note(seconds)
 
 
+class ToolCounts:
+    """Tool calls by tool and outcome, and how long each of their steps took."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[tuple[str, str], int] = {}
+        self.steps: dict[tuple[str, str], _Durations] = {}
+
+    def note(self, tool: str, outcome: str, taken: Mapping[str, float]) -> None:
+        """A call that has ended; `taken` is seconds by step."""
+        self.outcomes[tool, outcome] = self.outcomes.get((tool, outcome), 0) + 1
+        for step, seconds in taken.items():
+            durations = self.steps.get((tool, step))
+            if durations is None:
+                durations = self.steps[tool, step] = _Durations()
+            durations.note(seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Gauge:
     """A number that is read when somebody asks."""
@@ -55,6 +69,7 @@ class Metrics:
     """All that `/metrics` shows."""
 
     calls: CallCounts
+    tools: ToolCounts
     gauges: list[Gauge]
 
     def exposition(self) -> tuple[bytes, str]:
@@ -78,13 +93,23 @@ class Metrics:
             family = CounterMetricFamily if gauge.counter else GaugeMetricFamily
             yield family(gauge.name, gauge.help, value=gauge.read())
         calls = CounterMetricFamily("ostler_calls", "Calls answered.", labels=["method", "outcome"])
-        for (method, outcome), count in sorted(self.calls.outcomes.items()):
-            calls.add_metric([method, outcome], count)
+        for names, count in sorted(self.calls.outcomes.items()):
+            calls.add_metric(names, count)
         yield calls
         seconds = HistogramMetricFamily("ostler_call_seconds", "How long calls took.", labels=["method"])
         for method, durations in sorted(self.calls.durations.items()):
             seconds.add_metric([method], _cumulative(durations), durations.total)
         yield seconds
+        ended = CounterMetricFamily("ostler_tool_calls", "Tool calls that ended.", labels=["tool", "outcome"])
+        for names, count in sorted(self.tools.outcomes.items()):
+            ended.add_metric(names, count)
+        yield ended
+        steps = HistogramMetricFamily(
+            "ostler_tool_step_seconds", "How long each step of a tool call took.", labels=["tool", "step"]
+        )
+        for names, durations in sorted(self.tools.steps.items()):
+            steps.add_metric(names, _cumulative(durations), durations.total)
+        yield steps
 
 
 def _cumulative(durations: _Durations) -> list[tuple[str, float]]:

@@ -17,6 +17,7 @@ from ostler.protocol.shapes import Usage
 from ostler.server.engine.journal import Journal
 from ostler.server.engine.rendering import Rendered, rendered
 from ostler.server.engine.result_methods import ResultMethods
+from ostler.server.engine.spans import Spans
 from ostler.server.log import EventLog
 from ostler.server.results import OwnedResults, find_result, pieces_of
 from ostler.server.upkeep import drop_unfinished_results
@@ -133,7 +134,7 @@ async def test_a_flood_stalls_neither_the_loop_nor_other_writes(store: Store, jo
     async with anyio.create_task_group() as group:
         group.start_soon(lateness.watch)
         group.start_soon(neighbour.write)
-        shown = await rendered(Flood(), output, Results(), journal)
+        shown = await rendered(Flood(), output, Results(), journal, Spans())
         written = neighbour.writes
         await _make_known(journal, shown)
         read = [len(piece) async for piece in OwnedResults(journal.log, SESSION).pieces(_id(shown))]
@@ -155,7 +156,7 @@ async def test_a_flood_stalls_neither_the_loop_nor_other_writes(store: Store, jo
 
 async def test_what_was_stored_ahead_comes_out_as_it_was(journal: Journal) -> None:
     text = "".join(f"{number} ü🐎\n" for number in range(300_000)) + "\ud800 lone"
-    shown = await rendered(Flood(), FloodOutput.model_construct(text=text), Results(), journal)
+    shown = await rendered(Flood(), FloodOutput.model_construct(text=text), Results(), journal, Spans())
     assert isinstance(shown.whole, ResultRecord)
     await _make_known(journal, shown)
     record = await find_result(journal.log, _id(shown))
@@ -171,7 +172,7 @@ async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Stor
     async with anyio.create_task_group() as group:
         group.start_soon(lateness.watch)
         group.start_soon(neighbour.write)
-        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal)
+        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
         assert lateness.longest < 0.1
         assert neighbour.writes >= 20
         await _make_known(journal, shown)
@@ -191,13 +192,13 @@ async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Stor
 async def test_a_text_from_elsewhere_that_is_short_is_shown(journal: Journal) -> None:
     for text in ("x" * 50_000, "", " \n"):
         spring = Spring(lambda: iter([text[:10], "", text[10:]]))  # noqa: B023 - read at once
-        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal)
+        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
         assert shown.bounded.blocks == [text_block(text if text.strip() else "(Flood completed with no output)")]
         assert (shown.whole, shown.bounded.result_id) == (None, None)
         with anyio.fail_after(5):
             await spring.closed.wait()
     spring = Spring(lambda: iter(["x" * 50_000, "y"]))
-    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal)
+    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
     assert isinstance(shown.whole, ResultRecord)
     assert shown.whole.total_chars == 50_001
 
@@ -208,7 +209,7 @@ async def test_where_a_text_cannot_be_read_what_the_output_holds_is_shown(journa
         raise OSError("the disk is gone")
 
     spring = Spring(broken)
-    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal)
+    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
     assert shown.bounded.blocks == [text_block("only a little")]
     assert (shown.whole, shown.bounded.result_id) == (None, None)
     with anyio.fail_after(5):
@@ -220,12 +221,12 @@ async def test_a_call_that_is_stopped_while_its_result_is_stored_keeps_it(journa
     shown: list[Rendered] = []
     with anyio.CancelScope() as scope:
         scope.cancel()
-        shown.append(await rendered(Flood(), output, Results(), journal))
+        shown.append(await rendered(Flood(), output, Results(), journal, Spans()))
     assert isinstance(shown[0].whole, ResultRecord)
 
 
 async def test_a_result_is_not_there_before_its_call_is(journal: Journal) -> None:
-    shown = await rendered(Flood(), FloodOutput.model_construct(text="x" * 3_000_000), Results(), journal)
+    shown = await rendered(Flood(), FloodOutput.model_construct(text="x" * 3_000_000), Results(), journal, Spans())
     with pytest.raises(NoSuchResult):
         await anext(aiter(OwnedResults(journal.log, SESSION).pieces(_id(shown))))
     with pytest.raises(Exception, match="There is no result"):

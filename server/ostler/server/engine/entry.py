@@ -9,6 +9,7 @@ from ostler.protocol.shapes import Ask, Call
 from ostler.server import logs
 from ostler.server.engine.assembly import ToolUse
 from ostler.server.engine.schedule import Slot
+from ostler.server.engine.spans import Spans
 from ostler.server.hooks import Outcome
 from ostler.tools.context import Background
 from ostler.tools.tool import AnyTool, Change, ToolInput
@@ -31,6 +32,7 @@ class Entry:
     """The log says that it was queued."""
     started: bool = False
     """It has begun to run, now or before a restart."""
+    spans: Spans = field(default_factory=Spans)
     began: float = 0.0
     """When it began to run, on the monotonic clock."""
     changed_by_person: bool = False

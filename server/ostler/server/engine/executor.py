@@ -184,6 +184,7 @@ class Executor:
 
     def _end(self, entry: Entry) -> None:
         entry.slot.stage = Stage.DONE
+        self._pipeline.over(entry)
         if entry.changes:
             self._changed.append(entry)
         self._apply_changes(entry)

@@ -64,9 +64,12 @@ class Permitting:
 
     async def permitted(self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext) -> ToolInput:
         """Steps 3 to 5: the input with which the call may run; raises where it may not."""
+        entry.spans.begin("validate")
         await self._validate(tool, given, context)
         if entry.ask is None:
+            entry.spans.begin("hooks_before")
             given, outcome = await self._hooks_before(entry, tool, given, context)
+            entry.spans.begin("permission")
             check = await tool.check_permission(given, context)
             if isinstance(check, Allow) and check.input is not None:
                 given = self._changed(
@@ -82,7 +85,9 @@ class Permitting:
                 return given
             ask = await self._ask(entry, tool, given, verdict)
         else:
+            entry.spans.begin("ask")
             ask = await self.asks.wait(entry.ask)
+        entry.spans.begin("permission")
         return await self._answered(entry, tool, given, context, ask)
 
     async def _hooks_before(
@@ -143,6 +148,7 @@ class Permitting:
         bound_to = await tool.bound_to(given, self.session.surroundings)
         ask = permission_ask(entry.call, tool, given, verdict, self.session.record, self.expire_seconds, bound_to)
         queued, entry.queued = entry.queued, True
+        entry.spans.begin("ask")
         putting = self.asks.ask(ask, entry.call, self.draft(), queued=queued)
         hooks = self.session.hooks
         if not (hooks.any_for("PermissionRequest", tool.name) or hooks.any_for("Notification")):

@@ -30,6 +30,7 @@ from ostler.server.engine.rendering import rendered
 from ostler.server.engine.schema import BadInput, parse_input
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.tasks.session_tasks import SessionTasks
+from ostler.server.metrics import ToolCounts
 from ostler.server.results import OwnedResults
 from ostler.storage import Scope
 from ostler.tools.confinement import SandboxMissing
@@ -61,6 +62,7 @@ class Pipeline:
     draft: Callable[[], Draft]
     """Blocks of the message in progress that have to be stored with what depends on them."""
     results: ResultSettings
+    counts: ToolCounts
 
     # Steps 1 and 2, as soon as the model has written the call: the executor has to know whether it is safe.
 
@@ -69,8 +71,10 @@ class Pipeline:
             self._look_up(entry)
         except Exception as error:  # noqa: BLE001 - a boundary: tools come from anywhere, and so do their mistakes
             entry.given, entry.problem = None, _mistake(entry, error)
+        entry.spans.begin("order")
 
     def _look_up(self, entry: Entry) -> None:
+        entry.spans.begin("look_up")
         tool = self.toolset.find(entry.use.name)
         if isinstance(tool, str):
             entry.problem = tool
@@ -80,6 +84,7 @@ class Pipeline:
         if entry.use.broken is not None:
             entry.problem = _unusable(entry.use.broken, entry.use.over_limit)
             return
+        entry.spans.begin("schema")
         try:
             given, repaired = parse_input(tool, entry.call.input, entry.use.name)
         except BadInput as error:
@@ -110,6 +115,7 @@ class Pipeline:
 
     async def _hooks_after(self, entry: Entry) -> None:
         """Step 9."""
+        entry.spans.begin("hooks_after")
         event = "PostToolUseFailure" if entry.call.is_error else "PostToolUse"
         if not self.session.hooks.any_for(event, entry.call.tool):
             return
@@ -127,7 +133,9 @@ class Pipeline:
             context = replace(context, changed_by_person=True)
         kept_to_reading = tool.runs_commands and entry.kept_to_reading
         entry.only_reads = kept_to_reading if tool.runs_commands else entry.only_reads
+        entry.spans.begin("order")
         await clear_to_run(entry)
+        entry.spans.begin("run")
         entry.call = entry.call.changed(status="running", started_at=times.now())
         await self._store_start(entry, tool)
         entry.began = began = time.perf_counter()
@@ -189,7 +197,7 @@ class Pipeline:
 
     async def _complete(self, entry: Entry, tool: AnyTool, ran: Ran[Any], reads: CallReads, took: int) -> None:
         """Steps 7 and 8: render, fill if empty, persist if large."""
-        shown = await rendered(tool, ran.output, self.results, self.session.journal)
+        shown = await rendered(tool, ran.output, self.results, self.session.journal, entry.spans)
         entry.call = entry.call.changed(
             status="completed",
             is_error=ran.is_error,
@@ -236,6 +244,21 @@ class Pipeline:
             )
         )
         self.complete_with_error(entry, denied.words, entry.tool.denied_code)
+
+    def over(self, entry: Entry) -> None:
+        """It has its result, and nothing comes after it."""
+        entry.spans.end()
+        # A name that no tool has is the model's own: each would be a row of its own for ever.
+        name = entry.tool.name if entry.tool is not None else "unknown"
+        self.counts.note(name, "error" if entry.call.is_error else "ok", entry.spans.taken)
+        logs.log.debug(
+            "tool_finished",
+            session=entry.call.session_id,
+            call=entry.call.call_id,
+            tool=name,
+            is_error=entry.call.is_error,
+            seconds=entry.spans.taken,
+        )
 
     def _store(self, entry: Entry, ended: Ended) -> None:
         self.session.journal.call_completed(ended, self.draft(), queued=entry.queued)

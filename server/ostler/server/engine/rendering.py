@@ -13,6 +13,7 @@ from ostler.server import logs
 from ostler.server.engine.budget import Bounded, bounded, bytes_of, cut_fields, limit_of, stand_in_for
 from ostler.server.engine.journal import Journal
 from ostler.server.engine.long_result import Intake, slices, store_ahead, text_within
+from ostler.server.engine.spans import Spans
 from ostler.storage.results import ResultRecord
 from ostler.tools.long_text import LongOutput, LongText
 from ostler.tools.threads import change_later, read_in_thread
@@ -31,24 +32,27 @@ class Rendered:
     """The text that is to be stored, or what is to be said of it, where its pieces are stored already."""
 
 
-async def rendered(tool: AnyTool, output: BaseModel, settings: ResultSettings, journal: Journal) -> Rendered:
+async def rendered(
+    tool: AnyTool, output: BaseModel, settings: ResultSettings, journal: Journal, spans: Spans
+) -> Rendered:
     """Steps 7 and 8 of a call: render, fill if empty, persist if large."""
+    spans.begin("render")
     long = output.long_text() if isinstance(output, LongOutput) else None
     if long is None and chars_of(output, _LONG_CHARS) < _LONG_CHARS:
-        shown, data = _render(tool, output, settings)
+        shown, data = _render(tool, output, settings, spans)
         return Rendered(shown, data, shown.whole)
     result: Rendered | None = None
     # The work is done: who stops the call now would lose what it gave, and it takes a second.
     with anyio.CancelScope(shield=True):
-        result = await _rendered_long(tool, output, long, settings, journal)
+        result = await _rendered_long(tool, output, long, settings, journal, spans)
     assert result is not None
     return result
 
 
 async def _rendered_long(
-    tool: AnyTool, output: BaseModel, long: LongText | None, settings: ResultSettings, journal: Journal
+    tool: AnyTool, output: BaseModel, long: LongText | None, settings: ResultSettings, journal: Journal, spans: Spans
 ) -> Rendered:
-    shown, data = await read_in_thread(_render, tool, output, settings)
+    shown, data = await read_in_thread(_render, tool, output, settings, spans)
     if long is not None:
         try:
             return await _rendered_in_pieces(tool, long, data, settings, journal)
@@ -78,13 +82,14 @@ async def _rendered_in_pieces(
     return Rendered(shown, _with_result(data, result_id, record.total_bytes), record)
 
 
-def _render(tool: AnyTool, output: BaseModel, settings: ResultSettings) -> tuple[Bounded, Any]:
+def _render(tool: AnyTool, output: BaseModel, settings: ResultSettings, spans: Spans) -> tuple[Bounded, Any]:
     try:
         blocks: list[Block] = tool.render(output)
         data = cut_fields(output.model_dump(mode="json", by_alias=True))
     except Exception as error:  # noqa: BLE001 - a boundary: the work is done, only its words are missing
         logs.log.error("render_failed", tool=tool.name, exc_info=error)
         blocks, data = [text_block(f"{tool.name} completed, but its result could not be shown: {error}")], None
+    spans.begin("persist")
     shown = bounded(tool, _filled(tool, blocks), settings)
     return shown, data if shown.whole is None else _with_result(data, shown.result_id, bytes_of(shown.whole))
 

@@ -228,6 +228,7 @@ class TurnRun:
             state=self.state,
             draft=draft,
             results=config.results,
+            counts=self.services.tool_counts,
         )
         return Executor(
             group=group,

@@ -9,6 +9,7 @@ from ostler.protocol.config import Config
 from ostler.protocol.session import OnAsk
 from ostler.protocol.shapes import Usage
 from ostler.protocol.turn import TurnOptions
+from ostler.server.metrics import ToolCounts
 from ostler.server.models.provider import Provider
 from ostler.storage.idempotency import Key
 
@@ -46,3 +47,4 @@ class Services:
     config: Callable[[], Config]
     cost: Callable[[str, Usage], Decimal | None]
     max_output: Callable[[str], int]
+    tool_counts: ToolCounts
