@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, settings
 
 from tests.daemon import Daemon
 
-# A shell without job control starts what it puts in the background with Ctrl-C ignored, and children inherit that. The
-# tests press Ctrl-C.
+# A shell without job control starts what it puts in the background with Ctrl-C ignored, nohup does that with SIGHUP,
+# and children inherit it. The tests press Ctrl-C, and close terminals.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How fast examples are made says something about the machine's neighbours, and nothing about the code.
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
