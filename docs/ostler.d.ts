@@ -67,7 +67,7 @@ export interface Ask {
   bound_to: string | null;
   /** What can be answered, as the `choice` of the answer. */
   choices: Array<string>;
-  /** Permission: rules that would answer asks like this one from now on. */
+  /** Permission: rules with which the very same call would pass from now on; none where no rule would help. */
   suggestions: Array<Suggestion>;
   /** Question: what the model wants to know. */
   questions: Array<Record<string, unknown>> | null;
@@ -582,7 +582,7 @@ export interface Deny {
 export interface DenyAlways {
   /** Always `deny_always`. */
   choice?: "deny_always";
-  /** The rule to remember. Null: the first suggestion. */
+  /** The rule to remember. Null: the first suggestion; it is needed where there is none. */
   rule?: string | null;
   /** How far it reaches. */
   scope?: "session" | "local" | "project" | "user";

@@ -9,7 +9,8 @@ import pytest
 from ostler.protocol.ids import SessionId
 from ostler.protocol.session import Mode, OnAsk
 from ostler.server.classifier import Behavior, Opinion
-from ostler.server.engine.permission import Case, PermissionContext, Verdict, decide, denied_by_rule, rule_for
+from ostler.server.engine.permission import Case, PermissionContext, Verdict, decide, denied_by_rule
+from ostler.server.engine.suggesting import candidates
 from ostler.server.hooks import NOTHING, Outcome
 from ostler.server.settings import Origin, RuleSet, rules_of
 from ostler.tools.context import Surroundings, ToolContext
@@ -220,5 +221,5 @@ def test_the_classifier_decides_in_mode_auto_after_rules_and_hooks(opinion: Beha
 
 
 def test_the_suggested_rule_is_the_narrowest() -> None:
-    assert rule_for(Act(), ActInput(what="make x")) == "Act(make x)"
-    assert rule_for(Act(), ActInput(what="")) == "Act"
+    assert candidates(Act(), ActInput(what="make x")) == ["Act(make x)"]
+    assert candidates(Act(), ActInput(what="")) == ["Act"]

@@ -79,7 +79,7 @@ class DenyAlways(Params):
     choice: Literal["deny_always"] = "deny_always"
     """Always `deny_always`."""
     rule: RuleText | None = None
-    """The rule to remember. Null: the first suggestion."""
+    """The rule to remember. Null: the first suggestion; it is needed where there is none."""
     scope: Scope = "session"
     """How far it reaches."""
     message: Text | None = None

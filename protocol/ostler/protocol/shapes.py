@@ -240,7 +240,7 @@ class Ask(Shape):
     choices: list[str]
     """What can be answered, as the `choice` of the answer."""
     suggestions: list[Suggestion] = []
-    """Permission: rules that would answer asks like this one from now on."""
+    """Permission: rules with which the very same call would pass from now on; none where no rule would help."""
     questions: list[dict[str, Any]] | None = None
     """Question: what the model wants to know."""
     plan: str | None = None

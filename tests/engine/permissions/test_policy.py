@@ -18,6 +18,7 @@ from tests.engine.permissions.projects import (
     project,
     rules,
     runs,
+    talk_of,
 )
 from tests.inprocess import InProcessDaemon
 from tests.messages_api.server import ScriptedApi
@@ -52,6 +53,16 @@ def test_a_deny_rule_of_the_policy_beats_everybody(governed: Governed) -> None:
     talk = runs(stage, bash("ls"), mode="bypassPermissions", rules={"allow": ["Bash"]})
     found = decision(talk)
     assert (found["behavior"], found["by"], found["source"]) == ("deny", "rule", "policy")
+
+
+def test_no_rule_is_offered_where_only_the_policys_own_allow(governed: Governed) -> None:
+    stage = governed({"permissions": {"forbid_other_allow_rules": True}})
+    talk = talk_of(stage, bash("touch it"))
+    turn_id = talk.start()
+    ask = talk.ask()
+    assert (ask["choices"], ask["suggestions"]) == (["allow", "deny"], [])
+    talk.answer(ask, "deny", message="no")
+    assert talk.ended(turn_id)["denials"][0]["allow_with"] is None
 
 
 def test_policy_can_forbid_the_allow_rules_of_others(governed: Governed) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
@@ -28,6 +28,8 @@ _RUN_SCRIPTS: Final = frozenset(
 )
 _MOVING: Final = frozenset({"cd", "pushd", "popd"})
 _HARMLESS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+_NO_FILES: Final = ("/dev/", "/proc/", "/sys/")
+"""What is written there reaches a device, a socket or the kernel."""
 
 
 reading = commands.read_command
@@ -151,6 +153,26 @@ def reads_inside(surroundings: Surroundings) -> Callable[[Part], bool]:
         return _stays_inside(_about(alone, surroundings.shell_folder, real), surroundings, real) is None
 
     return reads
+
+
+def writes_as_it_says(
+    read: Reading, written: Iterable[Place], surroundings: Surroundings, *, outside: bool = True
+) -> bool:
+    """Whether the words of a command, allowed as they stand, say where it writes, so that they allow that as well.
+
+    Inside the session's folders, or `outside`, where a path from the root on leads without a link. Blocks, as above.
+    """
+    named = commands.named_absolutely(read) if outside else ()
+    absolute = {paths.written(os.path.expanduser(path)) for path in named}
+    return all(_is_as_said(place, absolute, surroundings) for place in written)
+
+
+def _is_as_said(place: Place, absolute: Container[str], surroundings: Surroundings) -> bool:
+    if place.written in _HARMLESS:
+        return True
+    if place.real.startswith(_NO_FILES) or why_guarded(place.written, place.real) is not None:
+        return False
+    return paths.inside_roots(place.real, surroundings) or (place.written == place.real and place.written in absolute)
 
 
 # What is approved is what runs.

@@ -16,7 +16,7 @@ from ostler.protocol.shapes import Ask, AskedCall, Call, Suggestion
 from ostler.server.engine.ask_notes import Settled
 from ostler.server.engine.call_notes import Draft
 from ostler.server.engine.journal import Journal
-from ostler.server.engine.permission import Verdict, rules_for
+from ostler.server.engine.permission import Verdict
 from ostler.server.engine.state import TurnState
 from ostler.server.hooks import Outcome
 from ostler.server.settings.shapes import Behavior
@@ -30,14 +30,12 @@ HOOK: Final = "hook: "
 _SUGGESTED: Final[tuple[Literal["session", "local"], ...]] = ("session", "local")
 
 
-def _choices(verdict: Verdict, rules: list[str]) -> list[str]:
+def _choices(verdict: Verdict) -> list[str]:
     """What can be answered: nothing is offered that would not hold."""
-    if not rules:
-        return ["allow", "deny"]
-    # A rule that asks and a guarded file ask again, whatever another rule allows.
-    if verdict.by in {"rule", "safety", "hook"}:
-        return ["allow", "deny", "deny_always"]
-    return ["allow", "allow_always", "deny", "deny_always"]
+    if verdict.helps is not None:
+        return ["allow", "allow_always", "deny", "deny_always"]
+    # A rule that asks and a guarded file ask again, whatever another rule allows; what forbids holds.
+    return ["allow", "deny", "deny_always"] if verdict.by in {"rule", "safety", "hook"} else ["allow", "deny"]
 
 
 def permission_ask(
@@ -51,8 +49,7 @@ def permission_ask(
 ) -> Ask:
     """The question about one call."""
     now = datetime.now(UTC)
-    words = verdict.ask
-    rules = rules_for(tool, given)
+    words, rule = verdict.ask, verdict.helps
     return Ask(
         id=new_ask_id(),
         session_id=session.id,
@@ -66,8 +63,8 @@ def permission_ask(
         destructive=tool.is_destructive(given),
         diff=words.diff if words else None,
         bound_to=bound_to,
-        choices=_choices(verdict, rules),
-        suggestions=[Suggestion(rule=rule, scope=scope) for scope in _SUGGESTED for rule in rules],
+        choices=_choices(verdict),
+        suggestions=[Suggestion(rule=rule, scope=scope) for scope in _SUGGESTED] if rule is not None else [],
         opened_at=times.at(now),
         expires_at=times.at(now + timedelta(seconds=expire_seconds)) if expire_seconds else None,
     )
@@ -200,7 +197,9 @@ def rule_to_remember(answer: Answer, ask: Ask) -> Remembered | None:
             behavior = "deny"
         case _:
             return None
-    text = answer.rule or (ask.suggestions[0].rule if ask.suggestions else "")
+    text = answer.rule or (ask.suggestions[0].rule if ask.suggestions else None)
+    if text is None:
+        raise InvalidParams.of("answer.rule", "is missing, and this ask suggests none: say which rule to remember")
     try:
         parse_rule(text)
     except BadRule as error:

@@ -275,6 +275,7 @@ class LiveSession:
             surroundings,
             bash_classifier=self.rooms.bash_classifier(),
             skips_ask_rules=_skips_ask_rules(sandboxing),
+            only_policy_allows=self.settings.forbid_other_allow_rules,
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import Literal
 from ostler.server.settings import Behavior, RuleSet, SourcedRule
 from ostler.server.settings.rule_set import CommandRules
 from ostler.tools import commands
-from ostler.tools.command_check import reads_inside
+from ostler.tools.command_check import reads_inside, writes_as_it_says
 from ostler.tools.context import Surroundings
 from ostler.tools.rules import matches_text
 from ostler.tools.subject import OfCommand, OfPlaces, OfServer, OfText, Place, Subject
@@ -160,9 +160,19 @@ def _command_allowed(
     uncovered = commands.judge_allow(subject.reading, own.contents, reads_inside(surroundings))
     if any(each.why == "rule" for each in uncovered):
         return None
-    if uncovered and not all(_may_be_written(rules, place, may_write) for place in subject.places if place.writes):
+    if not uncovered:
+        return own.by_content[helping]
+    if not commands.names_its_files(subject.reading):
         return None
-    return own.by_content[helping]
+    written = [place for place in subject.places if place.writes]
+    if all(_may_be_written(rules, place, may_write) for place in written):
+        return own.by_content[helping]
+    # Whoever allowed the line in just these words has read which files it writes. A project allows nothing outside.
+    line = own.contents.as_line(subject.reading.command)
+    rule = own.by_content[line] if line is not None else None
+    if rule is None or not writes_as_it_says(subject.reading, written, surroundings, outside=rule.source != "project"):
+        return None
+    return rule
 
 
 def _may_be_written(rules: RuleSet, place: Place, may_write: Callable[[Place], bool]) -> bool:

@@ -8,14 +8,14 @@ from ostler.protocol.session import Mode, OnAsk
 from ostler.protocol.shapes import Decision
 from ostler.server.classifier import Opinion
 from ostler.server.engine.matching import Found, allowing, forbidding
+from ostler.server.engine.suggesting import helping_rule
 from ostler.server.hooks import NOTHING, Outcome
-from ostler.server.settings import RuleSet
-from ostler.tools import commands, paths
-from ostler.tools.command_check import reading
+from ostler.server.settings import RuleSet, SourcedRule
+from ostler.tools import paths
 from ostler.tools.context import Surroundings
 from ostler.tools.guarded import why_guarded
-from ostler.tools.rules import BadRule, exact_path, parse_rule, rule_text
-from ostler.tools.subject import Place, Subject, server_rule
+from ostler.tools.subject import Place, Subject
+from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AnyTool, AskFirst, Check, Pass, Refuse, ToolInput
 
 
@@ -31,6 +31,8 @@ class PermissionContext:
     """The classifier's yes settles a command outside mode auto, too."""
     skips_ask_rules: bool = False
     """Commands run in the workspace's sandbox, and the configuration says that ask rules need not bind them."""
+    only_policy_allows: bool = False
+    """By policy: an allow rule that a person adds does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Verdict:
     source: str | None = None
     ask: AskFirst | None = None
     """What the tool has to say about the ask."""
+    helps: str | None = None
+    """The rule with which the very same call would pass; null where none would."""
 
     def decision(self) -> Decision:
         return Decision(
@@ -81,19 +85,19 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     if denied:
         why = f"It cannot be told whether the rule {denied.rule.rule.text} forbids it."
         unsure = Verdict("ask", "safety", why, denied.rule.rule.text, denied.rule.source, _words(check))
-        return _unless_nobody_answers(case, unsure, context)
+        return _unless_nobody_answers(unsure, context)
     asked = forbidding(context.rules, "ask", tool, case.subject)
     if asked and not (tool.runs_commands and context.skips_ask_rules):
         by_rule = _by_rule("ask", asked, f"The rule {asked.rule.rule.text} asks.", _words(check))
-        return _unless_nobody_answers(case, by_rule, context)
+        return _unless_nobody_answers(by_rule, context)
     if hook.decision == "ask":
         by_hook = Verdict("ask", "hook", hook.reason, source=hook.by, ask=_words(check))
-        return _unless_nobody_answers(case, by_hook, context)
+        return _unless_nobody_answers(by_hook, context)
     # 4. The tool's own check: its refusal, and what a person has to see in every mode.
     if isinstance(check, Refuse):
         return Verdict("deny", "tool", check.reason)
     if isinstance(check, AskFirst) and check.safety:
-        return _unless_nobody_answers(case, Verdict("ask", "safety", check.reason, ask=check), context)
+        return _unless_nobody_answers(Verdict("ask", "safety", check.reason, ask=check), context)
     # 5. Modes that settle everything that is left, one way or the other.
     if context.mode == "bypassPermissions":
         return Verdict("allow", "mode")
@@ -101,10 +105,7 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
         reason = "The session is in plan mode: nothing is changed until the plan is approved. Read, search and plan."
         return Verdict("deny", "mode", reason)
     # 6. An allow rule, or a hook's allow.
-    allowed = allowing(
-        context.rules, tool, case.subject, context.surroundings, lambda place: _edits_freely(place, context)
-    )
-    if allowed:
+    if allowed := _allowed(tool, case.subject, context, context.rules):
         return Verdict("allow", "rule", rule=allowed.rule.text, source=allowed.source)
     if hook.decision == "allow":
         return Verdict("allow", "hook", hook.reason, source=hook.by)
@@ -114,11 +115,15 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     # 8. The classifier of mode auto, and of commands where it is on for them.
     reason = check.reason if isinstance(check, AskFirst) else ""
     if (opinion := await _opinion(case, context)) is not None:
-        if opinion.behavior == "allow" or (opinion.behavior == "deny" and context.mode == "auto"):
-            return Verdict(opinion.behavior, "classifier", opinion.reason, source=opinion.model)
+        if opinion.behavior == "allow":
+            return Verdict("allow", "classifier", opinion.reason, source=opinion.model)
+        if opinion.behavior == "deny" and context.mode == "auto":
+            helps = await _helping(case, context)
+            return Verdict("deny", "classifier", opinion.reason, source=opinion.model, helps=helps)
         reason = f"{reason} The classifier: {opinion.reason}".strip()
     # 9. and 10. Nobody to ask, or ask.
-    return _unless_nobody_answers(case, Verdict("ask", "default", reason, ask=_words(check)), context)
+    verdict = Verdict("ask", "default", reason, ask=_words(check), helps=await _helping(case, context))
+    return _unless_nobody_answers(verdict, context)
 
 
 def denied_by_rule(case: Case, context: PermissionContext) -> Verdict | None:
@@ -142,6 +147,23 @@ async def _opinion(case: Case, context: PermissionContext) -> Opinion | None:
     return await case.classify() if wanted and case.classify is not None else None
 
 
+def _allowed(tool: AnyTool, subject: Subject, context: PermissionContext, rules: RuleSet) -> SourcedRule | None:
+    return allowing(rules, tool, subject, context.surroundings, lambda place: _edits_freely(place, context))
+
+
+async def _helping(case: Case, context: PermissionContext) -> str | None:
+    """A rule that lets the call pass at step 6: found by trying it, so that what is offered is what holds."""
+    if context.only_policy_allows:
+        return None
+    # All that the call touches: a case knows only as much as the rules that there are ask for.
+    subject = await case.tool.subject(case.given, context.surroundings)
+
+    def passes(rules: RuleSet) -> bool:
+        return _allowed(case.tool, subject, context, rules) is not None
+
+    return await read_in_thread(helping_rule, case.tool, case.given, context.rules, context.surroundings, passes)
+
+
 def _edits_freely(place: Place, context: PermissionContext) -> bool:
     """Whether the mode lets a file be written without a rule."""
     return (
@@ -149,48 +171,6 @@ def _edits_freely(place: Place, context: PermissionContext) -> bool:
         and paths.inside_roots(place.real, context.surroundings)
         and why_guarded(place.written, place.real) is None
     )
-
-
-def rules_for(tool: AnyTool, given: ToolInput) -> list[str]:
-    """Rules that would settle calls like this one from now on, the best first; none where none could be written."""
-    path, server = tool.path(given), tool.server(given)
-    if server is not None:
-        texts = [server_rule(server)]
-    elif path is not None:
-        texts = [rule_text("Read" if tool.runs_commands else tool.name, exact_path(path))]
-    elif tool.runs_commands:
-        command = tool.permission_matcher(given)
-        owner = tool.name if tool.is_shell else "Bash"
-        texts = [rule_text(owner, content) for content in _contents_for(command)]
-    else:
-        content = tool.permission_matcher(given)
-        texts = [rule_text(tool.name, content) if content else tool.name]
-    return [text for text in texts if _can_be_read(text)]
-
-
-def _contents_for(command: str) -> list[str]:
-    read = reading(command)
-    contents = commands.suggested_rules(read)
-    if len(contents) != 1:
-        # One rule has to cover all of it: the whole line, where that can be written.
-        contents = [command.strip()] if "*" not in command else []
-    writes = any(found.writes for part in read.parts for found in part.redirections)
-    return [each for each in contents if writes or not commands.judge_allow(read, [each], commands.part_is_read_only)]
-
-
-def rule_for(tool: AnyTool, given: ToolInput) -> str | None:
-    return next(iter(rules_for(tool, given)), None)
-
-
-def _can_be_read(text: str) -> bool:
-    try:
-        parse_rule(text)
-    except BadRule:
-        return False
-    return len(text) <= _MAX_RULE_CHARS
-
-
-_MAX_RULE_CHARS = 2000
 
 
 def _words(check: Check) -> AskFirst | None:
@@ -201,7 +181,7 @@ def _words(check: Check) -> AskFirst | None:
             return None
 
 
-def _unless_nobody_answers(case: Case, ask: Verdict, context: PermissionContext) -> Verdict:
+def _unless_nobody_answers(ask: Verdict, context: PermissionContext) -> Verdict:
     """Step 9: where nobody is asked, what would ask is denied, in words that name the way out."""
     if context.mode == "dontAsk":
         who = "The mode dontAsk denies whatever would be asked."
@@ -211,6 +191,8 @@ def _unless_nobody_answers(case: Case, ask: Verdict, context: PermissionContext)
         return ask
     if ask.by == "safety":
         return Verdict("deny", ask.by, f"{who} No rule allows this: a person has to see it. {ask.reason}".strip())
-    rule = rule_for(case.tool, case.given)
-    way_out = f"The rule {rule} would allow it." if rule else "No rule could allow it."
-    return Verdict("deny", "mode" if context.mode == "dontAsk" else "on_ask", f"{who} {way_out}")
+    by = "mode" if context.mode == "dontAsk" else "on_ask"
+    if ask.by in {"rule", "hook"}:
+        return Verdict("deny", by, f"{who} No rule allows what is to be asked about. {ask.reason}".strip())
+    way_out = f"The rule {ask.helps} would allow it." if ask.helps else "No rule could allow it."
+    return Verdict("deny", by, f"{who} {way_out}", helps=ask.helps)

@@ -214,7 +214,8 @@ class Permitting:
             words = "The person said no to this call. Do not try the same in another way."
         if ask.status == "resolved" and ends_turn(answer):
             self.state.halt("interrupted")
-        return Denied(Verdict("deny", by, answer.message or words, source=ask.answered_by), words)
+        helps = ask.suggestions[0].rule if ask.suggestions else None
+        return Denied(Verdict("deny", by, answer.message or words, source=ask.answered_by, helps=helps), words)
 
     def _changed(self, entry: Entry, tool: AnyTool, as_json: dict[str, Any]) -> ToolInput:
         """Another input passes the schema like the first one."""

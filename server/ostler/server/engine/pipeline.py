@@ -24,7 +24,6 @@ from ostler.server.engine.entry import Entry
 from ostler.server.engine.file_history import TurnFiles
 from ostler.server.engine.hooking import Hooking, response_of
 from ostler.server.engine.live import CallReads, LiveSession
-from ostler.server.engine.permission import rule_for
 from ostler.server.engine.permitting import CallFailed, Denied, Permitting
 from ostler.server.engine.rendering import rendered
 from ostler.server.engine.schema import BadInput, parse_input
@@ -46,8 +45,6 @@ from ostler.tools.tool import (
 )
 
 _PRINTED_CHARS = 10_000
-_NO_RULE_HELPS = frozenset({"safety", "tool", "rule", "hook"})
-"""What denies whatever a rule allows."""
 ClearToRun = Callable[[Entry], Awaitable[None]]
 """Waits until a call may run beside what runs already: its input may have changed since it began."""
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
@@ -234,13 +231,12 @@ class Pipeline:
     def _complete_denied(self, entry: Entry, denied: Denied) -> None:
         entry.call = entry.call.changed(decision=denied.verdict.decision())
         assert entry.tool is not None
-        assert entry.given is not None
         self.state.deny(
             Denial(
                 tool=entry.tool.name,
                 input=cut_fields(entry.call.input, 2000),
                 reason=denied.verdict.reason or denied.words,
-                allow_with=None if denied.verdict.by in _NO_RULE_HELPS else rule_for(entry.tool, entry.given),
+                allow_with=denied.verdict.helps,
             )
         )
         self.complete_with_error(entry, denied.words, entry.tool.denied_code)

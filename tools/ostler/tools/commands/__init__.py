@@ -7,6 +7,7 @@ from ostler.protocol.lazy import lazily
 if TYPE_CHECKING:
     from ostler.tools.commands.contents import Contents, allowing_contents, forbidding_contents
     from ostler.tools.commands.git_config import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY, git_config_problem
+    from ostler.tools.commands.naming import named_absolutely, names_its_files
     from ostler.tools.commands.read import MAX_BYTES, read_command
     from ostler.tools.commands.read_only import (
         ReadOnly,
@@ -59,6 +60,8 @@ __all__ = [
     "judge_allow",
     "judge_match",
     "may_run_others",
+    "named_absolutely",
+    "names_its_files",
     "needs_git_guard",
     "only_simple_file_commands",
     "part_is_read_only",
@@ -100,6 +103,8 @@ __getattr__ = lazily(
         "judge_allow": "rules",
         "judge_match": "rules",
         "may_run_others": "wrappers",
+        "named_absolutely": "naming",
+        "names_its_files": "naming",
         "needs_git_guard": "read_only",
         "only_simple_file_commands": "remember",
         "part_is_read_only": "read_only",
