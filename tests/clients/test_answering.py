@@ -26,6 +26,7 @@ BASE: dict[str, Any] = {
     "root_id": "s_1",
     "status": "open",
     "choices": ["allow", "allow_always", "deny", "deny_always"],
+    "suggestions": [{"rule": "Bash(ls)", "scope": "session"}, {"rule": "Bash(ls)", "scope": "local"}],
     "opened_at": "2026-01-01T00:00:00.000Z",
 }
 CALL = {"call_id": "m_1#0", "tool": "Bash", "input": {"command": "ls"}, "summary": "ls"}
@@ -86,6 +87,12 @@ def test_a_line_is_an_answer(kind: str, line: str, answer: Any) -> None:
 )
 def test_anything_else_is_no_answer(kind: str, line: str) -> None:
     assert answering(kind, call=CALL).take(line) is Meaning.OTHER
+
+
+def test_always_in_the_folder_is_a_key_only_where_that_is_suggested() -> None:
+    ask = answering("permission", call=CALL, suggestions=BASE["suggestions"][:1])
+    assert (ask.prompt, ask.take("l"), ask.take("a")) == ("[y/a/n/d/e] ", Meaning.OTHER, AllowAlways())
+    assert ask.shown()[-1][0] == "  [a] always in this session: Bash(ls)"
 
 
 def test_words_can_follow_on_a_line_of_their_own() -> None:

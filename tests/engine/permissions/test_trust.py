@@ -179,6 +179,68 @@ def test_two_sessions_of_a_folder_ask_each_and_one_answer_is_enough_for_the_next
     assert decisions(first) == decisions(second) == [("allow", "rule")]
 
 
+# What a person remembers in a folder that nobody trusts.
+
+
+def restricted(stage: Stage, settings: Json) -> tuple[Talk, str, Json]:
+    """A talk in a folder that brings this, which the person did not trust, and the question about a call."""
+    talk, turn_id, ask = asked(stage, settings)
+    talk.answer(ask, "restrict")
+    return talk, turn_id, talk.ask()
+
+
+@pytest.mark.parametrize("scope", ["local", "project"])
+def test_an_answer_is_not_remembered_where_it_would_not_count(stage: Stage, scope: str) -> None:
+    talk, turn_id, ask = restricted(stage, SUBMITTING)
+    assert [each["scope"] for each in ask["suggestions"]] == ["session"]
+    answer = {"choice": "allow_always", "rule": "Bash(touch it)", "scope": scope}
+    error = talk.refused("ask/resolve", ask_id=ask["id"], answer=answer)
+    assert (error["data"]["code"], error["data"]["folder"]) == ("conflict", str(talk.folder))
+    assert "not trusted" in error["message"]
+    assert talk.state()["asks"] == [ask]
+    assert not (talk.folder / OUR_LOCAL).exists()
+    talk.answer(ask, "allow_always", scope="session")
+    talk.ended(turn_id)
+    talk.turn()
+    assert talk.types("ask.opened") == ["ask.opened"] * 2  # nothing of the person's own makes the folder ask again
+    assert not (talk.folder / "acted").exists()
+
+
+def test_what_forbids_is_remembered_in_a_folder_that_nobody_trusts(stage: Stage) -> None:
+    talk, turn_id, ask = restricted(stage, SUBMITTING)
+    talk.answer(ask, "deny_always", rule="Bash(touch it)", scope="local", message="never")
+    talk.ended(turn_id)
+    assert explained_command(talk, "touch it")["behavior"] == "deny"
+    assert talk.state()["trusted"] is False
+
+
+def test_a_rule_is_not_added_where_it_would_not_count(stage: Stage) -> None:
+    talk = stage.talk(folder=project(stage, {OURS: SUBMITTING}))
+    rule = {"session_id": talk.id, "behavior": "allow", "rule": "Bash(touch it)", "scope": "local"}
+    assert stage.daemon.error("rule/add", **rule)["data"]["code"] == "conflict"
+    stage.daemon.call("trust/grant", folder=str(talk.folder))
+    stage.daemon.call("rule/add", **rule)
+    assert explained_command(talk, "touch it")["behavior"] == "allow"
+
+
+def test_a_remembered_answer_trusts_nothing_that_came_meanwhile(stage: Stage) -> None:
+    talk = talk_of(stage, bash("touch it"), folder=project(stage))
+    turn_id = talk.start()
+    ask = talk.ask()
+    assert [each["scope"] for each in ask["suggestions"]] == ["session", "local"]
+    write(talk.folder, OURS, SUBMITTING)
+    error = talk.refused("ask/resolve", ask_id=ask["id"], answer={"choice": "allow_always", "scope": "local"})
+    assert error["data"]["code"] == "conflict"
+    talk.answer(ask, "allow")
+    talk.ended(turn_id)
+    assert trusts(stage, talk.folder) == []
+    second = talk.start()
+    assert talk.ask()["kind"] == "trust"
+    stage.daemon.call("turn/interrupt", turn_id=second)
+    talk.ended(second)
+    assert not (talk.folder / "acted").exists()
+
+
 # A crash.
 
 

@@ -203,7 +203,7 @@ _PROMPTS: Final = {
 
 def _prompt(ask: Ask) -> tuple[str, str]:
     if ask.kind == "permission" and "allow_always" in ask.choices:
-        return "[y/a/l/n/d/e] ", "yalnde"
+        return ("[y/a/l/n/d/e] ", "yalnde") if _holds_in_folder(ask) else ("[y/a/n/d/e] ", "yande")
     return _PROMPTS[ask.kind]
 
 
@@ -212,7 +212,13 @@ def _always(ask: Ask) -> list[ShownLine]:
     if "allow_always" not in ask.choices or not ask.suggestions:
         return []
     rule = ask.suggestions[0].rule
-    return [(f"  [a] always in this session  [l] always in this folder (local settings): {rule}", "cyan")]
+    local = "  [l] always in this folder (local settings)" if _holds_in_folder(ask) else ""
+    return [(f"  [a] always in this session{local}: {rule}", "cyan")]
+
+
+def _holds_in_folder(ask: Ask) -> bool:
+    """In a folder that nobody trusts it would not, and is not suggested."""
+    return any(each.scope == "local" for each in ask.suggestions)
 
 
 def _brought(what: dict[str, Any]) -> str:

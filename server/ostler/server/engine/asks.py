@@ -27,7 +27,12 @@ from ostler.tools.tool import AnyTool, ToolInput
 
 HOOK: Final = "hook: "
 """How the name of whoever answered begins, where it was a hook."""
-_SUGGESTED: Final[tuple[Literal["session", "local"], ...]] = ("session", "local")
+_Suggested = Literal["session", "local"]
+
+
+def _scopes(session: SessionRecord) -> tuple[_Suggested, ...]:
+    """How far a suggestion may reach: in a folder that nobody trusts, what its settings allow does not count."""
+    return ("session", "local") if session.trusted else ("session",)
 
 
 def _choices(verdict: Verdict) -> list[str]:
@@ -64,7 +69,7 @@ def permission_ask(
         diff=words.diff if words else None,
         bound_to=bound_to,
         choices=_choices(verdict),
-        suggestions=[Suggestion(rule=rule, scope=scope) for scope in _SUGGESTED] if rule is not None else [],
+        suggestions=[Suggestion(rule=rule, scope=scope) for scope in _scopes(session)] if rule is not None else [],
         opened_at=times.at(now),
         expires_at=times.at(now + timedelta(seconds=expire_seconds)) if expire_seconds else None,
     )

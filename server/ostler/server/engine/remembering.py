@@ -9,8 +9,8 @@ from ostler.protocol.rule import Behavior, RuleEntry, RuleScope
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.live import LiveSession
-from ostler.server.engine.trusting import trusting
-from ostler.server.settings import CannotWrite, add_rule, destination, remove_rule
+from ostler.server.engine.trusting import brings_only, is_trusted, trusting
+from ostler.server.settings import NEED_TRUST, CannotWrite, Settings, add_rule, destination, remove_rule
 from ostler.storage import Tx, sessions, trust
 from ostler.storage.sessions import SessionRecord
 from ostler.tools.rules import BadRule, parse_rule
@@ -34,7 +34,7 @@ def check_rule(text: str, field: str = "rule") -> str:
 
 
 async def remember(actor: SessionActor, change: RuleChange, by: ClientId | None = None) -> RuleEntry:
-    """Add a rule where it belongs; it counts at once. Raises Conflict where the file cannot be written."""
+    """Add a rule where it belongs; it counts at once. Raises Conflict where it would not, or cannot be written."""
     live = actor.live
     if change.scope == "session":
         actor.replace_record(await _change_session(live, lambda options: _with(options, change)))
@@ -64,7 +64,11 @@ def _entry(change: RuleChange, file: str | None) -> RuleEntry:
 async def _write(live: LiveSession, arranger: Arranger, change: RuleChange, by: ClientId | None, *, add: bool) -> str:
     """Into, or out of, our own file of the scope. What the person just wrote does not make them be asked for trust."""
     assert change.scope != "session"
-    trusted_before = live.trusted
+    before = await live.rooms.settings.of(live.record.cwd)
+    # As the files are now: what somebody has put there since the turn began is nothing that a person has seen.
+    trusted = await live.journal.log.read(lambda connection: is_trusted(connection, before))
+    if add and change.behavior == "allow" and change.scope in NEED_TRUST and not trusted:
+        raise _would_not_count(change, before)
     to = destination(change.scope, live.record.cwd, live.rooms.settings.places, live.rooms.umask)
     try:
         if add:
@@ -74,7 +78,7 @@ async def _write(live: LiveSession, arranger: Arranger, change: RuleChange, by: 
     except CannotWrite as error:
         raise Conflict(f"The rule was not written: {error}", file=to.file) from None
     settings = await live.rooms.settings.of(live.record.cwd)
-    if trusted_before and settings.project_acts.lines:
+    if trusted and settings.project_acts.lines and brings_only(settings, before, change.rule.strip() if add else None):
 
         def grant(tx: Tx) -> None:
             trust.grant(tx.connection, trusting(settings, by))
@@ -82,6 +86,14 @@ async def _write(live: LiveSession, arranger: Arranger, change: RuleChange, by: 
         await live.journal.write(grant)
     await arranger.arrange(live)
     return to.file
+
+
+def _would_not_count(change: RuleChange, settings: Settings) -> Conflict:
+    return Conflict(
+        f"The rule {change.rule} was not written: {settings.folder} is not trusted, so that it would not count there. "
+        "Trust what the folder brings first (trust/grant), or remember the rule for the session or for the user.",
+        folder=settings.folder,
+    )
 
 
 async def _change_session(live: LiveSession, change: Any) -> SessionRecord:

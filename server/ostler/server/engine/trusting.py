@@ -9,7 +9,7 @@ from ostler.protocol.ids import ClientId, TurnId, new_ask_id
 from ostler.protocol.shapes import Ask
 from ostler.server.engine.asks import AskDesk
 from ostler.server.engine.live import LiveSession
-from ostler.server.settings import Settings
+from ostler.server.settings import Settings, allowing_line
 from ostler.storage import trust
 from ostler.storage.trust import TrustRecord
 
@@ -23,6 +23,12 @@ def is_trusted(connection: sqlite3.Connection, settings: Settings) -> bool:
         return True
     known = trust.find(connection, settings.folder)
     return known is not None and known.digest == acts.digest
+
+
+def brings_only(settings: Settings, before: Settings, rule: str | None) -> bool:
+    """Whether the folder brings nothing more than before but this rule: then whoever wrote it trusts it still."""
+    added = set(settings.project_acts.lines) - set(before.project_acts.lines)
+    return added <= ({allowing_line(rule)} if rule is not None else set())
 
 
 def trusting(settings: Settings, by: ClientId | None) -> TrustRecord:

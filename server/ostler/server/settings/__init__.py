@@ -22,9 +22,11 @@ if TYPE_CHECKING:
         Source,
         SourcedRule,
     )
+    from ostler.server.settings.trust import NEED_TRUST, allowing_line
     from ostler.server.settings.writing import CannotWrite, Destination, add_rule, destination, remove_rule
 
 __all__ = [
+    "NEED_TRUST",
     "POLICY",
     "BadPolicy",
     "Behavior",
@@ -45,6 +47,7 @@ __all__ = [
     "acting_hooks",
     "acting_servers",
     "add_rule",
+    "allowing_line",
     "candidates",
     "check_lists",
     "check_policy",
@@ -61,6 +64,8 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
+        "NEED_TRUST": "trust",
+        "allowing_line": "trust",
         "BadPolicy": "shapes",
         "Behavior": "shapes",
         "Candidate": "settings_files",

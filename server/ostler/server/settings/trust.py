@@ -26,7 +26,7 @@ def project_acts(
         if rule.source in NEED_TRUST and rule.behavior == "allow" and may_allow(rule, real):
             # The root too: it says what `/x` means.
             fact: list[Any] = ["allow", rule.source, rule.rule.text, rule.root, rule.expires_at]
-            acts.append((f"allows {rule.rule.text}", fact))
+            acts.append((_allows(rule.rule.text), fact))
     for hook in hooks:
         if hook.source in NEED_TRUST:
             matcher = f" ({hook.matcher})" if hook.matcher else ""
@@ -38,6 +38,15 @@ def project_acts(
     if local_mode:
         acts.append((f"mode {local_mode}", ["mode", local_mode]))
     return ProjectActs(tuple(_line(words) for words, _ in acts), _digest([fact for _, fact in acts]))
+
+
+def allowing_line(rule: str) -> str:
+    """How people are told of an allow rule."""
+    return _line(_allows(rule))
+
+
+def _allows(rule: str) -> str:
+    return f"allows {rule}"
 
 
 def may_allow(rule: SourcedRule, real: Callable[[str], str]) -> bool:
