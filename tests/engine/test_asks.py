@@ -311,3 +311,24 @@ def test_an_unknown_ask_is_named(stage: Stage) -> None:
     for method, more in (("ask/get", {}), ("ask/resolve", {"answer": {"choice": "allow"}})):
         error = stage.daemon.error(method, ask_id="k_00000000000000000000", **more)
         assert error["data"]["code"] == "ask_not_found"
+
+
+# What cannot be undone.
+
+
+@pytest.mark.parametrize(("command", "destructive"), [("rm -rf precious", True), ("sudo rm x", True), ("make", False)])
+def test_an_ask_says_whether_a_command_can_be_undone(stage: Stage, command: str, destructive: bool) -> None:
+    talk, turn_id, ask = asked(stage, command)
+    assert ask["destructive"] is destructive
+    talk.answer(ask, "deny", message="no")
+    talk.ended(turn_id)
+
+
+def test_an_ask_says_so_of_a_command_that_is_watched(stage: Stage) -> None:
+    watch = {"command": "rm -rf precious", "description": "it", "timeout": 1000}
+    talk = stage.talk(message(calls("Monitor", watch)), DONE)
+    turn_id = talk.start()
+    ask = talk.ask()
+    assert ask["destructive"] is True
+    talk.answer(ask, "deny", message="no")
+    talk.ended(turn_id)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ostler.tools import at_once, shell_program
+from ostler.tools import at_once, commands, shell_program
 from ostler.tools.at_once import WouldWait
 from ostler.tools.command_activity import activity_of
 from ostler.tools.command_check import (
@@ -82,6 +82,9 @@ class Bash(ShellTool):
 
     def is_read_only(self, given: ShellInput) -> bool:
         return not given.dangerously_disable_sandbox and seems_read_only(given.command)
+
+    def is_destructive(self, given: ShellInput) -> bool:
+        return commands.is_destructive(reading(given.command))
 
     def is_concurrency_safe(self, given: ShellInput) -> bool:
         # Asked on the event loop, before anybody has looked at the command: a long one waits for its turn instead.

@@ -8,8 +8,8 @@ from typing import Final
 from pydantic import Field
 
 from ostler.protocol.ids import CallId, TaskId
-from ostler.tools import line_filter, paths
-from ostler.tools.command_check import bound, is_longer, judge, read_ahead, seems_read_only, subject
+from ostler.tools import commands, line_filter, paths
+from ostler.tools.command_check import bound, is_longer, judge, read_ahead, reading, seems_read_only, subject
 from ostler.tools.context import NotWatchable, Resource, Surroundings, ToolContext, Watch
 from ostler.tools.one_line import one_line
 from ostler.tools.sandbox import NotProtectable
@@ -104,6 +104,9 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
 
     def is_read_only(self, given: MonitorInput) -> bool:
         return given.command is None or seems_read_only(given.command)
+
+    def is_destructive(self, given: MonitorInput) -> bool:
+        return given.command is not None and commands.is_destructive(reading(given.command))
 
     async def subject(self, given: MonitorInput, surroundings: Surroundings) -> Subject:
         """A command is bound by the rules of Bash, a file by those of Read."""

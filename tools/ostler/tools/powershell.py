@@ -71,6 +71,9 @@ class PowerShell(ShellTool):
     def is_read_only(self, given: ShellInput) -> bool:
         return not given.dangerously_disable_sandbox and powershell_check.seems_read_only(given.command)
 
+    def is_destructive(self, given: ShellInput) -> bool:
+        return powershell_check.is_destructive(given.command)
+
     def is_concurrency_safe(self, given: ShellInput) -> bool:
         # As with Bash, what is long waits for its turn. None of the commands that only read changes the folder.
         return is_read_at_once(given.command) and self.is_read_only(given)

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from ostler.tools import paths
+from ostler.tools import commands, paths
 from ostler.tools.commands import Part, Reading, Touched
 from ostler.tools.commands.reading import literal_word, unknown_word
 from ostler.tools.context import Surroundings
@@ -101,6 +101,11 @@ def seems_read_only(command: str) -> bool:
     except Refused:
         return False
     return True
+
+
+def is_destructive(command: str) -> bool:
+    """Names and parameters are taken in any case; a program of the system's has its own, which may matter to it."""
+    return commands.is_destructive(reading_of(command)) or commands.is_destructive(reading_of(command.lower()))
 
 
 def activity_of(command: str) -> Activity:

@@ -23,7 +23,7 @@ from ostler.server.settings.shapes import Behavior
 from ostler.storage.sessions import SessionRecord
 from ostler.storage.trust import TrustRecord
 from ostler.tools.rules import BadRule, parse_rule
-from ostler.tools.tool import AnyTool, ToolInput
+from ostler.tools.tool import AnyTool
 
 HOOK: Final = "hook: "
 """How the name of whoever answered begins, where it was a hook."""
@@ -46,10 +46,11 @@ def _choices(verdict: Verdict) -> list[str]:
 def permission_ask(
     call: Call,
     tool: AnyTool,
-    given: ToolInput,
     verdict: Verdict,
     session: SessionRecord,
     expire_seconds: float | None,
+    *,
+    destructive: bool,
     bound_to: str | None,
 ) -> Ask:
     """The question about one call."""
@@ -65,7 +66,7 @@ def permission_ask(
         call=AskedCall(call_id=call.call_id, tool=call.tool, input=call.input, summary=call.summary),
         message=words.message if words else f"May {tool.name} run this: {call.summary}",
         reason=verdict.reason or None,
-        destructive=tool.is_destructive(given),
+        destructive=destructive,
         diff=words.diff if words else None,
         bound_to=bound_to,
         choices=_choices(verdict),

@@ -27,6 +27,7 @@ from ostler.server.engine.sums import added
 from ostler.server.hooks import NOTHING, Outcome
 from ostler.tools.context import ToolContext
 from ostler.tools.subject import OfText, Subject
+from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AnyTool, Check, Pass, Refuse, ToolInput
 
 T = TypeVar("T")
@@ -135,7 +136,8 @@ class Permitting:
             roots=surroundings.roots,
             task=self.state.task,
             read_only=tool.is_read_only(given),
-            destructive=tool.is_destructive(given),
+            # Of commands the classifier has a table of its own, which knows more of the places than the words say.
+            destructive=not tool.runs_commands and tool.is_destructive(given),
         )
 
     async def _validate(self, tool: AnyTool, given: ToolInput, context: ToolContext) -> None:
@@ -146,7 +148,10 @@ class Permitting:
     async def _ask(self, entry: Entry, tool: AnyTool, given: ToolInput, verdict: Verdict) -> Ask:
         entry.call = entry.call.changed(status="waiting")
         bound_to = await tool.bound_to(given, self.session.surroundings)
-        ask = permission_ask(entry.call, tool, given, verdict, self.session.record, self.expire_seconds, bound_to)
+        # Not on the event loop: a command is taken apart for it.
+        destructive = await read_in_thread(tool.is_destructive, given)
+        record, limit = self.session.record, self.expire_seconds
+        ask = permission_ask(entry.call, tool, verdict, record, limit, destructive=destructive, bound_to=bound_to)
         queued, entry.queued = entry.queued, True
         entry.spans.begin("ask")
         putting = self.asks.ask(ask, entry.call, self.draft(), queued=queued)

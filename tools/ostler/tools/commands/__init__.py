@@ -6,6 +6,7 @@ from ostler.protocol.lazy import lazily
 
 if TYPE_CHECKING:
     from ostler.tools.commands.contents import Contents, allowing_contents, forbidding_contents
+    from ostler.tools.commands.destructive import is_destructive
     from ostler.tools.commands.git_config import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY, git_config_problem
     from ostler.tools.commands.naming import named_absolutely, names_its_files
     from ostler.tools.commands.read import MAX_BYTES, read_command
@@ -55,6 +56,7 @@ __all__ = [
     "first_help",
     "forbidding_contents",
     "git_config_problem",
+    "is_destructive",
     "is_read_only",
     "is_simple_file_command",
     "judge_allow",
@@ -98,6 +100,7 @@ __getattr__ = lazily(
         "first_help": "rules",
         "forbidding_contents": "contents",
         "git_config_problem": "git_config",
+        "is_destructive": "destructive",
         "is_read_only": "read_only",
         "is_simple_file_command": "remember",
         "judge_allow": "rules",
