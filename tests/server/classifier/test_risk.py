@@ -185,6 +185,11 @@ def test_a_link_out_of_the_project_is_seen_through(folder: Path, tmp_path: Path)
     assert is_high_risk(question("cat plain", folder))
 
 
+def test_a_command_that_is_watched_is_looked_at_like_any_other(folder: Path) -> None:
+    assert is_high_risk(question("git push --force", folder, tool="Monitor"))
+    assert is_high_risk(question("make", folder, tool="Monitor")) is None
+
+
 def test_what_a_tool_calls_destructive_is_high_risk(folder: Path) -> None:
     assert is_high_risk(question("make", folder, destructive=True))
     assert is_high_risk(question("src/a.py", folder, tool="Read", destructive=True, read_only=True))
