@@ -1,6 +1,6 @@
 """What must hold of any command: generated ones, compared with what bash and shfmt see."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ostler.tools.commands import (
@@ -54,6 +54,8 @@ def test_reading_and_judging_never_raise(command: str) -> None:
 @costly
 @given(plain_commands(whole_words))
 def test_everything_generated_as_plain_is_plain_and_accepted_by_bash(command: str) -> None:
+    # The tree loses a lone dash before such a redirection, the other reader does not: it counts as not understood.
+    assume(" - 2>" not in command)
     reading = read_command(command)
     assert reading.problem is None
     assert reading.plain
