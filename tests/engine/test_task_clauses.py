@@ -214,6 +214,24 @@ def test_an_interrupt_gives_what_was_printed_so_far(stage: Stage) -> None:
     assert (output["interrupted"], output["exit_code"], output["timed_out"]) == (True, None, False)
 
 
+def test_what_was_printed_before_an_interrupt_is_shown_as_at_an_end(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOWED)
+    command = "printf '\\033[31mred\\033[0m\\n10%%\\r100%%\\n'; seq 1 20000; touch ready; sleep 1000"
+    stage.api.script(talk.name, message(calls("Bash", {"command": command})))
+    turn_id = talk.start()
+    wait_until((talk.folder / "ready").exists)
+    stage.daemon.call("turn/interrupt", turn_id=turn_id)
+    talk.ended(turn_id)
+    [text] = talk.result_texts()
+    # As long as it is, its beginning and its end are shown, and all of it is kept.
+    assert "It had printed:\nred\n100%\n1\n2\n3\n" in text
+    assert "\n19999\n20000" in text
+    call = talk.all("tool.completed")[0]["call"]
+    whole = stage.daemon.call("result/read", result_id=call["result_id"], limit_chars=200_000)["content"]
+    lines = whole.removesuffix("</tool_use_error>").splitlines()
+    assert lines[-20_000:] == [str(number) for number in range(1, 20_001)]
+
+
 def test_a_command_in_front_prints_to_a_file_from_its_start(stage: Stage) -> None:
     talk = stage.talk(rules=ALLOWED)
     command = f"echo half of it; touch ready; {until(Path('go'))}"

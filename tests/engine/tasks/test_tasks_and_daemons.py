@@ -291,3 +291,26 @@ def test_a_second_signal_leaves_tasks_alone_too(own_stage: Callable[..., Stage])
     talk.reconnect(0)
     (talk.folder / "go").touch()
     assert ended(talk, task)["status"] == "completed"
+
+
+def test_the_last_words_of_a_task_that_was_taken_over_are_all_there(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk, (task,) = talk_behind(stage, f"echo before; {until(Path('go'))}; seq 1 200000; echo last >/dev/stdout")
+    printed(stage.daemon, task, "before")
+    stage.daemon.kill()
+    stage.daemon.start()
+    talk.reconnect()
+    (talk.folder / "go").touch()
+    assert ended(talk, task)["status"] == "completed"
+    place, text = 0, ""
+    while (part := stage.daemon.call("task/output", task_id=task["id"], offset=place))["output"]:
+        place, text = part["next_offset"], text + part["output"]
+    assert text.split() == ["before", *map(str, range(1, 200_001)), "last"]
+
+
+def test_who_has_read_a_part_gets_the_rest_of_a_task_that_opens_its_output_anew(stage: Stage) -> None:
+    talk, (task,) = talk_behind(stage, f"echo before; {until(Path('go'))}; echo two >/dev/stdout; echo end")
+    printed(stage.daemon, task, "before\n")
+    (talk.folder / "go").touch()
+    ended(talk, task)
+    assert stage.daemon.call("task/output", task_id=task["id"], offset=len("before\n"))["output"] == "two\nend\n"

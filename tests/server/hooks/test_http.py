@@ -17,7 +17,7 @@ from tests.server.hooks.hooking import BASH_CALL, Project
 pytestmark = pytest.mark.anyio
 
 DENY = b'{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}'
-READING_PROC = {"running", "surely_none", "adopted", "_has_marker", "_prints_for"}
+READING_PROC = {"running", "surely_none", "adopted", "_has_marker", "_opened"}
 SIGNED_BY_ITSELF = """\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQghu2v0gS6iGeXns7v

@@ -311,6 +311,13 @@ class Background:
     wanted: bool = False
 
 
+@dataclass(slots=True)
+class LastWords:
+    """What a call that is stopped had printed: it has no result to say it with."""
+
+    text: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What one call gets."""
@@ -334,3 +341,4 @@ class ToolContext:
     stir: Stir = field(default_factory=Stir)
     changed_by_person: bool = False
     """The input is not what the model gave: a person changed it before they allowed it."""
+    last_words: LastWords = field(default_factory=LastWords)

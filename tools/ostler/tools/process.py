@@ -84,17 +84,18 @@ class _UnderWay:
 _under_way: Final = _UnderWay()
 
 
-class Child:
-    """The leader of its own session. One of ours stays a zombie, and keeps its number, until `release`.
+@contextlib.contextmanager
+def no_orphan_yet() -> Iterator[None]:
+    """Around the start of a process, until somebody watches it."""
+    with _lock:
+        yield
 
-    One that an earlier daemon started has another parent: nobody here learns how it ended, only that it did.
-    """
 
-    def __init__(self, pid: int, *, ours: bool = True) -> None:
+class Watched:
+    """A process whose end somebody waits for. One of ours stays a zombie, and keeps its number, until `release`."""
+
+    def __init__(self, pid: int) -> None:
         self.pid: Final = pid
-        self._ours = ours
-        self.start_time: Final = process_tree.start_time(pid)
-        self._started = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._ended = anyio.Event()
         self._descriptor = -1
@@ -103,7 +104,6 @@ class Child:
         self.signal: int | None = None
         self._watch()
         _awaited.add(pid)
-        _under_way.begin(pid, self.start_time)
 
     @property
     def ended(self) -> bool:
@@ -144,6 +144,29 @@ class Child:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def release(self) -> None:
+        """Takes the zombie away; only for one that has ended, or cannot be ended."""
+        self._stop_watching()
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, os.WNOHANG)
+        _awaited.discard(self.pid)
+
+
+class Child(Watched):
+    """The leader of its own session.
+
+    One that an earlier daemon started has another parent: nobody here learns how it ended, only that it did.
+    """
+
+    def __init__(self, pid: int, *, ours: bool = True, prints_to: str = "") -> None:
+        super().__init__(pid)
+        self._ours = ours
+        self._prints_to = prints_to
+        """What /proc calls the pipe of a command that has one; empty where it has to be looked for."""
+        self.start_time: Final = process_tree.start_time(pid)
+        self._started = time.monotonic()
+        _under_way.begin(pid, self.start_time)
+
     async def end_tree(self, call_id: CallId) -> list[str]:
         """Ends whatever is alive of it and tells the names; the zombie itself does not count."""
         since = _under_way.end(self.pid)
@@ -158,7 +181,7 @@ class Child:
 
     def _left_nobody(self, call_id: CallId, since: int, few: int) -> bool:
         """Whether that is sure, after a look at no more than a few processes."""
-        if not process_tree.surely_none(self.pid, call_id, few, _under_way.others(self.pid)):
+        if not process_tree.surely_none(self.pid, call_id, self._prints_to, few, _under_way.others(self.pid)):
             return False
         # Only then: what the call can be told by may end at any time, and leave an orphan that has nothing of it.
         strays = _strays()
@@ -173,7 +196,12 @@ class Child:
 
     def _alive(self, call_id: CallId, since: int) -> list[Running]:
         return process_tree.belonging(
-            self._leader, call_id, _orphans(since), since=self.start_time, others=_under_way.others(self.pid)
+            self._leader,
+            call_id,
+            self._prints_to,
+            _orphans(since),
+            since=self.start_time,
+            others=_under_way.others(self.pid),
         )
 
     @property
@@ -182,12 +210,8 @@ class Child:
         return self.pid if self._ours or not self.ended else None
 
     def release(self) -> None:
-        """Takes the zombie away; only for one that has ended, or cannot be ended."""
         _under_way.end(self.pid)
-        self._stop_watching()
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, os.WNOHANG)
-        _awaited.discard(self.pid)
+        super().release()
 
 
 async def start(
@@ -199,7 +223,7 @@ async def start(
     """
     gate_end, gate = os.pipe()
     try:
-        child = spawn(arguments, environment, (gate_end, output, output))
+        child = spawn(arguments, environment, (gate_end, output, output), process_tree.pipe_of(output))
         await let_begin(child, gate, call_id, processes)
     finally:
         os.close(gate)
@@ -236,7 +260,9 @@ def adopt(pid: int, start_time: str) -> Child | None:
     return child
 
 
-def spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> Child:
+def spawn(
+    arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int], prints_to: str = ""
+) -> Child:
     """The leader of a session of its own, with these as its standard streams; the first is closed here."""
     try:
         with _lock:
@@ -249,7 +275,8 @@ def spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[i
                     setsid=True,
                     setsigmask=[],
                     setsigdef=_DEFAULT_SIGNALS,
-                )
+                ),
+                prints_to=prints_to,
             )
     finally:
         os.close(streams[0])
@@ -269,6 +296,14 @@ def _kill_left_over(pid: int, start_time: str, call_id: str) -> list[str]:
     # session nor a living ancestor with anybody who has not, cannot be found. A dead leader's number alone proves
     # nothing: since then, or since the machine was started anew, it may have been another leader's.
     return [each.name for each in process_tree.end_all(partial(process_tree.belonging, leader, call_id))]
+
+
+def end_copiers(call_id: str) -> None:
+    """Waits for the last words of a command that an earlier daemon started. Blocks, at most about 2 s."""
+    deadline = time.monotonic() + process_tree.PATIENCE
+    while (found := process_tree.copiers(call_id)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process_tree.end_all(lambda: process_tree.copiers(call_id) if found else [])
 
 
 def _orphans(since: int) -> list[Running]:

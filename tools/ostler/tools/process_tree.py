@@ -1,7 +1,7 @@
 """All that a command started, wherever it went, and its end.
 
 Linux tells through /proc who belongs together: by process group and session, by descent, by a variable that every
-child inherits, and by the file that it prints to. Elsewhere only the process group is known.
+child inherits, and by the pipe that it prints to. Elsewhere only the process group is known.
 """
 
 import contextlib
@@ -45,28 +45,30 @@ def start_time(pid: int) -> str:
 def belonging(
     leader: int | None,
     call_id: str,
+    pipe: str = "",
     further: Iterable[Running] = (),
     *,
     since: str = "",
     others: Collection[int] = (),
 ) -> list[Running]:
-    """Everything alive of a call, and of further processes.
+    """Everything alive of a call, and of further processes, but not who carries the call's words to its file.
 
     What is older than its start, or in the session of another command, cannot be the call's, and is not looked at
     closely. One look at a time: many at once would keep the event loop from the interpreter's lock.
     """
     with _looking:
-        return _belonging(leader, call_id, further, int(since or 0), others)
+        return _belonging(leader, call_id, pipe, further, int(since or 0), others)
 
 
 def _belonging(
-    leader: int | None, call_id: str, further: Iterable[Running], since: int, others: Collection[int]
+    leader: int | None, call_id: str, pipe: str, further: Iterable[Running], since: int, others: Collection[int]
 ) -> list[Running]:
     table = {pid: found for pid in _pids() if (found := running(pid)) is not None}
+    pipe = pipe or next((_opened(pid, 0) for pid in table if _is_copier(pid, call_id)), "")
     ours = {
         pid
         for pid, found in table.items()
-        if int(found.start_time) >= since and found.session not in others and _belongs(found, leader, call_id)
+        if int(found.start_time) >= since and found.session not in others and _belongs(found, leader, call_id, pipe)
     }
     # Nobody can join a session: whoever is in one with a process of the call is the call's, whatever it has dropped.
     sessions = {table[pid].session for pid in ours} - {0, os.getsid(0)}
@@ -76,10 +78,12 @@ def _belonging(
     return [table[pid] for pid in ours if pid != os.getpid()]
 
 
-def _belongs(found: Running, leader: int | None, call_id: str) -> bool:
+def _belongs(found: Running, leader: int | None, call_id: str, pipe: str) -> bool:
     if leader is not None and leader in {found.pid, found.group, found.session}:
         return True
-    return _has_marker(found.pid, f"{MARKER}={call_id}".encode()) or _prints_for(found.pid, call_id)
+    if _has_marker(found.pid, f"{MARKER}={call_id}".encode()):
+        return True
+    return bool(pipe) and pipe in (_opened(found.pid, 1), _opened(found.pid, 2))
 
 
 def adopted(daemon: int) -> set[int]:
@@ -92,7 +96,7 @@ def adopted(daemon: int) -> set[int]:
     return set()
 
 
-def surely_none(leader: int, call_id: str, few: int, others: Collection[int] = ()) -> bool:
+def surely_none(leader: int, call_id: str, pipe: str, few: int, others: Collection[int] = ()) -> bool:
     """Whether a leader that has just ended left nobody. Cheap: looks only at the numbers given out since it started.
 
     Only for a leader that is younger than a second, in which nobody can use up all numbers. Where more than a few were
@@ -104,7 +108,7 @@ def surely_none(leader: int, call_id: str, few: int, others: Collection[int] = (
     if not leader <= newest <= leader + few:
         return False
     since = (found for pid in range(leader, newest + 1) if (found := running(pid)) is not None)
-    return not any(found.session not in others and _belongs(found, leader, call_id) for found in since)
+    return not any(found.session not in others and _belongs(found, leader, call_id, pipe) for found in since)
 
 
 def end_all(find: Callable[[], Collection[Running]], patience: float = PATIENCE) -> list[Running]:
@@ -188,13 +192,26 @@ def _has_marker(pid: int, marker: bytes) -> bool:
         return False
 
 
-def _prints_for(pid: int, call_id: str) -> bool:
-    """Whether its output or its error output goes to the call's file, be it deleted meanwhile."""
-    for descriptor in (1, 2):
-        with contextlib.suppress(OSError):
-            if os.path.basename(os.readlink(f"/proc/{pid}/fd/{descriptor}")).startswith(output_prefix(call_id)):
-                return True
-    return False
+def copiers(call_id: str) -> list[Running]:
+    """Who carries the words of a call to its file; none where nobody says anything any more."""
+    return [found for pid in _pids() if _is_copier(pid, call_id) and (found := running(pid)) is not None]
+
+
+def _is_copier(pid: int, call_id: str) -> bool:
+    """Whether its output is the call's file itself, be it deleted meanwhile: the call's own processes have a pipe."""
+    return os.path.basename(_opened(pid, 1)).startswith(output_prefix(call_id))
+
+
+def pipe_of(descriptor: int) -> str:
+    """What /proc calls a pipe that is open here; empty for anything else."""
+    name = _opened(os.getpid(), descriptor)
+    return name if name.startswith("pipe:") else ""
+
+
+def _opened(pid: int, descriptor: int) -> str:
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    return ""
 
 
 def _descendants(ancestors: set[int], table: dict[int, Running]) -> set[int]:

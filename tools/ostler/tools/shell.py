@@ -13,13 +13,14 @@ import anyio
 from ostler.protocol.ids import CallId, TaskId
 from ostler.tools import process
 from ostler.tools.context import ToolContext
+from ostler.tools.copier import Copier
 from ostler.tools.output_file import MAX_BYTES, Ending, OutputFile
 from ostler.tools.printed_text import PrintedText, all_printed
 from ostler.tools.sandbox import release
 from ostler.tools.shell_output import clean_ahead
 from ostler.tools.shell_picture import may_be_picture, picture_in
 from ostler.tools.shell_start import Order, made_ready
-from ostler.tools.threads import change_in_thread, change_later, read_in_thread
+from ostler.tools.threads import change_in_thread, change_later, kill_in_thread, read_in_thread
 
 if TYPE_CHECKING:
     from ostler.tools.pictures import Picture
@@ -31,6 +32,8 @@ _SHORT: Final = 16 * 1024
 _PROGRESS_AFTER: Final = 2.0
 _PROGRESS_EVERY: Final = 1.0
 _LOOK_EVERY: Final = 0.1
+_TRIM_BYTES: Final = 32 * 1024 * 1024
+"""New output after which the file is looked at for what can be given back."""
 _CLEAN_UP: Final = 10.0
 
 
@@ -82,6 +85,8 @@ class RunningCommand:
     folder: str
     output: OutputFile
     child: process.Child
+    copier: Copier | None = None
+    """Null for a command that an earlier daemon started."""
     held: frozenset[str] | None = None
     """The names that are kept from being created while it runs in the sandbox."""
     sandboxed: bool = False
@@ -99,6 +104,7 @@ class RunningCommand:
             with anyio.move_on_after(_CLEAN_UP):
                 left_behind = await self.child.end_tree(self.call_id)
                 await self.child.wait()
+                await self._all_in_the_file()
             if not by_itself:
                 self.output.take_back_notice(printed)
             self.child.release()
@@ -106,6 +112,12 @@ class RunningCommand:
                 held, self.held = self.held, None
                 await change_in_thread(release, held)
         return left_behind
+
+    async def _all_in_the_file(self) -> None:
+        if self.copier is not None:
+            await self.copier.finish()
+        else:
+            await kill_in_thread(process.end_copiers, self.call_id)
 
     def exit_code(self, ending: Ending) -> int | None:
         """As the shell's parent sees it, or as the shell wrote it down where its parent is gone."""
@@ -124,18 +136,19 @@ async def run_command(order: Order, context: ToolContext) -> Finished | Backgrou
 
 async def _started(order: Order, context: ToolContext) -> RunningCommand:
     prepared = await made_ready(order, context)
+    copier: Copier | None = None
     try:
+        copier = Copier.start(prepared.output.descriptor)
         child = await process.start(
-            prepared.arguments,
-            prepared.environment,
-            prepared.output.descriptor,
-            context.call_id,
-            context.processes,
+            prepared.arguments, prepared.environment, copier.pipe, context.call_id, context.processes
         )
     except BaseException:
         with anyio.CancelScope(shield=True):
+            if copier is not None:
+                await copier.finish()
             await change_in_thread(prepared.drop)
         raise
+    copier.close_pipe()
     return RunningCommand(
         context.call_id,
         order.command,
@@ -143,6 +156,7 @@ async def _started(order: Order, context: ToolContext) -> RunningCommand:
         prepared.folder,
         prepared.output,
         child,
+        copier,
         prepared.held,
         prepared.sandboxed,
     )
@@ -161,6 +175,7 @@ class _InFront:
     _left_behind: list[str] = field(default_factory=list)
     _told_bytes: int = 0
     _told_lines: int = 0
+    _trimmed: int = 0
     _decoder: codecs.IncrementalDecoder = field(
         default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
     )
@@ -180,6 +195,8 @@ class _InFront:
         except BaseException:
             if not self._given_away:
                 await self._end()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP):
+                    context.last_words.text = (await read_in_thread(_collected, running.output))[0]
                 change_later(running.output.remove)
             raise
         finally:
@@ -248,8 +265,12 @@ class _InFront:
             now = time.monotonic()
             if now >= deadline:
                 return "budget" if self.order.may_go_on else None
-            if output.size > MAX_BYTES:
+            size = output.size
+            if size > MAX_BYTES:
                 return None
+            if size - self._trimmed > _TRIM_BYTES:
+                self._trimmed = size
+                await read_in_thread(output.trim)
             if now >= next_progress:
                 next_progress = now + _PROGRESS_EVERY
                 await self._tell()
@@ -261,8 +282,6 @@ class _InFront:
         self._told_bytes = new.end
         self._told_lines += new.lines
         self.context.progress("shell", {"output": self._decoder.decode(new.data), "lines": self._told_lines})
-        if new.end > _SHORT:
-            await read_in_thread(self.running.output.trim)
 
 
 async def _collect(output: OutputFile) -> "tuple[str, Ending, Picture | None, PrintedText | None]":

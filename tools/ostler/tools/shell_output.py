@@ -112,11 +112,25 @@ def _last_state(line: str) -> str:
     return line.rstrip("\r").rpartition("\r")[2]
 
 
+_REAL_TIME: Final = range(35, 64)
+"""Linux gives only the first and the last of them a name."""
+_LAST_SIGNAL: Final = 64
+
+
 def signal_name(number: int) -> str:
+    if number in _REAL_TIME:
+        return f"SIGRTMIN+{number - _REAL_TIME.start + 1}"
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def signal_in(exit_code: int | None) -> int | None:
+    """The signal that a shell's exit code speaks of, where it may speak of one."""
+    if exit_code is None or not 128 < exit_code <= 128 + _LAST_SIGNAL:
+        return None
+    return exit_code - 128
 
 
 def meaning(command: str, exit_code: int, output: str = "") -> str | None:

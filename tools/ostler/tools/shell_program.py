@@ -36,10 +36,10 @@ def bash_script(begin: Begin) -> str:
     """
     end = shlex.quote(begin.end_path)
     # Nobody hears of it, not even in a command that shows what it runs.
-    at_the_end = shlex.quote(f"{{ builtin pwd -P >{end}; }} >/dev/null 2>&1")
+    at_the_end = shlex.quote(f"{{ builtin pwd -P >|{end}; }} >/dev/null 2>&1")
     known = f". {shlex.quote(begin.definitions)} 2>/dev/null; " if begin.definitions else ""
     # A command that has put a trap of its own in the place of ours tells, too, unless it leaves with `exit`.
-    told = f'\\builtin set +x -- "$?"; \\builtin trap - DEBUG; \\builtin pwd -P >{end}'
+    told = f'\\builtin set +vx -- "$?"; \\builtin trap - DEBUG; \\builtin pwd -P >|{end}'
     after = f'{{ {told}; }} >/dev/null 2>&1; \\builtin exit "$1"'
     # In one line, so that the shell counts the command's own lines from 1.
     return "; ".join(
@@ -47,7 +47,9 @@ def bash_script(begin: Begin) -> str:
             *_gate(begin, "builtin "),
             # The command sees no arguments, and itself where a shell that was started for it has it.
             "BASH_EXECUTION_STRING=$1; set --",
-            f'(trap -- {at_the_end} EXIT; {known}\\builtin eval -- "$BASH_EXECUTION_STRING"; {after})',
+            # The shell above says nothing itself: of a command that dies by a signal it would show all of this line.
+            "exec 3>&2 2>/dev/null",
+            f'(trap -- {at_the_end} EXIT; {known}\\builtin eval -- "$BASH_EXECUTION_STRING"; {after}) 2>&3 3>&-',
             f'set -- "$?"; builtin printf "%s\\n" "$1" >>{end}; exit "$1"',
         )
     )

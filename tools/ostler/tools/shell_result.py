@@ -16,7 +16,7 @@ from ostler.tools.long_text import LongOutput, LongText
 from ostler.tools.output_file import MAX_BYTES
 from ostler.tools.printed_text import PrintedText
 from ostler.tools.shell import Backgrounded, BackgroundedBy, Finished
-from ostler.tools.shell_output import for_the_model, signal_name
+from ostler.tools.shell_output import for_the_model, signal_in, signal_name
 from ostler.tools.shell_start import Order
 from ostler.tools.text_files import size_in_words
 from ostler.tools.tool import Block, text_block
@@ -106,7 +106,7 @@ def judged(finished: Finished, timeout: int, harmless: str | None) -> tuple[Shel
         names = ", ".join(sorted(set(finished.left_behind))[:5])
         output = with_remarks(output, [f"What it had left running was ended: {names}."])
     code = finished.exit_code
-    number = finished.signal or (code - 128 if code is not None and 128 < code < 160 else None)
+    number = finished.signal or signal_in(code)
     if number is not None:
         return output.model_copy(update={"signal": signal_name(number), "exit_code": 128 + number}), True
     meaning = harmless if code == 1 else None

@@ -11,7 +11,7 @@ from ostler.server.engine.assembly import ToolUse
 from ostler.server.engine.schedule import Slot
 from ostler.server.engine.spans import Spans
 from ostler.server.hooks import Outcome
-from ostler.tools.context import Background
+from ostler.tools.context import Background, LastWords
 from ostler.tools.tool import AnyTool, Change, ToolInput
 
 
@@ -45,8 +45,7 @@ class Entry:
     """By which it is stopped, once it is on its way."""
     stopped: str | None = None
     """Why it was cancelled, for the model."""
-    printed: str = ""
-    """The end of what it has printed so far, for a call that is stopped."""
+    last_words: LastWords = field(default_factory=LastWords)
     changes: list[Change] = field(default_factory=list)
     """What is to be applied when its turn comes."""
     notes: list[str] = field(default_factory=list)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from ostler.protocol import times
 from ostler.protocol.ask import Answer
@@ -44,7 +44,6 @@ from ostler.tools.tool import (
     text_block,
 )
 
-_PRINTED_CHARS = 10_000
 ClearToRun = Callable[[Entry], Awaitable[None]]
 """Waits until a call may run beside what runs already: its input may have changed since it began."""
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
@@ -170,7 +169,6 @@ class Pipeline:
         scope = Scope(self.session.record.id, self.session.record.root_id, entry.call.turn_id)
 
         def tell(kind: Any, data: dict[str, Any]) -> None:
-            entry.printed = (entry.printed + str(data.get("output", "")))[-_PRINTED_CHARS:]
             elapsed = int((time.perf_counter() - entry.began) * 1000)
             progress = ToolProgress(call_id=entry.call.call_id, kind=kind, elapsed_ms=elapsed, data=data)
             self.session.journal.log.say("tool.progress", scope, progress)
@@ -188,6 +186,7 @@ class Pipeline:
             tasks=SessionTasks(self.session.tasks, scope, entry.use.id, self.session.rooms.background()),
             background=entry.background,
             stir=self.session.stir,
+            last_words=entry.last_words,
         )
 
     # Endings.
@@ -213,8 +212,11 @@ class Pipeline:
 
     def complete_stopped(self, entry: Entry, words: str) -> None:
         """A call that was cancelled: what it had printed may be all that is known of its effect."""
-        printed = f"\nIt had printed:\n{entry.printed.strip()}" if entry.printed.strip() else ""
-        self.complete_with_error(entry, words + printed, output=_stopped_output(entry))
+        output = _stopped_output(entry)
+        printed = _text_of(entry, output)
+        shown = f"{words}\nIt had printed:\n{printed}" if printed else words
+        as_json = cut_fields(output.model_dump(mode="json", by_alias=True)) if output is not None else None
+        self.complete_with_error(entry, shown, output=as_json)
 
     def complete_with_error(self, entry: Entry, words: str, code: int | None = None, output: Any = None) -> None:
         shown = bounded(entry.tool, [text_block(f"<tool_use_error>{words}</tool_use_error>")], self.results)
@@ -267,12 +269,18 @@ def _git_change(entry: Entry, ran: Ran[Any]) -> GitChange | None:
     return GitChange.model_validate({"call_id": entry.call.call_id, **found.facts}) if found else None
 
 
-def _stopped_output(entry: Entry) -> Any:
-    """For clients, what the tool has to say of a call that had begun."""
+def _stopped_output(entry: Entry) -> BaseModel | None:
+    """What the tool has to say of a call that had begun."""
     if entry.tool is None or not entry.began:
         return None
-    output = entry.tool.stopped(entry.printed, int((time.perf_counter() - entry.began) * 1000))
-    return None if output is None else cut_fields(output.model_dump(mode="json", by_alias=True))
+    return entry.tool.stopped(entry.last_words.text, int((time.perf_counter() - entry.began) * 1000))
+
+
+def _text_of(entry: Entry, output: BaseModel | None) -> str:
+    """What it had printed, as the model would have seen it at its end."""
+    if entry.tool is None or output is None:
+        return entry.last_words.text.strip()
+    return "\n".join(block.get("text", "") for block in entry.tool.render(output)).strip()
 
 
 def _mistake(entry: Entry, error: Exception) -> str:

@@ -4,11 +4,10 @@ from typing import Final
 
 from ostler.protocol import times
 from ostler.protocol.shapes import Task, TaskStatus
-from ostler.tools.shell_output import signal_name
+from ostler.tools.shell_output import signal_in, signal_name
 
 GONE: Final = "It was gone when the daemon came back, and nobody knows how it ended."
 WITHOUT_A_WORD: Final = "It was killed from elsewhere, before it could say how it ended."
-_SIGNALS: Final = range(129, 160)
 
 
 def stopped(task: Task, why: str, size: int) -> Task:
@@ -23,7 +22,7 @@ def satisfied(task: Task, size: int) -> Task:
 
 def ended(task: Task, code: int | None, number: int | None, size: int, unknown: str = GONE) -> Task:
     """It ended by itself, or by a signal of somebody else's; `unknown` is said where nothing tells how."""
-    number = number or (code - 128 if code is not None and code in _SIGNALS else None)
+    number = number or signal_in(code)
     if number is not None:
         return _over(task, "failed", code, f"ended by {signal_name(number)}", size)
     if code is None:
