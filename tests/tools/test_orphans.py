@@ -67,11 +67,41 @@ assert not any(map(alive, process._children()))
     run_inheriting(session, body)
 
 
-def test_an_orphan_that_may_be_another_commands_stays_until_that_one_ends(session: Session) -> None:
+def test_what_dropped_everything_ends_with_its_own_command_whichever_others_run(session: Session) -> None:
     body = """
 group.start_soon(lambda: run(command=WAIT))
 await until(there("waiting"))
 result = await run(command=STRAY)
+assert not alive(stray())
+assert "sleep" in result.output.stderr, result
+(session.folder / "stray").unlink()
+await run(command=STRAY)
+assert not alive(stray())
+assert len(session.processes.over) == 2
+(session.folder / "go").touch()
+"""
+    run_inheriting(session, body)
+
+
+def test_what_another_command_dropped_is_left_to_that_one(session: Session) -> None:
+    body = """
+group.start_soon(lambda: run(command=STRAY + WAIT))
+await until(there("waiting"))
+result = await run(command="true")
+assert alive(stray())
+assert result.output.stderr == ""
+(session.folder / "go").touch()
+await until(lambda: len(session.processes.over) == 2)
+assert not alive(stray())
+"""
+    run_inheriting(session, body)
+
+
+def test_an_orphan_that_may_be_another_commands_stays_until_that_one_ends(session: Session) -> None:
+    body = """
+group.start_soon(lambda: run(command=WAIT))
+await until(there("waiting"))
+result = await run(command="ulimit -S -q 4096;" + STRAY)
 assert alive(stray())
 assert result.output.stderr == ""
 (session.folder / "go").touch()

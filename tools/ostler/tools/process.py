@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 
 from ostler.protocol.ids import CallId
-from ostler.tools import process_tree
+from ostler.tools import badge, process_tree
 from ostler.tools.context import Processes
 from ostler.tools.process_tree import Running
 from ostler.tools.threads import kill_in_thread
@@ -58,19 +58,26 @@ class _UnderWay:
 
     def __init__(self) -> None:
         self._starts: dict[int, int] = {}
+        self._badges: dict[int, int | None] = {}
         self._since = 0
 
-    def begin(self, pid: int, start_time: str) -> None:
+    def begin(self, pid: int, start_time: str, badge: int | None) -> None:
         start = int(start_time or 0)
         if not self._starts:
             self._since = start
         self._starts[pid] = start
+        self._badges[pid] = badge
 
     def end(self, pid: int) -> int:
         """Tells since when there were commands without a break."""
         with _lock:
             self._starts.pop(pid, None)
+            self._badges.pop(pid, None)
             return self._since
+
+    @property
+    def badges(self) -> set[int]:
+        return {badge for badge in self._badges.values() if badge is not None}
 
     def others(self, pid: int) -> frozenset[int]:
         """The sessions of all commands but one: each is the leader of its own."""
@@ -165,7 +172,8 @@ class Child(Watched):
         """What /proc calls the pipe of a command that has one; empty where it has to be looked for."""
         self.start_time: Final = process_tree.start_time(pid)
         self._started = time.monotonic()
-        _under_way.begin(pid, self.start_time)
+        self._badge = badge.give(pid, _under_way.badges) if ours else badge.of(pid)
+        _under_way.begin(pid, self.start_time, self._badge)
 
     async def end_tree(self, call_id: CallId) -> list[str]:
         """Ends whatever is alive of it and tells the names; the zombie itself does not count."""
@@ -185,12 +193,12 @@ class Child(Watched):
             return False
         # Only then: what the call can be told by may end at any time, and leave an orphan that has nothing of it.
         strays = _strays()
-        return not strays or (len(strays) <= few and not _orphans(since))
+        return not strays or (len(strays) <= few and not _orphans(since, self._badge))
 
     def _end_tree(self, call_id: CallId, since: int, short: bool) -> list[str]:
         if short and self._left_nobody(call_id, since, _FEW):
             return []
-        found = process_tree.end_all(lambda: self._alive(call_id, since) or _orphans(since))
+        found = process_tree.end_all(lambda: self._alive(call_id, since) or _orphans(since, self._badge))
         # Older ones were left by commands that are over: they are ended too, but are not this one's.
         return [each.name for each in found if int(each.start_time) >= int(self.start_time or 0)]
 
@@ -199,7 +207,7 @@ class Child(Watched):
             self._leader,
             call_id,
             self._prints_to,
-            _orphans(since),
+            _orphans(since, self._badge),
             since=self.start_time,
             others=_under_way.others(self.pid),
         )
@@ -306,10 +314,11 @@ def end_copiers(call_id: str) -> None:
     process_tree.end_all(lambda: process_tree.copiers(call_id) if found else [])
 
 
-def _orphans(since: int) -> list[Running]:
+def _orphans(since: int, own_badge: int | None) -> list[Running]:
     """The living strays that only a command which is over can have left, whatever they call themselves.
 
-    What is younger than a command that runs may be that one's, and stays until it is over too.
+    The badge tells whose one is. What has none, and is younger than a command that runs, may be that one's, and stays
+    until it is over too.
     """
     looked_at: set[int] = set()
     found: list[Running] = []
@@ -317,9 +326,12 @@ def _orphans(since: int) -> list[Running]:
     while new := _strays() - looked_at:
         looked_at |= new
         with _lock:
-            until = _under_way.oldest()
-        alive = (running for pid in new if (running := process_tree.running(pid)) is not None)
-        found += [running for running in alive if since <= int(running.start_time) < until]
+            until, others = _under_way.oldest(), _under_way.badges
+        for running in filter(None, map(process_tree.running, new)):
+            theirs = badge.of(running.pid)
+            is_own = theirs is not None and theirs == own_badge
+            if is_own or (theirs not in others and since <= int(running.start_time) < until):
+                found.append(running)
     return found
 
 
