@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ostler.clients.cli.answering import Answering, Meaning
+from ostler.clients.cli.shown_ask import Room
 from ostler.protocol.ask import (
     Accept,
     Allow,
@@ -13,6 +14,7 @@ from ostler.protocol.ask import (
     Cancel,
     Decline,
     Deny,
+    DenyAlways,
     GiveAnswers,
     Reject,
     RestrictFolder,
@@ -49,6 +51,8 @@ def answering(kind: str, **fields: Any) -> Answering:
         ("permission", "always", AllowAlways()),
         ("permission", "l", AllowAlways(scope="local")),
         ("permission", "n", Deny()),
+        ("permission", "x", DenyAlways()),
+        ("permission", "never", DenyAlways()),
         ("permission", "d use pnpm", Deny(message="use pnpm")),
         ("permission", 'e {"command": "pwd"}', Allow(input={"command": "pwd"})),
         ("plan", "y", Approve()),
@@ -78,7 +82,7 @@ def test_a_line_is_an_answer(kind: str, line: str, answer: Any) -> None:
         ("permission", "yes please do"),
         ("permission", "no way"),
         ("permission", "do it later"),
-        ("permission", "x"),
+        ("permission", "z"),
         ("plan", "e {}"),
         ("trust", "trust me"),
         ("trust", "a"),
@@ -131,10 +135,91 @@ def test_a_question_takes_words_of_ones_own_and_can_be_declined() -> None:
     assert answering("question", questions=QUESTIONS[:1]).take("-") == Decline()
 
 
+def shown(ask: Answering) -> list[str]:
+    return [text for text, _ in ask.shown()]
+
+
+def with_input(given: dict[str, Any], /, **fields: Any) -> Answering:
+    return answering("permission", call={**CALL, "input": given}, **fields)
+
+
 def test_what_would_be_done_is_shown_in_full_sight() -> None:
-    shown = [text for text, _ in answering("permission", call=CALL, message="May it?", reason="Because.").shown()]
-    assert shown[:3] == ["? May it?", "  command: ls", "  Because."]
+    assert shown(answering("permission", call=CALL, message="May it?", reason="Because."))[:3] == [
+        "? May it?",
+        "  │ ls",
+        "  Because.",
+    ]
     patch = "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n"
-    changed = [text for text, _ in answering("permission", call=CALL, diff=patch, agent={"kind": "scout"}).shown()]
+    changed = shown(with_input({"file_path": "/a"}, diff=patch, agent={"kind": "scout"}))
     assert changed[0] == "? scout: May it?"
     assert changed[1:4] == ["  @@ -1 +1 @@", "  -old", "  +new"]
+
+
+def test_a_command_is_shown_once_and_line_by_line() -> None:
+    command = "# only a look\n\nrm -rf  ~"
+    ask = with_input(
+        {"command": command, "description": "Looks"},
+        message="Run this command: # only a look rm -rf ~",
+        reason="`# only a look rm -rf ~`: rm is not in the table.",
+    )
+    assert shown(ask)[:6] == [
+        "? Run this command:",
+        "  │ # only a look",
+        "  │ ",
+        "  │ rm -rf  ~",
+        "  description: Looks",
+        "  Rm is not in the table.",
+    ]
+
+
+def test_a_question_that_says_more_than_the_command_stays() -> None:
+    assert shown(with_input({"command": "ls"}, message="Run this outside: ls -l"))[0] == "? Run this outside: ls -l"
+
+
+def test_a_command_that_changes_a_file_is_shown_beside_the_change() -> None:
+    patch = "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n"
+    assert shown(with_input({"command": "sed -i s/old/new/ a"}, diff=patch))[1:5] == [
+        "  │ sed -i s/old/new/ a",
+        "  @@ -1 +1 @@",
+        "  -old",
+        "  +new",
+    ]
+
+
+def test_what_there_is_no_room_for_is_counted_and_a_key_shows_it() -> None:
+    command = "\n".join(["x" * 95, *(f"echo {number}" for number in range(20)), "rm -rf ~"])
+    call = {**CALL, "input": {"command": command}}
+    ask = Answering(Ask.model_validate({**BASE, "kind": "permission", "call": call}), Room(rows=5, columns=50))
+    assert shown(ask)[4:6] == [
+        "  │ echo 2",
+        "  … 120 characters on 18 lines are not shown: [v] shows all of it",
+    ]
+    assert (ask.prompt, "v" in ask.keys) == ("[y/a/l/n/x/d/e/v] ", True)
+    assert ask.take("v") is Meaning.VIEW
+    assert "  │ rm -rf ~" in [text for text, _ in ask.shown_whole()]
+
+
+def test_one_line_that_is_longer_than_the_screen_is_cut_with_a_mark() -> None:
+    call = {**CALL, "input": {"command": "x" * 1000 + "; rm -rf ~"}}
+    ask = Answering(Ask.model_validate({**BASE, "kind": "permission", "call": call}), Room(rows=2, columns=50))
+    assert shown(ask)[1:3] == [
+        f"  │ {'x' * 95}…",
+        "  … 915 characters on 1 line are not shown: [v] shows all of it",
+    ]
+
+
+def test_an_input_that_was_to_be_changed_and_was_not_is_not_allowed_silently() -> None:
+    ask = answering("permission", call=CALL)
+    ask.take("e")
+    assert ask.take(ask.fill) is Meaning.SAME
+    assert ask.take("y") == Allow()
+
+
+def test_what_a_plan_wants_along_with_it_is_shown() -> None:
+    ask = answering("plan", plan="1. look\n2. leap", allowed_prompts=[{"tool": "Bash", "prompt": "run tests"}])
+    assert shown(ask)[:4] == [
+        "? This is the plan.",
+        "  │ 1. look",
+        "  │ 2. leap",
+        '  along with it: {"tool": "Bash", "prompt": "run tests"}',
+    ]

@@ -51,7 +51,7 @@ def test_a_key_answers_an_ask_and_the_turn_goes_on(agent: Cli, project: Path) ->
     with Talk(agent, "chat", cwd=project, terminal=True) as talk:
         talk.until("> ")
         talk.type("run touch made\r")
-        talk.until("[y/a/l/n/d/e] ")
+        talk.until("[y/a/l/n/x/d/e] ")
         talk.type("y")
         talk.until("● Bash touch made")
         talk.until("2 requests, 1 calls")
@@ -63,14 +63,14 @@ def test_an_answer_can_have_words_or_change_the_input(agent: Cli, rehearsing: Da
     with Talk(agent, "chat", cwd=project, terminal=True) as talk:
         talk.until("> ")
         talk.type("run touch made\r")
-        talk.until("[y/a/l/n/d/e] ")
+        talk.until("[y/a/l/n/x/d/e] ")
         talk.type("e")
         talk.until("input: ")
         talk.type('\x15{"command": "pwd"}\r')
         talk.until(str(project))
         talk.until("requests,")
         talk.type("run touch more\r")
-        talk.until("[y/a/l/n/d/e] ")
+        talk.until("[y/a/l/n/x/d/e] ")
         talk.type("d")
         talk.until("words: ")
         talk.type("tomorrow\r")
@@ -174,7 +174,7 @@ def test_ctrl_c_is_a_key_of_the_terminal_too(agent: Cli, project: Path) -> None:
     with Talk(agent, "chat", cwd=project, terminal=True) as talk:
         talk.until("> ")
         talk.type(f"run {LONG}\r")
-        talk.until("[y/a/l/n/d/e] ")
+        talk.until("[y/a/l/n/x/d/e] ")
         talk.type("y")
         talk.until("● Bash")
         talk.type("\x03")
@@ -185,7 +185,7 @@ def test_leaving_lets_the_turn_go_on(agent: Cli, rehearsing: Daemon, project: Pa
     with Talk(agent, "chat", cwd=project, terminal=True) as talk:
         talk.until("> ")
         talk.type(f"run {LONG}\r")
-        talk.until("[y/a/l/n/d/e] ")
+        talk.until("[y/a/l/n/x/d/e] ")
         talk.type("y")
         talk.until("● Bash")
         talk.type("\x04")

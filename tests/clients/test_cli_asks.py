@@ -69,6 +69,30 @@ def test_on_a_terminal_it_says_how_to_answer(agent: Cli, rehearsing: Daemon, pro
     assert "`ostler answer ID CHOICE`" in shown
 
 
+LINES = 'call Bash {"command": "# only a look\\ntouch made"}'
+
+
+def test_one_ask_is_shown_whole(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+    ask = asked(rehearsing, project, LINES)
+    listed = agent.run("asks").out.split("\t")
+    assert listed[4] == "Bash # only a look ⏎ touch made"
+    shown = agent.run("asks", ask["id"][-6:])
+    assert (shown.code, shown.out.splitlines()[3:6]) == (
+        0,
+        ["? Run this command:", "  │ # only a look", "  │ touch made"],
+    )
+    assert f"`ostler answer {ask['id']} allow|" in shown.err
+    assert agent.run("asks", ask["id"], "--format", "json").json == rehearsing.call("ask/get", ask_id=ask["id"])
+
+
+def test_an_answer_says_what_it_was_about(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+    ask = asked(rehearsing, project, LINES)
+    assert agent.run("answer", ask["id"], "allow").err == "  Bash\n  │ # only a look\n  │ touch made\n"
+    other = asked(rehearsing, project, LINES)
+    changed = agent.run("answer", other["id"], "allow", "--input", '{"command": "pwd"}')
+    assert changed.err == "  Bash\n  │ pwd\n"
+
+
 @pytest.mark.parametrize("choice", ["allow", "allow_always"])
 def test_a_yes_lets_the_call_run(agent: Cli, rehearsing: Daemon, project: Path, choice: str) -> None:
     ask = asked(rehearsing, project)

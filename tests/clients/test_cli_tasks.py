@@ -143,7 +143,7 @@ def test_a_command_that_takes_long_is_sent_to_the_background(
     with Talk(person, "chat", "--mode", "default", cwd=project, terminal=True) as talk:
         talk.until("> ")
         talk.type("[slow] do it\r")
-        talk.until("[y/a/l/n/d/e] ")
+        talk.until("[y/a/l/n/x/d/e] ")
         talk.type("y")
         wait_until((project / "here").exists)
         talk.type(way)

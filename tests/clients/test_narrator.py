@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from ostler.clients import typed
-from ostler.clients.cli.narrator import Narrator, patch_lines
+from ostler.clients.cli.narrator import Narrator
 from ostler.clients.cli.paper import StreamPaper
+from ostler.clients.cli.patches import patch_lines
 from ostler.protocol.events import Event
 from ostler.protocol.ids import SessionId
 
@@ -174,9 +175,25 @@ def test_a_retry_says_why_and_when() -> None:
     assert told.words.getvalue() == "… The model did not answer: Overloaded. Again in 1.5 s (1 of 5).\n"
 
 
-def test_a_patch_is_shown_without_its_head_and_not_without_end() -> None:
-    patch = "--- a\n+++ b\n@@ -1 +1 @@\n" + "+x\n" * 100
-    lines = patch_lines(patch)
-    assert lines[0] == ("@@ -1 +1 @@", "cyan")
-    assert lines[1] == ("+x", "green")
-    assert lines[-1] == ("… 61 lines more", "dim")
+def test_a_long_change_is_shortened_with_a_mark() -> None:
+    told = Told()
+    patch = "--- a\n+++ b\n@@ -0,0 +1,100 @@\n+" + "y" * 200 + "\n" + "+x\n" * 99
+    told("file.changed", call_id="m_1#1", path="/a", action="modified", patch=patch, additions=100, deletions=0)
+    lines = told.words.getvalue().splitlines()
+    assert lines[:2] == ["± /a", "  @@ -0,0 +1,100 @@"]
+    assert (lines[2][:6], lines[2][-1], len(lines[2])) == ("  +yyy", "…", 162)
+    assert lines[-1] == "  … 61 lines more"
+
+
+def test_a_patch_has_no_head_and_hides_no_line_that_looks_like_one() -> None:
+    patch = "--- a\n+++ b\n@@ -1,2 +1,2 @@\n--- old\n+++ new\n same\n--- c\n+++ d\n@@ -1 +1 @@\n-x\n+y\n"
+    assert patch_lines(patch) == [
+        ("@@ -1,2 +1,2 @@", "cyan"),
+        ("--- old", "red"),
+        ("+++ new", "green"),
+        (" same", None),
+        ("+++ d", "green"),
+        ("@@ -1 +1 @@", "cyan"),
+        ("-x", "red"),
+        ("+y", "green"),
+    ]

@@ -4,8 +4,7 @@ import json
 from enum import Enum
 from typing import Any, Final
 
-from ostler.clients.cli.narrator import patch_lines
-from ostler.clients.cli.output import Colour, fit
+from ostler.clients.cli.shown_ask import Room, ShownLine, body, cut, head, screen_room, why
 from ostler.protocol.ask import (
     Accept,
     Allow,
@@ -15,6 +14,7 @@ from ostler.protocol.ask import (
     Cancel,
     Decline,
     Deny,
+    DenyAlways,
     GiveAnswers,
     Reject,
     RestrictFolder,
@@ -22,13 +22,12 @@ from ostler.protocol.ask import (
 )
 from ostler.protocol.shapes import Ask
 
-_INPUT_WIDTH: Final = 400
-_BROUGHT_WIDTH: Final = 2_100
-"""As much as the daemon tells of one thing: nobody can trust what they do not see."""
 _WORDS: Final = {
     "yes": "y",
     "always": "a",
     "local": "l",
+    "never": "x",
+    "view": "v",
     "no": "n",
     "allow": "y",
     "deny": "n",
@@ -41,20 +40,21 @@ class Meaning(Enum):
     """What a line is where it is no answer."""
 
     MORE = "a further line is needed"
+    VIEW = "all of the ask is wanted"
+    SAME = "the input was to be changed, and was not"
     OTHER = "it is something else"
 
 
 Reply = Answer | Meaning
 
-ShownLine = tuple[str, Colour | None]
-
 
 class Answering:
     """One ask from its first line to its answer."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, room: Room | None = None) -> None:
         self.ask = ask
-        self.prompt, self.keys = _prompt(ask)
+        self._body, self._missing = cut(body(ask), room or screen_room())
+        self.prompt, self.keys = self._at_the_keys()
         self.fill = ""
         """What the next line begins with."""
         self._wants: str | None = None
@@ -62,19 +62,33 @@ class Answering:
         if ask.kind == "question":
             self._next_question()
 
+    @property
+    def wants_words(self) -> bool:
+        """The line that is typed is no key, but a part of this answer."""
+        return self._wants is not None or self.ask.kind == "question"
+
     def shown(self) -> list[ShownLine]:
         """The ask, for the eye."""
-        ask = self.ask
-        who = f"{ask.agent.name or ask.agent.kind}: " if ask.agent else ""
-        lines: list[ShownLine] = [(f"? {who}{ask.message or _title(ask)}", "red" if ask.destructive else "yellow")]
-        if ask.call is not None and ask.diff is None:
-            lines += _indented(_input_lines(ask.call.input), "bold")
-        for detail in (ask.reason, ask.plan, ask.url, ask.folder):
-            lines += _indented((detail or "").splitlines(), "dim")
-        for text, colour in patch_lines(ask.diff or ""):
-            lines += _indented([text], colour)
-        lines += _indented([f"- {fit(_brought(what), _BROUGHT_WIDTH)}" for what in ask.what or []], "bold")
-        return [*lines, *self._offer()]
+        missing: list[ShownLine] = [(f"  {self._missing}: [v] shows all of it", "yellow")] if self._missing else []
+        return [head(self.ask), *self._body, *missing, *why(self.ask), *self._offer()]
+
+    def shown_whole(self) -> list[ShownLine]:
+        """The same with nothing left out."""
+        return [head(self.ask), *body(self.ask), *why(self.ask), *self._offer()]
+
+    def back(self) -> bool:
+        """From words or an input to the keys; whether there was a way back."""
+        if self._wants is None:
+            return False
+        self._wants, self.fill = None, ""
+        self.prompt, self.keys = self._at_the_keys()
+        return True
+
+    def _at_the_keys(self) -> tuple[str, str]:
+        kind = self.ask.kind
+        shown = _KEYS[kind] if not _always(self.ask) else "yalnxde" if _holds_in_folder(self.ask) else "yanxde"
+        more = "v" if self._missing else ""
+        return f"[{'/'.join(shown + more)}] ", _SILENT.get(kind, shown) + more
 
     def _offer(self) -> list[ShownLine]:
         match self.ask.kind:
@@ -103,6 +117,8 @@ class Answering:
             return self._take_answer(line)
         key, _, rest = line.strip().partition(" ")
         key = _WORDS.get(key.lower(), key.lower())
+        if key == "v" and not rest:
+            return Meaning.VIEW
         if key not in {*self.keys, "y"} or (rest and key not in {"d", "e", "y"}):
             return Meaning.OTHER
         return self._keyed(key, rest.strip())
@@ -115,6 +131,8 @@ class Answering:
                 return AllowAlways()
             case "permission", "l":
                 return AllowAlways(scope="local")
+            case "permission", "x":
+                return DenyAlways()
             case "permission", "e":
                 return self._changed(rest) if rest else self._want("e", "input: ", _json(self._input))
             case "permission" | "plan", "d":
@@ -141,8 +159,8 @@ class Answering:
         return Meaning.MORE
 
     def _wanted(self, line: str) -> Reply:
-        what, self._wants, self.fill = self._wants, None, ""
-        self.prompt, self.keys = _prompt(self.ask)
+        what = self._wants
+        self.back()
         if not line.strip():
             return Meaning.MORE  # thought better of it: back to the keys
         return self._changed(line) if what == "e" else self._refused(line)
@@ -152,7 +170,10 @@ class Answering:
 
     def _changed(self, text: str) -> Reply:
         found = _object(text)
-        return Allow(input=found) if found is not None else self._want("e", "input (a JSON object): ", text)
+        if found is None:
+            return self._want("e", "input (a JSON object): ", text)
+        # Whoever wanted to change it did not want it as it is: that takes a yes of its own.
+        return Meaning.SAME if found == self._input else Allow(input=found)
 
     def _accepted(self, text: str) -> Reply:
         found = _object(text) if text else None
@@ -192,51 +213,23 @@ class Answering:
         return GiveAnswers(answers=self._answers)
 
 
-_PROMPTS: Final = {
-    "permission": ("[y/n/d/e] ", "ynde"),
-    "question": ("answer: ", ""),
-    "plan": ("[y/a/n/d] ", "yand"),
-    "elicitation": ("[y/n/c] ", "nc"),
-    "trust": ("[t/r] ", "tryn"),
-}
-
-
-def _prompt(ask: Ask) -> tuple[str, str]:
-    if ask.kind == "permission" and "allow_always" in ask.choices:
-        return ("[y/a/l/n/d/e] ", "yalnde") if _holds_in_folder(ask) else ("[y/a/n/d/e] ", "yande")
-    return _PROMPTS[ask.kind]
+_KEYS: Final = {"permission": "ynde", "question": "", "plan": "yand", "elicitation": "ync", "trust": "tr"}
+_SILENT: Final = {"elicitation": "nc", "trust": "tryn"}
+"""Where the keys that count by themselves are not those that are shown: `y` may be followed by JSON."""
 
 
 def _always(ask: Ask) -> list[ShownLine]:
     """The rule that would be remembered, and where; nothing where none could be."""
     if "allow_always" not in ask.choices or not ask.suggestions:
         return []
-    rule = ask.suggestions[0].rule
-    local = "  [l] always in this folder (local settings)" if _holds_in_folder(ask) else ""
-    return [(f"  [a] always in this session{local}: {rule}", "cyan")]
+    local = "  [l] always in this folder" if _holds_in_folder(ask) else ""
+    keys = f"[a] always in this session{local}  [x] never in this session"
+    return [(f"  {keys}: {ask.suggestions[0].rule}", "cyan")]
 
 
 def _holds_in_folder(ask: Ask) -> bool:
     """In a folder that nobody trusts it would not, and is not suggested."""
     return any(each.scope == "local" for each in ask.suggestions)
-
-
-def _brought(what: dict[str, Any]) -> str:
-    return str(what["text"]) if "text" in what else _json(what)
-
-
-def _indented(lines: list[str], colour: Colour | None) -> list[ShownLine]:
-    return [(f"  {line}", colour) for line in lines]
-
-
-def _input_lines(given: dict[str, Any]) -> list[str]:
-    """What the tool would be given: nobody can allow what they do not see."""
-    texts = ((name, value if isinstance(value, str) else _json(value)) for name, value in given.items())
-    return [f"{name}: {fit(text, _INPUT_WIDTH)}" for name, text in texts]
-
-
-def _title(ask: Ask) -> str:
-    return {"plan": "This is the plan.", "trust": "Trust this folder?"}.get(ask.kind, "May it?")
 
 
 def _chosen(line: str, options: list[dict[str, Any]]) -> list[str]:

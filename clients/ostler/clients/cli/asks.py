@@ -1,11 +1,12 @@
 """`asks`, `answer`: what agents want to know, and the answer from any terminal."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from ostler.clients._errors import ClientError
-from ostler.clients.cli.output import Format, coloured, fit, is_terminal, note, printable, say, say_json
+from ostler.clients.cli.output import Colour, Format, coloured, facts, fit, is_terminal, note, printable, say, say_json
 from ostler.clients.cli.setting import with_daemon
 from ostler.clients.cli.tool_input import json_object
 from ostler.protocol.errors import AskResolved, ProtocolError
@@ -53,13 +54,19 @@ def add_to(app: typer.Typer) -> None:
 
 def asks(
     context: typer.Context,
+    ask_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Show this one whole: its id, or the start or end of it.")
+    ] = None,
     session: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="Only those of this session and its agents.")
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="Those that are settled too.")] = False,
     format: Annotated[Format, typer.Option("--format", help="How to print it.")] = "text",
 ) -> None:
-    """List what is asked, oldest first."""
+    """List what is asked, oldest first, or show one ask whole."""
+    if ask_id is not None:
+        _show(with_daemon(context, lambda ostler: _found(ostler, ask_id)), format)
+        return
 
     async def ask(ostler: "Ostler") -> list[dict[str, Any]]:
         return await list_asks(ostler, session, None if all else "open")
@@ -73,7 +80,7 @@ def asks(
     if not found:
         note("Nothing is asked.")
     elif is_terminal() and any(one["status"] == "open" for one in found):
-        note("Answer with `ostler answer ID CHOICE`; the end of an ID is enough.")
+        note("`ostler asks ID` shows one whole, `ostler answer ID CHOICE` answers it; the end of an ID is enough.")
 
 
 async def list_asks(ostler: "Ostler", session_id: str | None, status: str | None) -> list[dict[str, Any]]:
@@ -101,11 +108,39 @@ def _line(ask: dict[str, Any]) -> str:
 def _subject(ask: dict[str, Any]) -> str:
     call = ask.get("call")
     if call:
-        return fit(printable(f"{call['tool']} {call.get('summary', '')}"), _SUBJECT_WIDTH)
+        return fit(printable(f"{call['tool']} {_about(call)}"), _SUBJECT_WIDTH)
     # Nobody can trust what they do not see, so that is longer.
     brought = "; ".join(str(one.get("text", "")) for one in ask.get("what") or [])
     words = printable(f"{ask.get('message', '')} {brought}")
     return fit(words, _BROUGHT_WIDTH if brought else _SUBJECT_WIDTH)
+
+
+def _about(call: dict[str, Any]) -> str:
+    """A summary is one line of what may be several: where a line ends is shown."""
+    command = call["input"].get("command")
+    return command.strip().replace("\n", " ⏎ ") if isinstance(command, str) else call.get("summary", "")
+
+
+def _show(ask: dict[str, Any], format: Format) -> None:
+    if format == "json":
+        say_json(ask)
+        return
+    from ostler.clients.cli.shown_ask import body, head, why
+    from ostler.protocol.shapes import Ask
+
+    known = Ask.model_validate(ask)
+    settled = (ask.get("answer") or {}).get("choice")
+    say(facts([("ask", known.id), ("session", known.session_id), ("status", known.status), ("answer", settled)]))
+    for text, colour in (head(known), *body(known), *why(known)):
+        _say_line(text, colour)
+    if known.status == "open":
+        note(f"Answer with `ostler answer {known.id} {'|'.join(known.choices)}`.")
+
+
+def _say_line(text: str, colour: Colour | None) -> None:
+    """A pipe gets what there is; a terminal must not be steered by it."""
+    shown = printable(text) if is_terminal() else text
+    say(coloured(shown, colour) if colour else shown)
 
 
 def answer(
@@ -133,15 +168,30 @@ def answer(
     given = {"message": message, "rule": rule, "scope": scope, "input": changed, "interrupt": interrupt}
     said = _answer(choice, {name: value for name, value in given.items() if value is not None})
 
-    async def resolve(ostler: "Ostler") -> str:
-        whole_id = await _whole_id(ostler, ask_id)
+    async def resolve(ostler: "Ostler") -> dict[str, Any]:
+        found = await _found(ostler, ask_id)
         try:
-            await ostler.request("ask/resolve", {"ask_id": whole_id, "answer": said})
+            await ostler.request("ask/resolve", {"ask_id": found["id"], "answer": said})
         except AskResolved as late:
             raise ClientError(await _outcome(ostler, late.data["ask"])) from late
-        return whole_id
+        return found
 
-    say(f"Answered {with_daemon(context, resolve)}: {choice}")
+    ask = with_daemon(context, resolve)
+    say(f"Answered {ask['id']}: {choice}")
+    _tell_subject(ask, changed if choice == "allow" else None)
+
+
+def _tell_subject(ask: dict[str, Any], changed: dict[str, Any] | None) -> None:
+    """What it was about, as it was answered: whoever gave the end of an id sees whether it was the right one."""
+    from ostler.clients.cli.shown_ask import body
+    from ostler.protocol.shapes import Ask
+
+    if ask.get("call") and changed is not None:
+        ask = {**ask, "call": {**ask["call"], "input": changed}, "diff": None}
+    name = ask["call"]["tool"] if ask.get("call") else ask.get("message") or ask["kind"]
+    note(f"  {printable(name)}")
+    for text, _ in body(Ask.model_validate(ask)):
+        note(printable(text) if is_terminal(sys.stderr) else text)
 
 
 def _answer(choice: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -151,15 +201,15 @@ def _answer(choice: str, given: dict[str, Any]) -> dict[str, Any]:
     return {"choice": choice, **{_FIELDS.get((choice, name), name): value for name, value in given.items()}}
 
 
-async def _whole_id(ostler: "Ostler", given: str) -> str:
-    """The id that begins or ends so: of an open ask, or else of one that is settled, whose answer is then told."""
+async def _found(ostler: "Ostler", given: str) -> dict[str, Any]:
+    """The ask whose id begins or ends so: an open one, or else one that is settled."""
     for status in ("open", None):
-        ids = [one["id"] for one in await list_asks(ostler, None, status)]
-        found = [one for one in ids if one.startswith(given) or one.endswith(given)]
-        if given in found or len(found) == 1:
-            return given if given in found else found[0]
-        if found:
-            raise ClientError(f"{given!r} could be any of {', '.join(found[:5])}. Give more of it.")
+        asks = {one["id"]: one for one in await list_asks(ostler, None, status)}
+        fits = [one for one in asks if one.startswith(given) or one.endswith(given)]
+        if given in asks or len(fits) == 1:
+            return asks[given if given in asks else fits[0]]
+        if fits:
+            raise ClientError(f"{given!r} could be any of {', '.join(fits[:5])}. Give more of it.")
     raise ClientError(f"There is no ask {given!r}. `ostler asks` lists what is open.")
 
 

@@ -198,7 +198,9 @@ class Attached:
             return False
         self._refresh()
         if isinstance(meaning, Meaning):
-            for text, colour in asked.more():
+            if meaning is Meaning.SAME:
+                self.tell("The input is as it was. [y] allows it as it is.", "yellow")
+            for text, colour in asked.shown_whole() if meaning is Meaning.VIEW else asked.more():
                 self._narrator.line(text, colour)
             self._console.fill(asked.fill)
             return True

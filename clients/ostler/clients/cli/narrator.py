@@ -19,8 +19,10 @@ from ostler.clients._turn_events import (
     TurnEnded,
     TurnEvent,
 )
-from ostler.clients.cli.output import Colour, fit
+from ostler.clients.cli.cells import shortened
+from ostler.clients.cli.output import Colour, counted, fit
 from ostler.clients.cli.paper import Paper
+from ostler.clients.cli.patches import patch_lines
 from ostler.protocol.content import TextBlock, ThinkingBlock
 from ostler.protocol.events import FileChange, MessageDelta, ModelRetry
 from ostler.protocol.hook import HookRun
@@ -32,7 +34,6 @@ _RESULT_LINES: Final = 6
 _DIFF_LINES: Final = 40
 _LINE_WIDTH: Final = 160
 _LEVELS: Final[dict[str, Colour]] = {"info": "dim", "warning": "yellow", "error": "red"}
-_PATCH: Final[dict[str, Colour]] = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class Narrator:
@@ -172,8 +173,7 @@ class Narrator:
         lines = [line for text in texts for line in _without_tags(text).splitlines()]
         for line in lines[:_RESULT_LINES]:
             self._paper.aside(f"  {fit(line, _LINE_WIDTH)}\n", "red" if call.is_error else "dim")
-        if len(lines) > _RESULT_LINES:
-            self._paper.aside(f"  … {len(lines) - _RESULT_LINES} lines more\n", "dim")
+        self._more(len(lines) - _RESULT_LINES)
 
     def _hook(self, run: HookRun) -> None:
         colour: Colour = "dim" if run.outcome in {"passed", "allowed"} else "yellow"
@@ -184,19 +184,14 @@ class Narrator:
 
     def _changed(self, change: FileChange) -> None:
         self.line(f"± {change.path}", "bold")
-        for text, colour in patch_lines(change.patch or ""):
-            self._paper.aside(f"  {text}\n", colour)
+        lines = patch_lines(change.patch or "")
+        for text, colour in lines[:_DIFF_LINES]:
+            self._paper.aside(f"  {shortened(text, _LINE_WIDTH)}\n", colour)
+        self._more(len(lines) - _DIFF_LINES)
 
-
-def patch_lines(patch: str) -> list[tuple[str, Colour | None]]:
-    """A patch without its head, in colour, and not too much of it."""
-    lines = [line for line in patch.splitlines() if not line.startswith(("---", "+++"))]
-    shown: list[tuple[str, Colour | None]] = [
-        (line[:_LINE_WIDTH], _PATCH.get(line[:1])) for line in lines[:_DIFF_LINES]
-    ]
-    if len(lines) > _DIFF_LINES:
-        shown.append((f"… {len(lines) - _DIFF_LINES} lines more", "dim"))
-    return shown
+    def _more(self, lines: int) -> None:
+        if lines > 0:
+            self._paper.aside(f"  … {counted(lines, 'line')} more\n", "dim")
 
 
 def _call_words(call: Call) -> str:

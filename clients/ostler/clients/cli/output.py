@@ -68,6 +68,11 @@ def fit(text: str, width: int) -> str:
     return line if len(line) <= width else line[: max(0, width - 1)] + "…"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def table(rows: list[list[str]], colours: dict[str, Colour]) -> list[str]:
     """One line a row: columns on a terminal, the first in colour; tabs in a pipe."""
     clean = [[" ".join(printable(cell).split()) for cell in row] for row in rows]
