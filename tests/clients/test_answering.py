@@ -168,7 +168,7 @@ def test_a_command_is_shown_once_and_line_by_line() -> None:
         "  │ ",
         "  │ rm -rf  ~",
         "  description: Looks",
-        "  Rm is not in the table.",
+        "  rm is not in the table.",
     ]
 
 

@@ -29,7 +29,7 @@ def test_a_chat_in_a_pipe_answers_line_by_line_and_waits_for_the_end(agent: Cli,
     assert "  read README.md" in told  # an example
     assert any(line.startswith("● Read") and "✓" in line for line in told)
     assert "Read README.md: 2 lines, the first is “hello”" in told
-    assert "2 requests, 1 calls" in ran.out
+    assert "2 requests, 1 call," in ran.out
     assert "comes back." in told[-1]
 
 
@@ -54,7 +54,7 @@ def test_a_key_answers_an_ask_and_the_turn_goes_on(agent: Cli, project: Path) ->
         talk.until("[y/a/l/n/x/d/e] ")
         talk.type("y")
         talk.until("● Bash touch made")
-        talk.until("2 requests, 1 calls")
+        talk.until("2 requests, 1 call,")
         talk.type("\x04")
         assert talk.wait() == 0
 
@@ -74,7 +74,7 @@ def test_an_answer_can_have_words_or_change_the_input(agent: Cli, rehearsing: Da
         talk.type("d")
         talk.until("words: ")
         talk.type("tomorrow\r")
-        talk.until("✗ Bash was refused: tomorrow")
+        talk.until("✗ refused: tomorrow")
     answers = [ask["answer"] for ask in rehearsing.call("ask/list", status=None)["asks"]]
     assert answers == [
         {"choice": "allow", "input": {"command": "pwd"}},

@@ -159,7 +159,8 @@ def test_always_can_be_remembered_in_the_folder(agent: Cli, rehearsing: Daemon, 
     with Talk(agent, "chat", cwd=project, terminal=True) as talk:
         talk.until("> ")
         talk.type("run touch made\r")
-        talk.until("[l] always in this folder  [x] never in this session: Bash(touch:*)")
+        talk.until("[l] always in this folder")
+        talk.until("the rule Bash(touch:*)")
         talk.until("[y/a/l/n/x/d/e] ")
         talk.type("l")
         talk.until("requests,")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ostler.clients import typed
-from ostler.clients.cli.narrator import Narrator
+from ostler.clients.cli.narrator import Narrator, last_line
 from ostler.clients.cli.paper import StreamPaper
 from ostler.clients.cli.patches import patch_lines
 from ostler.protocol.events import Event
@@ -166,7 +166,7 @@ def test_what_a_turn_took_is_told_at_its_end() -> None:
     told = Told()
     usage = {"input_tokens": 10, "cache_read_tokens": 5, "output_tokens": 7, "cost_usd": None}
     told("turn.ended", turn={**TURN, "model_requests": 2, "tool_calls": 1, "usage": usage})
-    assert told.words.getvalue() == "2 requests, 1 calls, 15 tokens in, 7 out\n"
+    assert told.words.getvalue() == "2 requests, 1 call, 15 tokens in, 7 out\n"
 
 
 def test_a_retry_says_why_and_when() -> None:
@@ -197,3 +197,38 @@ def test_a_patch_has_no_head_and_hides_no_line_that_looks_like_one() -> None:
         ("-x", "red"),
         ("+y", "green"),
     ]
+
+
+def test_a_result_keeps_its_columns_and_says_where_it_is_cut() -> None:
+    told = Told()
+    printed = text("NAME    SIZE\n\ta  b\n" + "x" * 300)
+    told("tool.completed", call={**CALL, "status": "completed", "content": [printed]})
+    lines = told.words.getvalue().splitlines()[1:]
+    assert lines[:2] == ["  NAME    SIZE", "  \ta  b"]
+    assert (lines[2][-1], len(lines[2])) == ("…", 162)
+
+
+STOCK = "The person said no to this call. Do not try the same in another way."
+
+
+@pytest.mark.parametrize(("reason", "shown"), [(STOCK, "✗ refused"), ("use pnpm", "✗ refused: use pnpm")])
+def test_the_no_of_a_person_is_told_once_and_in_short(reason: str, shown: str) -> None:
+    told = Told()
+    decision = {"behavior": "deny", "by": "person", "reason": reason}
+    told("tool.completed", call={**CALL, "status": "completed", "is_error": True, "decision": decision})
+    told(
+        "turn.ended", turn={**TURN, "denials": [{"tool": "Bash", "input": {}, "reason": reason, "allow_with": "Bash"}]}
+    )
+    assert told.words.getvalue().splitlines()[:-1] == [f"● Bash make {shown}"]
+
+
+def test_a_pipe_is_not_told_how_far_a_call_is() -> None:
+    told = Told()
+    told("tool.started", call=CALL)
+    told("tool.progress", call_id="m_1#1", kind="shell", elapsed_ms=2000, data={"output": "a\nb\n", "lines": 2})
+    assert told.words.getvalue() == "● Bash make …"
+
+
+@pytest.mark.parametrize(("printed", "last"), [("one\ntwo\n", "two"), ("10%\r20%\r30%", "30%"), ("  \n", "")])
+def test_the_last_line_is_what_a_person_would_see_last(printed: str, last: str) -> None:
+    assert last_line(printed) == last

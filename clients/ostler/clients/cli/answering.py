@@ -35,6 +35,9 @@ _WORDS: Final = {
     "restrict": "r",
 }
 
+_ANY_KEY: Final = "yalnxdevctr"
+_STRAY_KEYS: Final = 3
+
 
 class Meaning(Enum):
     """What a line is where it is no answer."""
@@ -62,10 +65,10 @@ class Answering:
         if ask.kind == "question":
             self._next_question()
 
-    @property
-    def wants_words(self) -> bool:
-        """The line that is typed is no key, but a part of this answer."""
-        return self._wants is not None or self.ask.kind == "question"
+    def is_key(self, text: str) -> bool:
+        """Whether it may have been meant as a key, or a word for one, and was typed too early."""
+        word = text.strip().lower()
+        return word in _WORDS or (0 < len(word) <= _STRAY_KEYS and set(word) <= {*_ANY_KEY})
 
     def shown(self) -> list[ShownLine]:
         """The ask, for the eye."""
@@ -223,8 +226,11 @@ def _always(ask: Ask) -> list[ShownLine]:
     if "allow_always" not in ask.choices or not ask.suggestions:
         return []
     local = "  [l] always in this folder" if _holds_in_folder(ask) else ""
-    keys = f"[a] always in this session{local}  [x] never in this session"
-    return [(f"  {keys}: {ask.suggestions[0].rule}", "cyan")]
+    keys = "a, l and x remember" if local else "a and x remember"
+    return [
+        (f"  [a] always in this session{local}  [x] never in this session", "cyan"),
+        (f"  {keys} the rule {ask.suggestions[0].rule}", "dim"),
+    ]
 
 
 def _holds_in_folder(ask: Ask) -> bool:

@@ -5,6 +5,7 @@ from typing import Final
 from ostler.clients._turn_events import (
     AskEnded,
     CallCompleted,
+    CallProgress,
     CallStarted,
     FileChanged,
     HookRan,
@@ -24,15 +25,17 @@ from ostler.clients.cli.output import Colour, counted, fit
 from ostler.clients.cli.paper import Paper
 from ostler.clients.cli.patches import patch_lines
 from ostler.protocol.content import TextBlock, ThinkingBlock
-from ostler.protocol.events import FileChange, MessageDelta, ModelRetry
+from ostler.protocol.events import FileChange, MessageDelta, ModelRetry, ToolProgress
 from ostler.protocol.hook import HookRun
 from ostler.protocol.ids import SessionId
-from ostler.protocol.shapes import Call, Message, Task, Turn, Usage
+from ostler.protocol.shapes import Call, Decision, Message, Task, Turn, Usage
 
 _SUMMARY_WIDTH: Final = 100
 _RESULT_LINES: Final = 6
 _DIFF_LINES: Final = 40
 _LINE_WIDTH: Final = 160
+_NO_WORDS: Final = "The person said no to this call."
+"""How the daemon says it to the model where the person gave no words."""
 _LEVELS: Final[dict[str, Colour]] = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
@@ -49,8 +52,12 @@ class Narrator:
         self._told: dict[tuple[str, int], int] = {}
         self._running: str | None = None
         """The call whose line is not ended yet."""
+        self._last_line = ""
+        """What that call printed last."""
         self._over: set[str] = set()
         """The calls whose end was told; the daemon tells it again where a result is shortened later."""
+        self._refused: set[tuple[str, str]] = set()
+        """Tools, and why: refusals by people that were told with the call."""
 
     def tell(self, happened: TurnEvent) -> None:
         """Tell it, or leave it out."""
@@ -72,7 +79,7 @@ class Narrator:
                 self._changed(change)
             case TaskStarted(task=task) | TaskEnded(task=task):
                 self.line(*_task_words(task))
-            case Retrying() | HookRan() | Noticed():
+            case Retrying() | HookRan() | Noticed() | CallProgress():
                 self._aside(happened)
             case TurnEnded(turn=turn) if self._is_own(happened):
                 self.end(turn)
@@ -81,8 +88,10 @@ class Narrator:
             case _:
                 pass
 
-    def _aside(self, happened: Retrying | HookRan | Noticed) -> None:
+    def _aside(self, happened: Retrying | HookRan | Noticed | CallProgress) -> None:
         match happened:
+            case CallProgress(progress=progress):
+                self._progressed(progress)
             case Retrying(retry=retry):
                 self.line(_retry_words(retry), "yellow")
             case HookRan(run=run):
@@ -90,6 +99,12 @@ class Narrator:
                     self._hook(run)
             case Noticed(notice=notice):
                 self.line(notice.text, _LEVELS[notice.level])
+
+    def _progressed(self, progress: ToolProgress) -> None:
+        """How long a call has run, and the last line that it printed, while its own line is open."""
+        if progress.call_id == self._running:
+            self._last_line = last_line(str(progress.data.get("output", ""))) or self._last_line
+            self._paper.passing(f" {progress.elapsed_ms // 1000} s  {self._last_line}".rstrip())
 
     def line(self, text: str, colour: Colour | None = None) -> None:
         """One line, or several, of its own."""
@@ -100,6 +115,8 @@ class Narrator:
         """How a turn ended, as far as it is not plain to see."""
         self._break()
         for denial in turn.denials:
+            if (denial.tool, denial.reason) in self._refused:
+                continue
             rule = denial.allow_with
             hint = f" The rule {rule} would allow it." if rule and rule not in denial.reason else ""
             why = denial.reason if denial.reason.endswith((".", "!", "?")) else f"{denial.reason}."
@@ -155,7 +172,7 @@ class Narrator:
     def _started(self, call: Call) -> None:
         self._break()
         self._paper.aside(f"{_call_words(call)} …", "cyan")
-        self._running = call.call_id
+        self._running, self._last_line = call.call_id, ""
 
     def _completed(self, call: Call) -> None:
         if self._running != call.call_id:
@@ -163,24 +180,34 @@ class Narrator:
             self._paper.aside(_call_words(call), "cyan")
         self._running = None
         took = f" {call.duration_ms / 1000:.1f} s" if call.duration_ms is not None else ""
-        self._paper.aside(f" {'✗' if call.is_error else '✓'}{took}\n", "red" if call.is_error else "green")
         denied = call.decision is not None and call.decision.behavior == "deny"
+        refused = self._refusal(call.tool, call.decision) if call.decision is not None and denied else ""
+        sign = "✗" if call.is_error else "✓"
+        self._paper.aside(f" {sign}{took}{refused}\n", "red" if call.is_error else "green")
         if not denied and (self._full or call.is_error):
             self._result(call)
+
+    def _refusal(self, tool: str, decision: Decision) -> str:
+        """Where a person said no, that and their words; what else the model is told about it is not for people."""
+        if decision.by != "person":
+            return ""
+        reason = decision.reason or ""
+        self._refused.add((tool, reason))
+        return " refused" if not reason or reason.startswith(_NO_WORDS) else f" refused: {reason}"
 
     def _result(self, call: Call) -> None:
         texts = [str(block.get("text", "")) for block in call.content or []]
         lines = [line for text in texts for line in _without_tags(text).splitlines()]
         for line in lines[:_RESULT_LINES]:
-            self._paper.aside(f"  {fit(line, _LINE_WIDTH)}\n", "red" if call.is_error else "dim")
+            self._paper.aside(f"  {shortened(line, _LINE_WIDTH)}\n", "red" if call.is_error else "dim")
         self._more(len(lines) - _RESULT_LINES)
 
     def _hook(self, run: HookRun) -> None:
         colour: Colour = "dim" if run.outcome in {"passed", "allowed"} else "yellow"
         came = f"{run.outcome.replace('_', ' ')} {run.duration_ms / 1000:.1f} s"
         self.line(f"⚑ {run.event} hook {fit(run.shown, _SUMMARY_WIDTH)} … {came}", colour)
-        for line in f"{run.error or ''}\n{run.stderr}".strip().splitlines()[:_RESULT_LINES]:
-            self._paper.aside(f"  {fit(line, _LINE_WIDTH)}\n", colour)
+        for line in f"{run.error or ''}\n{run.stderr}".strip("\n").splitlines()[:_RESULT_LINES]:
+            self._paper.aside(f"  {shortened(line, _LINE_WIDTH)}\n", colour)
 
     def _changed(self, change: FileChange) -> None:
         self.line(f"± {change.path}", "bold")
@@ -228,7 +255,13 @@ def _retry_words(retry: ModelRetry) -> str:
 def _usage_words(usage: Usage, turn: Turn) -> str:
     cost = f", ${usage.cost_usd}" if usage.cost_usd is not None else ""
     sent = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-    return f"{turn.model_requests} requests, {turn.tool_calls} calls, {sent} tokens in, {usage.output_tokens} out{cost}"
+    did = f"{counted(turn.model_requests, 'request')}, {counted(turn.tool_calls, 'call')}"
+    return f"{did}, {sent} tokens in, {usage.output_tokens} out{cost}"
+
+
+def last_line(printed: str) -> str:
+    """What stands at the end; a line that is drawn again and again begins anew at each return."""
+    return printed.rstrip().rpartition("\n")[2].rpartition("\r")[2].strip()
 
 
 _REASONS: Final = {

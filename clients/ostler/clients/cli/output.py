@@ -11,6 +11,8 @@ Format = Literal["text", "json"]
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_UNSEEN: Final = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_JOINERS: Final = "\u200c\u200d"
 Colour = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
 
@@ -51,11 +53,19 @@ def printable(text: str) -> str:
     """The text with control characters spelled out: what a tool printed must not steer the terminal."""
     if text.isprintable():
         return text
-    return "".join(char if char in "\n\t" or not _is_control(char) else _spelled(char) for char in text)
+    return "".join(_shown(text, at, char) for at, char in enumerate(text))
 
 
-def _is_control(char: str) -> bool:
-    return unicodedata.category(char) in {"Cc", "Cf", "Cs"}
+def _shown(text: str, at: int, char: str) -> str:
+    if char in "\n\t" or unicodedata.category(char) not in _UNSEEN:
+        return char
+    joins = char in _JOINERS and 0 < at < len(text) - 1 and _joined(text[at - 1]) and _joined(text[at + 1])
+    return char if joins else _spelled(char)
+
+
+def _joined(char: str) -> bool:
+    """Where a joiner belongs to how something is written: between emoji, and in scripts whose letters change."""
+    return unicodedata.category(char) in {"So", "Sk", "Lo", "Mn", "Mc"}
 
 
 def _spelled(char: str) -> str:

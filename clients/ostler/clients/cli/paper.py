@@ -13,6 +13,9 @@ class Paper(Protocol):
     def aside(self, text: str, colour: Colour | None = None) -> None:
         """Go on with what is told about it; it may end in the middle of a line."""
 
+    def passing(self, text: str) -> None:
+        """What stands at the end of the line for now; only where it can be taken away again."""
+
     def fresh(self) -> None:
         """End the line that is not ended, if there is one."""
 
@@ -30,6 +33,9 @@ class StreamPaper:
 
     def aside(self, text: str, colour: Colour | None = None) -> None:
         self._write(self._asides, text, colour)
+
+    def passing(self, text: str) -> None:
+        return
 
     def fresh(self) -> None:
         if self._unfinished is not None:

@@ -104,6 +104,8 @@ def _input_lines(ask: Ask) -> list[ShownLine]:
     rest = {} if ask.diff is not None else {name: value for name, value in ask.call.input.items() if name != "command"}
     if not command and "command" in ask.call.input:
         rest["command"] = ask.call.input["command"]
+    if command and _one_line(command) in str(rest.get("description")):
+        del rest["description"]  # it says the same once more
     for name, value in rest.items():
         lines += _named(name, value if isinstance(value, str) else _json(value), None if command else "bold")
     return lines
@@ -128,8 +130,7 @@ def _reason(ask: Ask) -> str | None:
     """Why it is asked; the command stands above and is not said again."""
     reason, part = ask.reason, f"`{_one_line(_command(ask))}`: "
     if reason and reason.startswith(part):
-        reason = reason.removeprefix(part)
-        return reason[:1].upper() + reason[1:]
+        return reason.removeprefix(part)
     return reason
 
 
