@@ -104,7 +104,7 @@ def test_two_terminals_see_the_same_and_the_one_hears_who_answered_in_the_other(
             second.until("» run touch made")
             second.until("[y] allow")
             second.say("y")
-            first.until("  allow, answered by ostler (c_")
+            first.until("  allow, answered by another terminal\n")
             second.until("  allow\n")
             for talk in (first, second):
                 talk.until("● Bash touch made … ✓")
@@ -157,7 +157,9 @@ def test_thoughts_and_retries_are_shown(api: ScriptedApi, home: Path, project: P
     assert ran.out.index("The model did not answer") < ran.out.index("Hm.\n") < ran.out.index("Good day.\n")
 
 
-def test_ctrl_c_stops_the_turn_and_a_second_one_leaves(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+def test_ctrl_c_stops_the_turn_and_twice_leaves_where_nothing_runs(
+    agent: Cli, rehearsing: Daemon, project: Path
+) -> None:
     with Talk(agent, "chat", cwd=project) as talk:
         talk.say(f"run {LONG}")
         talk.until("[y] allow")
@@ -165,6 +167,8 @@ def test_ctrl_c_stops_the_turn_and_a_second_one_leaves(agent: Cli, rehearsing: D
         talk.until("● Bash")
         talk.interrupt()
         talk.until("✗ The turn ended: it was interrupted.")
+        talk.interrupt()
+        talk.until("Once more, or Ctrl-D, leaves.")
         talk.interrupt()
         talk.until("comes back.")
         assert talk.wait() == 0

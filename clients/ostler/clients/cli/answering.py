@@ -227,9 +227,10 @@ def _always(ask: Ask) -> list[ShownLine]:
         return []
     local = "  [l] always in this folder" if _holds_in_folder(ask) else ""
     keys = "a, l and x remember" if local else "a and x remember"
+    rule = ask.suggestions[0].rule.replace("\n", " ⏎ ")
     return [
-        (f"  [a] always in this session{local}  [x] never in this session", "cyan"),
-        (f"  {keys} the rule {ask.suggestions[0].rule}", "dim"),
+        (f"  [a] always in this session{local}  [x] never again", "cyan"),
+        (f"  {keys} the rule {rule}", "dim"),
     ]
 
 

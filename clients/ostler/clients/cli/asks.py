@@ -221,7 +221,7 @@ async def _outcome(ostler: "Ostler", ask: dict[str, Any]) -> str:
 
 
 async def client_name(ostler: "Ostler", client_id: str | None) -> str:
-    """What people call a client, with its id where that says more."""
+    """What people call a client; its id where nobody knows it any more."""
     if client_id == ostler.daemon.client_id:
         return "this terminal"
     if client_id is None or not client_id.startswith("c_"):
@@ -230,5 +230,10 @@ async def client_name(ostler: "Ostler", client_id: str | None) -> str:
         clients = (await ostler.request("client/list"))["clients"]
     except (ClientError, ProtocolError):
         return client_id  # the name is a nicety
-    name = next((client["name"] for client in clients if client["id"] == client_id), None)
-    return f"{name} ({client_id})" if name else client_id
+    known = next((client for client in clients if client["id"] == client_id), None)
+    return _called(known) if known is not None else client_id
+
+
+def _called(client: dict[str, Any]) -> str:
+    """Our own command is called `ostler` wherever it runs, which tells nobody anything."""
+    return "another terminal" if client["name"] == "ostler" and client["kind"] == "terminal" else str(client["name"])

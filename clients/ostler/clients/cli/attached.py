@@ -26,18 +26,20 @@ from ostler.clients._turn_events import (
 from ostler.clients.cli.answering import Answering, Meaning
 from ostler.clients.cli.asks import client_name
 from ostler.clients.cli.console import Console
-from ostler.clients.cli.editor import Leave
+from ostler.clients.cli.editor import Escape, Leave
 from ostler.clients.cli.narrator import Narrator
+from ostler.clients.cli.open_asks import OpenAsks
 from ostler.clients.cli.output import Colour
 from ostler.protocol.ask import Answer
 from ostler.protocol.content import TextBlock
 from ostler.protocol.errors import NoTurnRunning, ProtocolError, TurnRunning
-from ostler.protocol.ids import AskId, TurnId
+from ostler.protocol.ids import TurnId
 from ostler.protocol.methods import SESSION_GET, TURN_INTERRUPT, TURN_STEER
 from ostler.protocol.session import Session, SessionRef
 from ostler.protocol.shapes import Ask, Message, Turn
 from ostler.protocol.turn import TurnInterrupt, TurnSteer
 
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT, signal.SIGWINCH)
 _TWICE_SECONDS: Final = 2.0
 """Two Ctrl-C within this time are one wish: to leave."""
 
@@ -54,7 +56,7 @@ class Attached:
         """Something was said in it, by whoever."""
         self._console = console
         self._narrator = Narrator(console.paper, session.id, full=True)
-        self._asks: dict[AskId, Answering] = {}
+        self._asks = OpenAsks(console)
         self._typed_here: deque[str] = deque()
         self._ended: set[TurnId] = set()
         self._changed = anyio.Event()
@@ -67,6 +69,7 @@ class Attached:
         async with anyio.create_task_group() as group:
             await group.start(self._listen, group)
             group.start_soon(self._watch)
+            group.start_soon(self._let_read)
             with self._whole:
                 await self._read()
             group.cancel_scope.cancel()
@@ -119,10 +122,9 @@ class Attached:
     def _take_state(self, session: Session) -> None:
         self.session = session
         self.turn = session.turn
-        for ask_id in self._asks.keys() - {ask.id for ask in session.asks}:
-            del self._asks[ask_id]
+        self._asks.keep({ask.id for ask in session.asks})
         for ask in session.asks:
-            self._open(ask)
+            self._asks.add(ask)
         self._refresh()
 
     def _take_turn(self, turn: Turn) -> None:
@@ -137,14 +139,20 @@ class Attached:
 
     def _heard(self, message: Message) -> None:
         """Input, of ours or of somebody else's; tool results are told as calls."""
-        words = _words_of(message)
-        if message.session_id != self.session.id or not words:
+        said = _said_in(message)
+        if message.session_id != self.session.id or not said:
             return
         self.used = True
-        if words in self._typed_here:
-            self._typed_here.remove(words)
-        else:
-            self._narrator.line(f"» {words}", "bold")
+        # What was said at several times, here or elsewhere, may come together in one message.
+        others = [words for words in said if not self._was_typed_here(words)]
+        if others:
+            self._narrator.line("» " + "\n".join(others), "bold")
+
+    def _was_typed_here(self, words: str) -> bool:
+        if words not in self._typed_here:
+            return False
+        self._typed_here.remove(words)
+        return True
 
     def _session_changed(self, session: Session, kind: str) -> None:
         if kind == "session.deleted":
@@ -159,31 +167,32 @@ class Attached:
     # Asks.
 
     def _open(self, ask: Ask) -> None:
-        if ask.id in self._asks:
-            return
-        self._asks[ask.id] = answering = Answering(ask)
-        for text, colour in answering.shown():
-            self._narrator.line(text, colour)
+        if self._asks.add(ask) and len(self._asks) > 1:
+            self.tell("  (a further ask waits behind this one)")
         self._refresh()
 
     async def _close(self, ask: Ask) -> None:
-        self._asks.pop(ask.id, None)
-        choice = (ask.answer or {}).get("choice", ask.status)
-        if ask.status != "resolved":
-            self.tell(f"  {ask.status}: nobody has to answer any more")
-        elif ask.answered_by == self.ostler.daemon.client_id:
-            self.tell(f"  {choice}")
-        else:
-            self.tell(f"  {choice}, answered by {await client_name(self.ostler, ask.answered_by)}", "cyan")
+        here = self._asks.remove(ask.id)
+        self.tell(*await self._settled(ask, here=here))
         self._refresh()
 
-    @property
-    def _asked(self) -> Answering | None:
-        return next(iter(self._asks.values()), None)
+    async def _settled(self, ask: Ask, *, here: bool) -> tuple[str, Colour]:
+        too_late = "Too late: " if here else ""
+        if ask.status != "resolved":
+            return f"  {too_late}{ask.status}, nobody has to answer any more", "dim"
+        choice = (ask.answer or {}).get("choice", "answered")
+        if ask.answered_by == self.ostler.daemon.client_id:
+            return f"  {choice}", "dim"
+        who = await client_name(self.ostler, ask.answered_by)
+        return f"  {too_late}{choice}, answered by {who}", "yellow" if here else "cyan"
 
     def _refresh(self) -> None:
         """What the next line will be taken for."""
-        asked = self._asked
+        coming = self._asks.to_show()
+        for text, colour in coming.shown() if coming is not None else ():
+            self._narrator.line(text, colour)
+        self._asks.face()
+        asked = self._asks.faced
         if asked is not None:
             self._console.ask_for(asked.prompt, asked.keys)
         else:
@@ -191,27 +200,45 @@ class Attached:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
+    async def _let_read(self) -> None:
+        """Keys begin to count when a new ask can have been read, and the prompt says so then."""
+        while True:
+            left, changed = self._asks.left(), self._changed
+            if left == 0.0:
+                self._refresh()
+                continue
+            with anyio.move_on_after(left):
+                await changed.wait()
+
     async def _answer(self, asked: Answering, line: str) -> bool:
         """Whether the line was an answer, or part of one."""
         meaning = asked.take(line)
         if meaning is Meaning.OTHER:
             return False
-        self._refresh()
-        if isinstance(meaning, Meaning):
-            if meaning is Meaning.SAME:
-                self.tell("The input is as it was. [y] allows it as it is.", "yellow")
-            for text, colour in asked.shown_whole() if meaning is Meaning.VIEW else asked.more():
-                self._narrator.line(text, colour)
-            self._console.fill(asked.fill)
+        if not isinstance(meaning, Meaning):
+            await self._resolve(asked, meaning)
             return True
-        await self._resolve(asked.ask, meaning)
+        self._refresh()
+        if meaning is Meaning.SAME:
+            self.tell("The input is as it was. [y] allows it as it is.", "yellow")
+        for text, colour in asked.shown_whole() if meaning is Meaning.VIEW else asked.more():
+            self._narrator.line(text, colour)
+        self._console.fill(asked.fill)
         return True
 
-    async def _resolve(self, ask: Ask, answer: Answer) -> None:
+    async def _resolve(self, asked: Answering, answer: Answer) -> None:
+        self._asks.sent(asked)
+        self._refresh()
         try:
-            await self.ostler.resolve(ask, answer)
+            await self.ostler.resolve(asked.ask, answer)
         except ProtocolError as error:
+            self._asks.not_sent(asked)
             self.tell(f"That is no answer to this: {error.message}", "red")
+        except ClientError:
+            self._asks.not_sent(asked)
+            raise
+        finally:
+            self._refresh()
 
     # What is typed.
 
@@ -222,25 +249,50 @@ class Attached:
             async for one in lines:
                 if isinstance(one, Leave):
                     break
+                if isinstance(one, Escape):
+                    await self._escape()
+                    continue
                 self._console.echo(one.text)
                 try:
                     if not await obey(self, one.text):
                         await self._take_line(one.text)
-                except (ClientError, ProtocolError) as error:
+                except ProtocolError as error:
                     self.tell(f"{error}", "red")
+                except ClientError as error:
+                    self.tell(f"{error}", "red")
+                    self._keep(one.text)
         if not self._console.is_terminal:
             await self._until_it_rests()
 
+    def _keep(self, line: str) -> None:
+        """It did not reach the daemon: it stands there again, to be sent when that is back."""
+        begun = self._console.put_aside()
+        self._console.fill(f"{line}\n{begun}" if begun else line)
+
+    async def _escape(self) -> None:
+        """Back from the words of an answer to its keys; else it stops the turn, as in other agents."""
+        if not self._back_to_the_keys() and self.turn is not None:
+            await self.interrupt()
+
     async def _take_line(self, line: str) -> None:
-        asked = self._asked
+        asked, first = self._asks.faced, self._asks.first
         if asked is not None and await self._answer(asked, line):
             return
+        if asked is None and first is not None and first.is_key(line):
+            return  # meant for an ask that nobody can have read yet
         if line.strip():
             await self.say(line)
 
     async def say(self, words: str, *, queue: bool = False) -> None:
         """To the turn that runs, or as a new one."""
         self._typed_here.append(words)
+        try:
+            await self._say(words, queue=queue)
+        except (ClientError, ProtocolError):
+            self._was_typed_here(words)
+            raise
+
+    async def _say(self, words: str, *, queue: bool) -> None:
         try:
             if self.turn is None or queue:
                 self._take_turn(await self.ostler.start(self.session.id, words, queue=queue))
@@ -263,17 +315,42 @@ class Attached:
     # Signals.
 
     async def _listen(self, group: TaskGroup, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT) as signals:
+        with anyio.open_signal_receiver(*_SIGNALS) as signals:
             task_status.started()
             async for number in signals:
-                if number == signal.SIGCONT:
-                    self._console.resume()
-                elif number != signal.SIGINT or self._is_second():
-                    self.leave()
-                elif self.turn is not None:
-                    group.start_soon(self.interrupt)
-                elif not self._console.drop():
-                    self.tell("Once more, or Ctrl-D, leaves.")
+                match number:
+                    case signal.SIGCONT:
+                        self._console.resume()
+                    case signal.SIGWINCH:
+                        self._console.resized()
+                    case signal.SIGINT:
+                        self._ctrl_c(group)
+                    case _:
+                        self.leave()
+
+    def _ctrl_c(self, group: TaskGroup) -> None:
+        """One thing after the other: what is half typed, then the turn, and only then this terminal."""
+        if self._back_to_the_keys() or self._drop_line():
+            return
+        if self.turn is not None:
+            group.start_soon(self.interrupt)
+        elif self._is_second():
+            self.leave()
+        else:
+            self.tell("Once more, or Ctrl-D, leaves.")
+
+    def _drop_line(self) -> bool:
+        line = self._console.put_aside()
+        self._console.remember(line)
+        return bool(line)
+
+    def _back_to_the_keys(self) -> bool:
+        asked = self._asks.faced
+        if asked is None or not asked.back():
+            return False
+        self._drop_line()
+        self._refresh()
+        return True
 
     def _is_second(self) -> bool:
         before, self._pressed = self._pressed, time.monotonic()
@@ -292,10 +369,10 @@ class Attached:
             self.tell(f"It could not be told to stop: {error}", "red")
 
 
-def _words_of(message: Message) -> str:
-    """What a person said in it; not results, and not what the daemon added for the model."""
+def _said_in(message: Message) -> list[str]:
+    """What people said in it; not results, and not what the daemon added for the model."""
     texts = (block.text for block in message.content if isinstance(block, TextBlock))
-    return "\n".join(text for text in texts if not is_ours(text))
+    return [text for text in texts if text and not is_ours(text)]
 
 
 def is_ours(text: str) -> bool:

@@ -1,8 +1,10 @@
 """Where lines are typed: a terminal that shows them as they are typed, or a pipe."""
 
+import math
 import os
 import sys
 import termios
+import time
 import tty
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager, suppress
@@ -11,10 +13,15 @@ from typing import Final, Protocol
 import anyio
 
 from ostler.clients.cli.editor import Leave, Line, LineEditor, Typed
+from ostler.clients.cli.output import counted
 from ostler.clients.cli.paper import Paper, StreamPaper
 from ostler.clients.cli.screen import Screen
 
 _CHUNK: Final = 64 * 1024
+_ESCAPE_SECONDS: Final = 0.05
+"""The rest of a key that begins with Esc comes sooner than this."""
+_ECHO_LINES: Final = 40
+_ECHO_CHARACTERS: Final = 4000
 _PASTE_ON: Final = "\x1b[?2004h"
 _PASTE_OFF: Final = "\x1b[?2004l"
 
@@ -38,9 +45,17 @@ class Console(Protocol):
     def fill(self, text: str) -> None:
         """Begin the next line with this text."""
 
-    def drop(self) -> bool:
-        """Forget what was typed and not sent; whether there was something."""
+    @property
+    def pressed(self) -> float:
+        """When a key was pressed last, by the clock that never goes back."""
         ...
+
+    def put_aside(self) -> str:
+        """Begin the line again with nothing; what was typed and not sent."""
+        ...
+
+    def remember(self, line: str) -> None:
+        """Let an arrow bring this back."""
 
     def echo(self, text: str) -> None:
         """A line that was sent becomes part of what was told."""
@@ -48,11 +63,15 @@ class Console(Protocol):
     def resume(self) -> None:
         """The person put it into the background and has come back."""
 
+    def resized(self) -> None:
+        """There is more room, or less."""
+
 
 class PipeConsole:
     """Lines from a pipe or a file, answers to stdout; nothing is drawn."""
 
     is_terminal = False
+    pressed = -math.inf
 
     def __init__(self) -> None:
         self.paper: Paper = StreamPaper(sys.stdout, sys.stdout)
@@ -76,13 +95,19 @@ class PipeConsole:
     def fill(self, text: str) -> None:
         return
 
-    def drop(self) -> bool:
-        return False
+    def put_aside(self) -> str:
+        return ""
+
+    def remember(self, line: str) -> None:
+        return
 
     def echo(self, text: str) -> None:
         return
 
     def resume(self) -> None:
+        return
+
+    def resized(self) -> None:
         return
 
 
@@ -96,6 +121,7 @@ class TerminalConsole:
         self._screen = Screen(self._editor)
         self._prompt = ""
         self._reading = False
+        self.pressed = -math.inf
 
     @property
     def paper(self) -> Paper:
@@ -107,9 +133,12 @@ class TerminalConsole:
                 self._reading = True
                 self._screen.ask_for(self._prompt)
                 while chunk := await _read(sys.stdin.fileno()):
+                    self.pressed = time.monotonic()
                     for one in self._editor.feed(chunk):
                         yield one
                     self._screen.redraw()
+                    if self._editor.has_escape and not await _more_soon(sys.stdin.fileno()):
+                        yield self._editor.escape()
                 yield Leave()
             finally:
                 self._reading = False
@@ -125,24 +154,44 @@ class TerminalConsole:
         self._editor.fill(text)
         self._screen.redraw()
 
-    def drop(self) -> bool:
-        had = bool(self._editor.text)
-        self._editor.clear()
+    def put_aside(self) -> str:
+        text = self._editor.put_aside()
         self._screen.redraw()
-        return had
+        return text
+
+    def remember(self, line: str) -> None:
+        self._editor.remember(line)
 
     def echo(self, text: str) -> None:
         self._screen.fresh()
-        self._screen.aside(f"{self._prompt}{text}\n", "bold")
+        self._screen.aside(f"{self._prompt}{_echoed(text)}\n", "bold")
 
     def resume(self) -> None:
         tty.setcbreak(sys.stdin.fileno(), termios.TCSADRAIN)
         self._screen.redraw()
 
+    def resized(self) -> None:
+        self._screen.redraw()
+
 
 def console() -> Console:
-    """What there is."""
-    return TerminalConsole() if sys.stdin.isatty() and sys.stdout.isatty() else PipeConsole()
+    """What there is: nothing can be drawn again on a terminal that knows no sequences."""
+    draws = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return TerminalConsole() if draws else PipeConsole()
+
+
+def _echoed(text: str) -> str:
+    """What was sent, and of a long paste only the beginning: the rest is known."""
+    lines = text[:_ECHO_CHARACTERS].split("\n")[:_ECHO_LINES]
+    left = len(text) - len("\n".join(lines))
+    return "\n".join(lines) + (f"… ({counted(left, 'character')} more)" if left else "")
+
+
+async def _more_soon(descriptor: int) -> bool:
+    with anyio.move_on_after(_ESCAPE_SECONDS):
+        await anyio.wait_readable(descriptor)
+        return True
+    return False
 
 
 async def _read(descriptor: int) -> bytes:

@@ -2,10 +2,17 @@
 
 import codecs
 import re
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 _HISTORY: Final = 500
+_ESCAPE: Final = "\x1b"
+_RUN: Final = re.compile(r"[^\x00-\x1f\x7f]+")
+"""Letters that came together, as a paste into a terminal that does not mark them: taken at once."""
+_BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""What changes the order in which a line is read."""
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-9;?]*[@-~]|O.|[^\[O])", re.DOTALL)
 _PASTE_START: Final = "\x1b[200~"
 _PASTE_END: Final = "\x1b[201~"
@@ -24,7 +31,12 @@ class Leave:
     """Ctrl-D, or the end of the input."""
 
 
-Typed = Line | Leave
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """Esc, and nothing after it."""
+
+
+Typed = Line | Leave | Escape
 
 
 class LineEditor:
@@ -37,6 +49,8 @@ class LineEditor:
         """Keys that count without Enter while nothing else was typed."""
         self._history: list[str] = []
         self._place = 0
+        self._newest = ""
+        """What was being typed when an older line was brought back."""
         self._rest = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -44,29 +58,38 @@ class LineEditor:
         """Begin with this text instead of with nothing."""
         self.text, self.cursor = text, len(text)
 
-    def feed(self, data: bytes) -> list[Typed]:
-        """What these bytes complete; a sequence or a paste may come in pieces."""
+    def feed(self, data: bytes) -> Iterator[Typed]:
+        """What these bytes complete; a sequence or a paste may come in pieces.
+
+        One after the other: what a key means may be another thing once the one before it was taken.
+        """
         self._rest += self._decoder.decode(data)
-        typed: list[Typed] = []
-        while self._rest:
-            piece = self._next_piece()
-            if piece is None:
-                break
+        while (piece := self._next_piece()) is not None:
             done = self._take(piece)
             if done is not None:
-                typed.append(done)
-        return typed
+                yield done
+
+    @property
+    def has_escape(self) -> bool:
+        """Esc was the last key, or the first byte of another one that is still to come."""
+        return self._rest == _ESCAPE
+
+    def escape(self) -> Escape:
+        """Nothing came after it: it was the key."""
+        self._rest = ""
+        return Escape()
 
     def _next_piece(self) -> str | None:
         rest = self._rest
         if rest.startswith(_PASTE_START):
             end = rest.find(_PASTE_END)
             size = end + len(_PASTE_END) if end >= 0 else 0
-        elif rest.startswith("\x1b"):
+        elif rest.startswith(_ESCAPE):
             found = _SEQUENCE.match(rest)
             size = found.end() if found else 0
         else:
-            size = 1
+            run = _RUN.match(rest) if self.text or not self.single_keys else None
+            size = run.end() if run else min(1, len(rest))
         if not size:
             return None
         self._rest = rest[size:]
@@ -86,16 +109,26 @@ class LineEditor:
             _EDITS[piece](self)
         elif not self.text and piece in self.single_keys:
             return Line(piece)
-        elif piece.isprintable():
-            self._insert(piece)
+        elif not piece.startswith(_ESCAPE):
+            self._insert("".join(char for char in piece if _is_text(char)))
         return None
 
     def _enter(self) -> Line:
+        line = self.put_aside()
+        self.remember(line)
+        return Line(line)
+
+    def put_aside(self) -> str:
+        """Begin again with nothing; what there was."""
         line, self.text, self.cursor = self.text, "", 0
+        self._place = len(self._history)
+        return line
+
+    def remember(self, line: str) -> None:
+        """Let the arrow bring it back."""
         if line.strip() and (not self._history or self._history[-1] != line):
             self._history = [*self._history[-_HISTORY:], line]
         self._place = len(self._history)
-        return Line(line)
 
     def _insert(self, text: str) -> None:
         self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
@@ -103,9 +136,6 @@ class LineEditor:
 
     def _cut(self, start: int, end: int) -> None:
         self.text, self.cursor = self.text[:start] + self.text[end:], start
-
-    def clear(self) -> None:
-        self.fill("")
 
     def _left(self) -> None:
         self.cursor = max(0, self.cursor - 1)
@@ -144,8 +174,15 @@ class LineEditor:
 
     def _recall(self, place: int) -> None:
         if 0 <= place <= len(self._history):
+            if self._place == len(self._history):
+                self._newest = self.text
             self._place = place
-            self.fill(self._history[place] if place < len(self._history) else "")
+            self.fill(self._history[place] if place < len(self._history) else self._newest)
+
+
+def _is_text(char: str) -> bool:
+    """Letters, blanks and joiners of every script; nothing that steers a terminal or turns a line around."""
+    return unicodedata.category(char) not in {"Cc", "Cs"} and char not in _BIDI
 
 
 _EDITS: Final = {

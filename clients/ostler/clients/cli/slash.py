@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HELP: Final = """\
 Words go to the agent; while a turn runs they steer it. An open ask takes the keys that it shows.
   /help           this
-  /interrupt      stop the turn, as Ctrl-C does
+  /interrupt      stop the turn, as Esc and Ctrl-C do
   /queue TEXT     a further turn, after the one that runs
   /mode M         default, acceptEdits, plan, auto, dontAsk or bypassPermissions
   /model M        the model of the turns to come
