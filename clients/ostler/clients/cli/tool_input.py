@@ -1,4 +1,4 @@
-"""A call as it is typed: a bare string is the tool's main parameter."""
+"""A call as it is typed and recalled: a bare string is the tool's main parameter."""
 
 import json
 import os
@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 
 _FILES: Final = frozenset({"file_path", "notebook_path", "path"})
 """Parameters that name a file, which is meant from the folder of the session."""
+
+_MAIN: Final = ("command", *sorted(_FILES), "pattern", "url", "query", "skill", "description", "task_id")
+"""Parameters that say by themselves what a call is about, the most telling first."""
+
+
+def in_short(given: dict[str, Any]) -> str:
+    """What a call was about, in one line, for whoever reads of it later."""
+    main = next((given[name] for name in _MAIN if isinstance(given.get(name), str)), None)
+    return main.strip().replace("\n", " ⏎ ") if main is not None else json.dumps(given, ensure_ascii=False)
 
 
 def only_one(what: str | None, text: str | None) -> None:

@@ -1,6 +1,5 @@
 """What a terminal shows when it comes to a session, and when it leaves."""
 
-import json
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,6 +8,7 @@ from ostler.clients._errors import ClientError
 from ostler.clients.cli.attached import Attached, is_ours
 from ostler.clients.cli.output import Colour
 from ostler.clients.cli.rehearsal import EXAMPLES, REHEARSAL, is_rehearsal
+from ostler.clients.cli.tool_input import in_short
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.limits import MAX_PAGE
 from ostler.protocol.methods import SESSION_DELETE
@@ -41,7 +41,7 @@ def _recalled(message: dict[str, Any]) -> Iterator[tuple[str, Colour | None]]:
     for block in message["content"]:
         text = str(block.get("text", ""))
         if block["type"] == "tool_use":
-            yield f"● {block['name']} {json.dumps(block['input'], ensure_ascii=False)}", "cyan"
+            yield f"● {block['name']} {in_short(block['input'])}".rstrip(), "cyan"
         elif block["type"] == "text" and message["role"] == "assistant":
             yield text, None
         elif block["type"] == "text" and not is_ours(text):
@@ -72,6 +72,7 @@ async def farewell(attached: Attached, *, new: bool) -> None:
     try:
         if new and not attached.used:
             await attached.ostler.call(SESSION_DELETE, SessionRef(session_id=session.id))
+            attached.tell("Nothing was said, and nothing is kept.")
             return
     except (ClientError, ProtocolError):
         return  # it was only to be tidy
