@@ -49,6 +49,8 @@ class Scripted:
     database_id: str = "one"
     cursor: int = 0
     """The end of its log, as it says."""
+    gate: asyncio.Event | None = None
+    """What the streams wait for before they say anything."""
     called: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     """The calls that came, with their params."""
 
@@ -99,6 +101,8 @@ class Scripted:
 
     async def _stream(self, writer: asyncio.StreamWriter, headers: dict[str, str]) -> None:
         self.asked.append(headers.get("last-event-id"))
+        if self.gate is not None:
+            await self.gate.wait()
         if not self.streams:
             await asyncio.Event().wait()  # the script is over, and the reader has nothing more to wait for
         status, body = self.streams.pop(0)

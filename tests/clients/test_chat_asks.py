@@ -1,5 +1,6 @@
 """Asks in a terminal: no key answers what nobody has read, and nothing that is typed gets lost or goes astray."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def test_words_begun_for_one_ask_never_answer_the_next(agent: Cli, rehearsing: D
         talk.type("y and more")
         talk.until("y and more")
         answer(rehearsing, "allow")
+        talk.until("is kept: ↑ brings it back")
         talk.until("allow, answered by ")
         talk.until("│ touch two")
         assert "y and more" not in talk.until(KEYS)
@@ -152,6 +154,19 @@ def test_what_is_typed_while_the_daemon_is_gone_is_kept(agent: Cli, rehearsing: 
         talk.until("The daemon is back; going on.")
         talk.type("\r")
         talk.until("“hello”")
+
+
+def test_words_said_during_one_call_are_not_shown_again(agent: Cli, project: Path) -> None:
+    os.mkfifo(project / "gate")
+    with Talk(agent, "chat", cwd=project) as talk:
+        talk.say("run cat gate")
+        talk.until("● Bash cat gate")
+        for words in ("read README.md", "find TODO in README.md"):
+            talk.say(words)
+            talk.until("(the agent reads it with its next request)")
+        (project / "gate").write_text("open\n")
+        talk.until("requests,")
+    assert "»" not in talk.read
 
 
 def test_a_terminal_that_knows_no_sequences_gets_none(agent: Cli, project: Path) -> None:

@@ -56,7 +56,7 @@ class Attached:
         """Something was said in it, by whoever."""
         self._console = console
         self._narrator = Narrator(console.paper, session.id, full=True)
-        self._asks = OpenAsks(console)
+        self._asks = OpenAsks(console, self.tell)
         self._typed_here: deque[str] = deque()
         self._ended: set[TurnId] = set()
         self._changed = anyio.Event()

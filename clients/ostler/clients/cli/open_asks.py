@@ -1,6 +1,7 @@
 """The asks that wait in front of a person, one after the other, and whose answer it is that is typed."""
 
 import time
+from collections.abc import Callable
 
 from ostler.clients.cli.answering import Answering
 from ostler.clients.cli.console import Console
@@ -12,8 +13,9 @@ from ostler.protocol.shapes import Ask
 class OpenAsks:
     """Only the oldest is shown; what is typed is for it once somebody can have read it."""
 
-    def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
+    def __init__(self, console: Console, tell: Callable[[str], None], clock: Clock = time.monotonic) -> None:
         self._console = console
+        self._tell = tell
         self._waiting: dict[AskId, Answering] = {}
         self._sent: set[AskId] = set()
         """Answered here; whose answer has won is for the daemon to say."""
@@ -95,6 +97,9 @@ class OpenAsks:
     def _turn_away(self) -> None:
         """What was begun as an answer belongs to this ask alone; what was typed before it comes back."""
         self._faced = None
-        self._console.remember(self._console.put_aside())
+        begun = self._console.put_aside()
+        if begun:
+            self._console.remember(begun)
+            self._tell("  (what you had begun to write is kept: ↑ brings it back)")
         self._console.fill(self._draft)
         self._draft = ""
