@@ -1,4 +1,4 @@
-"""`sessions`, `show`, `export`, `delete` on a real daemon."""
+"""`sessions`, `show`, `export`, `archive`, `delete` on a real daemon."""
 
 import json
 from pathlib import Path
@@ -43,6 +43,33 @@ def test_a_title_cannot_steer_the_terminal(served: Cli, daemon: Daemon) -> None:
     daemon.call("session/create", cwd=str(daemon.home.parent), title="a\u009b31mb\u202ec")
     for shown in (served.in_terminal("sessions").out, served.run("sessions").out):
         assert "a\\x9b31mb\\u202ec" in shown
+
+
+def said(daemon: Daemon, words: str) -> str:
+    """A session without a title, in which this was said."""
+    folder = str(daemon.home.parent)
+    return str(daemon.call("run", cwd=folder, input=words)["session_id"])
+
+
+def test_a_session_without_a_title_is_known_by_its_first_words(served: Cli, daemon: Daemon) -> None:
+    untitled = said(daemon, "read\n  README.md")
+    daemon.call("run", session_id=untitled, input="read something else")
+    empty = str(daemon.call("session/create", cwd=str(daemon.home.parent))["id"])
+    lines = [line.split("\t") for line in served.run("sessions").out.splitlines()]
+    titles = {cells[0]: cells[3] for cells in lines}
+    assert titles == {untitled: "read README.md", empty: ""}
+    assert "  read README.md  " in served.in_terminal("sessions").out
+
+
+def test_long_first_words_are_cut_and_cannot_steer_the_terminal(served: Cli, daemon: Daemon) -> None:
+    said(daemon, "a\u009b31mb " + "word " * 1000)
+    for shown in (served.in_terminal("sessions").out, served.run("sessions").out):
+        assert "a\\x9b31mb word word" in shown
+        assert len(shown) < 300
+
+
+def test_first_words_are_what_somebody_sees_who_is_asked_to_delete(served: Cli, daemon: Daemon) -> None:
+    assert "read README.md" in served.in_terminal("delete", said(daemon, "read README.md"), typed="n\n").out
 
 
 def test_sessions_are_chosen_by_folder_text_and_archive(served: Cli, daemon: Daemon, tmp_path: Path) -> None:
@@ -96,7 +123,7 @@ def test_show_as_json(served: Cli, daemon: Daemon, session_id: str) -> None:
     assert shown == {"session": daemon.call("session/get", session_id=session_id), "messages": [], "decisions": {}}
 
 
-@pytest.mark.parametrize("command", [["show"], ["export"], ["delete", "--yes"]])
+@pytest.mark.parametrize("command", [["show"], ["export"], ["archive"], ["delete", "--yes"]])
 def test_an_unknown_id_says_where_to_look(served: Cli, command: list[str]) -> None:
     failed = served.run(*command, "s_none")
     assert (failed.code, failed.out) == (1, "")
@@ -133,6 +160,21 @@ def test_export_to_a_folder_that_is_not_there_is_one_line(served: Cli, session_i
 
 def test_export_to_a_device_writes_to_it(served: Cli, session_id: str) -> None:
     assert served.run("export", session_id, "-o", "/dev/null").code == 0
+
+
+def test_a_session_goes_into_the_archive_and_comes_out_again(served: Cli, daemon: Daemon, session_id: str) -> None:
+    away = served.run("archive", session_id, session_id)
+    assert (away.code, away.out, away.err) == (0, f"Archived {session_id}\n", "")
+    assert daemon.call("session/get", session_id=session_id)["status"] == "archived"
+    back = served.run("archive", "--undo", session_id)
+    assert (back.code, back.out) == (0, f"Taken out of the archive: {session_id}\n")
+    assert daemon.call("session/get", session_id=session_id)["status"] == "idle"
+
+
+def test_archive_with_one_wrong_id_moves_nothing(served: Cli, daemon: Daemon, session_id: str) -> None:
+    failed = served.run("archive", session_id, "s_none")
+    assert (failed.code, failed.out) == (1, "")
+    assert daemon.call("session/get", session_id=session_id)["status"] == "idle"
 
 
 def test_delete_without_anybody_to_ask_is_refused(served: Cli, daemon: Daemon, session_id: str) -> None:

@@ -106,6 +106,23 @@ def test_a_session_goes_on_by_its_id_and_as_the_newest_of_its_folder(agent: Cli,
     assert [(ran.code, ran.json["session_id"]) for ran in (second, third)] == [(0, first), (0, first)]
 
 
+def test_a_new_session_can_be_given_a_title(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+    ran = agent.run("run", "read README.md", "--title", "fix login", "--format", "json", cwd=project)
+    session_id = ran.json["session_id"]
+    assert rehearsing.call("session/get", session_id=session_id)["title"] == "fix login"
+    assert agent.run("run", "read README.md", "--session", session_id, "--title", "other").code == 2
+
+
+def test_a_session_in_the_archive_says_how_it_comes_out(agent: Cli, rehearsing: Daemon, project: Path) -> None:
+    session_id = str(rehearsing.call("session/create", cwd=str(project))["id"])
+    rehearsing.call("session/archive", session_id=session_id)
+    refused = agent.run("run", "read README.md", "--session", session_id, "--format", "json")
+    assert (refused.code, refused.json["error"]["code"]) == (1, "conflict")
+    assert f"`ostler archive --undo {session_id}`" in refused.err
+    assert agent.run("archive", "--undo", session_id).code == 0
+    assert agent.run("run", "read README.md", "--session", session_id).code == 0
+
+
 def test_an_ask_in_a_session_that_waits_for_people_is_refused_here_too(
     agent: Cli, rehearsing: Daemon, project: Path
 ) -> None:

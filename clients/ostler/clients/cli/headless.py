@@ -21,6 +21,7 @@ from ostler.clients.cli.rehearsal import REHEARSAL, is_rehearsal
 from ostler.protocol.ask import Answer
 from ostler.protocol.errors import (
     BudgetExceeded,
+    Conflict,
     InvalidParams,
     OstlerError,
     ParseError,
@@ -171,6 +172,10 @@ class Headless:
             return await self._ostler.call(SESSION_CREATE, where)
         session_id = await self._newest(where.folder) if isinstance(where, NewestOf) else where
         session = await self._ostler.call(SESSION_GET, SessionRef(session_id=SessionId(session_id)))
+        if session.status == "archived":
+            raise Conflict(
+                f"The session is archived. `ostler archive --undo {session.id}` takes it out of the archive."
+            )
         if self._wanted.on_ask == "wait" and session.on_ask == "deny":
             return await self._ostler.call(SESSION_UPDATE, SessionUpdate(session_id=session.id, on_ask="ask"))
         return session

@@ -64,10 +64,11 @@ def run(
     ] = None,
     session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Go on in this session.")] = None,
     continue_: Annotated[bool, typer.Option("--continue", help="Go on in the newest session of the folder.")] = False,
+    title: Annotated[str | None, typer.Option("--title", metavar="T", help="What to call the new session.")] = None,
     format: Annotated[RunFormat, typer.Option("--format", help="What to print on stdout.")] = "text",
 ) -> int:
     """Do one turn without asking anybody, and say how it ended with the exit code."""
-    only_new = {"--allow": allow, "--deny": deny, "--trust": trust, "--cwd": cwd and session}
+    only_new = {"--allow": allow, "--deny": deny, "--trust": trust, "--title": title, "--cwd": cwd and session}
 
     def wanted() -> "Wanted":
         from ostler.clients.cli.headless import NewestOf, Wanted
@@ -79,6 +80,7 @@ def run(
         folder = _folder(cwd)
         create = SessionCreate(
             cwd=folder,
+            title=title,
             model=model,
             rules=Rules(allow=allow or [], deny=deny or []),
             trust=trust,

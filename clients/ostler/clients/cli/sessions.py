@@ -1,4 +1,4 @@
-"""`sessions`, `show`, `export`, `fork`, `delete`: what the daemon keeps."""
+"""`sessions`, `show`, `export`, `fork`, `archive`, `delete`: what the daemon keeps."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ _LIMIT: Final = 50
 
 
 def add_to(app: typer.Typer) -> None:
-    for command in (sessions, show, export, fork, delete):
+    for command in (sessions, show, export, fork, archive, delete):
         app.command()(command)
 
 
@@ -49,7 +49,8 @@ def sessions(
         wanted["text"] = text
 
     async def ask(ostler: "Ostler") -> dict[str, Any]:
-        return await _list(ostler, wanted, limit)
+        page = await _list(ostler, wanted, limit)
+        return page if format == "json" else {**page, "sessions": await _titled(ostler, page["sessions"])}
 
     found = with_daemon(context, ask)
     if format == "json":
@@ -77,6 +78,12 @@ async def _list(ostler: "Ostler", wanted: dict[str, Any], limit: int) -> dict[st
         if page is None:
             break
     return {"sessions": rows, "next": page}
+
+
+async def _titled(ostler: "Ostler", found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from ostler.clients.cli.titles import titled
+
+    return await titled(ostler, found)
 
 
 def show(
@@ -189,6 +196,24 @@ def fork(
     note(f"Go on there with `ostler attach {made['id']}`.")
 
 
+def archive(
+    context: typer.Context,
+    session_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The sessions to put away.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Take them out of the archive again.")] = False,
+) -> None:
+    """Put sessions out of the way, or take them out of the archive again; nothing of them is lost."""
+
+    async def move(ostler: "Ostler") -> None:
+        # All of them are looked up first: a mistyped id must not be found out halfway.
+        for one in session_ids:
+            await ostler.request("session/get", {"session_id": one})
+        for one in dict.fromkeys(session_ids):
+            await ostler.request("session/archive", {"session_id": one, "archived": not undo})
+            say(f"Taken out of the archive: {one}" if undo else f"Archived {one}")
+
+    with_daemon(context, move)
+
+
 def delete(
     context: typer.Context,
     session_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The sessions to delete.")],
@@ -202,7 +227,7 @@ def delete(
         # All of them are looked up first: a mistyped id must not be found out halfway.
         found = [await ostler.request("session/get", {"session_id": one}) for one in dict.fromkeys(session_ids)]
         if not yes:
-            _confirm(found)
+            _confirm(await _titled(ostler, found))
         for session in found:
             await _delete(ostler, session["id"])
 
