@@ -166,9 +166,11 @@ def _destination(output: str | None) -> Iterator[BinaryIO]:
         with open(unfinished, "wb") as file:
             yield file
         os.replace(unfinished, output)
-    except BaseException:
+    except BaseException as error:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
+        if isinstance(error, OSError) and error.filename == unfinished:
+            error.filename = output  # the other name is nobody's business
         raise
 
 

@@ -128,6 +128,9 @@ def revoke(context: typer.Context, folder: FolderArgument = None, format: Format
     real = _real(folder)
 
     async def change(ostler: "Ostler") -> dict[str, Any]:
+        trusts = (await every(ostler, "trust/list", {}, "trusts"))["trusts"]
+        if all(trust["folder"] != real for trust in trusts):
+            raise ClientError(f"{real} is not trusted. `ostler trust list` lists what is.")
         answer: dict[str, Any] = await ostler.request("trust/revoke", {"folder": real})
         return answer
 
