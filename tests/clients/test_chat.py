@@ -20,6 +20,11 @@ def session_of(daemon: Daemon) -> str:
     return str(session["id"])
 
 
+def test_a_model_without_a_name_is_wrong_usage_and_no_bug(agent: Cli, project: Path) -> None:
+    ran = agent.run("chat", "--model", "", cwd=project)
+    assert (ran.code, ran.err) == (2, "ostler: --model: String should have at least 1 character.\n")
+
+
 def test_a_chat_in_a_pipe_answers_line_by_line_and_waits_for_the_end(agent: Cli, project: Path) -> None:
     ran = agent.run("chat", cwd=project, typed="read README.md\n")
     assert ran.code == 0

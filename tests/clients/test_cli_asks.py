@@ -195,7 +195,7 @@ def test_a_wrong_answer_is_exit_2_before_anybody_is_asked(cli: Cli, arguments: l
 def test_an_answer_that_the_ask_does_not_take_is_said(agent: Cli, rehearsing: Daemon, project: Path) -> None:
     ask = asked(rehearsing, project)
     ran = agent.run("answer", ask["id"], "approve")
-    assert (ran.code, "this ask takes allow" in ran.err) == (1, True)
+    assert (ran.code, "this ask takes allow" in ran.err) == (2, True)
 
 
 def test_every_choice_and_scope_of_the_protocol_can_be_given() -> None:

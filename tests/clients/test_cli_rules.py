@@ -71,7 +71,7 @@ def test_an_added_rule_decides_and_a_removed_one_no_longer_does(agent: Cli, sess
     assert removed.out == f"Removed allow Bash(touch:*) of session {session_id}\n"
     assert behavior() == "ask"
     again = agent.run("rules", "remove", "allow", "Bash(touch:*)", cwd=project)
-    assert (again.code, "no allow rule" in again.err) == (1, True)
+    assert (again.code, "no allow rule" in again.err) == (2, True)
 
 
 @pytest.mark.parametrize(("scope", "name"), [("local", "settings.local.json"), ("project", "settings.json")])
@@ -99,9 +99,9 @@ def test_an_end_that_cannot_be_is_exit_2_before_anybody_is_asked(cli: Cli, until
     assert (ran.code, "--until" in ran.err) == (2, True)
 
 
-def test_a_rule_that_is_none_is_said(agent: Cli, session_id: str, project: Path) -> None:
+def test_a_rule_that_is_none_is_wrong_usage_here_too(agent: Cli, session_id: str, project: Path) -> None:
     ran = agent.run("rules", "add", "allow", "Bash(make", cwd=project)
-    assert (ran.code, "is no rule" in ran.err) == (1, True)
+    assert (ran.code, "is no rule" in ran.err) == (2, True)
 
 
 def test_a_command_is_explained_part_by_part(agent: Cli, session_id: str, project: Path) -> None:
@@ -132,7 +132,7 @@ def test_all_of_an_input_can_be_explained(agent: Cli, session_id: str, project: 
         (["Bash", "ls", "--input", "{}"], 2, "give WHAT or --input"),
         (["Bash", "--input", "["], 2, "--input is not JSON"),
         (["Nothing", "x"], 1, "There is no tool 'Nothing'"),
-        (["Write", "x"], 1, "content"),
+        (["Write", "x"], 2, "content"),
     ],
 )
 def test_what_cannot_be_explained_is_said(

@@ -106,7 +106,10 @@ def test_stop_ends_tasks_and_a_wrong_id_stops_none(
 ) -> None:
     first, second = behind(working, api, project, ENDLESS, ENDLESS)
     wrong = person.run("tasks", "stop", first["id"], "b00000000")
-    assert (wrong.code, wrong.err) == (1, "ostler: There is no task 'b00000000'.\n")
+    assert (wrong.code, wrong.err) == (
+        1,
+        "ostler: There is no task 'b00000000'. `ostler tasks --all` lists what there is.\n",
+    )
     assert working.call("task/get", task_id=first["id"])["status"] == "running"
     ran = person.run("tasks", "stop", first["id"], second["id"])
     assert (ran.code, ran.out) == (0, f"{first['id']} killed\n{second['id']} killed\n")

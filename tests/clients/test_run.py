@@ -164,6 +164,31 @@ def test_a_wrong_call_is_exit_2_and_has_its_result_too(agent: Cli, arguments: li
     assert ran.err.startswith("ostler: ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x", "--max-budget-usd", "much"], "--max-budget-usd much: it is no amount of dollars like 0.50"),
+        (["x", "--model", ""], "--model: String should have at least 1 character"),
+        (["a\udcff"], "the prompt is not UTF-8"),
+    ],
+)
+def test_a_wrong_call_is_told_in_the_words_that_were_typed(agent: Cli, arguments: list[str], said: str) -> None:
+    assert agent.run("run", *arguments).err == f"ostler: {said}\n"
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_a_prompt_on_stdin_that_is_not_utf_8_is_said(agent: Cli, locale: str) -> None:
+    environment = {**agent.environment, "LC_ALL": locale}
+    ran = subprocess.run([OSTLER, "run", "-"], input=b"a\xff", env=environment, capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (2, b"ostler: the prompt is not UTF-8\n")
+
+
+def test_a_session_that_is_not_there_says_where_to_look(agent: Cli) -> None:
+    ran = agent.run("run", "x", "--session", "s_none", "--format", "json")
+    assert (ran.code, ran.json["error"]["code"]) == (1, "session_not_found")
+    assert ran.err == "ostler: There is no session 's_none'. `ostler sessions --all` lists what there is.\n"
+
+
 def test_a_rule_that_is_none_is_exit_2(agent: Cli, project: Path) -> None:
     ran = agent.run("run", "x", "--allow", "Bash(", "--format", "json", cwd=project)
     assert (ran.code, ran.json["error"]["code"]) == (2, "usage")

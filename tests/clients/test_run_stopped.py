@@ -169,6 +169,19 @@ def test_somebody_else_answers_while_it_waits(agent: Cli, rehearsing: Daemon, pr
     assert f"ostler answer {ask['id']}" in errors
 
 
+def test_what_a_folder_brings_is_shown_to_whoever_shall_trust_it(agent: Cli, project: Path) -> None:
+    (project / ".ostler").mkdir()
+    (project / ".ostler" / "settings.json").write_text('{"permissions": {"allow": ["Bash(touch:*)"]}}')
+    process = started(agent, project, "run touch made", "--on-ask", "wait")
+    ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]
+    agent.run("answer", ask["id"], "trust")
+    lines_until(process, "result")
+    code, errors = ended(process)
+    assert code == 0
+    waiting = f"  waiting for `ostler answer {ask['id']} trust|restrict`"
+    assert [f"? {ask['message']}", "  - allows Bash(touch:*)", waiting] == errors.splitlines()[1:4]
+
+
 def test_a_no_from_somebody_else_is_exit_5(agent: Cli, project: Path) -> None:
     process = started(agent, project, "run touch made", "--on-ask", "wait")
     ask = lines_until(process, "ask.opened")[-1]["data"]["ask"]

@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated, Final, TextIO
 
@@ -12,6 +13,7 @@ from ostler.clients._errors import ClientError, StartFailed
 from ostler.clients.cli import (
     asks,
     chat,
+    complaints,
     completion,
     config,
     daemon,
@@ -19,6 +21,7 @@ from ostler.clients.cli import (
     doctor,
     hooks,
     logs,
+    outcome,
     rules,
     run,
     schema,
@@ -29,7 +32,7 @@ from ostler.clients.cli import (
 )
 from ostler.clients.cli.output import complain, is_terminal, note, say
 from ostler.clients.cli.setting import Setting, own_version
-from ostler.protocol.errors import ProtocolError, SessionNotFound
+from ostler.protocol.errors import ProtocolError
 
 _UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
@@ -126,10 +129,9 @@ def _attempt() -> int:
             run.say_wrong_usage(sys.argv, wrong.format_message())
         complain(f"{_sentence(wrong.format_message())} {_help_for(wrong)}")
         return wrong.exit_code
-    except SessionNotFound as error:
-        complain(f"{error.message} `ostler sessions --all` lists what there is.")
     except ProtocolError as error:
-        complain(error.message)
+        complain(complaints.in_words(error))
+        return complaints.exit_code(error)
     except StartFailed as error:
         for line in error.log:
             note(f"  {line}")
@@ -139,10 +141,35 @@ def _attempt() -> int:
     except OSError:
         raise
     except Exception as bug:  # a person gets a line to report, not a traceback
+        if refused := _refused_words(bug):
+            complain(_sentence(refused))
+            return outcome.USAGE
         if os.environ.get("OSTLER_DEBUG"):
             raise
         complain(f"This is a bug of ours: {bug!r}. OSTLER_DEBUG=1 shows where it happened.")
-    return 1
+    return outcome.FAILED
+
+
+def _refused_words(error: Exception) -> str | None:
+    """What is wrong with words that our own models do not let out."""
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError) and _is_of_params(error.title):
+        return complaints.of_fields(error)
+    return None
+
+
+def _is_of_params(title: str) -> bool:
+    """Whether this is the name of something that is sent: what a person said goes in there, and nothing else."""
+    from ostler.protocol.wire import Params
+
+    return any(kind.__name__ == title for kind in _kinds(Params))
+
+
+def _kinds(base: type[object]) -> Iterator[type[object]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
 
 
 def _sentence(text: str) -> str:
@@ -171,8 +198,12 @@ def _unwritten(error: OSError) -> int:
         sys.stdout.flush()
     _drop(sys.stdout)
     with suppress(OSError):  # a terminal that is closed takes no complaints
-        complain(f"The output could not be written: {error.strerror}." if full else str(error))
+        complain(f"The output could not be written: {error.strerror}." if full else _of_file(error))
     return 1
+
+
+def _of_file(error: OSError) -> str:
+    return f"{error.filename!r} cannot be used: {error.strerror}." if error.filename else str(error)
 
 
 def _drop(stream: TextIO) -> None:

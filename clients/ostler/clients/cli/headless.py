@@ -15,16 +15,15 @@ from ostler.clients._errors import ClientError
 from ostler.clients._turn import TurnSettings
 from ostler.clients._turn_events import AskEnded, AskOpened, TurnEvent
 from ostler.clients.cli.choosing import newest_of
-from ostler.clients.cli.outcome import Outcome, wrong_usage
-from ostler.clients.cli.output import note
+from ostler.clients.cli.complaints import ASKED_WRONG, in_words, of_fields
+from ostler.clients.cli.outcome import Outcome
+from ostler.clients.cli.output import note, printable
 from ostler.clients.cli.rehearsal import REHEARSAL, is_rehearsal
 from ostler.protocol.ask import Answer
 from ostler.protocol.errors import (
     BudgetExceeded,
     Conflict,
-    InvalidParams,
     OstlerError,
-    ParseError,
     ProtocolError,
     SessionNotFound,
     TooLarge,
@@ -38,8 +37,7 @@ _PATIENCE_SECONDS: Final = 10.0
 """How long a daemon may be gone before nobody waits for it any more; a restart takes about one."""
 _GRACE_SECONDS: Final = 10.0
 """How much longer than its own time limit a turn may take to tell that it is over."""
-_ASKED_WRONG: Final = (InvalidParams, ParseError)
-_NEVER_BEGAN: Final = (*_ASKED_WRONG, BudgetExceeded, TooLarge)
+_NEVER_BEGAN: Final = (*ASKED_WRONG, BudgetExceeded, TooLarge)
 """How a daemon refuses a turn for what was asked, before it begins."""
 _NO: Final = frozenset({"deny", "deny_always", "decline", "reject", "cancel", "restrict"})
 
@@ -135,12 +133,12 @@ class Headless:
             if self._live is not None:
                 await self._stop(self._live)
         except ValidationError as wrong:
-            self._error = wrong_usage(wrong)
+            self._error = {"code": "usage", "message": of_fields(wrong)}
         except OstlerError as error:
-            self._error = {"message": error.message, **error.data}
+            self._error = {"message": in_words(error), **error.data}
         except ProtocolError as error:
-            word = "usage" if isinstance(error, _ASKED_WRONG) else "rpc_error"
-            self._error = {"code": word, "message": error.message}
+            word = "usage" if isinstance(error, ASKED_WRONG) else "rpc_error"
+            self._error = {"code": word, "message": in_words(error)}
         except ClientError as error:
             self._error = {"code": "daemon_unreachable", "message": str(error)}
 
@@ -203,9 +201,20 @@ class Headless:
             choice = (happened.ask.answer or {}).get("choice")
             self._unanswered |= happened.ask.status == "expired" or choice in _NO
         elif isinstance(happened, AskOpened) and self._wanted.on_ask == "wait":
-            ask = happened.ask
-            subject = f"{ask.call.tool} {ask.call.summary}" if ask.call else ask.message
-            note(f"? {subject}: waiting for `ostler answer {ask.id} {'|'.join(ask.choices)}`")
+            _tell_ask(happened.ask)
+
+
+def _tell_ask(ask: Ask) -> None:
+    """What is asked, as far as it takes to answer it from another terminal."""
+    waiting = f"waiting for `ostler answer {ask.id} {'|'.join(ask.choices)}`"
+    brought = [str(one.get("text", "")) for one in ask.what or []]
+    if not brought:
+        subject = f"{ask.call.tool} {ask.call.summary}" if ask.call else ask.message
+        note(printable(f"? {subject}: {waiting}"))
+        return
+    # Nobody can trust what they do not see.
+    for line in (f"? {ask.message}", *(f"  - {line}" for line in brought), f"  {waiting}"):
+        note(printable(line))
 
 
 def _stopping() -> list[signal.Signals]:

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
-
     from ostler.protocol.shapes import Turn
 
 INTERRUPTED: Final = 130
@@ -57,9 +55,3 @@ class Outcome:
             return _BY_REASON[reason]
         refused = self.unanswered or (self.turn is not None and bool(self.turn.denials))
         return DENIED if refused else 0
-
-
-def wrong_usage(wrong: "ValidationError") -> dict[str, Any]:
-    """What is wrong with what was asked for, as an error of the result."""
-    reasons = (f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}" for error in wrong.errors())
-    return {"code": "usage", "message": "; ".join(reasons)}

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ostler.clients._errors import ClientError, DaemonUnreachable
-from ostler.clients.cli.outcome import Outcome, wrong_usage
+from ostler.clients.cli.complaints import in_words, of_fields
+from ostler.clients.cli.outcome import Outcome
 from ostler.clients.cli.output import complain
 from ostler.clients.cli.setting import with_daemon
 from ostler.protocol.errors import ProtocolError
@@ -93,7 +94,7 @@ def run(
             "mode": mode,
             "output_schema": _schema(schema),
             "max_requests": max_requests,
-            "max_budget_usd": max_budget_usd,
+            "max_budget_usd": _usd(max_budget_usd),
             "timeout_ms": _milliseconds(timeout),
         }
         words = _prompt(prompt)
@@ -138,8 +139,23 @@ def _milliseconds(timeout: float | None) -> int | None:
     return max(1, int(timeout * 1000))
 
 
+def _usd(given: str | None) -> str | None:
+    from pydantic import TypeAdapter, ValidationError
+
+    from ostler.protocol.wire import Usd
+
+    try:
+        return given if given is None else TypeAdapter(Usd).validate_python(given)
+    except ValidationError:
+        raise typer.BadParameter(f"--max-budget-usd {given}: it is no amount of dollars like 0.50") from None
+
+
 def _prompt(given: str) -> str:
-    words = sys.stdin.read() if given == "-" else given
+    try:
+        words = sys.stdin.read() if given == "-" else given
+        words.encode()  # where the locale is not UTF-8, strange bytes come through as what cannot be sent
+    except UnicodeError:
+        raise typer.BadParameter("the prompt is not UTF-8") from None
     if not words.strip():
         raise typer.BadParameter("the prompt is empty")
     return words
@@ -190,8 +206,10 @@ def _outcome(context: typer.Context, wanted: "Callable[[], Wanted]", format: Run
     except typer.BadParameter as wrong:
         return _failed("usage", wrong.message)
     except ValidationError as wrong:
-        return Outcome(error=wrong_usage(wrong))
-    except (ClientError, ProtocolError) as error:
+        return _failed("usage", of_fields(wrong))
+    except ProtocolError as error:
+        return _failed("refused", in_words(error))
+    except ClientError as error:
         return _failed("daemon_unreachable" if isinstance(error, DaemonUnreachable) else "refused", str(error))
 
 
