@@ -8,6 +8,7 @@ import pytest
 
 from tests.clients.conftest import Cli
 from tests.clients.talking import Talk
+from tests.clients.test_completion import offered
 from tests.daemon import Daemon, wait_until
 from tests.messages_api.replies import calls, message, says
 from tests.messages_api.server import ScriptedApi
@@ -50,6 +51,15 @@ def test_what_runs_is_listed_and_what_is_over_only_when_asked_for(
     assert [task["id"] for task in found["tasks"]] == [first["id"], second["id"]]
     assert found["next"] is None
     assert "There is no session 's_none'" in person.run("tasks", "--session", "s_none").err
+
+
+def test_a_shell_is_offered_tasks_what_runs_first(
+    person: Cli, working: Daemon, api: ScriptedApi, project: Path
+) -> None:
+    over, running = behind(working, api, project, "true", ENDLESS)
+    working.call("task/wait", task_id=over["id"])
+    assert offered(person, "ostler", "tasks", "stop", "") == [running["id"], over["id"]]
+    assert offered(person, "ostler", "tasks", "wait", over["id"][:-2]) == [over["id"]]
 
 
 def test_on_a_terminal_it_says_what_can_be_done_with_a_task(

@@ -117,6 +117,7 @@ def _run() -> int:
 
 def _attempt() -> int:
     try:
+        completion.prepare(app)
         code = app(prog_name="ostler", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0

@@ -1,12 +1,16 @@
 """`completion`: a script that makes a shell complete this command."""
 
-from typing import Annotated, Literal
+import os
+from typing import Annotated, Final, Literal
 
 import typer
 
 from ostler.clients.cli.output import say
 
 Shell = Literal["bash", "zsh", "fish"]
+
+_VARIABLE: Final = "_OSTLER_COMPLETE"
+"""Set by the script of a shell that wants to know how a line could go on."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,4 +21,13 @@ def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> 
     """Print the completion script of a shell."""
     from typer._completion_shared import get_completion_script
 
-    say(get_completion_script(prog_name="ostler", complete_var="_OSTLER_COMPLETE", shell=shell))
+    say(get_completion_script(prog_name="ostler", complete_var=_VARIABLE, shell=shell))
+
+
+def prepare(app: typer.Typer) -> None:
+    """Where a shell asks, ids are offered too; no other command has a use for them."""
+    if _VARIABLE not in os.environ:
+        return
+    from ostler.clients.cli.offered import offer_ids
+
+    offer_ids(app)
