@@ -137,7 +137,7 @@ def test_serve_takes_its_home_before_and_after_the_command(cli: Cli, tmp_path: P
 
 def test_status_tells_what_there_is_to_know(served: Cli, daemon: Daemon) -> None:
     told = served.run("status")
-    assert (told.code, told.err) == (0, "")
+    assert told.code == 0
     first, *rest = told.out.splitlines()
     assert first.startswith("ostler ")
     facts = {line.split()[0]: line.split(maxsplit=1)[1] for line in rest}
@@ -146,6 +146,15 @@ def test_status_tells_what_there_is_to_know(served: Cli, daemon: Daemon) -> None
     assert facts["socket"] == daemon.socket_path
     assert facts["home"] == str(daemon.home)
     assert facts["ready"] == "yes"
+    assert facts["model"] == "rehearsal"
+    assert told.err.startswith("The model is `rehearsal`")
+
+
+def test_status_with_a_real_model_says_which(home: Path) -> None:
+    with Daemon(home, environment={"ANTHROPIC_API_KEY": "sk-test"}):
+        told = Cli(home).run("status")
+    assert (told.code, told.err) == (0, "")
+    assert "  model   claude-" in told.out
 
 
 def test_status_as_json(served: Cli, daemon: Daemon) -> None:
@@ -153,6 +162,7 @@ def test_status_as_json(served: Cli, daemon: Daemon) -> None:
     assert (told["running"], told["ready"], told["read_only"], told["pid"]) == (True, True, None, daemon.pid)
     assert (told["url"], told["socket"], told["home"]) == (daemon.url, daemon.socket_path, str(daemon.home))
     assert told["uptime_ms"] >= 0
+    assert (told["model"], told["provider"]) == ("rehearsal", "rehearsal")
 
 
 def test_status_works_without_the_socket(served: Cli, daemon: Daemon) -> None:

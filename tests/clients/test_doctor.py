@@ -167,3 +167,76 @@ def test_a_running_daemon_says_whether_the_sandbox_is_required(served: Cli, daem
     assert served.run("doctor", PATH=str(tmp_path)).code == 1
     found = only(served, "sandbox")
     assert found["state"] == "ok" or "required" in found["found"]
+
+
+def test_broken_settings_of_the_person_and_of_the_project_are_found_with_their_place(used: Cli, project: Path) -> None:
+    (used.home / "settings.json").write_text('{\n  "permissions": {,}\n}')
+    inner = project / "inner"
+    for folder in (project / ".git", project / ".ostler", inner / ".claude"):
+        folder.mkdir(parents=True)
+    (project / ".ostler" / "settings.json").write_text("[]")
+    (inner / ".claude" / "settings.local.json").write_bytes(b"\xff")
+    done = used.run("doctor", "--format", "json", cwd=inner)
+    assert done.code == 1
+    found = [one for one in done.json["checks"] if one["what"] == "settings"]
+    assert {one["state"] for one in found} == {"fail"}
+    assert [one["found"].partition(": it")[0] for one in found] == [
+        f"{used.home}/settings.json:2:19",
+        f"{inner}/.claude/settings.local.json",
+        f"{project}/.ostler/settings.json:1:1",
+    ]
+
+
+def test_what_is_strange_in_settings_is_told_where_a_daemon_knows(served: Cli, daemon: Daemon, project: Path) -> None:
+    (project / ".ostler").mkdir()
+    file = project / ".ostler" / "settings.json"
+    file.write_text('{"permissions": {"deny": ["Bash("]}}')
+    daemon.call("session/create", cwd=str(project))
+    done = served.run("doctor", "--format", "json", cwd=project)
+    (found,) = [one for one in done.json["checks"] if one["what"] == "settings"]
+    assert (done.code, found["state"]) == (0, "warn")
+    assert found["found"].startswith(f"{file}:1:33: 'Bash(' is no rule")
+
+
+def test_settings_in_order_are_named(used: Cli, project: Path) -> None:
+    file = used.home / "settings.json"
+    file.write_text("{}")
+    done = used.run("doctor", "--format", "json", cwd=project, HOME=str(project))
+    (found,) = [one for one in done.json["checks"] if one["what"] == "settings"]
+    assert (found["state"], found["found"]) == ("ok", str(file))
+
+
+def test_the_rehearsal_is_told_with_how_a_real_model_answers(served: Cli) -> None:
+    assert "set ANTHROPIC_API_KEY" in only(served, "model")["mend"]
+    done = served.run("doctor", "--format", "json", ANTHROPIC_API_KEY="sk-test")
+    (found,) = [one for one in done.json["checks"] if one["what"] == "model"]
+    assert found["state"] == "warn"
+    assert found["mend"].startswith("ANTHROPIC_API_KEY is set here, and the daemon started without it")
+
+
+@pytest.mark.parametrize(
+    ("environment", "state", "words"),
+    [
+        ({}, "warn", "rehearsal"),
+        ({"ANTHROPIC_BASE_URL": "http://x"}, "ok", "ANTHROPIC_BASE_URL is set"),
+        ({"OSTLER_MODEL": "claude-x"}, "warn", "claude-x, and there is no key"),
+        ({"OSTLER_MODEL": "claude-x", "ANTHROPIC_API_KEY": "sk"}, "ok", "claude-x; ANTHROPIC_API_KEY is set"),
+    ],
+)
+def test_without_a_daemon_the_model_is_that_of_the_next_start(
+    cli: Cli, environment: dict[str, str], state: str, words: str
+) -> None:
+    done = cli.run("doctor", "--format", "json", cwd=None, typed="", **environment)
+    (found,) = [one for one in done.json["checks"] if one["what"] == "model"]
+    assert (found["state"], words in found["found"]) == (state, True), found
+
+
+def test_a_key_is_never_printed(served: Cli) -> None:
+    done = served.run("doctor", ANTHROPIC_API_KEY="sk-secret-1234")
+    assert "sk-secret" not in done.out + done.err
+
+
+def test_the_model_of_a_daemon_with_a_key_is_named(home: Path) -> None:
+    with Daemon(home, environment={"ANTHROPIC_API_KEY": "sk-test"}):
+        found = only(Cli(home), "model")
+    assert (found["state"], found["found"].startswith("claude-")) == ("ok", True)

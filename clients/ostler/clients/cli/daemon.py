@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,8 +10,10 @@ from ostler.clients._launch import DaemonOptions, daemon_command
 from ostler.clients._launch import start as start_daemon
 from ostler.clients._launch import stop as stop_daemon
 from ostler.clients._probe import DaemonState, probe, uptime_seconds
+from ostler.clients.cli import quick
 from ostler.clients.cli.output import Format, coloured, duration, facts, note, say, say_json
 from ostler.clients.cli.progress import Progress
+from ostler.clients.cli.rehearsal import REHEARSAL, is_rehearsal
 from ostler.clients.cli.setting import setting_of
 from ostler.protocol.places import Places
 
@@ -85,15 +87,16 @@ def status(
     """Say whether the daemon runs; exit 3 if not."""
     places = setting_of(context).places
     state = probe(places)
+    info = quick.ask(places, "server/info", {}) if state.running else {}
     if format == "json":
-        say_json(_as_json(state, places))
+        say_json(_as_json(state, places, info))
     else:
-        _say_status(state, places)
+        _say_status(state, places, info)
     if not state.running:
         raise typer.Exit(NOT_RUNNING)
 
 
-def _as_json(state: DaemonState, places: Places) -> dict[str, object]:
+def _as_json(state: DaemonState, places: Places, info: dict[str, Any]) -> dict[str, object]:
     file = state.file if state.condition in {"running", "silent"} else None
     uptime = uptime_seconds(file) if file else None
     return {
@@ -107,10 +110,12 @@ def _as_json(state: DaemonState, places: Places) -> dict[str, object]:
         "started": file.started if file else None,
         "uptime_ms": int(uptime * 1000) if uptime is not None else None,
         "home": str(places.data),
+        "model": info.get("model"),
+        "provider": info.get("provider"),
     }
 
 
-def _say_status(state: DaemonState, places: Places) -> None:
+def _say_status(state: DaemonState, places: Places, info: dict[str, Any]) -> None:
     if state.file is None or state.condition == "stale":
         gone = "" if state.file is None else f" (the last one, pid {state.file.pid}, ended without saying so)"
         say(f"No daemon runs for {places.data}{gone}. `ostler start` starts one.")
@@ -129,9 +134,12 @@ def _say_status(state: DaemonState, places: Places) -> None:
                 ("up", duration(uptime) if uptime is not None else None),
                 ("home", places.data),
                 ("ready", "yes" if state.ready else "no"),
+                ("model", info.get("model")),
             ]
         )
     )
+    if is_rehearsal(info.get("model", "")):
+        note(REHEARSAL)
     _warn_if_read_only(state)
 
 

@@ -24,10 +24,12 @@ def doctor(
 ) -> None:
     """Check everything that the daemon needs; exit 1 if something must be mended."""
     from ostler.clients.cli.checks import CHECKS
+    from ostler.clients.cli.model_check import model
     from ostler.clients.cli.sandbox_check import sandbox
+    from ostler.clients.cli.settings_check import settings
 
     places = setting_of(context).places
-    findings = [finding for check in (*CHECKS, sandbox) for finding in check(places)]
+    findings = [finding for check in (*CHECKS, settings, model, sandbox) for finding in check(places)]
     failed = any(finding.state == "fail" for finding in findings)
     if format == "json":
         say_json({"ok": not failed, "checks": [finding.as_json() for finding in findings]})

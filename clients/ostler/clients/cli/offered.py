@@ -1,13 +1,14 @@
 """The ids that a shell offers: asked of a daemon that runs already, quickly, or else none, without a word."""
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, get_type_hints
 
 import typer
 
+from ostler.clients.cli import quick
 from ostler.clients.cli.output import fit
+from ostler.protocol.places import find_places
 
 Offer = tuple[str, str]
 """An id, and what it is about."""
@@ -46,18 +47,9 @@ def _offer(thing_id: str, state: str, about: str) -> Offer:
 
 
 def _list(context: typer.Context, method: str, noun: str, params: dict[str, Any]) -> list[dict[str, Any]]:
-    from ostler.clients._address import find_address
-    from ostler.clients._errors import ClientError
-    from ostler.clients._probe import exchange
-    from ostler.protocol.places import find_places
-
-    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    try:
-        address = find_address(find_places(context.find_root().params.get("home")))
-        _, body = exchange(address, "POST", "/rpc", json.dumps(call).encode(), seconds=_SECONDS)
-        rows = json.loads(body)["result"][noun]
-    except (ClientError, OSError, ValueError, LookupError, TypeError):
-        return []  # somebody pressed a key: that is no moment to complain
+    places = find_places(context.find_root().params.get("home"))
+    # Nothing where it fails: somebody pressed a key, and that is no moment to complain.
+    rows = quick.ask(places, method, params, _SECONDS).get(noun, [])
     return [row for row in rows if _ID.fullmatch(row["id"])]
 
 

@@ -1,6 +1,5 @@
 """Whether commands can be shut in on this machine, found out by doing it, and whether they have to be."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -8,9 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from ostler.clients._address import address_of
-from ostler.clients._errors import DaemonUnreachable
-from ostler.clients._probe import exchange, probe
+from ostler.clients.cli import quick
 from ostler.clients.cli.checks import Finding
 from ostler.protocol.places import Places
 
@@ -105,15 +102,8 @@ def _content(file: str) -> str:
 
 def _mode(places: Places) -> str:
     """As the daemon that runs has it; else as the next one would."""
-    state = probe(places)
-    if state.running and state.file is not None:
-        call = {"jsonrpc": "2.0", "id": 1, "method": "config/get", "params": {"key": "sandbox.mode"}}
-        try:
-            _, body = exchange(address_of(state.file, places), "POST", "/rpc", json.dumps(call).encode())
-            return str(json.loads(body)["result"]["value"])
-        except (DaemonUnreachable, ValueError, KeyError, TypeError):
-            pass  # an older one, or one that is just going
-    return _mode_in(places)
+    said = quick.ask(places, "config/get", {"key": "sandbox.mode"}).get("value")
+    return str(said) if said is not None else _mode_in(places)
 
 
 def _mode_in(places: Places) -> str:
