@@ -30,18 +30,16 @@ from ostler.clients.cli import (
     tools,
     trust,
 )
+from ostler.clients.cli.commands import Commands
 from ostler.clients.cli.output import complain, is_terminal, note, say
 from ostler.clients.cli.setting import Setting, own_version
 from ostler.protocol.errors import ProtocolError
 
 _UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
-app = typer.Typer(
+app = Commands(
     name="ostler",
     help="A daemon that owns coding-agent sessions, and lets any number of clients drive and watch them.",
-    # Both would import rich, which costs more than the rest of a short command.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for group in (

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ostler.clients.cli.commands import Commands
 from ostler.clients.cli.output import Format, note, say, say_json
 from ostler.clients.cli.setting import with_daemon
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
 
-group = typer.Typer(help="Show and change the daemon's settings.", rich_markup_mode=None)
+group = Commands(help="Show and change the daemon's settings.")
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="A dotted name like listen.port.")]
 

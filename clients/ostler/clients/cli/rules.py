@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from ostler.clients.cli.choosing import FolderOption, SessionOption, chosen, every
+from ostler.clients.cli.commands import Commands
 from ostler.clients.cli.output import Colour, Format, coloured, facts, note, printable, say, say_json, table
 from ostler.clients.cli.setting import with_daemon
 
@@ -26,11 +27,10 @@ ScopeOption = Annotated[
 
 COLOURS: Final[dict[str, Colour]] = {"allow": "green", "ask": "yellow", "deny": "red"}
 
-group = typer.Typer(
+group = Commands(
     help="Show, add, remove and try permission rules.\n\n"
     "Rules are `Tool` or `Tool(content)`: Bash(npm test:*), Read(secrets/**), WebFetch(domain:example.org). "
     "Deny beats ask, and ask beats allow, wherever they come from.",
-    rich_markup_mode=None,
 )
 
 

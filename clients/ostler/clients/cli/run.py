@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -29,8 +29,25 @@ RunFormat = Literal["text", "json", "stream-json"]
 ModeName = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
 
 
+_EXIT_CODES: Final = """
+Exit code, the first that fits:
+
+\b
+130  interrupted
+124  took too long
+7    needs a sandbox that is not there
+1    failed
+3    as many requests as it may
+4    used up its budget
+6    no answer that fits the schema
+5    refused something, or not answered
+2    asked for in a wrong way
+0    completed
+"""
+
+
 def add_to(app: typer.Typer) -> None:
-    app.command()(run)
+    app.command(epilog=_EXIT_CODES)(run)
 
 
 def run(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ostler.clients.cli.choosing import every
+from ostler.clients.cli.commands import Commands
 from ostler.clients.cli.output import Colour, Format, coloured, fit, is_terminal, note, printable, say, say_json, table
 from ostler.clients.cli.setting import with_daemon
 
@@ -26,9 +27,8 @@ _WAIT_SECONDS: Final = 20.0
 """Of one call; whoever waits longer asks again."""
 _SUBJECT_WIDTH: Final = 80
 
-group = typer.Typer(
+group = Commands(
     help="Show, watch, await and stop what runs in the background.\n\nWithout a command: what runs now.",
-    rich_markup_mode=None,
 )
 
 

@@ -8,6 +8,7 @@ import typer
 
 from ostler.clients._errors import ClientError
 from ostler.clients.cli.choosing import absolute, every
+from ostler.clients.cli.commands import Commands
 from ostler.clients.cli.output import Format, coloured, note, printable, say, say_json, table
 from ostler.clients.cli.setting import with_daemon
 
@@ -18,11 +19,10 @@ if TYPE_CHECKING:
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
 FolderArgument = Annotated[str | None, typer.Argument(metavar="[FOLDER]", help="The folder; else this one.")]
 
-group = typer.Typer(
+group = Commands(
     help="Show and change which folders may bring allow rules, hooks and servers that act.\n\n"
     "Without a command: what this folder brings, and whether it is trusted. Trust is bound to what is brought: when "
     "that changes, it is asked for again. What a folder denies or asks about counts always.",
-    rich_markup_mode=None,
 )
 
 
