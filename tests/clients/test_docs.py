@@ -20,18 +20,30 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
+def ran(cli: Cli, folder: Path, code: str) -> tuple[str, str]:
+    """What a program prints that is run as it stands."""
+    program = folder / "program.py"
+    program.write_text(code)
+    command = [sys.executable, "-W", "error", str(program)]
+    done = subprocess.run(
+        command, cwd=folder, env=cli.environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout, done.stderr
+
+
+def test_the_program_of_the_first_page_runs_as_it_stands(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("hello\nTODO one\n")
+    (code,) = blocks("../README.md", "python")
+    answer = "Read README.md: 2 lines, the first is “hello”"
+    assert ran(cli, tmp_path, code) == (f"call: Read {tmp_path}/README.md\n{answer}\n", "")
+
+
 def test_the_programs_of_the_sdk_page_print_what_it_says(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("hello\nTODO one\n")
     programs, outputs = blocks("sdk.md", "python"), blocks("sdk.md", "text")
     assert len(programs) == 2
     for code, printed in zip(programs, outputs, strict=False):
-        program = tmp_path / "program.py"
-        program.write_text(code)
-        command = [sys.executable, "-W", "error", str(program)]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=cli.environment, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert (done.stdout, done.stderr) == (printed, "")
+        assert ran(cli, tmp_path, code) == (printed, "")
 
 
 def test_the_error_tree_in_the_documentation_is_the_real_one() -> None:
