@@ -1357,7 +1357,7 @@ export interface Session {
   cursor: number;
   /** The turn that runs or waits, if any. */
   turn: Turn | null;
-  /** The message in progress, as far as it has come. */
+  /** The message in progress, as far as it has come. Only `session/get` has it; others follow `message.delta`. */
   message: Message | null;
   /** The open asks, its agents' included. */
   asks: Array<Ask>;

@@ -78,7 +78,7 @@ class Session(Shape):
     turn: Turn | None = None
     """The turn that runs or waits, if any."""
     message: Message | None = None
-    """The message in progress, as far as it has come."""
+    """The message in progress, as far as it has come. Only `session/get` has it; others follow `message.delta`."""
     asks: list[Ask] = []
     """The open asks, its agents' included."""
     usage: Usage = Field(default_factory=Usage)

@@ -14,8 +14,8 @@ from ostler.protocol.session import Export, ExportFormat, Session, SessionExport
 from ostler.protocol.shapes import Message
 from ostler.server.chunks import chunks
 from ostler.server.log import EventLog
-from ostler.server.shapes import session_shape
-from ostler.storage import long_json, messages, sessions, usage
+from ostler.server.shapes import shown
+from ostler.storage import long_json, messages, sessions
 from ostler.storage.database import head_of
 from ostler.tools.threads import read_in_thread
 
@@ -37,7 +37,7 @@ async def exported_session(log: EventLog, session_id: SessionId) -> Session:
 
     def look(connection: sqlite3.Connection) -> Session:
         record = sessions.get(connection, session_id)
-        return session_shape(record, head_of(connection), usage.total(connection, session_id))
+        return shown(connection, record, head_of(connection))
 
     return await log.read(look)
 

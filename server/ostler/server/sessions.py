@@ -8,7 +8,6 @@ from typing import Any
 
 from ostler.protocol import times
 from ostler.protocol.errors import InvalidParams, MessageNotFound, ModeForbidden, TurnRunning
-from ostler.protocol.events import SessionData
 from ostler.protocol.ids import ResultId, SessionId, new_session_id
 from ostler.protocol.methods import SESSION_CREATE, SESSION_FORK, SESSION_LIST, SESSION_MESSAGES
 from ostler.protocol.session import (
@@ -37,8 +36,8 @@ from ostler.server.paging import page_position, page_token
 from ostler.server.results import drop_pieces
 from ostler.server.settings import Settings, check_lists, default_mode
 from ostler.server.settings.entries import server_flaw
-from ostler.server.shapes import provider_of, session_shape
-from ostler.storage import Scope, Tx, asks, idempotency, messages, results, sessions, trust, turns, usage
+from ostler.server.shapes import provider_of, shown, shown_page, tell, tell_change
+from ostler.storage import Tx, idempotency, messages, results, sessions, trust, usage
 from ostler.storage.database import head_of
 from ostler.storage.idempotency import Key
 from ostler.storage.sessions import Filter, SessionRecord
@@ -109,10 +108,7 @@ class Sessions:
 
         def look(connection: sqlite3.Connection) -> list[Session]:
             position = (after[0], after[1]) if after else None
-            found = sessions.page(connection, wanted, position, params.limit + 1)
-            cursor = head_of(connection)
-            used = usage.totals(connection, [record.id for record in found])
-            return [session_shape(record, cursor, used[record.id]) for record in found]
+            return shown_page(connection, sessions.page(connection, wanted, position, params.limit + 1))
 
         found = await self.log.read(look)
         if found:
@@ -124,14 +120,7 @@ class Sessions:
 
     async def get(self, params: SessionRef) -> Session:
         def look(connection: sqlite3.Connection) -> Session:
-            record = sessions.get(connection, params.session_id)
-            session = session_shape(record, head_of(connection), usage.total(connection, record.id))
-            return session.model_copy(
-                update={
-                    "turn": turns.current(connection, record.id),
-                    "asks": _asks_of(connection, record),
-                }
-            )
+            return shown(connection, sessions.get(connection, params.session_id), head_of(connection))
 
         session = await self.log.read(look)
         await self.log.reached(session.cursor)
@@ -184,7 +173,7 @@ class Sessions:
                 left.extend(sessions.delete(tx.connection, record))
             # Parents first: whoever watches one learns that its agents are watched too.
             for record in family:
-                _append(tx, "session.deleted", _tombstone(record))
+                tell(tx, "session.deleted", _tombstone(record), Usage(), None)
             return Deleted(session_ids=[record.id for record in family])
 
         deleted = await self.log.write(remove, await self._root_of(params.session_id))
@@ -243,13 +232,11 @@ class Sessions:
         def work(tx: Tx) -> Session:
             before = sessions.get(tx.connection, session_id)
             after = change(before)
-            used = usage.total(tx.connection, session_id)
             if after == before:
-                return session_shape(before, tx.head, used)
+                return shown(tx.connection, before, tx.head)
             after = replace(after, updated_at=times.now())
-            sessions.put(tx.connection, after)
             changed.append(after)
-            return _append(tx, "session.updated", after, used)
+            return tell_change(tx, after, usage.total(tx.connection, session_id))
 
         session = await self.log.write(work, await self._root_of(session_id))
         for record in changed:
@@ -322,15 +309,9 @@ def _created_once(tx: Tx, key: Key | None, record: SessionRecord, bring: Callabl
         return Session.model_validate_json(answer)
     sessions.put(tx.connection, record)
     bring()
-    session = _append(tx, "session.created", record)
+    session = tell(tx, "session.created", record, Usage(), None)
     if key is not None:
         idempotency.remember(tx.connection, key, record.id, session.encoded())
-    return session
-
-
-def _append(tx: Tx, kind: str, record: SessionRecord, used: Usage | None = None) -> Session:
-    session = session_shape(record, tx.next_cursor, used)
-    tx.append(kind, Scope(record.id, record.root_id), data=SessionData(session=session))
     return session
 
 
@@ -361,15 +342,6 @@ def _changes(
         rules = params.rules.model_dump(mode="json") if params.rules else {}
         changes["options"] = {**record.options, "rules": rules}
     return changes
-
-
-def _asks_of(connection: sqlite3.Connection, record: SessionRecord) -> list[Any]:
-    """Open asks of this session and of all that work for it."""
-    in_tree = asks.open_in(connection, record.root_id)
-    if record.id == record.root_id or not in_tree:
-        return in_tree
-    family = {member.id for member in sessions.family(connection, record.id)}
-    return [ask for ask in in_tree if ask.session_id in family]
 
 
 def _without_results(message: Message) -> Message:

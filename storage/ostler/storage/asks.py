@@ -49,6 +49,19 @@ def open_in(connection: sqlite3.Connection, root_id: SessionId) -> list[Ask]:
     return [Ask.model_validate_json(unpack(row[0])) for row in rows]
 
 
+def open_by_tree(connection: sqlite3.Connection, roots: Collection[SessionId]) -> dict[SessionId, list[Ask]]:
+    """The open asks of some session trees, oldest first; trees without one are left out."""
+    marks = ", ".join("?" * len(roots))
+    rows = connection.execute(
+        f"SELECT root_id, ask_json FROM asks WHERE root_id IN ({marks}) AND status = 'open' ORDER BY id",  # noqa: S608
+        (*roots,),
+    )
+    trees: dict[SessionId, list[Ask]] = {}
+    for root_id, ask in rows:
+        trees.setdefault(root_id, []).append(Ask.model_validate_json(unpack(ask)))
+    return trees
+
+
 def of_call(connection: sqlite3.Connection, call_id: CallId) -> Ask | None:
     """The newest ask about a call."""
     row = connection.execute(

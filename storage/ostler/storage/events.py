@@ -1,6 +1,7 @@
 """The log: one line an event, in the order of their commit.
 
-A line names its message, call, ask or turn instead of copying it and is filled in when it is read. The writer
+A line names its message, call, ask or turn instead of copying it and is filled in when it is read; one about a session
+names its open asks. The writer
 fills it in by the same functions before it is published, so that what was sent live and what is replayed are
 the same bytes.
 """
@@ -179,6 +180,17 @@ def _queued_call(connection: sqlite3.Connection, reference: str) -> bytes | None
     return long_json.dumped(whole)
 
 
+_OPEN_ASK: Final = {"status": "open", "answer": None, "answered_by": None}
+
+
+def _with_asks(connection: sqlite3.Connection, data: bytes, names: str) -> bytes:
+    """A session as it was, with the asks that were open then."""
+    whole = orjson.loads(data)
+    found = [asks.encoded(connection, name) for name in names.split()]
+    whole["session"]["asks"] = [{**orjson.loads(ask), **_OPEN_ASK} for ask in found if ask is not None]
+    return long_json.dumped(whole)
+
+
 _UNFINISHED: Final = {
     "is_error": False,
     "error_code": None,
@@ -195,7 +207,7 @@ _FILLS: Final[dict[str, _Fill]] = {
     ),
     "tool.started": _earlier(_call, "call", {**_UNFINISHED, "status": "running"}),
     "tool.completed": _call,
-    "ask.opened": _earlier(_ask, "ask", {"status": "open", "answer": None, "answered_by": None}),
+    "ask.opened": _earlier(_ask, "ask", _OPEN_ASK),
     "ask.resolved": _ask,
 }
 
@@ -218,6 +230,8 @@ def _wrap(noun: bytes, encoded: bytes | None) -> bytes | None:
 
 def _filled(connection: sqlite3.Connection, line: Line) -> LoggedEvent | None:
     data = line.data
+    if data is not None and line.reference is not None and line.type == "session.updated":
+        data = _with_asks(connection, data, line.reference)
     if data is None:
         assert line.reference is not None, f"line {line.cursor} has neither data nor a reference"
         # None where the thing was rewound away since: there is nothing left to tell.

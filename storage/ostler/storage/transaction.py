@@ -46,7 +46,8 @@ class Tx:
         """Add a line to the log; it is published when the unit has been committed.
 
         A type that is stored by reference takes the id of its thing, which must have been written before; who has
-        the thing itself, as it is at this event, gives it too and spares the reading.
+        the thing itself, as it is at this event, gives it too and spares the reading. One about a session takes both:
+        its data, and the ids of its open asks.
         """
         assert EVENT_TYPES[kind].stored, f"{kind} is never stored"
         assert EVENT_TYPES[kind].by_reference == (data is None), f"{kind}: data or reference, as its type says"

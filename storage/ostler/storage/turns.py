@@ -1,6 +1,7 @@
 """Turns: one row each, the whole shape as JSON beside what is searched for."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -47,6 +48,17 @@ def current(connection: sqlite3.Connection, session_id: SessionId) -> Turn | Non
         (session_id,),
     ).fetchone()
     return Turn.model_validate_json(unpack(row[0])) if row else None
+
+
+def current_of(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> dict[SessionId, Turn]:
+    """The turn that runs or waits in each of some sessions; sessions at rest are left out."""
+    marks = ", ".join("?" * len(session_ids))
+    rows = connection.execute(
+        f"SELECT session_id, turn_json FROM turns WHERE session_id IN ({marks})"  # noqa: S608 - question marks
+        " AND status != 'ended' AND status != 'queued'",
+        (*session_ids,),
+    )
+    return {row[0]: Turn.model_validate_json(unpack(row[1])) for row in rows}
 
 
 def queued(connection: sqlite3.Connection, session_id: SessionId) -> list[Turn]:

@@ -71,4 +71,4 @@ class AskNotes(CallNotes):
         if before is not None and before.status != turn.status:
             shown = turn.model_copy(update={"cursor": tx.next_cursor})
             tx.append("turn.updated", self.scope(turn.id), data=TurnData(turn=shown))
-            self.set_status(tx, "waiting" if turn.status == "waiting" else "running")
+            self.set_status(tx, "waiting" if turn.status == "waiting" else "running", turn)

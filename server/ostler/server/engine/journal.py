@@ -13,7 +13,6 @@ from ostler.protocol.events import (
     ModelRetry,
     Notice,
     PullRequest,
-    SessionData,
     TurnData,
     UsageData,
 )
@@ -22,10 +21,9 @@ from ostler.protocol.ids import CallId, TurnId
 from ostler.protocol.shapes import Message, Turn, Usage
 from ostler.server.engine.ask_notes import AskNotes
 from ostler.server.engine.call_notes import Ended
-from ostler.server.shapes import session_shape
+from ostler.server.shapes import tell_change
 from ostler.storage import (
     Ahead,
-    Scope,
     Tx,
     calls,
     drafts,
@@ -82,7 +80,7 @@ class Journal(AskNotes):
             else:
                 turns.put(tx.connection, begun, options)
             tx.append("turn.started", self.scope(turn.id), data=TurnData(turn=begun))
-            self.set_status(tx, "running")
+            self.set_status(tx, "running", begun)
             messages.add(tx.connection, message)
             tx.append("message.completed", self.scope(message.turn_id), reference=message.id, thing=message)
             steers.drop(tx.connection, list(taken_steers))
@@ -127,9 +125,7 @@ class Journal(AskNotes):
 
         def work(tx: Tx) -> SessionRecord:
             record = replace(sessions.get(tx.connection, self.session_id), **changes, updated_at=times.now())
-            sessions.put(tx.connection, record)
-            session = session_shape(record, tx.next_cursor, self.used)
-            tx.append("session.updated", Scope(record.id, record.root_id), data=SessionData(session=session))
+            tell_change(tx, record, self.used)
             return record
 
         return await self.write(work)
@@ -138,7 +134,7 @@ class Journal(AskNotes):
         def work(tx: Tx) -> None:
             turns.update(tx.connection, turn)
             tx.append("turn.ended", self.scope(turn.id), reference=turn.id, thing=turn)
-            self.set_status(tx, "idle")
+            self.set_status(tx, "idle", None)
 
         await self.write(work)
 
@@ -223,10 +219,7 @@ class Journal(AskNotes):
     def pull_linked(self, pull: PullRequest) -> None:
         def work(tx: Tx) -> None:
             record = sessions.get(tx.connection, self.session_id)
-            record = replace(record, metadata=linked(record.metadata, pull), updated_at=times.now())
-            sessions.put(tx.connection, record)
-            session = session_shape(record, tx.next_cursor, self.used)
-            tx.append("session.updated", Scope(record.id, record.root_id), data=SessionData(session=session))
+            tell_change(tx, replace(record, metadata=linked(record.metadata, pull), updated_at=times.now()), self.used)
 
         self.post(work)
 

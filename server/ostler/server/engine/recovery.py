@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ostler.protocol import times
-from ostler.protocol.events import MessageData, SessionData, TurnData
+from ostler.protocol.events import MessageData, TurnData
 from ostler.protocol.ids import CallId, SessionId, call_id, new_message_id
 from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Ask, Call, Message, Turn
 from ostler.server.engine.executor import OUTCOME_UNKNOWN
 from ostler.server.engine.history import tool_result
 from ostler.server.engine.request import DISCARDED
-from ostler.server.shapes import session_shape
+from ostler.server.shapes import tell_change
 from ostler.storage import Scope, Tx, asks, calls, drafts, messages, results, sessions, steers, turns, usage
 from ostler.storage.sessions import SessionRecord
 
@@ -239,11 +239,7 @@ class _Case:
         if self._record.status == status:
             return
         self._record = replace(self._record, status=status, updated_at=times.now())
-        sessions.put(self._connection, self._record)
-        used = usage.total(self._connection, self._record.id)
-        shown = session_shape(self._record, self._tx.next_cursor, used)
-        scope = Scope(self._record.id, self._record.root_id)
-        self._tx.append("session.updated", scope, data=SessionData(session=shown))
+        tell_change(self._tx, self._record, usage.total(self._connection, self._record.id))
 
 
 def _last_message(tx: Tx, session_id: SessionId) -> Message | None:

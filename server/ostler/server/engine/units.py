@@ -7,12 +7,11 @@ from typing import Any, TypeVar
 
 from ostler.protocol import times
 from ostler.protocol.errors import ProtocolError
-from ostler.protocol.events import SessionData
 from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.session import SessionStatus
-from ostler.protocol.shapes import Usage
+from ostler.protocol.shapes import Turn, Usage
 from ostler.server.log import EventLog
-from ostler.server.shapes import session_shape
+from ostler.server.shapes import tell
 from ostler.storage import Ahead, Scope, Tx, sessions
 
 T = TypeVar("T")
@@ -68,11 +67,11 @@ class Units:
         if not future.cancelled() and (error := future.exception()) is not None:
             self.on_trouble(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
-    def set_status(self, tx: Tx, status: SessionStatus) -> None:
+    def set_status(self, tx: Tx, status: SessionStatus, turn: Turn | None) -> None:
+        """The session does something else now: `turn` is the one that it is in."""
         record = sessions.get(tx.connection, self.session_id)
         if record.status == status:
             return
         record = replace(record, status=status, updated_at=times.now())
         sessions.put(tx.connection, record)
-        session = session_shape(record, tx.next_cursor, self.used)
-        tx.append("session.updated", Scope(record.id, record.root_id), data=SessionData(session=session))
+        tell(tx, "session.updated", record, self.used, turn)
