@@ -1347,7 +1347,7 @@ export interface Session {
   root_id: string;
   /** `deny`: whatever would be asked is refused. */
   on_ask: "ask" | "deny";
-  /** What the folder brings (settings, hooks, servers) counts. */
+  /** What the folder brings (settings, hooks, servers) counts; looked at when a turn begins or trust changes. */
   trusted: boolean;
   /** When it was created. */
   created_at: string;
@@ -1781,7 +1781,7 @@ export interface Trust {
   granted_at: string;
   /** The client that did it, where it said who it is. */
   granted_by: string | null;
-  /** Whether the folder still brings just that; if not, it is asked again. */
+  /** Whether it counts: the folder still brings just that, and nobody took it back. If not, it is asked again. */
   current: boolean;
   /** What the folder brings now that would act, a line each. */
   what: Array<string>;

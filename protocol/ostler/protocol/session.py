@@ -68,7 +68,7 @@ class Session(Shape):
     on_ask: OnAsk
     """`deny`: whatever would be asked is refused."""
     trusted: bool = False
-    """What the folder brings (settings, hooks, servers) counts."""
+    """What the folder brings (settings, hooks, servers) counts; looked at when a turn begins or trust changes."""
     created_at: Time
     """When it was created."""
     updated_at: Time

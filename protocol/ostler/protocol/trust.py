@@ -30,7 +30,7 @@ class Trust(Shape):
     granted_by: ClientId | None = None
     """The client that did it, where it said who it is."""
     current: bool = True
-    """Whether the folder still brings just that; if not, it is asked again."""
+    """Whether it counts: the folder still brings just that, and nobody took it back. If not, it is asked again."""
     what: list[str] = []
     """What the folder brings now that would act, a line each."""
 

@@ -29,6 +29,7 @@ from ostler.protocol.shapes import Message, Usage
 from ostler.server.configuration import Configuration
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.house_rules import FLAG_RULES
+from ostler.server.engine.trusted_sessions import trust_changed
 from ostler.server.engine.trusting import is_trusted, trusting
 from ostler.server.folders import checked_folder
 from ostler.server.log import EventLog
@@ -100,7 +101,10 @@ class Sessions:
             made = replace(record, trusted=trusted, mode=self._permitted_mode(mode or "default"))
             return _created_once(tx, key, made, _nothing_more)
 
-        return await self.log.write(create, record.root_id)
+        session = await self.log.write(create, record.root_id)
+        if params.trust and settings.project_acts.lines:
+            await trust_changed(self.engine, settings)
+        return session
 
     async def list(self, params: SessionList) -> SessionPage:
         after = page_position(SESSION_LIST.name, params, params.page, (str, str))

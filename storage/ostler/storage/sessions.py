@@ -135,6 +135,17 @@ def page(connection: sqlite3.Connection, wanted: Filter, after: Position | None,
     return [_record(row) for row in rows]
 
 
+Place = tuple[SessionId, SessionId]
+"""A session, and the one at its top."""
+
+
+def in_folder(connection: sqlite3.Connection, folder: str, *, trusted: bool) -> list[Place]:
+    """The sessions of a folder that take it for trusted, or for not trusted."""
+    return connection.execute(
+        "SELECT id, root_id FROM sessions WHERE cwd = ? AND trusted = ?", (folder, trusted)
+    ).fetchall()
+
+
 def count(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
 

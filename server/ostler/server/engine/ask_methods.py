@@ -14,6 +14,7 @@ from ostler.server.engine.asks import AskDesk, already, changed_input, check_ans
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.remembering import RuleChange, remember
 from ostler.server.engine.schema import BadInput, parse_input
+from ostler.server.engine.trusted_sessions import trust_changed
 from ostler.server.engine.trusting import shown, trusting
 from ostler.server.paging import page_position, page_token
 from ostler.storage import asks, sessions
@@ -60,6 +61,8 @@ class AskMethods:
         settled = await self._settled(actor, run.asks, ask, params.answer, client_id)
         if settled.record is not None:
             actor.replace_record(settled.record)
+        if isinstance(params.answer, TrustFolder):
+            await trust_changed(self.engine, actor.live.settings)
         return settled.ask
 
     async def _settled(

@@ -10,6 +10,7 @@ from ostler.protocol.ids import ClientId
 from ostler.protocol.methods import TRUST_LIST
 from ostler.protocol.trust import Trust, TrustFor, TrustList, TrustPage
 from ostler.server.engine.engine import Engine
+from ostler.server.engine.trusted_sessions import trust_changed
 from ostler.server.engine.trusting import trusting
 from ostler.server.paging import page_position, page_token
 from ostler.server.settings import Settings
@@ -37,6 +38,7 @@ class TrustMethods:
             trust.grant(tx.connection, record)
 
         await self.engine.log.write(work)
+        await trust_changed(self.engine, settings)
         return _trust(record, settings)
 
     async def revoke(self, params: TrustFor) -> Trust:
@@ -51,7 +53,9 @@ class TrustMethods:
         known = await self.engine.log.write(work)
         if known is None:
             raise InvalidParams.of("folder", f"{params.folder!r} is not trusted; `trust/list` shows what is")
-        return await self._shown(known)
+        settings = await self.engine.rooms.settings.of(known.folder)
+        await trust_changed(self.engine, settings)
+        return _trust(known, settings).changed(current=False)
 
     async def _shown(self, record: TrustRecord) -> Trust:
         return _trust(record, await self.engine.rooms.settings.of(record.folder))
