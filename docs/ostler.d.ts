@@ -1843,7 +1843,7 @@ export interface Turn {
   started_at: string | null;
   /** When it ended. */
   ended_at: string | null;
-  /** Follow the turn with `/events?session=…&after=CURSOR`. */
+  /** The place in the log where it began, or was queued: follow it with `/events?session=…&after=CURSOR`. */
   cursor: number;
 }
 

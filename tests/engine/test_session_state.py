@@ -1,5 +1,7 @@
 """What a session says of itself while a turn runs or waits, wherever it is shown."""
 
+from collections.abc import Callable
+
 from tests.engine.driver import Json, Stage, Talk
 from tests.messages_api.acts import Gate
 from tests.messages_api.replies import calls, hold, message, says
@@ -60,3 +62,18 @@ def test_replay_shows_the_asks_that_were_open_then(stage: Stage) -> None:
     with stage.daemon.follow(f"?session={talk.id}&after=0") as late:
         told = (event["data"]["session"] for event in late.events() if event["type"] == "session.updated")
         assert next(session for session in told if session["status"] == "waiting") == live
+
+
+def test_the_cursor_of_a_turn_is_where_it_began_wherever_it_is_shown(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk, turn_id, ask = waiting(stage)
+    second = talk.ask()
+    began = talk.wait("turn.started")["data"]["turn"]["cursor"]
+    stage.restart()
+    talk.answer(ask, "allow")
+    talk.answer(second, "allow")
+    assert talk.ended(turn_id)["cursor"] == began
+    assert {data["turn"]["cursor"] for kind in ("turn.updated", "turn.ended") for data in talk.all(kind)} == {began}
+    assert stage.daemon.call("turn/get", turn_id=turn_id)["cursor"] == began
+    with stage.daemon.follow(f"?session={talk.id}&after={began}") as late:
+        assert late.until("message.completed")["data"]["message"]["role"] == "user"

@@ -83,7 +83,7 @@ class Turn(Shape):
     ended_at: Time | None = None
     """When it ended."""
     cursor: Cursor
-    """Follow the turn with `/events?session=…&after=CURSOR`."""
+    """The place in the log where it began, or was queued: follow it with `/events?session=…&after=CURSOR`."""
 
 
 class Message(Shape):

@@ -69,6 +69,5 @@ class AskNotes(CallNotes):
         before = turns.find(tx.connection, turn.id)
         turns.update(tx.connection, turn)
         if before is not None and before.status != turn.status:
-            shown = turn.model_copy(update={"cursor": tx.next_cursor})
-            tx.append("turn.updated", self.scope(turn.id), data=TurnData(turn=shown))
+            tx.append("turn.updated", self.scope(turn.id), data=TurnData(turn=turn))
             self.set_status(tx, "waiting" if turn.status == "waiting" else "running", turn)

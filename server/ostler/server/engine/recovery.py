@@ -141,7 +141,7 @@ class _Case:
         waiting = self._trust_ask is not None or any(ask.status == "open" for ask in self._asks.values())
         status = "waiting" if waiting else "running"
         if self._turn.status != status:
-            self._turn = self._turn.model_copy(update={"status": status, "cursor": self._tx.next_cursor})
+            self._turn = self._turn.model_copy(update={"status": status})
             turns.update(self._connection, self._turn)
             self._tx.append("turn.updated", self._scope, data=TurnData(turn=self._turn))
         self._set_session("waiting" if waiting else "running")
