@@ -95,6 +95,8 @@ export interface Ask {
   answer: Record<string, unknown> | null;
   /** Who answered: a client, or what else settled it. */
   answered_by: string | null;
+  /** The name and kind that the client which answered introduced itself with, as `zed (ide)`; null for all others. */
+  answered_by_name: string | null;
 }
 
 /** An ask has changed. */

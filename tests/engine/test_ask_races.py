@@ -26,9 +26,10 @@ def test_an_answer_carries_the_client_that_gave_it(stage: Stage) -> None:
     turn_id = talk.start()
     me = client(talk, "me")
     answered = resolve(talk, talk.ask(), me, choice="allow")["result"]
-    assert answered["answered_by"] == me
+    assert (answered["answered_by"], answered["answered_by_name"]) == (me, "me (other)")
     talk.ended(turn_id)
-    assert talk.all("ask.resolved")[0]["ask"]["answered_by"] == me
+    assert talk.all("ask.resolved")[0]["ask"] == answered
+    assert talk.all("ask.opened")[0]["ask"]["answered_by_name"] is None
     assert talk.all("tool.completed")[0]["call"]["decision"]["source"] == me
 
 
@@ -41,7 +42,7 @@ def test_the_second_answer_is_told_who_won(stage: Stage) -> None:
     lost = resolve(talk, ask, two, choice="deny")["error"]
     assert lost["data"]["code"] == "ask_resolved"
     assert lost["data"]["ask"] == won
-    assert one in lost["message"]
+    assert "by one (other) already" in lost["message"]
     assert talk.ended(turn_id)["reason"] == "completed"
     assert len(talk.all("ask.resolved")) == 1
 

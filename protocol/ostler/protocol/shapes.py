@@ -267,6 +267,8 @@ class Ask(Shape):
     """What was answered; null until then."""
     answered_by: ClientId | str | None = None
     """Who answered: a client, or what else settled it."""
+    answered_by_name: str | None = None
+    """The name and kind that the client which answered introduced itself with, as `zed (ide)`; null for all others."""
 
 
 TaskStatus = Literal["pending", "running", "completed", "failed", "killed"]

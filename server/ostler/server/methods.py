@@ -47,8 +47,7 @@ def bind_methods(house: House) -> Handlers:  # noqa: PLR0915 - a table, a line a
         return house.client_calls.respond(params, client.id if client else None)
 
     async def resolve(params: AskResolve, caller: Caller) -> Ask:
-        client = await house.presence.known(caller.client_id)
-        return await house.asks.resolve(params, client.id if client else None)
+        return await house.asks.resolve(params, await house.presence.known(caller.client_id))
 
     async def grant(params: TrustFor, caller: Caller) -> Trust:
         client = await house.presence.known(caller.client_id)

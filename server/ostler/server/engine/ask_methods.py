@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ostler.protocol.ask import Allow, Answer, AskList, AskPage, AskRef, AskResolve, TrustFolder
 from ostler.protocol.errors import AskNotFound, Conflict, InvalidParams
-from ostler.protocol.ids import AskId, ClientId
+from ostler.protocol.ids import AskId
 from ostler.protocol.methods import ASK_LIST
 from ostler.protocol.shapes import Ask
 from ostler.server.engine.actor import SessionActor
@@ -18,6 +18,7 @@ from ostler.server.engine.trusted_sessions import trust_changed
 from ostler.server.engine.trusting import shown, trusting
 from ostler.server.paging import page_position, page_token
 from ostler.storage import asks, sessions
+from ostler.storage.clients import ClientRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class AskMethods:
     async def get(self, params: AskRef) -> Ask:
         return await self._ask(params.ask_id)
 
-    async def resolve(self, params: AskResolve, client_id: str | None) -> Ask:
+    async def resolve(self, params: AskResolve, client: ClientRecord | None) -> Ask:
         """The first answer wins; who is second is told who was first."""
         ask = await self._ask(params.ask_id)
         if ask.status != "open":
@@ -58,7 +59,7 @@ class AskMethods:
             raise already(await self._ask(ask.id))
         if isinstance(params.answer, Allow):
             _check_changed_input(actor, ask, params.answer)
-        settled = await self._settled(actor, run.asks, ask, params.answer, client_id)
+        settled = await self._settled(actor, run.asks, ask, params.answer, client)
         if settled.record is not None:
             actor.replace_record(settled.record)
         if isinstance(params.answer, TrustFolder):
@@ -66,9 +67,9 @@ class AskMethods:
         return settled.ask
 
     async def _settled(
-        self, actor: SessionActor, desk: AskDesk, ask: Ask, answer: Answer, client_id: str | None
+        self, actor: SessionActor, desk: AskDesk, ask: Ask, answer: Answer, client: ClientRecord | None
     ) -> Settled:
-        by = ClientId(client_id) if client_id else None
+        by = client.id if client else None
         if isinstance(answer, TrustFolder) and ask.what != shown(actor.live.settings):
             # A yes is about what the person was shown.
             raise Conflict("What the folder brings has changed since. Restrict it: the next turn asks again.")
@@ -78,13 +79,18 @@ class AskMethods:
             # Before the answer is taken: a rule that cannot be written must not look as if it had been.
             change = RuleChange(remembered.behavior, remembered.rule, remembered.scope)
             await remember(actor, change, by)
-        return await desk.resolve(ask, answer, client_id or "somebody", trusted)
+        return await desk.resolve(ask, answer, by or "somebody", trusted, _name(client))
 
     async def _ask(self, ask_id: AskId) -> Ask:
         ask = await self.engine.log.read(lambda connection: asks.find(connection, ask_id))
         if ask is None:
             raise AskNotFound(ask_id)
         return ask
+
+
+def _name(client: ClientRecord | None) -> str | None:
+    """What people call whoever answered, kept with the ask: clients are forgotten."""
+    return f"{client.name} ({client.kind})" if client else None
 
 
 def _check_changed_input(actor: SessionActor, ask: Ask, answer: Allow) -> None:

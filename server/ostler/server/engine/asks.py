@@ -120,12 +120,14 @@ class AskDesk:
             await self._settle(waiting.ask, "cancelled", None, "restart")
             self._waiting.pop(waiting.ask.id, None)
 
-    async def resolve(self, ask: Ask, answer: Answer, by: str, trusted: TrustRecord | None = None) -> Settled:
+    async def resolve(
+        self, ask: Ask, answer: Answer, by: str, trusted: TrustRecord | None = None, name: str | None = None
+    ) -> Settled:
         """A person's answer, or a hook's; raises where another one was first."""
         remember = rule_to_remember(answer, ask)
         of_the_session = (remember.behavior, remember.rule) if remember and remember.scope == "session" else None
         given = answer.model_dump(mode="json", exclude_none=True)
-        settled = await self._settle(ask, "resolved", given, by, of_the_session, trusted)
+        settled = await self._settle(ask, "resolved", given, by, of_the_session, trusted, name)
         if not settled.won:
             raise already(settled.ask)
         return settled
@@ -155,8 +157,9 @@ class AskDesk:
         by: str,
         remember: tuple[Behavior, str] | None = None,
         trusted: TrustRecord | None = None,
+        name: str | None = None,
     ) -> Settled:
-        ended = ask.model_copy(update={"status": status, "answer": answer, "answered_by": by})
+        ended = ask.changed(status=status, answer=answer, answered_by=by, answered_by_name=name)
         waiting = self._waiting.get(ask.id)
         if waiting is not None:
             # Before the wait: of two asks that are answered in one moment, the later answer lets the turn run.
@@ -172,7 +175,7 @@ class AskDesk:
 
 
 def already(ask: Ask) -> AskResolved:
-    who = f" by {ask.answered_by}" if ask.answered_by else ""
+    who = f" by {ask.answered_by_name or ask.answered_by}" if ask.answered_by else ""
     return AskResolved(
         f"The ask {ask.id} was {'answered' if ask.status == 'resolved' else ask.status}{who} already.",
         ask=ask.model_dump(mode="json"),
