@@ -224,8 +224,12 @@ def test_deny_without_words_stops_the_calls_beside_it(stage: Stage) -> None:
     talk.at_gate("never")
     talk.answer(talk.ask(), "deny")
     assert talk.ended(turn_id)["reason"] == "interrupted"
-    assert len(talk.results()) == 3
     assert all(result["is_error"] for result in talk.results())
+    running, refused, waiting = talk.result_texts()
+    why = "Stopped, since the person said no to another call and so ended the turn,"
+    assert f"{why} before it was finished." in running
+    assert "The person said no to this call." in refused
+    assert f"{why} before it started." in waiting
     talk.is_usable()
 
 

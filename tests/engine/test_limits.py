@@ -79,10 +79,14 @@ def test_a_turn_ends_when_its_time_is_over(stage: Stage) -> None:
 def test_the_time_of_a_turn_stops_its_command(stage: Stage) -> None:
     talk = stage.talk(rules={"allow": ["Bash"]})
     fifo = talk.gate("never")
-    stage.api.script(talk.name, message(calls("Bash", {"command": f"mkfifo {fifo}; cat {fifo}"})))
+    command = calls("Bash", {"command": f"mkfifo {fifo}; cat {fifo}"})
+    stage.api.script(talk.name, message(command, calls("Bash", {"command": "true"})))
     turn = talk.turn(timeout_ms=300)
     assert turn["reason"] == "timeout"
-    assert talk.results()[0]["is_error"] is True
+    assert [result["is_error"] for result in talk.results()] == [True, True]
+    running, waiting = talk.result_texts()
+    assert "Stopped by the turn's time limit before it was finished." in running
+    assert "Stopped by the turn's time limit before it started." in waiting
     talk.is_usable()
 
 

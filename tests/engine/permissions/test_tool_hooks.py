@@ -18,6 +18,7 @@ from tests.engine.permissions.projects import (
     talk_of,
     write,
 )
+from tests.messages_api.replies import message
 
 PRE = "PreToolUse"
 
@@ -264,3 +265,13 @@ def test_a_projects_deny_rule_needs_no_trust_beside_a_hook_that_does(stage: Stag
     folder = project(stage, {OURS: {**rules(deny=["Bash(ls)"]), "hooks": {}}})
     talk = runs(stage, bash("ls"), folder=folder)
     assert decision(talk)["rule"] == "Bash(ls)"
+
+
+def test_a_no_of_a_hook_that_ends_the_turn_is_told_as_the_hooks(stage: Stage) -> None:
+    no = {"behavior": "deny", "message": "not today", "interrupt": True}
+    folder = hooked(stage, "PermissionRequest", deciding("PermissionRequest", decision=no))
+    talk = stage.talk(message(bash("touch it"), bash("touch that")), folder=folder, trust=True)
+    assert talk.turn()["reason"] == "interrupted"
+    refused, waiting = talk.result_texts()
+    assert "A hook said no to this call, in these words: not today" in refused
+    assert "a hook said no to another call" in waiting

@@ -21,6 +21,7 @@ from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Ask, Call, Turn
 from ostler.protocol.turn import Input, TurnOptions
 from ostler.server.engine.arranging import Arranger
+from ostler.server.engine.endings import BY_DELETION, BY_PERSON
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.live import LiveSession
@@ -119,7 +120,7 @@ class SessionActor:
 
     def interrupt(self, turn_id: TurnId) -> Turn:
         run = self._running(turn_id)
-        run.halt("interrupted")
+        run.halt("interrupted", BY_PERSON)
         return run.state.turn
 
     async def drop_queued(self, turn_id: TurnId) -> Turn:
@@ -345,10 +346,10 @@ class SessionActor:
     # The end.
 
     async def stop(self) -> None:
-        """Interrupt what runs, and wait until it has ended; what waits behind it does not begin."""
+        """Before the session is deleted: end what runs, and wait for it; what waits behind it does not begin."""
         self._stopping = True
         while self.run is not None:
-            self.run.halt("interrupted")
+            self.run.halt("interrupted", BY_DELETION)
             await self.idle.wait()
 
     def abandon(self) -> None:

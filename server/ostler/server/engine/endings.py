@@ -1,7 +1,15 @@
 """How turns end, and what is told about it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+# What stops the calls of a turn, as it stands before "before it was finished" in their results.
+BY_PERSON: Final = "Interrupted by the person"
+BY_TIME_LIMIT: Final = "Stopped by the turn's time limit"
+BY_REFUSAL: Final = "Stopped, since the person said no to another call and so ended the turn,"
+BY_HOOK: Final = "Stopped, since a hook said no to another call and so ended the turn,"
+BY_DELETION: Final = "Stopped, since the session is being deleted,"
+BY_MISSING_SANDBOX: Final = "Stopped, since the sandbox that commands must run in is missing,"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from ostler.server.engine.pipeline import Pipeline
 from ostler.server.engine.schedule import Schedule, Stage
 from ostler.tools.tool import Change
 
-BEFORE_START = "Interrupted by the person before it started."
-WHILE_RUNNING = "Interrupted by the person before it was finished. It may have had a part of its effect."
+BEFORE_START = "before it started."
+WHILE_RUNNING = "before it was finished. It may have had a part of its effect."
 STEERED = "Stopped, because the person said something meanwhile: read that first."
 OUTCOME_UNKNOWN = "interrupted, outcome unknown: the daemon stopped while this ran. Check before doing it again."
 
@@ -109,18 +109,21 @@ class Executor:
 
     # Stopping.
 
-    def interrupt(self, words: str | None = None) -> None:
-        """Stop what can be stopped; what must finish finishes, and nothing new starts."""
-        self._closed = words or BEFORE_START
-        for entry in self._unfinished():
-            if entry.slot.stage is Stage.WAITING:
-                self._drop(entry, self._closed)
-            elif not entry.finishes_first:
-                self._stop(entry, words or (WHILE_RUNNING if entry.call.status == "running" else BEFORE_START))
+    def interrupt(self, by: str) -> None:
+        """Stop what can be stopped; what must finish finishes, and nothing new starts. `by` says why, for the model."""
+        self._close(f"{by} {BEFORE_START}", f"{by} {WHILE_RUNNING}")
 
     def make_room(self) -> None:
         """Stop the running calls that can be stopped, so that the person is heard at once; what waits is dropped."""
-        self.interrupt(STEERED)
+        self._close(STEERED, STEERED)
+
+    def _close(self, before_start: str, while_running: str) -> None:
+        self._closed = before_start
+        for entry in self._unfinished():
+            if entry.slot.stage is Stage.WAITING:
+                self._drop(entry, before_start)
+            elif not entry.finishes_first:
+                self._stop(entry, while_running if entry.call.status == "running" else before_start)
 
     def cancel(self, entry: Entry, words: str) -> None:
         """Stop one call; the others go on."""

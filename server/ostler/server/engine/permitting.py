@@ -16,6 +16,7 @@ from ostler.protocol.shapes import Ask, Decision
 from ostler.server.classifier import Question
 from ostler.server.engine.asks import HOOK, AskDesk, answer_of, changed_input, ends_turn, permission_ask
 from ostler.server.engine.call_notes import Draft
+from ostler.server.engine.endings import BY_HOOK, BY_REFUSAL
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.live import LiveSession
@@ -214,11 +215,11 @@ class Permitting:
         if ask.status == "expired":
             words = "Nobody answered in time, which counts as a no. Go on without it, or say what you need."
         elif answer.message:
-            words = f"The person said no to this call, in these words: {answer.message}"
+            words = f"{'A hook' if hook else 'The person'} said no to this call, in these words: {answer.message}"
         else:
             words = "The person said no to this call. Do not try the same in another way."
         if ask.status == "resolved" and ends_turn(answer):
-            self.state.halt("interrupted")
+            self.state.halt("interrupted", BY_HOOK if hook else BY_REFUSAL)
         helps = ask.suggestions[0].rule if ask.suggestions else None
         return Denied(Verdict("deny", by, answer.message or words, source=ask.answered_by, helps=helps), words)
 

@@ -20,6 +20,7 @@ from ostler.server import logs
 from ostler.server.engine.budget import bounded, cut_fields
 from ostler.server.engine.call_notes import Draft, Ended
 from ostler.server.engine.diagnostics import diagnostics_of
+from ostler.server.engine.endings import BY_MISSING_SANDBOX
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.file_history import TurnFiles
 from ostler.server.engine.hooking import Hooking, response_of
@@ -101,7 +102,7 @@ class Pipeline:
         except SandboxMissing as missing:
             # Nothing that the model does about it would help: no command runs on this machine.
             self.complete_with_error(entry, str(missing))
-            self.state.halt("failed", {"code": "sandbox_missing", "message": str(missing)})
+            self.state.halt("failed", BY_MISSING_SANDBOX, {"code": "sandbox_missing", "message": str(missing)})
         except ProtocolError:
             raise  # the disk's trouble, which is the whole session's
         except Exception as error:  # noqa: BLE001 - a boundary, as above: what a tool raises is its bug, and a result

@@ -13,7 +13,7 @@ MAX_DENIALS: Final = 100
 class TurnState:
     turn: Turn
     halt: Callable[..., None]
-    """Ends the turn early, for the reason given, and with an error where there is one."""
+    """Ends the turn early, for the reason given, with what its calls are told, and with an error where there is one."""
     task: str = ""
     """What the person asked for, in their own words."""
 

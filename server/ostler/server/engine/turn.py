@@ -15,7 +15,7 @@ from ostler.protocol.shapes import Message, Turn
 from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.asks import AskDesk
 from ostler.server.engine.call_notes import Draft, Ended
-from ostler.server.engine.endings import End, no_form, stopped_by_hook, too_long
+from ostler.server.engine.endings import BY_TIME_LIMIT, End, no_form, stopped_by_hook, too_long
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import tool_result
@@ -113,15 +113,15 @@ class TurnRun:
 
     # What others do to it.
 
-    def halt(self, reason: str, error: dict[str, Any] | None = None) -> None:
-        """End the turn as soon as its calls allow."""
+    def halt(self, reason: str, by: str, error: dict[str, Any] | None = None) -> None:
+        """End the turn as soon as its calls allow; `by` is what their results say of it."""
         if self.end is not None:
             return
         self.end = End(reason, error)
         self._before.cancel()
         self._requests.stop()
         if self.executor is not None:
-            self.executor.interrupt()
+            self.executor.interrupt(by)
 
     def steer(self, steer: Steer, *, now: bool) -> None:
         self.steers.append(steer)
@@ -358,7 +358,7 @@ class TurnRun:
         began = datetime.fromisoformat(self.turn.started_at or times.now())
         passed = (datetime.now(UTC) - began).total_seconds()
         await anyio.sleep(max(0.0, self.settings.timeout_ms / 1000 - passed))
-        self.halt("timeout")
+        self.halt("timeout", BY_TIME_LIMIT)
 
     async def _finish(self) -> Turn:
         if self._requests.begun is not None:  # it ended before its first request
@@ -371,7 +371,7 @@ class TurnRun:
         return ended
 
 
-def _over(reason: str, error: dict[str, Any] | None = None) -> None:
+def _over(reason: str, by: str, error: dict[str, Any] | None = None) -> None:
     """A turn that is over needs no end."""
 
 
