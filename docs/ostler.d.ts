@@ -283,13 +283,17 @@ export interface ClientInfo {
 export interface ClientList {
   /** Only who watches this session. */
   session_id?: string | null;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
 }
 
-/** Clients. */
+/** Clients, by when they introduced themselves. */
 export interface ClientPage {
-  /** The clients that are attached now. */
+  /** The clients of this page, of those that are attached now. */
   clients: Array<Client>;
-  /** Always null: they fit on one page. */
+  /** The `page` to ask for next; null at the end. */
   next: string | null;
 }
 
@@ -1725,14 +1729,18 @@ export interface ToolInfo {
 export interface ToolList {
   /** The tools as this session has them. Null: all that the daemon has. */
   session_id?: string | null;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
 }
 
 /** Tools, in the order in which the model is told of them. */
 export interface ToolPage {
-  /** All of them. */
+  /** The tools of this page. */
   tools: Array<ToolInfo>;
-  /** Always null: there is one page. */
-  next: null;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
 }
 
 /** How far a call has come. */

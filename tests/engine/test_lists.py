@@ -39,6 +39,14 @@ def test_asks_are_listed_page_by_page_oldest_first(stage: Stage) -> None:
     assert [ask["id"] for ask in cancelled] == asks
 
 
+def test_tools_are_listed_page_by_page(stage: Stage) -> None:
+    talk = stage.talk()
+    for params in ({}, {"session_id": talk.id}):
+        whole = stage.daemon.call("tool/list", limit=500, **params)
+        assert whole["next"] is None
+        assert all_pages(stage, "tool/list", "tools", limit=4, **params) == whole["tools"]
+
+
 def test_a_page_of_another_list_is_refused(stage: Stage) -> None:
     talk = stage.talk(otherwise=DONE)
     for n in range(2):

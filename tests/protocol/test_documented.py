@@ -8,6 +8,7 @@ import pytest
 from ostler.protocol import errors
 from ostler.protocol.errors import OSTLER_ERRORS, RPC_ERRORS
 from ostler.protocol.events import EVENT_TYPES
+from ostler.protocol.limits import DEFAULT_PAGE
 from ostler.protocol.methods import METHODS
 from ostler.protocol.schema import Schema, settings, wire_definitions
 from scripts.generate import DOCS
@@ -109,3 +110,11 @@ def test_what_the_page_does_not_show_is_named(page: str) -> None:
 
 def test_what_the_page_says_otherwise_is_named(page: str) -> None:
     assert undocumented({"session/create": "Create two sessions."}, page) == ["session/create"]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name.endswith("/list")])
+def test_every_list_is_given_in_pages(name: str) -> None:
+    method = METHODS[name]
+    limit = method.params.model_fields["limit"]
+    assert (limit.default, method.params.model_fields["page"].default) == (DEFAULT_PAGE, None)
+    assert "next" in method.result.model_fields

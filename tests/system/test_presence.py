@@ -1,5 +1,6 @@
 """Who is there, and who works for whom."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.daemon import Daemon
@@ -27,6 +28,18 @@ def test_who_attaches_is_seen_by_the_others(daemon: Daemon) -> None:
             )
         assert other.until("client.detached")["data"]["client"]["attached"] is False
     assert daemon.call("client/list")["clients"] == []
+
+
+def test_clients_are_listed_page_by_page(home: Path) -> None:
+    with Daemon(home) as daemon, ExitStack() as streams:
+        for number in range(3):
+            client_id = daemon.call("initialize", client={"name": f"vim {number}", "version": "1"})["client_id"]
+            stream = streams.enter_context(daemon.follow(headers={"Ostler-Client": client_id}))
+            stream.until("client.attached")
+        first = daemon.call("client/list", limit=2)
+        rest = daemon.call("client/list", limit=2, page=first["next"])
+        names = [client["name"] for client in (*first["clients"], *rest["clients"])]
+        assert (names, rest["next"]) == (["vim 0", "vim 1", "vim 2"], None)
 
 
 def test_a_client_is_still_known_after_a_restart_and_a_stranger_is_served(home: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ostler.protocol.ids import ClientCallId, ClientId, SessionId
+from ostler.protocol.limits import DEFAULT_PAGE, MAX_PAGE
 from ostler.protocol.shapes import AskKind
 from ostler.protocol.wire import AtMost50, JsonObject, Name, Params, Shape, Text, Time
 
@@ -124,15 +125,19 @@ class ClientList(Params):
 
     session_id: SessionId | None = None
     """Only who watches this session."""
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = DEFAULT_PAGE
+    """How many on a page."""
+    page: str | None = None
+    """The `next` of the page before."""
 
 
 class ClientPage(Shape):
-    """Clients."""
+    """Clients, by when they introduced themselves."""
 
     clients: list[Client]
-    """The clients that are attached now."""
+    """The clients of this page, of those that are attached now."""
     next: str | None = None
-    """Always null: they fit on one page."""
+    """The `page` to ask for next; null at the end."""
 
 
 class ClientCall(Shape):

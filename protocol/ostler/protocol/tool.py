@@ -1,8 +1,11 @@
 """What can be asked about the tools of a session."""
 
-from typing import Any, Literal
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ostler.protocol.ids import CallId, SessionId
+from ostler.protocol.limits import DEFAULT_PAGE, MAX_PAGE
 from ostler.protocol.wire import Params, Shape
 
 
@@ -11,6 +14,10 @@ class ToolList(Params):
 
     session_id: SessionId | None = None
     """The tools as this session has them. Null: all that the daemon has."""
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = DEFAULT_PAGE
+    """How many on a page."""
+    page: str | None = None
+    """The `next` of the page before."""
 
 
 class ToolInfo(Shape):
@@ -40,9 +47,9 @@ class ToolPage(Shape):
     """Tools, in the order in which the model is told of them."""
 
     tools: list[ToolInfo]
-    """All of them."""
-    next: Literal[None] = None
-    """Always null: there is one page."""
+    """The tools of this page."""
+    next: str | None = None
+    """The `page` to ask for next; null at the end."""
 
 
 class CallRef(Params):

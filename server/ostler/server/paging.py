@@ -2,12 +2,15 @@
 
 import base64
 import binascii
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import orjson
 
 from ostler.protocol.errors import InvalidParams
 from ostler.protocol.wire import Params
+
+T = TypeVar("T")
 
 
 def _question(method: str, params: Params) -> str:
@@ -19,6 +22,14 @@ def _question(method: str, params: Params) -> str:
 def page_token(method: str, params: Params, position: list[Any]) -> str:
     digest = binascii.crc32(_question(method, params).encode())
     return base64.urlsafe_b64encode(orjson.dumps([digest, *position])).decode().rstrip("=")
+
+
+def page_by_place(method: str, params: Any, entries: Sequence[T]) -> tuple[list[T], str | None]:
+    """A page of a list that is at hand as a whole and has its own order, and the token of the next."""
+    after = page_position(method, params, params.page, (int,))
+    start = after[0] if after else 0
+    end = start + params.limit
+    return list(entries[start:end]), page_token(method, params, [end]) if end < len(entries) else None
 
 
 def page_position(method: str, params: Params, token: str | None, kinds: tuple[type, ...]) -> list[Any] | None:

@@ -9,7 +9,9 @@ from ostler.protocol import times
 from ostler.protocol.client import Client, ClientList, ClientPage, Initialize
 from ostler.protocol.events import ClientData
 from ostler.protocol.ids import ClientId, SessionId, new_client_id
+from ostler.protocol.methods import CLIENT_LIST
 from ostler.server.log import EventLog
+from ostler.server.paging import page_position, page_token
 from ostler.server.reader import Watch
 from ostler.storage import Scope, Tx, clients
 from ostler.storage.clients import ClientRecord
@@ -23,6 +25,9 @@ class _Present:
 
     def has_tool(self, name: str) -> bool:
         return any(tool.get("name") == name for tool in self.record.capabilities.get("tools") or ())
+
+    def sees(self, session_id: SessionId) -> bool:
+        return any(watch.roots is None or session_id in _watched(watch) for watch in self.watches)
 
     def shown(self) -> Client:
         return Client(
@@ -89,12 +94,16 @@ class Presence:
 
     def listed(self, params: ClientList) -> ClientPage:
         wanted = params.session_id
-        shown = [
-            present.shown()
-            for present in self._present.values()
-            if wanted is None or any(watch.roots is None or wanted in _watched(watch) for watch in present.watches)
+        # After an id and not after a number: they come and go between two pages.
+        after = page_position(CLIENT_LIST.name, params, params.page, (str,)) or [""]
+        found = [
+            self._present[client_id]
+            for client_id in sorted(self._present)
+            if client_id > after[0] and (wanted is None or self._present[client_id].sees(wanted))
         ]
-        return ClientPage(clients=shown)
+        page = [present.shown() for present in found[: params.limit]]
+        token = page_token(CLIENT_LIST.name, params, [page[-1].id]) if len(found) > len(page) else None
+        return ClientPage(clients=page, next=token)
 
     def provider_of(self, tool: str, scope: Scope) -> ClientId | None:
         """The client that came last of those that provide a tool and watch the session."""

@@ -7,7 +7,7 @@ from ostler.protocol.methods import HOOK_LIST
 from ostler.protocol.rule import SettingsProblem
 from ostler.server.engine.engine import Engine
 from ostler.server.hooks import Hook
-from ostler.server.paging import page_position, page_token
+from ostler.server.paging import page_by_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,9 @@ class HookMethods:
         acting, _ = await room.hooks(live.settings, live.trusted)
         labels = {hook.label for hook in acting}
         entries = [_entry(hook, acts=hook.label in labels) for hook in every]
-        after = page_position(HOOK_LIST.name, params, params.page, (int,))
-        start = after[0] if after else 0
-        end = start + params.limit
-        token = page_token(HOOK_LIST.name, params, [end]) if end < len(entries) else None
+        page, token = page_by_place(HOOK_LIST.name, params, entries)
         told = [SettingsProblem(file="", line=0, column=0, message=problem) for problem in problems]
-        return HookPage(hooks=entries[start:end], problems=told, next=token)
+        return HookPage(hooks=page, problems=told, next=token)
 
 
 def _entry(hook: Hook, *, acts: bool) -> HookEntry:

@@ -21,7 +21,7 @@ from ostler.server.engine.live import LiveSession
 from ostler.server.engine.permission import Case, decide
 from ostler.server.engine.remembering import RuleChange, check_rule, forget, remember
 from ostler.server.engine.schema import BadInput, parse_input
-from ostler.server.paging import page_position, page_token
+from ostler.server.paging import page_by_place
 from ostler.server.settings import Problem, SourcedRule, check_lists
 from ostler.tools import commands
 from ostler.tools.command_check import reading
@@ -37,12 +37,8 @@ class RuleMethods:
     async def list(self, params: RuleList) -> RulePage:
         actor = await self.engine.actor(params.session_id)
         await self.engine.arranger.arrange(actor.live)
-        entries = _entries(actor.live)
-        after = page_position(RULE_LIST.name, params, params.page, (int,))
-        start = after[0] if after else 0
-        end = start + params.limit
-        token = page_token(RULE_LIST.name, params, [end]) if end < len(entries) else None
-        return RulePage(rules=entries[start:end], problems=shown_problems(actor.live.settings.problems), next=token)
+        page, token = page_by_place(RULE_LIST.name, params, _entries(actor.live))
+        return RulePage(rules=page, problems=shown_problems(actor.live.settings.problems), next=token)
 
     async def add(self, params: RuleAdd) -> RuleEntry:
         text = check_rule(params.rule)

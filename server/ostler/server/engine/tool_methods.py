@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from ostler.protocol.errors import CallNotFound, Conflict, NoTurnRunning
 from ostler.protocol.ids import CallId, SessionId
+from ostler.protocol.methods import TOOL_LIST
 from ostler.protocol.shapes import Call
 from ostler.protocol.tool import CallRef, ToolInfo, ToolList, ToolPage
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.engine import Engine
+from ostler.server.paging import page_by_place
 from ostler.storage import calls
 from ostler.tools.context import Surroundings
 from ostler.tools.registry import ToolSet
@@ -35,7 +37,8 @@ class ToolMethods:
                 switched_off=rooms.switched_off(),
             )
             toolset = (await self.engine.registry()).for_session("full", (), surroundings)
-        return ToolPage(tools=_shown(toolset, surroundings))
+        page, token = page_by_place(TOOL_LIST.name, params, _shown(toolset, surroundings))
+        return ToolPage(tools=page, next=token)
 
     async def cancel(self, params: CallRef) -> Call:
         return (await self._actor_of(params.call_id)).cancel_call(params.call_id)
