@@ -34,7 +34,7 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def test_every_route_is_behind_the_token(shared_daemon: Daemon) -> None:
-    pages = build_pages(cast(Any, None), cast(Any, None))
+    pages = build_pages(cast(Any, None), cast(Any, None), "")
     paths = [route.path.format(result_id="r_1", session_id="s_1") for route in pages.routes if isinstance(route, Route)]
     assert {"/metrics", "/openrpc.json", "/results/r_1", "/sessions/s_1/export"} <= set(paths)
     for path in ["/rpc", "/events", *paths]:

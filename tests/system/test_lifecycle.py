@@ -142,6 +142,7 @@ def test_stats_count_what_happened(daemon: Daemon) -> None:
 def test_the_protocol_describes_itself(shared_daemon: Daemon) -> None:
     document = shared_daemon.call("rpc.discover")
     assert shared_daemon.http("GET", "/openrpc.json").json == document
+    assert document["servers"][0]["url"] == f"http://127.0.0.1:{shared_daemon.port}/rpc"
     described = {method["name"] for method in document["methods"]}
     assert described == set(
         shared_daemon.call("initialize", client={"name": "t", "version": "1"})["capabilities"]["methods"]

@@ -28,7 +28,7 @@ def error_of(daemon: Daemon, body: Any) -> tuple[int, Any]:
     return answer.json["error"]["code"], answer.json["id"]
 
 
-@pytest.mark.parametrize("call_id", [1, "one", 0, -7, 1.5, None, "", 2**53])
+@pytest.mark.parametrize("call_id", [1, "one", 0, -7, 1.5, None, "", 2**53, 2**64 - 1, -(2**63)])
 def test_an_answer_carries_the_id_of_its_request(shared_daemon: Daemon, call_id: Any) -> None:
     answer = shared_daemon.post(json.dumps(info(call_id)).encode()).json
     assert answer["id"] == call_id
@@ -90,6 +90,8 @@ def test_too_many_values_are_refused_before_they_are_parsed(shared_daemon: Daemo
         (info(True), None),
         (info([1]), None),
         (info({"a": 1}), None),
+        (info(2**64), None),
+        (info(-(10**30)), None),
         (info(4, params="x"), 4),
         (info(4, params=5), 4),
         (info(4, params=None), 4),

@@ -1,11 +1,14 @@
 """The JSON-RPC 2.0 envelope, apart from any transport: parsed JSON in, bytes out."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import to_json
 
 from ostler.protocol.errors import InvalidParams, InvalidRequest, ProtocolError
+
+_TOO_LARGE: Final = 2.0**63
+"""Of longer integers the parser makes floats: an answer under another id would find nobody who waits for it."""
 
 RequestId = str | int | float | None
 
@@ -22,6 +25,8 @@ class Request:
 def request_id(value: Any) -> RequestId:
     """The id to answer under, as far as one can be made out."""
     given = value.get("id") if isinstance(value, dict) else None
+    if isinstance(given, float) and abs(given) >= _TOO_LARGE:
+        return None
     return given if isinstance(given, str | int | float) and not isinstance(given, bool) else None
 
 
@@ -40,7 +45,7 @@ def read_request(value: Any) -> Request:
     if not isinstance(method, str):
         raise InvalidRequest('"method" must be a string.')
     if "id" in value and value["id"] is not None and request_id(value) is None:
-        raise InvalidRequest('"id" must be a string, a number or null.')
+        raise InvalidRequest('"id" must be a string, a number of at most 64 bits or null.')
     return Request(method, _params(value.get("params", {})), request_id(value), "id" not in value)
 
 

@@ -22,13 +22,13 @@ _ERRORS: Final = "#/components/errors/"
 _OF_ANY_METHOD: Final = (InvalidParams, InternalError, OstlerError)
 
 
-def openrpc_document() -> dict[str, Any]:
-    """Every method with its params, result and errors, and every event."""
+def openrpc_document(url: str = f"http://127.0.0.1:{DEFAULT_PORT}") -> dict[str, Any]:
+    """Every method with its params, result and errors, and every event, of the daemon at this address."""
     schemas = wire_definitions(_SCHEMAS)
     return {
         "openrpc": OPENRPC_VERSION,
         "info": _info(),
-        "servers": [{"name": "default", "url": f"http://127.0.0.1:{DEFAULT_PORT}/rpc"}],
+        "servers": [{"name": "default", "url": f"{url}/rpc"}],
         "methods": [_method(method, schemas) for method in METHODS.values()],
         "components": {"schemas": schemas, "errors": _errors()},
         "x-events": [_event(event) for event in EVENT_TYPES.values()],

@@ -216,7 +216,7 @@ def _assembled(
             "/healthz": probes.alive,
             "/readyz": probes.readiness,
         },
-        lambda: _load_pages(log, metrics),
+        lambda: _load_pages(log, metrics, listening.url),
     )
     door = Door(
         front,
@@ -251,11 +251,11 @@ def _stop_soon(stopping: anyio.Event) -> None:
     asyncio.get_running_loop().call_later(0.05, stopping.set)
 
 
-def _load_pages(log: EventLog, metrics: Metrics) -> Any:
+def _load_pages(log: EventLog, metrics: Metrics, url: str) -> Any:
     # Imported here: FastAPI takes longer to load than all the rest (see front.py).
     from ostler.server.pages import build_pages  # noqa: PLC0415
 
-    return build_pages(log, metrics)
+    return build_pages(log, metrics, url)
 
 
 def _gauges(house: House) -> list[Gauge]:

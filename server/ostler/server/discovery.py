@@ -7,12 +7,13 @@ import anyio.to_thread
 
 
 @cache
-def _document() -> dict[str, Any]:
+def _document(url: str) -> dict[str, Any]:
     # Imported here: few clients ask for it.
     from ostler.protocol.openrpc import openrpc_document  # noqa: PLC0415
 
-    return openrpc_document()
+    return openrpc_document(url)
 
 
-async def discovery() -> dict[str, Any]:
-    return await anyio.to_thread.run_sync(_document)
+async def discovery(url: str) -> dict[str, Any]:
+    """Of the daemon that is at this address."""
+    return await anyio.to_thread.run_sync(_document, url)

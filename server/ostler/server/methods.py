@@ -36,6 +36,9 @@ def bind_methods(house: House) -> Handlers:  # noqa: PLR0915 - a table, a line a
 
         handlers.bind(method, called)
 
+    async def discover(params: Nothing) -> OpenRpcDocument:
+        return OpenRpcDocument.model_validate(await discovery(house.address.url))
+
     async def export(params: SessionExport) -> Export:
         return await export_whole(house.log, params)
 
@@ -54,7 +57,7 @@ def bind_methods(house: House) -> Handlers:  # noqa: PLR0915 - a table, a line a
         return await house.trust.grant(params, client.id if client else None)
 
     bind(table.INITIALIZE, house.initialize)
-    bind(table.DISCOVER, _discover)
+    bind(table.DISCOVER, discover)
     bind(table.SERVER_INFO, house.info)
     bind(table.SERVER_STATS, house.stats)
     bind(table.SERVER_SHUTDOWN, house.shutdown)
@@ -103,7 +106,3 @@ def bind_methods(house: House) -> Handlers:  # noqa: PLR0915 - a table, a line a
     unbound = set(METHODS) - set(handlers)
     assert not unbound, f"methods without a handler: {unbound}"
     return handlers
-
-
-async def _discover(params: Nothing) -> OpenRpcDocument:
-    return OpenRpcDocument.model_validate(await discovery())

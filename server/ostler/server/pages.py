@@ -20,7 +20,7 @@ from ostler.server.results import find_result, pieces_of
 from ostler.storage.results import ResultRecord
 
 
-def build_pages(log: EventLog, metrics: Metrics) -> FastAPI:
+def build_pages(log: EventLog, metrics: Metrics, url: str) -> FastAPI:
     # Its own schema pages would be a second description of the protocol, and open to whoever has no token.
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.add_exception_handler(Exception, _failed)
@@ -29,7 +29,7 @@ def build_pages(log: EventLog, metrics: Metrics) -> FastAPI:
 
     @app.get("/openrpc.json")
     async def openrpc() -> Response:
-        return Response(orjson.dumps(await discovery()), media_type="application/json")
+        return Response(orjson.dumps(await discovery(url)), media_type="application/json")
 
     @app.get("/metrics")
     def prometheus() -> Response:  # on a thread: the library reads files when it is loaded and when it counts
