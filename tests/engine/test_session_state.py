@@ -77,3 +77,9 @@ def test_the_cursor_of_a_turn_is_where_it_began_wherever_it_is_shown(own_stage: 
     assert stage.daemon.call("turn/get", turn_id=turn_id)["cursor"] == began
     with stage.daemon.follow(f"?session={talk.id}&after={began}") as late:
         assert late.until("message.completed")["data"]["message"]["role"] == "user"
+
+
+def test_a_session_with_a_turn_is_not_archived_and_the_error_names_the_turn(stage: Stage) -> None:
+    talk, turn_id, _ = waiting(stage)
+    error = talk.refused("session/archive", session_id=talk.id)
+    assert (error["data"]["code"], error["data"]["turn_id"]) == ("turn_running", turn_id)

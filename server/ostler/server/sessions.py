@@ -38,7 +38,7 @@ from ostler.server.results import drop_pieces
 from ostler.server.settings import Settings, check_lists, default_mode
 from ostler.server.settings.entries import server_flaw
 from ostler.server.shapes import provider_of, shown, shown_page, tell, tell_change
-from ostler.storage import Tx, idempotency, messages, results, sessions, trust, usage
+from ostler.storage import Tx, idempotency, messages, results, sessions, trust, turns, usage
 from ostler.storage.database import head_of
 from ostler.storage.idempotency import Key
 from ostler.storage.sessions import Filter, SessionRecord
@@ -54,6 +54,8 @@ _OPTIONS = {
     "on_restart",
     "wake_on_task_end",
 }
+
+_Change = Callable[[sqlite3.Connection, SessionRecord], SessionRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +141,21 @@ class Sessions:
             await self._check_rules(params.rules)
         directories = await _checked_folders(params.additional_directories) if params.additional_directories else []
 
-        def change(record: SessionRecord) -> SessionRecord:
+        def change(connection: sqlite3.Connection, record: SessionRecord) -> SessionRecord:
             return replace(record, **_changes(params, given, directories, self.configuration.default_model, record))
 
         return await self._change(params.session_id, change)
 
     async def archive(self, params: SessionArchive) -> Session:
-        def change(record: SessionRecord) -> SessionRecord:
+        def change(connection: sqlite3.Connection, record: SessionRecord) -> SessionRecord:
             if params.archived == (record.status == "archived"):
                 return record
             if record.status in {"running", "waiting"}:
-                raise TurnRunning("A turn runs in this session. Interrupt it before the session is archived.")
+                turn = turns.current(connection, record.id)
+                raise TurnRunning(
+                    "A turn runs in this session. Interrupt it before the session is archived.",
+                    turn_id=turn.id if turn else None,
+                )
             return replace(record, status="archived" if params.archived else "idle")
 
         before = await self.log.read(lambda connection: sessions.get(connection, params.session_id))
@@ -229,13 +235,13 @@ class Sessions:
 
         return await self.log.write(copy, session_id)
 
-    async def _change(self, session_id: SessionId, change: Callable[[SessionRecord], SessionRecord]) -> Session:
+    async def _change(self, session_id: SessionId, change: _Change) -> Session:
         """Read, change, write and tell, as one unit; nothing happens where nothing changes."""
         changed: list[SessionRecord] = []
 
         def work(tx: Tx) -> Session:
             before = sessions.get(tx.connection, session_id)
-            after = change(before)
+            after = change(tx.connection, before)
             if after == before:
                 return shown(tx.connection, before, tx.head)
             after = replace(after, updated_at=times.now())

@@ -151,7 +151,7 @@ class SessionActor:
         executor = self.run.executor if self.run else None
         entry = next((one for one in executor.entries if one.call.call_id == call_id), None) if executor else None
         if entry is None or entry.completed:
-            raise NoTurnRunning(f"The call {call_id} is over already.")
+            raise NoTurnRunning(f"The call {call_id} is over already.", call_id=call_id)
         return entry
 
     def open_ask(self, ask_id: AskId) -> Ask | None:

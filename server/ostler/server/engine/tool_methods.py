@@ -55,7 +55,7 @@ class ToolMethods:
         if call is None:
             raise CallNotFound(call_id)
         if call.status == "completed":
-            raise NoTurnRunning(f"The call {call_id} is over already.")
+            raise NoTurnRunning(f"The call {call_id} is over already.", call_id=call_id)
         return await self.engine.actor(call.session_id)
 
 
