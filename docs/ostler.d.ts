@@ -1111,7 +1111,7 @@ export interface RuleAdd {
   rule: string;
   /** How far it reaches: this session, or settings: the folder's (`local`, `project`) or the person's (`user`). */
   scope?: "session" | "local" | "project" | "user";
-  /** When it ends; null is never. */
+  /** When it ends, as RFC 3339 with a zone; null is never. */
   expires_at?: string | null;
 }
 
@@ -1215,7 +1215,7 @@ export interface Run {
   mode?: "default" | "acceptEdits" | "plan" | "auto" | "dontAsk" | "bypassPermissions" | null;
   /** How the model may think, as the Messages API has it. */
   thinking?: Record<string, unknown> | null;
-  /** Which tool the model must use first, as the Messages API has it. */
+  /** Which tool the model must use first, as the Messages API has it: `type` auto, any, none, or tool and `name`. */
   tool_choice?: Record<string, unknown> | null;
   /** A JSON Schema that the turn's answer has to fit. */
   output_schema?: Record<string, unknown> | null;
@@ -1905,7 +1905,7 @@ export interface TurnStart {
   mode?: "default" | "acceptEdits" | "plan" | "auto" | "dontAsk" | "bypassPermissions" | null;
   /** How the model may think, as the Messages API has it. */
   thinking?: Record<string, unknown> | null;
-  /** Which tool the model must use first, as the Messages API has it. */
+  /** Which tool the model must use first, as the Messages API has it: `type` auto, any, none, or tool and `name`. */
   tool_choice?: Record<string, unknown> | null;
   /** A JSON Schema that the turn's answer has to fit. */
   output_schema?: Record<string, unknown> | null;

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 from ostler.protocol.limits import MAX_BODY_BYTES
 from ostler.protocol.methods import Method
+from ostler.protocol.schema import wire_definitions
 from ostler.protocol.wire import Nothing, Shape
 from ostler.server.daemon import Daemon as RunningDaemon
 from ostler.server.dispatcher import Caller
+from ostler.server.problems import PATTERNS
 from tests.daemon import Daemon, wait_until
 from tests.inprocess import InProcessDaemon
 
@@ -118,6 +121,52 @@ def test_each_bad_field_is_named_with_its_path(shared_daemon: Daemon) -> None:
     assert error["code"] == -32602
     assert {one["path"] for one in error["data"]["errors"]} == {"cwd", "rules.allow.1", "colour", "mode"}
     assert all(one["reason"] for one in error["data"]["errors"])
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "path", "reason"),
+    [
+        ("session/create", {}, "cwd", "is required"),
+        ("session/create", {"colour": "red"}, "colour", "unknown field"),
+        ("session/create", {"cwd": 5}, "cwd", "must be a string"),
+        ("session/create", {"trust": "yes"}, "trust", "must be true or false"),
+        ("session/create", {"on_ask": "shrug"}, "on_ask", "must be 'ask' or 'deny'"),
+        ("session/create", {"max_budget_usd": "5,00"}, "max_budget_usd", 'must be an amount as "5.00", with'),
+        ("session/create", {"idempotency_key": ""}, "idempotency_key", "must not be empty"),
+        ("session/create", {"idempotency_key": "a b"}, "idempotency_key", "must be printable ASCII without spaces"),
+        ("session/create", {"title": "a\nb"}, "title", "contains the control character"),
+        ("session/create", {"env": {"1X": ""}}, "env.1X.[key]", "must be letters, digits and `_`"),
+        ("session/list", {"limit": 0}, "limit", "must be at least 1"),
+        ("session/list", {"limit": 1.5}, "limit", "must be a whole number"),
+        ("session/list", {"cwd": "proj"}, "cwd", "'proj' is relative; give the absolute path of a folder"),
+        ("turn/start", {"input": []}, "input.blocks", "must not be empty"),
+        ("turn/start", {"tool_choice": {"type": "zzz"}}, "tool_choice", "must have a `type`: 'auto', 'any', 'none'"),
+        ("turn/start", {"tool_choice": {"type": "tool"}}, "tool_choice", "needs the `name` of the tool"),
+        ("rule/add", {"expires_at": "tomorrow"}, "expires_at", "must be a time with its zone, as 2026-01-31T12:00:00Z"),
+        ("rule/add", {"expires_at": "2030-01-31T12:00:00"}, "expires_at", "must be a time with its zone"),
+        ("ask/resolve", {"ask_id": "k_1", "answer": {"choice": "maybe"}}, "answer", "has the unknown 'choice' 'maybe'"),
+    ],
+)
+def test_a_reason_says_in_plain_words_what_is_expected(
+    shared_daemon: Daemon, method: str, params: dict[str, Any], path: str, reason: str
+) -> None:
+    errors = {one["path"]: one["reason"] for one in shared_daemon.error(method, **params)["data"]["errors"]}
+    assert errors[path].startswith(reason), errors
+
+
+def test_every_pattern_of_the_wire_has_words() -> None:
+    assert set(_patterns(wire_definitions(""))) <= set(PATTERNS)
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("pattern"), str):
+            yield schema["pattern"]
+        for inner in schema.values():
+            yield from _patterns(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _patterns(inner)
 
 
 @pytest.mark.parametrize(

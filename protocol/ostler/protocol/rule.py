@@ -7,7 +7,7 @@ from pydantic import Field
 from ostler.protocol.ids import SessionId
 from ostler.protocol.limits import DEFAULT_PAGE, MAX_PAGE
 from ostler.protocol.session import RuleText
-from ostler.protocol.wire import Name, Params, Shape, Time
+from ostler.protocol.wire import Moment, Name, Params, Shape, Time
 
 Behavior = Literal["allow", "ask", "deny"]
 RuleScope = Literal["session", "local", "project", "user"]
@@ -76,8 +76,8 @@ class RuleAdd(Params):
     """`Tool` or `Tool(content)`."""
     scope: RuleScope = "session"
     """How far it reaches: this session, or settings: the folder's (`local`, `project`) or the person's (`user`)."""
-    expires_at: Time | None = None
-    """When it ends; null is never."""
+    expires_at: Moment | None = None
+    """When it ends, as RFC 3339 with a zone; null is never."""
 
 
 class RuleRemove(Params):

@@ -133,6 +133,22 @@ Requests = Annotated[int, Field(ge=1, le=10_000)]
 Milliseconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600 * 1000)]
 
 
+def _known_choice(given: dict[str, Any]) -> dict[str, Any]:
+    # Checked here: the provider's refusal would end the turn that has begun with it.
+    match given:
+        case {"type": "auto" | "any" | "none"}:
+            return given
+        case {"type": "tool", "name": str()}:
+            return given
+        case {"type": "tool"}:
+            raise ValueError("needs the `name` of the tool")
+        case _:
+            raise ValueError("must have a `type`: 'auto', 'any', 'none', or 'tool' with a `name`")
+
+
+ToolChoice = Annotated[JsonObject, AfterValidator(_known_choice)]
+
+
 class TurnOptions(Params):
     """What holds for one turn. A null takes what the session has."""
 
@@ -144,8 +160,8 @@ class TurnOptions(Params):
     """How permission is decided, from this turn on."""
     thinking: JsonObject | None = None
     """How the model may think, as the Messages API has it."""
-    tool_choice: JsonObject | None = None
-    """Which tool the model must use first, as the Messages API has it."""
+    tool_choice: ToolChoice | None = None
+    """Which tool the model must use first, as the Messages API has it: `type` auto, any, none, or tool and `name`."""
     output_schema: JsonObject | None = None
     """A JSON Schema that the turn's answer has to fit."""
     max_requests: Requests | None = None

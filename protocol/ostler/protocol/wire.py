@@ -1,9 +1,11 @@
 """The two kinds of model on the wire: what comes in, and what goes out."""
 
+from datetime import datetime
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
 
+from ostler.protocol import times
 from ostler.protocol.extent import chars_of
 from ostler.protocol.limits import MAX_LINE_CHARS, MAX_METADATA_BYTES, MAX_TEXT_CHARS
 
@@ -77,6 +79,20 @@ Usd = Annotated[str, StringConstraints(pattern=r"^\d{1,9}(\.\d{1,9})?$")]
 
 Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 """RFC 3339 in UTC with milliseconds."""
+
+
+def _moment(given: str) -> str:
+    try:
+        moment = datetime.fromisoformat(given)
+        if moment.tzinfo is None:
+            raise ValueError(given)
+        return times.at(moment)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a time with its zone, as 2026-01-31T12:00:00Z") from None
+
+
+Moment = Annotated[str, StringConstraints(max_length=40), AfterValidator(_moment)]
+"""A time as a client gives it: RFC 3339, with or without milliseconds, in any zone; kept as `Time`."""
 
 
 def _at_most(limit: int) -> BeforeValidator:

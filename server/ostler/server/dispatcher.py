@@ -24,6 +24,7 @@ from ostler.server import logs
 from ostler.server.json_body import read_json
 from ostler.server.locks import Locks
 from ostler.server.metrics import CallCounts
+from ostler.server.problems import reason
 from ostler.storage import long_json
 from ostler.storage.long_json import LONG_CHARS
 from ostler.tools.threads import read_in_thread
@@ -198,8 +199,8 @@ def _refuse_strangers(model: type[Params], given: dict[str, Any]) -> None:
 
 
 def _invalid(error: ValidationError) -> InvalidParams:
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    errors = [{"path": ".".join(str(part) for part in one["loc"]), "reason": one["msg"]} for one in found]
+    found = error.errors(include_url=False, include_input=False)
+    errors = [{"path": ".".join(str(part) for part in one["loc"]), "reason": reason(one)} for one in found]
     return InvalidParams(errors[:_SHOWN_ERRORS])
 
 

@@ -1,6 +1,7 @@
 """The session methods: create, list, get, update, archive, delete, messages, fork."""
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -109,6 +110,8 @@ class Sessions:
         return session
 
     async def list(self, params: SessionList) -> SessionPage:
+        if params.cwd is not None and not os.path.isabs(params.cwd):
+            raise InvalidParams.of("cwd", f"{params.cwd[:100]!r} is relative; give the absolute path of a folder")
         after = page_position(SESSION_LIST.name, params, params.page, (str, str))
         wanted = Filter(params.cwd, params.status, params.text, params.archived)
 

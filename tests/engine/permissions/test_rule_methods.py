@@ -246,3 +246,11 @@ def test_explain_refuses_a_tool_that_there_is_not_and_input_that_is_none(stage: 
     assert error["data"]["code"] == "tool_not_found"
     error = stage.daemon.error("rule/explain", session_id=talk.id, tool="Bash", input={"cmd": "ls"})
     assert error["code"] == -32602
+
+
+@pytest.mark.parametrize("given", ["2100-01-31T12:00:00Z", "2100-01-31T12:00:00.000Z", "2100-01-31T14:00:00+02:00"])
+def test_a_rule_may_end_at_any_time_of_rfc_3339(stage: Stage, given: str) -> None:
+    talk = stage.talk()
+    rule = {"behavior": "allow", "rule": "Bash(touch it)", "expires_at": given}
+    added = stage.daemon.call("rule/add", session_id=talk.id, **rule)
+    assert added["expires_at"] == "2100-01-31T12:00:00.000Z"
