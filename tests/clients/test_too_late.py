@@ -28,7 +28,13 @@ ASK: dict[str, Any] = {
     "call": {"call_id": "m_1#0", "tool": "Bash", "input": {"command": "ls"}, "summary": "ls"},
     "opened_at": NOW,
 }
-SETTLED = {**ASK, "status": "resolved", "answer": {"choice": "deny"}, "answered_by": "c_2"}
+SETTLED = {
+    **ASK,
+    "status": "resolved",
+    "answer": {"choice": "deny"},
+    "answered_by": "c_2",
+    "answered_by_name": "Zed (ide)",
+}
 SESSION: dict[str, Any] = {
     "id": "s_1",
     "root_id": "s_1",
@@ -89,12 +95,11 @@ async def test_who_was_too_late_is_told_what_was_decided_and_by_whom() -> None:
         gate.set()
         return {"code": -32001, "message": "Somebody was faster.", "data": {"code": "ask_resolved", "ask": SETTLED}}
 
-    clients = {"clients": [{"id": "c_2", "name": "Zed", "kind": "ide"}]}
     async with (
-        scripted((200, script), **{"ask/resolve": resolve, "client/list": clients}) as daemon,
+        scripted((200, script), **{"ask/resolve": resolve}) as daemon,
         connect(url=daemon.url) as ostler,
     ):
         daemon.gate = gate
         session = Session.model_validate({**SESSION, "asks": [ASK]})
         await Attached(ostler, session, console).stay()
-    assert "  Too late: deny, answered by Zed\n" in console.told.getvalue()
+    assert "  Too late: deny, answered by Zed (ide)\n" in console.told.getvalue()

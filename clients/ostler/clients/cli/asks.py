@@ -9,7 +9,7 @@ from ostler.clients._errors import ClientError
 from ostler.clients.cli.output import Colour, Format, coloured, facts, fit, is_terminal, note, printable, say, say_json
 from ostler.clients.cli.setting import with_daemon
 from ostler.clients.cli.tool_input import json_object
-from ostler.protocol.errors import AskResolved, ProtocolError
+from ostler.protocol.errors import AskResolved
 from ostler.protocol.limits import MAX_PAGE
 
 if TYPE_CHECKING:
@@ -216,24 +216,13 @@ async def _found(ostler: "Ostler", given: str) -> dict[str, Any]:
 async def _outcome(ostler: "Ostler", ask: dict[str, Any]) -> str:
     if ask["status"] != "resolved":
         return f"Too late: the ask {ask['id']} is {ask['status']}."
-    who = await client_name(ostler, ask.get("answered_by"))
+    who = who_answered(ostler, ask.get("answered_by"), ask.get("answered_by_name"))
     return f"Too late: {who} answered {ask['id']} with {(ask.get('answer') or {}).get('choice', 'something')}."
 
 
-async def client_name(ostler: "Ostler", client_id: str | None) -> str:
-    """What people call a client; its id where nobody knows it any more."""
+def who_answered(ostler: "Ostler", client_id: str | None, name: str | None) -> str:
+    """What people call whoever settled an ask; the id of a client that said no name."""
     if client_id == ostler.daemon.client_id:
         return "this terminal"
-    if client_id is None or not client_id.startswith("c_"):
-        return client_id or "somebody"
-    try:
-        clients = (await ostler.request("client/list"))["clients"]
-    except (ClientError, ProtocolError):
-        return client_id  # the name is a nicety
-    known = next((client for client in clients if client["id"] == client_id), None)
-    return _called(known) if known is not None else client_id
-
-
-def _called(client: dict[str, Any]) -> str:
-    """Our own command is called `ostler` wherever it runs, which tells nobody anything."""
-    return "another terminal" if client["name"] == "ostler" and client["kind"] == "terminal" else str(client["name"])
+    # Our own command is called so wherever it runs, which tells nobody anything.
+    return "another terminal" if name == "ostler (terminal)" else name or client_id or "somebody"

@@ -24,7 +24,7 @@ from ostler.clients._turn_events import (
     typed,
 )
 from ostler.clients.cli.answering import Answering, Meaning
-from ostler.clients.cli.asks import client_name
+from ostler.clients.cli.asks import who_answered
 from ostler.clients.cli.console import Console
 from ostler.clients.cli.editor import Escape, Leave
 from ostler.clients.cli.narrator import Narrator
@@ -173,17 +173,17 @@ class Attached:
 
     async def _close(self, ask: Ask) -> None:
         here = self._asks.remove(ask.id)
-        self.tell(*await self._settled(ask, here=here))
+        self.tell(*self._settled(ask, here=here))
         self._refresh()
 
-    async def _settled(self, ask: Ask, *, here: bool) -> tuple[str, Colour]:
+    def _settled(self, ask: Ask, *, here: bool) -> tuple[str, Colour]:
         too_late = "Too late: " if here else ""
         if ask.status != "resolved":
             return f"  {too_late}{ask.status}, nobody has to answer any more", "dim"
         choice = (ask.answer or {}).get("choice", "answered")
         if ask.answered_by == self.ostler.daemon.client_id:
             return f"  {choice}", "dim"
-        who = await client_name(self.ostler, ask.answered_by)
+        who = who_answered(self.ostler, ask.answered_by, ask.answered_by_name)
         return f"  {too_late}{choice}, answered by {who}", "yellow" if here else "cyan"
 
     def _refresh(self) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from ostler.clients.cli.asks import client_name, list_asks
+from ostler.clients.cli.asks import list_asks, who_answered
 from ostler.clients.cli.choosing import every
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ async def in_words(ostler: "Ostler", session: dict[str, Any]) -> dict[str, str]:
     """The same for people; where the events are gone, what was asked and answered still tells."""
     asks = [ask for ask in await list_asks(ostler, session["id"], None) if ask.get("call")]
     found = await decisions(ostler, session)
-    people = {ask.get("answered_by") for ask in asks}
-    names = {one: await client_name(ostler, one) for one in people}
+    people = {ask.get("answered_by"): ask.get("answered_by_name") for ask in asks}
+    names = {one: who_answered(ostler, one, name) for one, name in people.items()}
     words = {ask["call"]["call_id"]: _asked(ask, names) for ask in asks}
     return words | {call_id: _said(decision, names) for call_id, decision in found.items()}
 

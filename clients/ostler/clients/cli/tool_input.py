@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from ostler.clients._errors import ClientError
+from ostler.clients.cli.choosing import every
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
@@ -60,7 +61,7 @@ def _file(folder: str, what: str) -> str:
 
 
 async def _tool(ostler: "Ostler", session_id: str, tool: str) -> dict[str, Any]:
-    tools = (await ostler.request("tool/list", {"session_id": session_id}))["tools"]
+    tools = (await every(ostler, "tool/list", {"session_id": session_id}, "tools"))["tools"]
     found: dict[str, Any] | None = next((one for one in tools if tool in {one["name"], *one["aliases"]}), None)
     if found is None:
         raise ClientError(f"There is no tool {tool!r}. `ostler tools` lists what there is.")

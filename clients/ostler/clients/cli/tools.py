@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ostler.clients.cli.choosing import every
 from ostler.clients.cli.output import Format, coloured, fit, is_terminal, say, say_json
 from ostler.clients.cli.setting import with_daemon
 
@@ -25,7 +26,7 @@ def tools(
     """List the tools."""
 
     async def ask(ostler: "Ostler") -> Any:
-        return await ostler.request("tool/list", {"session_id": session} if session else {})
+        return await every(ostler, "tool/list", {"session_id": session} if session else {}, "tools")
 
     found = with_daemon(context, ask)
     if format == "json":
