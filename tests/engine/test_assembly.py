@@ -73,7 +73,7 @@ def test_facts_of_a_wrong_type_are_not_taken() -> None:
 
 def test_a_call_without_input_has_an_empty_object() -> None:
     assembly, steps = fed(whole(tool_use("Read"), tool_use("Read", "", "  ", id="toolu_2")))
-    assert [step.broken for step in steps if isinstance(step, ToolUse)] == [None, None]
+    assert [step.unusable for step in steps if isinstance(step, ToolUse)] == [None, None]
     assert [one["input"] for one in assembly.content] == [{}, {}]
 
 
@@ -81,7 +81,8 @@ def test_a_call_without_input_has_an_empty_object() -> None:
 def test_input_that_is_no_object_is_marked_as_broken(raw: str) -> None:
     assembly, steps = fed(whole(tool_use("Read", raw)))
     [call] = [step for step in steps if isinstance(step, ToolUse)]
-    assert (call.broken, call.input) == (raw, {})
+    assert call.input == {}
+    assert (call.unusable or "").endswith(f"so nothing was run. It was: {raw}")
     assert assembly.content[0]["input"] == {}
 
 
@@ -97,8 +98,9 @@ def test_input_that_is_no_object_is_marked_as_broken(raw: str) -> None:
 def test_input_over_a_limit_is_not_parsed_and_says_which_limit(raw: str, limit: str) -> None:
     assembly, steps = fed(whole(tool_use("Read", raw)))
     [call] = [step for step in steps if isinstance(step, ToolUse)]
-    assert (call.broken, call.input) == (raw, {})
-    assert limit in (call.over_limit or "")
+    assert call.input == {}
+    assert limit in (call.unusable or "")
+    assert raw[:200] in (call.unusable or "")
     assert assembly.content[0]["input"] == {}
 
 
@@ -114,14 +116,14 @@ def test_input_over_a_limit_is_not_parsed_and_says_which_limit(raw: str, limit: 
 def test_input_within_the_limits_is_read_whatever_stands_in_its_texts(given: dict[str, Any]) -> None:
     _, steps = fed(whole(tool_use("Write", json.dumps(given))))
     [call] = [step for step in steps if isinstance(step, ToolUse)]
-    assert (call.broken, call.over_limit) == (None, None)
+    assert call.unusable is None
     assert call.input == given
 
 
 def test_half_a_character_in_the_input_is_broken_json() -> None:
     _, steps = fed(whole(tool_use("Read", '{"a":"\ud800"}')))
     [call] = [step for step in steps if isinstance(step, ToolUse)]
-    assert (call.broken, call.over_limit) == ('{"a":"\ud800"}', None)
+    assert (call.unusable or "").endswith('so nothing was run. It was: {"a":"\ud800"}')
 
 
 def test_ids_are_unique_in_the_message_and_in_the_history() -> None:

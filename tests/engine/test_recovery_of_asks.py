@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ostler.protocol.ids import AskId, TurnId
 from ostler.storage import asks, turns
 from tests.engine.crash import Scene
 from tests.messages_api.acts import Gate
-from tests.messages_api.replies import calls, hold, message, says
+from tests.messages_api.replies import calls, calls_raw, hold, message, says
 
 
 def _marks(mark: Path) -> dict[str, Any]:
@@ -134,6 +136,27 @@ def test_a_call_queued_behind_an_open_ask_runs_when_the_turn_goes_on(scene: Scen
     assert scene.ends(turn_id)["reason"] == "completed"
     assert (_runs(mark), behind.read_text()) == (1, "written")
     assert len(scene.events("tool.queued")) == 2
+    scene.expect_whole()
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [('{"oops', "not a JSON object"), ('{"a":' + "[" * 100 + "]" * 100 + "}", "more than can be read")],
+    ids=["broken", "over a limit"],
+)
+def test_a_call_that_cannot_be_read_is_not_run_after_the_crash_either(scene: Scene, raw: str, words: str) -> None:
+    """With nothing at all as its input it would be valid."""
+    asks_first = calls("Bash", _marks(scene.folder / "mark"), id="toolu_a")
+    scene.script(message(asks_first, calls_raw("TestingPermission", raw, id="toolu_b")))
+    scene.create()
+    turn_id = scene.begin()
+    ask = _waiting(scene, turn_id)
+    scene.wait_for("tool.queued", lambda data: data["call"]["tool"] == "TestingPermission")
+    scene.crash()
+    scene.answer(ask)
+    assert scene.ends(turn_id)["reason"] == "completed"
+    assert words in scene.results()["toolu_b"]
+    assert len(scene.asks(None)) == 1
     scene.expect_whole()
 
 

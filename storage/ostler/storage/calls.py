@@ -40,6 +40,17 @@ def as_queued(connection: sqlite3.Connection, call_id: str) -> dict[str, Any]:
     return dict(orjson.loads(unpack(row[0]))) if row and row[0] is not None else {}
 
 
+def keep_unusable(connection: sqlite3.Connection, call_id: CallId, why: str) -> None:
+    """Its input stands for something that could not be read: it is never run, whoever finds it."""
+    connection.execute("UPDATE calls SET unusable_json = ? WHERE id = ?", (pack(long_json.dumped(why)), call_id))
+
+
+def unusable(connection: sqlite3.Connection, call_id: CallId) -> str | None:
+    """Why nothing can be run of it, if that is so."""
+    row = connection.execute("SELECT unusable_json FROM calls WHERE id = ?", (call_id,)).fetchone()
+    return str(orjson.loads(unpack(row[0]))) if row and row[0] is not None else None
+
+
 def encoded(connection: sqlite3.Connection, call_id: str) -> bytes | None:
     row = connection.execute("SELECT call_json FROM calls WHERE id = ?", (call_id,)).fetchone()
     return unpack(row[0]) if row else None

@@ -9,14 +9,10 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-import orjson
-
-from ostler.protocol.errors import InvalidRequest, ParseError
 from ostler.protocol.extent import chars_of
 from ostler.protocol.limits import MAX_DEPTH
 from ostler.protocol.shapes import Usage
-from ostler.server.json_body import check_limits
-from ostler.server.models.long_events import MAX_INPUT_VALUES
+from ostler.server.engine.written_input import parsed, unusable
 from ostler.server.models.provider import ModelFailure, RawEvent
 from ostler.storage.long_json import LONG_CHARS, dumped, is_long
 
@@ -57,10 +53,8 @@ class ToolUse:
     name: str
     """As the model wrote it, which may be no tool's name."""
     input: dict[str, Any]
-    broken: str | None = None
-    """What was written in the place of an object, if it was none."""
-    over_limit: str | None = None
-    """Which limit it is over, where it was not even parsed."""
+    unusable: str | None = None
+    """Why nothing can be run of it, for the model: what was written is no object, or more than is parsed."""
 
 
 Step = Delta | ToolUse
@@ -290,7 +284,7 @@ class Assembly:
 
     def _make_tool_use(self, block: _Open) -> _Made:
         raw = "".join(block.parts)
-        given, over_limit = _parsed(raw) if raw.strip() else (block.start.get("input") or {}, None)
+        given, over_limit = parsed(raw) if raw.strip() else (block.start.get("input") or {}, None)
         name = str(block.start.get("name") or "")
         call_input: dict[str, Any] = given if isinstance(given, dict) else {}
         use = ToolUse(
@@ -298,8 +292,7 @@ class Assembly:
             id=self._unique_id(str(block.start.get("id") or "toolu")),
             name=name,
             input=call_input,
-            broken=None if isinstance(given, dict) else raw,
-            over_limit=over_limit,
+            unusable=None if isinstance(given, dict) else unusable(raw, over_limit),
         )
         # The API refuses a history with a name that no tool could have.
         shown = _NOT_IN_NAMES.sub("_", name[:128]) or "unnamed"
@@ -334,7 +327,7 @@ def _made(content: dict[str, Any], use: ToolUse | None = None) -> _Made:
 
 def _other_block(block: _Open) -> dict[str, Any]:
     """A block of a kind that is the API's own business: kept as it came."""
-    given = {"input": _parsed("".join(block.parts))[0]} if block.parts else {}
+    given = {"input": parsed("".join(block.parts))[0]} if block.parts else {}
     return {**block.start, **given, **block.extras, **_signed(block)}
 
 
@@ -365,18 +358,6 @@ def _refuse_deep(value: dict[str, Any]) -> None:
 def _signed(block: _Open) -> dict[str, Any]:
     signature = "".join(block.signature) or block.start.get("signature")
     return {"signature": signature} if signature else {}
-
-
-def _parsed(text: str) -> tuple[Any, str | None]:
-    """What the JSON says, None where it is none; and the limit that it is over, which is known before it is parsed."""
-    raw = text.encode("utf-8", "surrogatepass")  # half a character is for the parser to refuse
-    try:
-        check_limits(raw, MAX_INPUT_VALUES)
-        return orjson.loads(raw), None
-    except (ParseError, InvalidRequest) as over:
-        return None, over.message
-    except orjson.JSONDecodeError:
-        return None, None
 
 
 def _is_shallow(value: Any) -> bool:

@@ -59,8 +59,13 @@ class CallNotes(Units):
     _latest: "tuple[_Start, asyncio.Future[None]] | None" = None
     """The call that started last."""
 
-    def call_queued(self, call: Call, draft: Draft) -> None:
-        self.post(lambda tx: self.put_call(tx, call, draft, ("tool.queued",)))
+    def call_queued(self, call: Call, draft: Draft, unusable: str | None = None) -> None:
+        def work(tx: Tx) -> None:
+            self.put_call(tx, call, draft, ("tool.queued",))
+            if unusable is not None:
+                calls.keep_unusable(tx.connection, call.call_id, unusable)
+
+        self.post(work)
 
     def call_started(self, call: Call, draft: Draft, *, queued: bool, urgent: bool) -> "asyncio.Future[None]":
         """Before it runs: the message as far as it has come and the call's start, together."""

@@ -60,9 +60,10 @@ class Executor:
             self._drop(entry, self._closed or self._shell_failed or "")
             return
         self._advance()
-        if entry.slot.stage is Stage.WAITING:
+        # Of one that cannot be run the block says nothing but {}: whoever finds only that would run it.
+        if entry.slot.stage is Stage.WAITING or use.unusable is not None:
             entry.queued = True
-            self._pipeline.session.journal.call_queued(entry.call, self._pipeline.draft())
+            self._pipeline.session.journal.call_queued(entry.call, self._pipeline.draft(), use.unusable)
 
     def restore(self, use: ToolUse, stored: Call | None) -> Entry:
         """A call from before a restart, as it was stored; `go_on` starts what waits."""

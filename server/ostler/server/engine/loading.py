@@ -77,7 +77,12 @@ def _calls_of(connection: sqlite3.Connection, message: Message) -> list[StoredCa
         data: Any = block
         call = next((one for one in stored.values() if one.call_id.endswith(f"#{index}")), None)
         ask = asks.of_call(connection, call.call_id) if call and call.status == "waiting" else None
-        # The stored input is what the call runs with; the block keeps what the model wrote.
-        use = ToolUse(index, data.id, call.tool if call else data.name, call.input if call else data.input)
-        found.append(StoredCall(use, call, ask))
+        found.append(StoredCall(_use(connection, index, data, call), call, ask))
     return found
+
+
+def _use(connection: sqlite3.Connection, index: int, block: Any, call: Call | None) -> ToolUse:
+    if call is None:
+        return ToolUse(index, block.id, block.name, block.input)
+    # The stored input is what the call runs with; the block keeps what the model wrote.
+    return ToolUse(index, block.id, call.tool, call.input, calls.unusable(connection, call.call_id))

@@ -78,8 +78,8 @@ class Pipeline:
             return
         entry.tool = tool
         entry.call = entry.call.changed(tool=tool.name, interrupt=tool.interrupt)
-        if entry.use.broken is not None:
-            entry.problem = _unusable(entry.use.broken, entry.use.over_limit)
+        if entry.use.unusable is not None:
+            entry.problem = entry.use.unusable
             return
         entry.spans.begin("schema")
         try:
@@ -287,10 +287,3 @@ def _text_of(entry: Entry, output: BaseModel | None) -> str:
 def _mistake(entry: Entry, error: Exception) -> str:
     logs.log.error("tool_failed", tool=entry.call.tool, exc_info=error)
     return f"The tool {entry.call.tool} failed: {type(error).__name__}: {error}"
-
-
-def _unusable(raw: str, over_limit: str | None) -> str:
-    shown = raw if len(raw) <= 200 else f"{raw[:200]}… ({len(raw)} characters)"
-    if over_limit is not None:
-        return f"The input is more than can be read, so nothing was run. {over_limit} It was: {shown}"
-    return f"The input is not a JSON object, so nothing was run. It was: {shown}"

@@ -243,7 +243,7 @@ class TurnRun:
     async def _after_calls(self, answered: Answered) -> None:
         """The model called something: does it know what became of its last call?"""
         last = answered.executor.entries[-1]
-        if answered.stop_reason != "max_tokens" or last.use.broken is None:
+        if answered.stop_reason != "max_tokens" or last.use.unusable is None:
             await self._finish_calls(answered.executor)
             return
         self._continuations += 1

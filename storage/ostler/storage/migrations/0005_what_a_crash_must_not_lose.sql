@@ -1,0 +1,3 @@
+-- What is known of an unfinished turn, and cannot be seen in its messages and calls.
+
+ALTER TABLE calls ADD COLUMN unusable_json TEXT;   -- why nothing can be run of it; its input was replaced by {}
