@@ -2,14 +2,22 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from ostler.protocol.ids import SessionId, TurnId
+from ostler.protocol.ids import MessageId, SessionId, TaskId, TurnId
 from ostler.protocol.shapes import Turn
 from ostler.storage import long_json
 from ostler.storage.packing import pack, unpack
+
+
+class Unheard(NamedTuple):
+    """The input of a turn that nobody has let pass to the model yet."""
+
+    message_id: MessageId
+    ends: list[TaskId]
+    """Tasks whose end it tells."""
 
 
 def put(connection: sqlite3.Connection, turn: Turn, turn_input: Any) -> None:
@@ -24,6 +32,22 @@ def update(connection: sqlite3.Connection, turn: Turn) -> None:
         "UPDATE turns SET status = ?, turn_json = ? WHERE id = ?",
         (turn.status, pack(long_json.encoded(turn)), turn.id),
     )
+
+
+def put_unheard(connection: sqlite3.Connection, turn_id: TurnId, message_id: MessageId, ends: Sequence[TaskId]) -> None:
+    """Something stands between the input and the model: hooks, or the question whether the folder is trusted."""
+    unheard = orjson.dumps({"message_id": message_id, "ends": list(ends)})
+    connection.execute("UPDATE turns SET unheard_json = ? WHERE id = ?", (unheard.decode(), turn_id))
+
+
+def hear(connection: sqlite3.Connection, turn_id: TurnId) -> None:
+    """Nothing does any more."""
+    connection.execute("UPDATE turns SET unheard_json = NULL WHERE id = ?", (turn_id,))
+
+
+def unheard(connection: sqlite3.Connection, turn_id: TurnId) -> Unheard | None:
+    row = connection.execute("SELECT unheard_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
+    return Unheard(**orjson.loads(row[0])) if row and row[0] is not None else None
 
 
 def encoded(connection: sqlite3.Connection, turn_id: str) -> bytes | None:

@@ -171,7 +171,7 @@ CREATE TABLE turns (
     status             TEXT NOT NULL,
     turn_json          TEXT NOT NULL,
     input_json         TEXT NOT NULL
-);
+, unheard_json TEXT);
 CREATE TABLE usage (
     id                 INTEGER PRIMARY KEY,
     session_id         TEXT NOT NULL,

@@ -336,6 +336,8 @@ class SessionActor:
             steers=list(stored.steers),
             task=words(list(opening.blocks)) if opening else "",
         )
+        if stored.told_ends:
+            await self.live.tasks.told_unheard(self.record.id, stored.told_ends)
         if stored.trust_ask is not None:
             run.asks.expect(stored.trust_ask)
         for one in stored.last_calls:

@@ -87,6 +87,9 @@ class Journal(AskNotes):
             tasks.mark_told(tx.connection, told_tasks)
             if first is not None:
                 self._start_message(tx, first)
+            else:
+                ends = [told.task_id for told in told_tasks if told.heard_bytes is None]
+                turns.put_unheard(tx.connection, begun.id, message.id, ends)
             if key is not None:
                 idempotency.remember(tx.connection, key, self.session_id, begun.encoded())
             return begun
@@ -201,6 +204,7 @@ class Journal(AskNotes):
             steers.drop(tx.connection, taken_steers)
             tasks.mark_told(tx.connection, told_tasks)
             turns.update(tx.connection, turn)
+            turns.hear(tx.connection, turn.id)  # what hooks had to say of the input, or what came after it
 
         return self.ahead(work)
 
@@ -230,6 +234,10 @@ class Journal(AskNotes):
             tx.append("hook.ran", self.scope(turn_id), data=HookData(run=run))
 
         self.post(work)
+
+    def heard(self, turn_id: TurnId) -> Ahead:
+        """Hooks have let the input pass; to be waited for before the model is sent it."""
+        return self.ahead(lambda tx: turns.hear(tx.connection, turn_id))
 
     def take_back(self, message: Message, untold: Sequence[Told] = ()) -> None:
         """A message that a hook did not let pass: the model is never sent it, and knows nothing of what it told."""

@@ -1,10 +1,11 @@
 """A session from its rows: read in one snapshot, on a reader's thread."""
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ostler.protocol.ids import SessionId
+from ostler.protocol.ids import SessionId, TaskId
 from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
 from ostler.server.engine.assembly import ToolUse
 from ostler.server.engine.history import History
@@ -42,7 +43,9 @@ class StoredSession:
     trust_ask: Ask | None = None
     """Asks whether the folder is trusted, and is open."""
     opening: Message | None = None
-    """The input of a turn that waits for that: nobody has heard of it yet."""
+    """The turn's input, where that is asked or hooks have not heard it all: nobody has let it pass yet."""
+    told_ends: Sequence[TaskId] = ()
+    """Tasks whose end that input tells."""
 
 
 def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession:
@@ -51,6 +54,7 @@ def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession
     trust_ask = asks.open_without_call(connection, session_id) if turn else None
     last = messages.last(connection, session_id) if turn else None
     open_message = last if last is not None and last.role == "assistant" else None
+    unheard = turns.unheard(connection, turn.id) if turn else None
     return StoredSession(
         record=record,
         history=History(messages.for_model(connection, session_id)),
@@ -64,8 +68,16 @@ def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession
         last_calls=_calls_of(connection, open_message) if open_message else [],
         last_reason=turns.last_reason(connection, session_id),
         trust_ask=trust_ask,
-        opening=last if trust_ask is not None and last is not None and last.role == "user" else None,
+        opening=last if last is not None and _waits(last, unheard, trust_ask) else None,
+        told_ends=unheard.ends if unheard is not None else (),
     )
+
+
+def _waits(last: Message, unheard: turns.Unheard | None, trust_ask: Ask | None) -> bool:
+    """Whether it is a turn's input that nobody has let pass."""
+    if last.role != "user":
+        return False
+    return trust_ask is not None or (unheard is not None and unheard.message_id == last.id)
 
 
 def _calls_of(connection: sqlite3.Connection, message: Message) -> list[StoredCall]:

@@ -8,6 +8,7 @@
     ask open, message complete                   still open; the turn waits, and goes on when it is answered
     ask answered, call not started               goes on
     ask of a message that was cut                cancelled
+    input that hooks had not let pass            taken back; they hear it again where the turn goes on
 
 A turn with an ask that is open, or answered and not acted upon, stays alive. Any other ends as interrupted, or goes on
 with the next request where the session says so; one whose last words are stored has nothing left to do.
@@ -26,8 +27,9 @@ from ostler.server.engine.executor import OUTCOME_UNKNOWN
 from ostler.server.engine.history import tool_result
 from ostler.server.engine.request import DISCARDED
 from ostler.server.shapes import tell_change
-from ostler.storage import Scope, Tx, asks, calls, drafts, messages, results, sessions, steers, turns, usage
+from ostler.storage import Scope, Tx, asks, calls, drafts, messages, results, sessions, steers, tasks, turns, usage
 from ostler.storage.sessions import SessionRecord
+from ostler.storage.tasks import Told
 
 NOT_STARTED: Final = "Interrupted before it started: the daemon stopped."
 _FINAL: Final = {"end_turn", "stop_sequence", "refusal"}
@@ -78,6 +80,7 @@ class _Case:
         self._calls: dict[CallId, Call] = {}
         self._asks: dict[CallId, Ask] = {}
         self._trust_ask = asks.open_without_call(tx.connection, record.id)
+        self._unheard = turns.unheard(tx.connection, turn.id)
 
     # The message that was being streamed.
 
@@ -110,7 +113,7 @@ class _Case:
     # The calls of the last message.
 
     def settle_calls(self) -> None:
-        self._last = _last_message(self._tx, self._record.id)
+        self._last = self._last_message()
         if self._last is None:
             return
         self._calls = {call.call_id: call for call in calls.of_message(self._connection, self._last.id)}
@@ -125,9 +128,17 @@ class _Case:
         if ask is not None and ask.status in {"open", "resolved", "expired"}:
             self._asks[call.call_id] = ask
 
+    def _last_message(self) -> Message | None:
+        """The last message of the history, if it is the model's; one of an earlier turn is no business of this one."""
+        last = messages.last(self._connection, self._record.id)
+        ours = last is not None and last.role == "assistant" and last.turn_id == self._turn.id
+        return last if ours else None
+
     def goes_on(self) -> bool:
         if self._asks or self._trust_ask is not None:
             return True
+        if self._unheard is not None and messages.encoded(self._connection, self._unheard.message_id) is None:
+            return False  # it was taken back already, and there is nothing else to do
         return self._record.options.get("on_restart") == "resume" and not self._has_last_words()
 
     def _has_last_words(self) -> bool:
@@ -153,6 +164,8 @@ class _Case:
             self._cancel_ask(call)
         if self._trust_ask is not None:
             self._cancel(self._trust_ask)
+        if self._unheard is not None:
+            self._take_back(self._unheard)
         if self._last is not None:
             self._answer_calls(self._last)
         done = self._has_last_words() and self._last is not None and self._last.stop_reason != "refusal"
@@ -163,6 +176,11 @@ class _Case:
         turns.update(self._connection, self._turn.model_copy(update=changes))
         self._tx.append("turn.ended", self._scope, reference=self._turn.id)
         self._set_session("idle")
+
+    def _take_back(self, unheard: turns.Unheard) -> None:
+        """Nobody has let it pass: the model is never sent it, and knows nothing of what it told."""
+        messages.drop(self._connection, unheard.message_id)
+        tasks.mark_untold(self._connection, map(Told, unheard.ends))
 
     def _answer_calls(self, last: Message) -> None:
         """The conversation must be valid to send: each tool_use has its result in the next message."""
@@ -240,12 +258,6 @@ class _Case:
             return
         self._record = replace(self._record, status=status, updated_at=times.now())
         tell_change(self._tx, self._record, usage.total(self._connection, self._record.id))
-
-
-def _last_message(tx: Tx, session_id: SessionId) -> Message | None:
-    """The last message of the history, if it is the model's."""
-    last = messages.last(tx.connection, session_id)
-    return last if last is not None and last.role == "assistant" else None
 
 
 def _text(message: Message) -> str:

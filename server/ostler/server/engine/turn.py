@@ -177,6 +177,8 @@ class TurnRun:
             self.end = stopped_by_hook(blocked)
         elif context and self.end is None:
             await self._add_user_message([], {}, *map(note, context))
+        elif self.begun is None:
+            self._said.heard()
 
     @property
     def _hooking(self) -> Hooking:

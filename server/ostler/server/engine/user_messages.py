@@ -78,6 +78,10 @@ class UserMessages:
             return await change_in_thread(remember)
         raise AssertionError("a shielded scope is never left early")
 
+    def heard(self) -> None:
+        """Hooks have let the input pass: the disk knows of it before a request brings it to the model."""
+        self._last = self.session.journal.heard(self.state.turn.id)
+
     async def stored(self) -> None:
         """Wait until the last one is on the disk; raises what the disk said."""
         if self._last is not None:

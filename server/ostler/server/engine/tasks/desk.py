@@ -249,6 +249,11 @@ class TaskDesk:
         for record in await self.log.read(lambda connection: tasks.untold(connection, session_id)):
             self.news.add(session_id, end_of(record.task))
 
+    async def told_unheard(self, session_id: SessionId, task_ids: Sequence[TaskId]) -> None:
+        """A turn comes back whose input tells of these ends; where it is taken back, they wait to be told again."""
+        found = await self.log.read(lambda connection: [tasks.find(connection, one) for one in task_ids])
+        self.news.drop(session_id, [end_of(record.task) for record in found if record is not None])
+
     # Stopping.
 
     async def stop(self, task_id: TaskId, why: str) -> TaskRecord:
