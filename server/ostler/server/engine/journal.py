@@ -38,6 +38,7 @@ from ostler.storage import (
 from ostler.storage import usage as usage_rows
 from ostler.storage.idempotency import Key
 from ostler.storage.sessions import SessionRecord
+from ostler.storage.steers import Steer
 from ostler.storage.tasks import Told
 
 
@@ -210,6 +211,16 @@ class Journal(AskNotes):
 
     async def add_steer(self, turn_id: TurnId, blocks: list[dict[str, Any]]) -> int:
         return await self.write(lambda tx: steers.add(tx.connection, self.session_id, turn_id, blocks))
+
+    def steer_taken_back(self, steer: Steer, why: str) -> None:
+        """A hook did not let it pass: the model is never sent it, and whoever said it is told."""
+
+        def work(tx: Tx) -> None:
+            steers.drop(tx.connection, [steer.id])
+            notice = Notice(level="warning", text=f"A hook kept further input from the turn: {why}")
+            tx.append("notice", self.scope(steer.turn_id), data=notice)
+
+        self.post(work)
 
     def reads_taken_back(self, reads: Mapping[str, dict[str, Any] | None]) -> None:
         """What was shown in a message that is out of the history was shown to nobody."""

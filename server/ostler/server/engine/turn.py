@@ -31,6 +31,7 @@ from ostler.server.engine.prefix import Prefix
 from ostler.server.engine.request import Answered, described
 from ostler.server.engine.staleness import stale_hint
 from ostler.server.engine.state import TurnState
+from ostler.server.engine.steering import Steering
 from ostler.server.engine.stopping import Stop
 from ostler.server.engine.trusting import settle_trust
 from ostler.server.engine.turn_settings import Services, TurnSettings
@@ -72,7 +73,7 @@ class TurnRun:
     begun: Message | None = None
     """The first message of the model's, where the log has its start already."""
     steers: list[Steer] = field(default_factory=list)
-    """Input that waits for the next request."""
+    """Input that waits for the next request: changed in place, never replaced."""
     task: str = ""
     """The person's words."""
     state: TurnState = field(init=False)
@@ -91,6 +92,7 @@ class TurnRun:
     _goes_on: bool = False
     """The next message says the rest of what the one before it began."""
     _text: str | None = None
+    _steering: Steering = field(init=False)
     _said: UserMessages = field(init=False)
     _limits: Limits = field(init=False)
     _requests: ModelRequests = field(init=False)
@@ -98,6 +100,7 @@ class TurnRun:
     def __post_init__(self) -> None:
         self.state = TurnState(self.turn, self.halt, task=self.task)
         self.asks = AskDesk(self.session.journal, self.state)
+        self._steering = Steering(self._hooking, self.steers)
         self._said = UserMessages(self.session, self.state)
         self._limits = Limits(self.session, self.services, self.settings)
         self._requests = ModelRequests(
@@ -119,6 +122,7 @@ class TurnRun:
             return
         self.end = End(reason, error)
         self._before.cancel()
+        self._steering.stop.cancel()
         self._requests.stop()
         if self.executor is not None:
             self.executor.interrupt(by)
@@ -209,9 +213,9 @@ class TurnRun:
         return self._limits.reached(self.state.turn, self._requests.model)
 
     async def _ask_model(self, group: TaskGroup) -> Answered | None:
-        if self.steers:
+        if await self._hear():
             await self._add_user_message([], {})
-        if self.end is not None:  # while the user message was being stored
+        if self.end is not None:  # while hooks heard it, or the user message was being stored
             return None
 
         def make_executor(message_id: MessageId, draft: Callable[[], Draft]) -> Executor:
@@ -282,10 +286,18 @@ class TurnRun:
         shortened: Sequence[Ended] = (),
     ) -> None:
         """Results, further input and words of ours, as one message."""
+        await self._hear()
         # Input that no request of this turn would carry starts the next turn.
         goes_on = self.end is None and self._limit() is None
-        taken, self.steers = (self.steers, []) if goes_on else ([], self.steers)
-        await self._said.add(results, brought, words, steers=taken, shortened=shortened, goes_on=goes_on)
+        taken, context = self._steering.take() if goes_on else ([], [])
+        said = (*words, *map(note, context))
+        await self._said.add(results, brought, said, steers=taken, shortened=shortened, goes_on=goes_on)
+
+    async def _hear(self) -> bool:
+        """Whether there is further input that joins: hooks have heard it then."""
+        if self.end is None and (stop := await self._steering.hear()) is not None:
+            self.end = self.end or stopped_by_hook(stop)
+        return bool(self.steers) and self.end is None
 
     async def _after_words(self, answered: Answered) -> None:
         """The model called nothing: is it done?"""
@@ -304,7 +316,7 @@ class TurnRun:
             case "max_tokens":
                 self._end_cut()
             case _:
-                if self.steers:
+                if await self._hear() or self.end is not None:
                     return
                 if self.settings.output_schema is not None:
                     await self._ask_for_the_form()
@@ -316,7 +328,7 @@ class TurnRun:
     async def _end_or_go_on(self) -> None:
         """The model is done; a hook may think otherwise."""
         outcome = await self._hooking.moment("Stop", stop_hook_active=self._held_back > 0)
-        if self.end is not None or self.steers:
+        if await self._hear() or self.end is not None:
             return
         if outcome.stop:
             self.end = stopped_by_hook(outcome.stop)
