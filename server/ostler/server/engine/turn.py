@@ -36,8 +36,9 @@ from ostler.server.engine.stopping import Stop
 from ostler.server.engine.trusting import settle_trust
 from ostler.server.engine.turn_settings import Services, TurnSettings
 from ostler.server.engine.user_messages import UserMessages, shorten
+from ostler.server.hooks import NOTHING
 from ostler.server.models.provider import ModelFailure
-from ostler.server.prompt.reminders import note
+from ostler.server.prompt.reminders import CALL_CUT, GO_ON, NUDGE, RESUMED, note
 from ostler.storage.steers import Steer
 from ostler.tools.registry import ToolSet
 from ostler.tools.structured_output import StructuredOutput
@@ -45,18 +46,8 @@ from ostler.tools.tool import Change, FolderChanged, GitChanged
 
 _CONTINUATIONS: Final = 3
 """How often a message that was cut by its length is asked to go on."""
-GO_ON: Final = note(
-    "Your last message reached its length limit. Go on exactly where it stopped, without repeating anything."
-)
-CALL_CUT: Final = note(
-    "Your last message reached its length limit in the middle of a tool call, which was not run. "
-    "Do the same in smaller pieces."
-)
-
 _NUDGES: Final = 2
 _HELD_BACK: Final = 10
-NUDGE: Final = note("Give the answer by calling StructuredOutput: words alone do not reach the caller.")
-RESUMED: Final = note("The daemon was restarted. Go on with what you were doing.")
 
 
 @dataclass(slots=True)
@@ -83,6 +74,8 @@ class TurnRun:
     """Why the turn ends, once that is decided."""
     _before: Stop = field(default_factory=Stop)
     """Ends the question of trust and the hooks of the input; further input does not, only the turn's own end."""
+    _after: Stop = field(default_factory=Stop)
+    """Ends the hooks of the turn's end; input that is to be heard at once does so, too."""
     _continuations: int = 0
     _nudges: int = 0
     _heard: bool = False
@@ -121,8 +114,8 @@ class TurnRun:
         if self.end is not None:
             return
         self.end = End(reason, error)
-        self._before.cancel()
-        self._steering.stop.cancel()
+        for stop in (self._before, self._after, self._steering.stop):
+            stop.cancel()
         self._requests.stop()
         if self.executor is not None:
             self.executor.interrupt(by)
@@ -131,6 +124,7 @@ class TurnRun:
         self.steers.append(steer)
         self.session.stir.set("message")
         if now:
+            self._after.cancel()
             self._requests.stop()
             if self.executor is not None:
                 self.executor.make_room()
@@ -327,8 +321,13 @@ class TurnRun:
 
     async def _end_or_go_on(self) -> None:
         """The model is done; a hook may think otherwise."""
-        outcome = await self._hooking.moment("Stop", stop_hook_active=self._held_back > 0)
+        outcome, self._after = NOTHING, Stop()
+        with self._after.obeyed():
+            outcome = await self._hooking.moment("Stop", stop_hook_active=self._held_back > 0)
         if await self._hear() or self.end is not None:
+            return
+        if self._after.called:  # by input that another hook has kept from the model: they have not said all
+            await self._end_or_go_on()
             return
         if outcome.stop:
             self.end = stopped_by_hook(outcome.stop)

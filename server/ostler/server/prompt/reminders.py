@@ -31,6 +31,15 @@ INTERRUPTED: Final = note(
     "The turn before this was stopped before its end. Do not take it up again unless what follows asks for it."
 )
 """Stands between what is left of a turn that did not end by itself and the next input."""
+GO_ON: Final = note(
+    "Your last message reached its length limit. Go on exactly where it stopped, without repeating anything."
+)
+CALL_CUT: Final = note(
+    "Your last message reached its length limit in the middle of a tool call, which was not run. "
+    "Do the same in smaller pieces."
+)
+NUDGE: Final = note("Give the answer by calling StructuredOutput: words alone do not reach the caller.")
+RESUMED: Final = note("The daemon was restarted. Go on with what you were doing.")
 
 
 def is_ours(text: str) -> bool:
