@@ -27,6 +27,31 @@ def test_a_refusal_without_a_word_leaves_a_history_that_can_be_sent(stage: Stage
     talk.is_usable()
 
 
+@pytest.mark.parametrize(
+    ("stop_reason", "kind"), [("refusal", "refusal"), ("model_context_window_exceeded", "too_long")]
+)
+def test_a_model_that_ends_beside_a_call_has_ended(stage: Stage, stop_reason: str, kind: str) -> None:
+    talk = stage.talk()
+    talk.file("go")
+    call = calls("Gate", {"path": talk.gate("go")})
+    stage.api.script(talk.name, otherwise=message(says("I "), call, stop_reason=stop_reason))
+    turn = talk.turn(max_requests=4)
+    assert (turn["reason"], turn["error"]["kind"], turn["model_requests"]) == ("failed", kind, 1)
+    assert talk.result_texts() == ["passed go"]
+    talk.is_usable()
+
+
+def test_calls_of_a_refusal_can_be_interrupted(stage: Stage) -> None:
+    talk = stage.talk()
+    call = calls("Gate", {"path": talk.gate("never")})
+    stage.api.script(talk.name, message(call, stop_reason="refusal"))
+    turn_id = talk.start()
+    talk.at_gate("never")
+    stage.daemon.call("turn/interrupt", turn_id=turn_id)
+    assert talk.ended(turn_id)["reason"] == "interrupted"
+    talk.is_usable()
+
+
 def test_an_answer_that_is_cut_by_its_length_goes_on(stage: Stage) -> None:
     talk = stage.talk(message(says("First half "), stop_reason="max_tokens"), message(says("and second half.")))
     turn = talk.turn()
@@ -47,6 +72,21 @@ def test_a_call_that_is_cut_by_the_length_limit_is_not_run(stage: Stage) -> None
     told = str(talk.requests[1].messages[-1])
     assert "length limit" in told
     assert "smaller pieces" in told
+    talk.is_usable()
+
+
+@pytest.mark.parametrize("before", ["a call", "words"])
+def test_a_call_that_the_length_limit_cut_is_named_whatever_stands_before_it(stage: Stage, before: str) -> None:
+    talk = stage.talk()
+    first = calls("Gate", {"path": talk.file("go")}) if before == "a call" else says("I write it.")
+    cut_call = {"type": "tool_use", "id": "t2", "name": "Write", "input": {}}
+    start = event("content_block_start", index=1, content_block=cut_call)
+    piece = event("content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": '{"file_pa'})
+    stage.api.script(talk.name, message(first, start, piece, stop_reason="max_tokens"), WORDS)
+    turn = talk.turn()
+    assert (turn["reason"], turn["result_text"]) == ("completed", "All is well.")
+    assert "smaller pieces" in str(talk.requests[1].messages[-1])
+    assert len(talk.results()) == (before == "a call")
     talk.is_usable()
 
 

@@ -21,7 +21,6 @@ from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Ask, Call, Turn
 from ostler.protocol.turn import Input, TurnOptions
 from ostler.server.engine.arranging import Arranger
-from ostler.server.engine.endings import BY_DELETION, BY_PERSON
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.live import LiveSession
@@ -29,6 +28,7 @@ from ostler.server.engine.loading import StoredSession
 from ostler.server.engine.preparing import Preparing, said, words
 from ostler.server.engine.request import next_message
 from ostler.server.engine.restoring import restore_calls
+from ostler.server.engine.stopped_by import BY_DELETION, BY_PERSON
 from ostler.server.engine.turn import TurnRun
 from ostler.server.engine.turn_settings import Services, Start, TurnSettings
 from ostler.storage import turns as turn_rows

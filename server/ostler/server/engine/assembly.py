@@ -106,6 +106,8 @@ class Assembly:
         self.started = False
         self.stopped = False
         """`message_stop` has come: the message is whole."""
+        self.call_cut = False
+        """It ended in the middle of a call, which is not in it."""
         self.stop_reason: str | None = None
         self.model: str | None = None
         self._counted: dict[str, int] = {}
@@ -157,6 +159,7 @@ class Assembly:
         block, self._open = self._open, None
         if block is not None and block.start.get("type") == "text" and block.index is not None:
             self._keep(block.made or self._make(block))
+        self.call_cut = block is not None and block.start.get("type") == "tool_use"
 
     @property
     def is_long(self) -> bool:

@@ -1,21 +1,28 @@
 """How turns end, and what is told about it."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-# What stops the calls of a turn, as it stands before "before it was finished" in their results.
-BY_PERSON: Final = "Interrupted by the person"
-BY_TIME_LIMIT: Final = "Stopped by the turn's time limit"
-BY_REFUSAL: Final = "Stopped, since the person said no to another call and so ended the turn,"
-BY_HOOK: Final = "Stopped, since a hook said no to another call and so ended the turn,"
-BY_DELETION: Final = "Stopped, since the session is being deleted,"
-BY_MISSING_SANDBOX: Final = "Stopped, since the sandbox that commands must run in is missing,"
+from ostler.server.engine.request import described
+from ostler.server.models.provider import ModelFailure
 
 
 @dataclass(frozen=True, slots=True)
 class End:
     reason: str
     error: dict[str, Any] | None = None
+
+
+def ended_by_model(stop_reason: str | None) -> End | None:
+    """The end of the turn, where the model's last message says that nothing more comes of it."""
+    match stop_reason:
+        case "refusal":
+            refused = {"code": "model_error", "kind": "refusal", "message": "The model declined to go on."}
+            return End("failed", refused)
+        case "model_context_window_exceeded":
+            return End("failed", too_long("The conversation has filled the model's context window."))
+        case _:
+            return None
 
 
 def no_form() -> End:

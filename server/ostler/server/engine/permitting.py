@@ -16,7 +16,6 @@ from ostler.protocol.shapes import Ask, Decision
 from ostler.server.classifier import Question
 from ostler.server.engine.asks import HOOK, AskDesk, answer_of, changed_input, ends_turn, permission_ask
 from ostler.server.engine.call_notes import Draft
-from ostler.server.engine.endings import BY_HOOK, BY_REFUSAL
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.live import LiveSession
@@ -24,6 +23,7 @@ from ostler.server.engine.matching import needs_subject
 from ostler.server.engine.permission import Case, Verdict, decide, denied_by_rule
 from ostler.server.engine.schema import BadInput, parse_input
 from ostler.server.engine.state import TurnState
+from ostler.server.engine.stopped_by import BY_HOOK, BY_REFUSAL
 from ostler.server.engine.sums import added
 from ostler.server.hooks import NOTHING, Outcome
 from ostler.tools.context import ToolContext

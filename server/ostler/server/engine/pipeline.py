@@ -20,7 +20,6 @@ from ostler.server import logs
 from ostler.server.engine.budget import bounded, cut_fields
 from ostler.server.engine.call_notes import Draft, Ended
 from ostler.server.engine.diagnostics import diagnostics_of
-from ostler.server.engine.endings import BY_MISSING_SANDBOX
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.file_history import TurnFiles
 from ostler.server.engine.hooking import Hooking, response_of
@@ -29,6 +28,7 @@ from ostler.server.engine.permitting import CallFailed, Denied, Permitting
 from ostler.server.engine.rendering import rendered
 from ostler.server.engine.schema import BadInput, parse_input
 from ostler.server.engine.state import TurnState
+from ostler.server.engine.stopped_by import BY_MISSING_SANDBOX
 from ostler.server.engine.tasks.session_tasks import SessionTasks
 from ostler.server.metrics import ToolCounts
 from ostler.server.results import OwnedResults

@@ -41,6 +41,8 @@ class Answered:
     executor: Executor
     empty: bool
     """The model said nothing that could be kept."""
+    call_cut: bool
+    """It was cut in the middle of a call, which is dropped."""
 
 
 def next_message(session_id: SessionId, turn_id: TurnId, model: str) -> Message:
@@ -160,7 +162,9 @@ class ModelCall:
     async def _keep(self, stream: "_Stream", executor: Executor) -> Answered | None:
         """The message goes into the history."""
         assembly = stream.assembly
-        answered = Answered(assembly.text, assembly.stop_reason, executor, empty=not assembly.content)
+        answered = Answered(
+            assembly.text, assembly.stop_reason, executor, empty=not assembly.content, call_cut=assembly.call_cut
+        )
         if not assembly.content:
             self._abort(stream)
             return answered if assembly.stopped else None

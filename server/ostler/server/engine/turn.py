@@ -15,7 +15,7 @@ from ostler.protocol.shapes import Message, Turn
 from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.asks import AskDesk
 from ostler.server.engine.call_notes import Draft, Ended
-from ostler.server.engine.endings import BY_TIME_LIMIT, End, no_form, stopped_by_hook, too_long
+from ostler.server.engine.endings import End, ended_by_model, no_form, stopped_by_hook, too_long
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import tool_result
@@ -32,6 +32,7 @@ from ostler.server.engine.request import Answered, described
 from ostler.server.engine.staleness import stale_hint
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.steering import Steering
+from ostler.server.engine.stopped_by import BY_TIME_LIMIT
 from ostler.server.engine.stopping import Stop
 from ostler.server.engine.trusting import settle_trust
 from ostler.server.engine.turn_settings import Services, TurnSettings
@@ -242,17 +243,17 @@ class TurnRun:
 
     async def _after_calls(self, answered: Answered) -> None:
         """The model called something: does it know what became of its last call?"""
-        last = answered.executor.entries[-1]
-        if answered.stop_reason != "max_tokens" or last.use.unusable is None:
-            await self._finish_calls(answered.executor)
+        cut = answered.call_cut or answered.executor.entries[-1].use.unusable is not None
+        if answered.stop_reason != "max_tokens" or not cut:
+            await self._finish_calls(answered.executor, end=ended_by_model(answered.stop_reason))
             return
         self._continuations += 1
         await self._finish_calls(answered.executor, CALL_CUT)
         if self._continuations > _CONTINUATIONS and self.end is None:
             self._end_cut()
 
-    async def _finish_calls(self, executor: Executor, *words: str) -> None:
-        """Wait for every call, then give the model all results in the order of its blocks."""
+    async def _finish_calls(self, executor: Executor, *words: str, end: End | None = None) -> None:
+        """Wait for every call, then store all results in the order of its blocks: the model gets them, or it ends."""
         await executor.finished()
         await self.asks.cancel_unheard()
         self.executor = None
@@ -266,6 +267,8 @@ class TurnRun:
         stop = next((entry.stop for entry in executor.entries if entry.stop), None)
         if stop is not None and self.end is None:
             self.end = stopped_by_hook(stop)
+        # Not before: until every call has its result, somebody may want to stop them.
+        self.end = self.end or end
         notes = [note(words) for entry in executor.entries for words in entry.notes]
         if executor.changed_something and (hint := await stale_hint(self.session)) is not None:
             notes.append(note(hint))
@@ -298,15 +301,12 @@ class TurnRun:
         match answered.stop_reason:
             case "pause_turn" if not answered.empty:
                 self._goes_on = True
-            case "refusal":
-                refused = {"code": "model_error", "kind": "refusal", "message": "The model declined to go on."}
-                self.end = End("failed", refused)
-            case "model_context_window_exceeded":
-                self.end = End("failed", too_long("The conversation has filled the model's context window."))
+            case "refusal" | "model_context_window_exceeded":
+                self.end = ended_by_model(answered.stop_reason)
             case "max_tokens" if self._continuations < _CONTINUATIONS:
                 self._continuations += 1
-                self._goes_on = not answered.empty
-                await self._add_user_message([], {}, CALL_CUT if answered.empty else GO_ON)
+                self._goes_on = not (answered.empty or answered.call_cut)
+                await self._add_user_message([], {}, GO_ON if self._goes_on else CALL_CUT)
             case "max_tokens":
                 self._end_cut()
             case _:
