@@ -91,6 +91,33 @@ def test_changed_input_after_the_crash_is_what_runs(scene: Scene) -> None:
     scene.expect_whole()
 
 
+@pytest.mark.parametrize(("choice", "reason"), [("allow", "completed"), ("deny", "interrupted")])
+def test_an_ask_stays_open_though_its_file_has_changed_while_the_daemon_was_dead(
+    scene: Scene, choice: str, reason: str
+) -> None:
+    file = scene.folder / "a.txt"
+    file.write_text("alpha\n")
+    change = {"file_path": str(file), "old_string": "alpha", "new_string": "beta"}
+    read = calls("Read", {"file_path": str(file)})
+    scene.script(message(read), message(calls("Edit", change, id="toolu_a")))
+    scene.create()
+    turn_id = scene.begin()
+    assert scene.rests(turn_id)["status"] == "waiting"
+    scene.wait_for("message.completed", lambda data: "toolu_a" in str(data["message"]["content"]))
+    (ask,) = scene.asks()
+    scene.daemon.kill()
+    file.write_text("alpha\ngamma\n")
+    scene.daemon.start()
+    scene.session()  # waits for the recovery
+    assert scene.asks() == [ask]
+    assert scene.turn(turn_id)["status"] == "waiting"
+    scene.answer(ask, choice)
+    assert scene.ends(turn_id)["reason"] == reason
+    assert file.read_text() == "alpha\ngamma\n"
+    assert ("said no" in scene.results()["toolu_a"]) == (choice == "deny")
+    scene.expect_whole()
+
+
 def test_an_interrupt_after_the_crash_cancels_the_ask(scene: Scene) -> None:
     scene.script(message(calls("Bash", {"command": "touch it"}, id="toolu_a")))
     scene.create()

@@ -66,9 +66,9 @@ class Permitting:
 
     async def permitted(self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext) -> ToolInput:
         """Steps 3 to 5: the input with which the call may run; raises where it may not."""
-        entry.spans.begin("validate")
-        await self._validate(tool, given, context)
         if entry.ask is None:
+            entry.spans.begin("validate")
+            await self._validate(tool, given, context)
             entry.spans.begin("hooks_before")
             given, outcome = await self._hooks_before(entry, tool, given, context)
             entry.spans.begin("permission")
@@ -187,6 +187,9 @@ class Permitting:
         entry.call = entry.call.changed(decision=decision)
         self.session.classifier.person_answered()
         changed = changed_input(answer)
+        if entry.ask is not None and changed in (None, entry.call.input):
+            # Put before a restart, and only now: until somebody has answered, it is their question.
+            await self._validate(tool, given, context)
         if changed is not None and changed != entry.call.input:
             given = self._changed(entry, tool, changed)
             entry.changed_by_person = who == "person"
