@@ -1,5 +1,7 @@
 """A model that cannot be reached, refuses, or breaks off."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.engine.driver import Json, Stage, Talk, seconds_of
@@ -174,6 +176,24 @@ def test_the_fallback_model_takes_over_for_the_rest_of_the_turn(impatient_stage:
     assert any("claude-haiku-4-5" in notice["text"] for notice in talk.all("notice"))
     talk.is_usable()
     assert talk.requests[-1].body["model"] == "claude-sonnet-5"
+
+
+def test_a_request_that_another_takes_the_place_of_is_not_counted(impatient_stage: Stage) -> None:
+    impatient_stage.api.may_rewrite = True  # another model is another prefix
+    talk = impatient_stage.talk(attempts(overloaded(), overloaded(), message(calls("Nothing", {}))))
+    turn = talk.turn(max_requests=1, tool_choice={"type": "any"})
+    assert (turn["reason"], turn["model_requests"]) == ("max_requests", 1)
+    asked = [(request.body["model"], "tool_choice" in request.body) for request in talk.requests]
+    assert asked == [("claude-sonnet-5", True), ("claude-sonnet-5", True), ("claude-haiku-4-5", True)]
+
+
+def test_the_fallback_model_is_not_asked_where_the_budget_is_used_up(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(OSTLER_MODEL__FALLBACK="claude-haiku-4-5", OSTLER_MODEL__MAX_RETRIES="0")
+    dear = message(says("All ", error_event("overloaded_error")), usage=Usage(1_000_000, 20))
+    talk = stage.talk(dear)
+    turn = talk.turn(max_budget_usd="0.01")
+    assert (turn["reason"], turn["error"]["kind"]) == ("failed", "overloaded")
+    assert [request.body["model"] for request in talk.requests] == ["claude-sonnet-5"]
 
 
 def test_the_fallback_model_is_not_asked_where_the_first_one_refuses(impatient_stage: Stage) -> None:

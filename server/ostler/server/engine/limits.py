@@ -28,10 +28,6 @@ class Limits:
                 return End("budget", over_budget(f"The budget of the {whose}, {budget} USD, is used up."))
         return None
 
-    def allow(self, model: str) -> bool:
-        """Whether another model may be asked: where there is a budget, only one with a price."""
-        return self._priced(model) or not any(budget for _, _, budget in self._budgets(Usage()))
-
     def _budgets(self, used: Usage) -> list[tuple[str, Usage, str | None]]:
         session_budget = self.session.record.options.get("max_budget_usd")
         return [("turn", used, self.settings.max_budget_usd), ("session", self.session.journal.used, session_budget)]

@@ -49,28 +49,36 @@ class ModelRequests:
 
     async def answer(self, make_executor: MakeExecutor) -> Answered | None:
         """The next message; None where it was stopped before anything of it was kept. Raises ModelFailure."""
+        counted = self.state.turn.model_requests
         try:
             return await self._request(make_executor)
         except ModelFailure as failure:
+            # One message is asked for, however often: a request that another takes the place of counts as little as
+            # a try that is made again. Where it has cost something, the budget knows of it.
+            self.state.change(model_requests=counted)
             if not self._can_go_on(failure):
+                self.state.change(model_requests=counted + 1)
                 raise
             return await self.answer(make_executor)
 
     def _can_go_on(self, failure: ModelFailure) -> bool:
         """Whether another request may do better; it is another one then."""
         provider = self.services.provider(self.model)
-        if failure.kind == "extras" and provider.takes_extras(self.model):
+        if failure.kind == "extras" and provider.takes_extras(self.model) and self._may_ask(self.model):
             provider.forgo_extras(self.model)
             self._notice(f"{self.model} does not take what tools say beside their schemas; it is asked without that.")
             return True
         fallback = self.services.config().model.fallback
         if failure.kind != "overloaded" or fallback is None or fallback == self.model:
             return False
-        if not self.limits.allow(fallback):
+        if not self._may_ask(fallback):
             return False
         self._notice(f"{self.model} is overloaded; {fallback} goes on with this turn.")
         self.model = fallback
         return True
+
+    def _may_ask(self, model: str) -> bool:
+        return self.limits.reached(self.state.turn, model) is None
 
     async def _request(self, make_executor: MakeExecutor) -> Answered | None:
         config, provider = self.services.config(), self.services.provider(self.model)
