@@ -154,7 +154,7 @@ async def test_refusal_carries_what_the_provider_said(api: ScriptedApi, provider
     api.always(fails(429, "wait for the horses", request_id="req_7", retry_after="2.5"))
     failure, _ = await failure_of(provider)
     assert failure.message == "The provider takes no more requests for now: wait for the horses"
-    assert (failure.request_id, failure.retry_after_ms, failure.retryable) == ("req_7", 2500, True)
+    assert (failure.request_id, failure.retry_after_ms, failure.retries(5)) == ("req_7", 2500, 5)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ async def test_nothing_set_is_missing() -> None:
     failure, _ = await failure_of(AnthropicProvider(settings))
     assert failure.kind == "missing"
     assert "ANTHROPIC_API_KEY" in failure.message
-    assert not failure.retryable
+    assert failure.retries(5) == 0
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:8", "http://[", "http://127.0.0.1:99999999"])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ostler.protocol.config import Model
 from ostler.protocol.events import Notice
 from ostler.protocol.ids import MessageId
 from ostler.protocol.shapes import Message
@@ -12,7 +13,7 @@ from ostler.server.engine.executor import Executor
 from ostler.server.engine.limits import Limits
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.prefix import Prefix
-from ostler.server.engine.request import Answered, ModelCall, next_message
+from ostler.server.engine.request import Answered, ModelCall, next_message, pause
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopping import Stop
 from ostler.server.engine.turn_settings import Services, TurnSettings
@@ -39,6 +40,10 @@ class ModelRequests:
     model: str = field(init=False)
     """Who is asked: the turn's own model, or the one that has taken over."""
     _stop: Stop = field(default_factory=Stop)
+    _broke: ModelFailure | None = None
+    """Why the last answer broke off, where it stays and the next one goes on from there."""
+    _breaks: int = 0
+    """How many have done so, one after the other."""
 
     def __post_init__(self) -> None:
         self.model = self.settings.model
@@ -55,9 +60,10 @@ class ModelRequests:
         except ModelFailure as failure:
             # One message is asked for, however often: a request that another takes the place of counts as little as
             # a try that is made again. Where it has cost something, the budget knows of it.
+            asked = self.state.turn.model_requests
             self.state.change(model_requests=counted)
             if not self._can_go_on(failure):
-                self.state.change(model_requests=counted + 1)
+                self.state.change(model_requests=asked)
                 raise
             return await self.answer(make_executor)
 
@@ -82,9 +88,11 @@ class ModelRequests:
 
     async def _request(self, make_executor: MakeExecutor) -> Answered | None:
         config, provider = self.services.config(), self.services.provider(self.model)
+        self._stop = Stop()
+        if self._broke is not None and not await self._wait(self._broke, config.model):
+            return None
         first = self.state.turn.model_requests == 0
         self.state.change(model_requests=self.state.turn.model_requests + 1)
-        self._stop = Stop()
         begun, self.begun = self.begun, None
         if begun is None:
             begun = next_message(self.session.record.id, self.state.turn.id, self.model)
@@ -113,7 +121,19 @@ class ModelRequests:
             stop=self._stop,
             begun=begun,
         )
-        return await call.answer()
+        answered = await call.answer()
+        self._broke = answered.broke if answered is not None else None
+        self._breaks = self._breaks + 1 if self._broke is not None else 0
+        return answered
+
+    async def _wait(self, broke: ModelFailure, settings: Model) -> bool:
+        """As before any other try: it is the same provider that broke off. False where somebody stopped the wait."""
+        self._broke = None
+        if self._breaks > broke.retries(settings.max_retries):
+            self._breaks = 0
+            raise broke
+        await pause(self.session, self.state, settings, self._stop, self._breaks, broke)
+        return not self._stop.called
 
     def _extras(self, first: bool) -> dict[str, Any]:
         extras: dict[str, Any] = {}

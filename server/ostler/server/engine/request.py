@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
@@ -43,6 +43,8 @@ class Answered:
     """The model said nothing that could be kept."""
     call_cut: bool
     """It was cut in the middle of a call, which is dropped."""
+    broke: ModelFailure | None = None
+    """Why it ends where it does, for one that broke off and stays."""
 
 
 def next_message(session_id: SessionId, turn_id: TurnId, model: str) -> Message:
@@ -85,24 +87,12 @@ class ModelCall:
             except ModelFailure as failure:
                 if self.stop.called:
                     return None
-                if not failure.retryable or attempt > self.settings.max_retries:
+                if attempt > failure.retries(self.settings.max_retries):
                     raise
-                await self._pause(attempt, failure)
+                await pause(self.session, self.state, self.settings, self.stop, attempt, failure)
                 if self.stop.called:
                     return None
                 attempt += 1
-
-    async def _pause(self, attempt: int, failure: ModelFailure) -> None:
-        wait = wait_before_retry(attempt, failure, self.settings)
-        retry = ModelRetry(
-            attempt=attempt,
-            max_retries=self.settings.max_retries,
-            wait_ms=int(wait * 1000),
-            error=described(failure),
-        )
-        self.session.journal.retrying(self.state.turn.id, retry)
-        with self.stop.obeyed():
-            await anyio.sleep(wait)
 
     async def _attempt(self) -> Answered | None:
         message, self.begun = self.begun, None
@@ -122,14 +112,15 @@ class ModelCall:
             if stream.assembly.ends_long():
                 await read_in_thread(stream.assembly.make_ahead)
             stream.assembly.end_where_it_broke()
-            return await self._keep(stream, executor)
+            kept = await self._keep(stream, executor)
+            return kept if kept is None or self.stop.called else replace(kept, broke=failure or _broke_off())
         await executor.discard(DISCARDED)
         self._abort(stream)
         # What its calls have read was shown to nobody: it may not be called known, nor be written over.
         if taken_back := self.session.reads.back_to(known):
             self.session.journal.reads_taken_back(taken_back)
         await self.session.tasks.unread(self.session.record.id)
-        raise failure or ModelFailure("connection", "The model's answer broke off in the middle.")
+        raise failure or _broke_off()
 
     async def _read(self, stream: "_Stream", executor: Executor) -> ModelFailure | None:
         limit = self.settings.message_seconds
@@ -251,6 +242,26 @@ def _understood(stream: "_Stream", event: dict[str, object]) -> list[ToolUse]:
         return stream.feed(event)
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise ModelFailure("garbage", f"The provider sent an event that makes no sense: {error}") from None
+
+
+def _broke_off() -> ModelFailure:
+    return ModelFailure("connection", "The model's answer broke off in the middle.")
+
+
+async def pause(
+    session: LiveSession, state: TurnState, settings: Model, stop: Stop, attempt: int, failure: ModelFailure
+) -> None:
+    """Wait before the model is asked again, and tell clients why."""
+    wait = wait_before_retry(attempt, failure, settings)
+    retry = ModelRetry(
+        attempt=attempt,
+        max_retries=failure.retries(settings.max_retries),
+        wait_ms=int(wait * 1000),
+        error=described(failure),
+    )
+    session.journal.retrying(state.turn.id, retry)
+    with stop.obeyed():
+        await anyio.sleep(wait)
 
 
 def wait_before_retry(attempt: int, failure: ModelFailure, settings: Model) -> float:

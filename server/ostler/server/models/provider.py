@@ -84,9 +84,12 @@ class ModelFailure(Exception):
         self.request_id = request_id
         self.retry_after_ms = retry_after_ms
 
-    @property
-    def retryable(self) -> bool:
-        return self.kind in RETRYABLE
+    def retries(self, most: int) -> int:
+        """How often it is tried again, where the settings say how often at most."""
+        if self.kind not in RETRYABLE:
+            return 0
+        # A page, or an hour of words, is not what an overloaded server sends: the next answer would be the same.
+        return min(most, 1) if self.kind == "garbage" else most
 
 
 class Provider(Protocol):
