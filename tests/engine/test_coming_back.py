@@ -13,7 +13,7 @@ from ostler.storage import sessions, turns
 from tests.daemon import Daemon, wait_until
 from tests.engine.crash import Scene, left_running
 from tests.inprocess import InProcessDaemon
-from tests.messages_api.acts import Gate
+from tests.messages_api.acts import Gate, Reply
 from tests.messages_api.replies import calls, hold, message, says
 from tests.messages_api.scripts import attempts
 from tests.messages_api.server import ScriptedApi
@@ -129,6 +129,53 @@ def test_a_turn_whose_last_words_are_stored_has_completed(scene: Scene) -> None:
     after = scene.ends(turn_id)
     assert (after["reason"], after["result_text"]) == ("completed", "Done.")
     assert after["usage"] == before["usage"]
+    assert len(scene.api.requests) == 1
+    scene.expect_whole()
+
+
+def _paused(words: str) -> Reply:
+    return message(says(words), stop_reason="pause_turn")
+
+
+def _crash_after_two_pauses(scene: Scene, on_restart: str) -> str:
+    gate = Gate()
+    # All that it says is one message to the API, however often it pauses: these are answers to the same request.
+    rest = attempts(_paused("and look, "), message(says("half", hold(gate))), message(says("found it.")))
+    scene.script(_paused("I look, "), rest)
+    scene.create(on_restart=on_restart)
+    turn_id = scene.begin()
+    scene.wait_for("message.delta", lambda data: data["text"] == "half")
+    scene.crash()
+    return turn_id
+
+
+def test_an_answer_in_which_the_model_paused_goes_on_as_it_is(scene: Scene) -> None:
+    turn = scene.ends(_crash_after_two_pauses(scene, "resume"))
+    assert (turn["reason"], turn["result_text"]) == ("completed", "I look, and look, found it.")
+    first, *_, last = scene.api.requests
+    # The paused messages are sent back as they are, as one, and no word of ours behind them.
+    assert [each["role"] for each in last.messages] == ["user", "assistant"]
+    assert last.messages[0] == first.messages[0]
+    scene.expect_whole()
+
+
+def test_what_a_model_had_said_before_it_paused_is_the_result_of_a_turn_that_ends(scene: Scene) -> None:
+    turn = scene.ends(_crash_after_two_pauses(scene, "interrupt"))
+    assert (turn["reason"], turn["result_text"]) == ("interrupted", "I look, and look, ")
+    scene.expect_whole()
+
+
+def test_a_refusal_beside_a_call_counts_after_the_restart(scene: Scene) -> None:
+    scene.script(message(calls("TestingPermission", {}, id="toolu_a"), stop_reason="refusal"))
+    scene.create()
+    turn_id = scene.begin()
+    assert scene.rests(turn_id)["status"] == "waiting"
+    scene.wait_for("message.completed", lambda data: data["message"]["role"] == "assistant")
+    scene.crash()
+    (ask,) = scene.asks()
+    scene.answer(ask)
+    turn = scene.ends(turn_id)
+    assert (turn["reason"], turn["error"]["kind"]) == ("failed", "refusal")
     assert len(scene.api.requests) == 1
     scene.expect_whole()
 

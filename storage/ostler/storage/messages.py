@@ -220,9 +220,15 @@ def for_model(connection: sqlite3.Connection, session_id: SessionId) -> list[Api
     ]
 
 
-def last(connection: sqlite3.Connection, session_id: SessionId) -> Message | None:
-    row = connection.execute(
-        f"SELECT {_COLUMNS} FROM messages WHERE session_id = ? ORDER BY position DESC LIMIT 1",  # noqa: S608
+def backwards(connection: sqlite3.Connection, session_id: SessionId) -> Iterator[Message]:
+    """From the last one on, each read when it is wanted."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM messages WHERE session_id = ? ORDER BY position DESC",  # noqa: S608 - constant text
         (session_id,),
-    ).fetchone()
-    return Message.model_validate_json(_encode(connection, row)) if row else None
+    )
+    for row in rows:
+        yield Message.model_validate_json(_encode(connection, row))
+
+
+def last(connection: sqlite3.Connection, session_id: SessionId) -> Message | None:
+    return next(backwards(connection, session_id), None)

@@ -1,5 +1,6 @@
 """Hooks at the end of a turn hold nobody up who wants something else."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ NEVER = "touch here; exec sleep 1000"
 ONCE = "if [ ! -e here ]; then touch here; exec sleep 1000; fi; touch again"
 
 
-def at_the_hook(stage: Stage, folder: Path, **turn: Any) -> tuple[Talk, str]:
-    talk = stage.talk(message(says("Done.")), otherwise=message(says("And more.")), folder=folder, trust=True)
-    turn_id = talk.start(**turn)
+def at_the_hook(stage: Stage, folder: Path, **session: Any) -> tuple[Talk, str]:
+    more = message(says("And more."))
+    talk = stage.talk(message(says("Done.")), otherwise=more, folder=folder, trust=True, **session)
+    turn_id = talk.start()
     wait_until((folder / "here").exists)
     return talk, turn_id
 
@@ -52,6 +54,19 @@ def test_input_that_is_to_be_heard_at_once_does_not_wait_for_a_stop_hook(stage: 
         (folder / "go").touch()
     turn = talk.ended(turn_id)
     assert (turn["reason"], turn["result_text"], turn["model_requests"]) == ("completed", "And more.", 2)
+
+
+def test_input_of_a_turn_that_was_about_to_end_is_answered_after_a_restart(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    folder = hooked(stage, "Stop", ONCE)
+    talk, turn_id = at_the_hook(stage, folder, on_restart="resume")
+    stage.daemon.call("turn/steer", turn_id=turn_id, input="One thing more.")
+    stage.restart()
+    turn = stage.daemon.call("turn/wait", turn_id=turn_id, timeout_ms=20_000)
+    assert (turn["reason"], turn["result_text"]) == ("completed", "And more.")
+    told = [block["text"] for block in talk.requests[1].messages[-1]["content"]]
+    assert told[0] == "One thing more."
+    assert "The daemon was restarted" in told[1]
 
 
 def test_a_stop_hook_that_blocked_input_has_ended_is_asked_again(stage: Stage) -> None:

@@ -333,6 +333,8 @@ class SessionActor:
             toolset,
             stored.turn,
             opening=opening,
+            last=stored.last_message,
+            paused=stored.paused,
             steers=list(stored.steers),
             task=words(list(opening.blocks)) if opening else "",
         )

@@ -6,6 +6,9 @@ from typing import Any
 from ostler.server.engine.request import described
 from ostler.server.models.provider import ModelFailure
 
+from ostler.server.engine.request import described
+from ostler.server.models.provider import ModelFailure
+
 
 @dataclass(frozen=True, slots=True)
 class End:
@@ -23,6 +26,12 @@ def ended_by_model(stop_reason: str | None) -> End | None:
             return End("failed", too_long("The conversation has filled the model's context window."))
         case _:
             return None
+
+
+def failed(failure: ModelFailure) -> End:
+    """The end of the turn, where the model cannot be asked."""
+    advice = too_long(failure.message) if failure.kind == "too_long" else {}
+    return End("failed", {**described(failure), **advice})
 
 
 def no_form() -> End:

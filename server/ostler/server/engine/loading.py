@@ -40,6 +40,8 @@ class StoredSession:
     last_calls: list[StoredCall]
     last_reason: str | None
     """How the last turn ended."""
+    paused: str = ""
+    """What the model has said so far of an answer in which it pauses."""
     trust_ask: Ask | None = None
     """Asks whether the folder is trusted, and is open."""
     opening: Message | None = None
@@ -67,10 +69,25 @@ def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession
         last_message=open_message,
         last_calls=_calls_of(connection, open_message) if open_message else [],
         last_reason=turns.last_reason(connection, session_id),
+        paused=paused_text(connection, turn) if turn else "",
         trust_ask=trust_ask,
         opening=last if last is not None and _waits(last, unheard, trust_ask) else None,
         told_ends=unheard.ends if unheard is not None else (),
     )
+
+
+def paused_text(connection: sqlite3.Connection, turn: Turn) -> str:
+    """The words of the model's last messages, back to the first of an answer in which it pauses."""
+    pieces: list[str] = []
+    for message in messages.backwards(connection, turn.session_id):
+        if message.turn_id != turn.id or message.stop_reason != "pause_turn":
+            break
+        pieces.insert(0, text_of(message))
+    return "".join(pieces)
+
+
+def text_of(message: Message) -> str:
+    return "".join(getattr(block, "text", "") for block in message.content if block.type == "text")
 
 
 def _waits(last: Message, unheard: turns.Unheard | None, trust_ask: Ask | None) -> bool:

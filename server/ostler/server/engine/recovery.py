@@ -25,6 +25,7 @@ from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Ask, Call, Message, Turn
 from ostler.server.engine.executor import OUTCOME_UNKNOWN
 from ostler.server.engine.history import tool_result
+from ostler.server.engine.loading import paused_text, text_of
 from ostler.server.engine.request import DISCARDED
 from ostler.server.shapes import tell_change
 from ostler.storage import Scope, Tx, asks, calls, drafts, messages, results, sessions, steers, tasks, turns, usage
@@ -172,7 +173,8 @@ class _Case:
         reason, error = ("completed", None) if done and cut.error is None else (cut.reason, cut.error)
         changes = {"status": "ended", "reason": reason, "error": error, "ended_at": times.now()}
         if self._last is not None:
-            changes["result_text"] = _text(self._last) or self._turn.result_text
+            said = paused_text(self._connection, self._turn) or text_of(self._last)
+            changes["result_text"] = said or self._turn.result_text
         turns.update(self._connection, self._turn.model_copy(update=changes))
         self._tx.append("turn.ended", self._scope, reference=self._turn.id)
         self._set_session("idle")
@@ -258,7 +260,3 @@ class _Case:
             return
         self._record = replace(self._record, status=status, updated_at=times.now())
         tell_change(self._tx, self._record, usage.total(self._connection, self._record.id))
-
-
-def _text(message: Message) -> str:
-    return "".join(getattr(block, "text", "") for block in message.content if block.type == "text")

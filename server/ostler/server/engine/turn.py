@@ -15,7 +15,7 @@ from ostler.protocol.shapes import Message, Turn
 from ostler.server.engine.arranging import Arranger
 from ostler.server.engine.asks import AskDesk
 from ostler.server.engine.call_notes import Draft, Ended
-from ostler.server.engine.endings import End, ended_by_model, no_form, stopped_by_hook, too_long
+from ostler.server.engine.endings import End, ended_by_model, failed, no_form, stopped_by_hook
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.executor import Executor
 from ostler.server.engine.history import tool_result
@@ -28,7 +28,7 @@ from ostler.server.engine.opening import heard, take_back
 from ostler.server.engine.permitting import Permitting
 from ostler.server.engine.pipeline import Pipeline
 from ostler.server.engine.prefix import Prefix
-from ostler.server.engine.request import Answered, described
+from ostler.server.engine.request import Answered
 from ostler.server.engine.staleness import stale_hint
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.steering import Steering
@@ -64,6 +64,10 @@ class TurnRun:
     """The input that it began with; null for one that comes back."""
     begun: Message | None = None
     """The first message of the model's, where the log has its start already."""
+    last: Message | None = None
+    """The model's last message, for a turn that comes back where its results are not stored yet."""
+    paused: str = ""
+    """What it has said of an answer in which it pauses, for such a turn."""
     steers: list[Steer] = field(default_factory=list)
     """Input that waits for the next request: changed in place, never replaced."""
     task: str = ""
@@ -147,10 +151,8 @@ class TurnRun:
                 # Stopped before its hooks had heard it all: nobody has let it pass.
                 take_back(self.session, self.opening)
             self.executor = resume(self, group) if resume else None
-            if self.executor is not None:
-                await self._finish_calls(self.executor)
-            elif resume is not None and self.session.history.ends_with_assistant:
-                await self._add_user_message([], {}, RESUMED)
+            if self.last is not None:
+                await self._take_up(self.last)
             while self.end is None:
                 await self._step(group)
             if watch is not None:
@@ -159,6 +161,16 @@ class TurnRun:
                 await watch.wait()
             group.cancel_scope.cancel()
         return await self._finish()
+
+    async def _take_up(self, last: Message) -> None:
+        """Go on where the model's last message ends."""
+        if self.executor is not None:
+            await self._finish_calls(self.executor, end=ended_by_model(last.stop_reason))
+        elif last.stop_reason == "pause_turn":
+            # It is sent back as it is, and the next message says the rest.
+            self._goes_on, self._text = True, self.paused
+        else:
+            await self._add_user_message([], {}, RESUMED)
 
     async def _begin(self) -> None:
         """What comes before the first request: the question of trust, and the hooks of the input."""
@@ -191,7 +203,7 @@ class TurnRun:
         try:
             answered = await self._ask_model(group)
         except ModelFailure as failure:
-            self._fail(failure)
+            self.end = failed(failure)
             return
         if answered is None:
             return
@@ -349,13 +361,6 @@ class TurnRun:
     def _end_cut(self) -> None:
         self._notice("warning", "The model's answer was cut: it reached its length limit again and again.")
         self.end = End("completed") if self.settings.output_schema is None else no_form()
-
-    def _fail(self, failure: ModelFailure) -> None:
-        if failure.kind == "too_long":
-            error = {**described(failure), **too_long(failure.message)}
-        else:
-            error = described(failure)
-        self.end = End("failed", error)
 
     def _apply(self, change: Change) -> None:
         if isinstance(change, FolderChanged):
