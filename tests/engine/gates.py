@@ -6,14 +6,29 @@ from typing import Final
 
 import anyio
 
+from ostler.protocol.errors import StorageFailed
 from ostler.tools.context import Surroundings, ToolContext
-from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools.tool import (
+    Allow,
+    Block,
+    Check,
+    Failure,
+    FolderChanged,
+    Pass,
+    Ran,
+    Tool,
+    ToolInput,
+    ToolOutput,
+    text_block,
+)
 
 _LOOK_SECONDS: Final = 0.005
 _ENTRY_POINTS: Final = """\
 [ostler.tools]
 gate = tests.engine.gates:Gate
 last = tests.engine.gates:StubbornGate
+shell = tests.engine.gates:ShellGate
+asking = tests.engine.gates:AskingGate
 breaking = tests.engine.gates:Breaking
 """
 
@@ -26,6 +41,8 @@ class GateInput(ToolInput):
     safe: bool = False
     reads: bool = False
     fails: bool = False
+    folder: str = ""
+    """Where the next command of the session starts, once the call has passed."""
 
 
 class GateOutput(ToolOutput):
@@ -61,7 +78,10 @@ class Gate(Tool[GateInput, GateOutput]):
         gate = anyio.Path(given.path)
         while not await gate.exists():  # noqa: ASYNC110 - another process opens it
             await anyio.sleep(_LOOK_SECONDS)
-        return Failure("This gate fails.") if given.fails else Ran(GateOutput(path=given.path))
+        if given.fails:
+            return Failure("This gate fails.")
+        changes = [FolderChanged(given.folder)] if given.folder else []
+        return Ran(GateOutput(path=given.path), changes=changes)
 
     def render(self, output: GateOutput) -> list[Block]:
         return [text_block(f"passed {Path(output.path).name}")]
@@ -72,6 +92,22 @@ class StubbornGate(Gate):
 
     name = "StubbornGate"
     interrupt = "block"
+
+
+class ShellGate(Gate):
+    """The same, but it counts as a command."""
+
+    name = "ShellGate"
+    is_shell = True
+
+
+class AskingGate(Gate):
+    """The same, but a person is asked first."""
+
+    name = "AskingGate"
+
+    async def check_permission(self, given: GateInput, context: ToolContext) -> Check:
+        return Pass()
 
 
 class BreakingInput(ToolInput):
@@ -104,6 +140,7 @@ class Breaking(Tool[BreakingInput, GateOutput]):
 
     async def run(self, given: BreakingInput, context: ToolContext) -> Ran[GateOutput] | Failure:
         self._break(given, "run")
+        self._break(given, "disk")
         return Ran(GateOutput(path="" if given.where == "empty" else given.where))
 
     def render(self, output: GateOutput) -> list[Block]:
@@ -112,6 +149,8 @@ class Breaking(Tool[BreakingInput, GateOutput]):
         return [text_block(output.path)]
 
     def _break(self, given: BreakingInput, place: str) -> None:
+        if given.where == "disk" == place:
+            raise StorageFailed("the disk breaks")
         if given.where == place:
             raise RuntimeError(f"{place} breaks")
 

@@ -1,5 +1,7 @@
 """Calls that make no sense: each becomes a result that the model can learn from."""
 
+from collections.abc import Callable
+
 import orjson
 import pytest
 
@@ -220,3 +222,15 @@ def test_a_result_that_is_too_large_is_kept_whole_elsewhere(stage: Stage) -> Non
     assert whole.status == 200
     assert b"\n12345\n" in whole.body
     assert len(orjson.dumps(call)) < 200_000
+
+
+def test_a_disk_that_fails_inside_a_call_is_the_trouble_of_its_session(own_stage: Callable[..., Stage]) -> None:
+    """No result for the model: what is in memory is more than what is stored."""
+    stage = own_stage()
+    talk = stage.talk(message(calls("Breaking", {"where": "disk"})), otherwise=message(says("Done.")))
+    turn_id = talk.start()
+    assert talk.ended(turn_id)["reason"] == "interrupted"
+    assert len(talk.requests) == 1
+    assert "outcome unknown" in talk.result_texts()[0]
+    assert "the disk breaks" not in str(talk.messages())
+    talk.is_usable()

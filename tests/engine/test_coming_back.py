@@ -1,5 +1,6 @@
 """Turns that go on, end or begin when a daemon comes back, or its disk."""
 
+import json
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -281,6 +282,24 @@ def test_a_session_that_was_evicted_comes_back_with_the_same_history(
         assert [len(request.messages) for request in api.requests] == [1, 3, 5, 7, 9]
         assert api.prefix_changes == []
         scene.expect_whole()
+
+
+def test_a_mistake_of_the_daemon_fails_the_turn_and_the_session_goes_on(scene: Scene) -> None:
+    scene.script(message(calls("TestingPermission", {}, id="toolu_a")))
+    scene.create(on_restart="resume")
+    turn_id = scene.begin()
+    assert scene.rests(turn_id)["status"] == "waiting"
+    scene.wait_for("message.completed", lambda data: data["message"]["role"] == "assistant")
+    scene.daemon.kill()
+    with scene.rows() as connection:  # an option that no daemon knows: nobody has thought of that
+        options = {**turns.input_of(connection, TurnId(turn_id)), "speed": 3}
+        connection.execute("UPDATE turns SET input_json = ? WHERE id = ?", (json.dumps(options), turn_id))
+    scene.daemon.start()
+    turn = scene.ends(turn_id)
+    assert (turn["reason"], turn["error"]["code"]) == ("failed", "internal_error")
+    assert "TypeError" not in str(turn)
+    assert [ask["status"] for ask in scene.asks(None)] == ["cancelled"]
+    scene.expect_whole()
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from tests.engine.driver import Stage, Talk, is_gone
 from tests.messages_api.acts import Gate
-from tests.messages_api.replies import Block, calls, hold, message, says
+from tests.messages_api.replies import Block, calls, calls_raw, hold, message, says
 
 DONE = message(says("Done."))
 
@@ -68,6 +68,64 @@ def test_safe_calls_run_beside_each_other_and_are_delivered_in_order(stage: Stag
     talk.ended(turn_id)
     assert [at for kind, at in talk.call_events() if kind == "completed"] == [2, 0, 1]
     assert talk.result_texts() == ["passed a", "passed b", "passed c"]
+    talk.is_usable()
+
+
+def test_a_call_that_cannot_be_read_waits_for_its_turn_like_an_unsafe_one(stage: Stage) -> None:
+    talk = stage.talk()
+    unreadable = calls_raw("Gate", '{"safe": true')
+    stage.api.script(talk.name, message(safe_gate(talk, "a"), unreadable, safe_gate(talk, "c")), DONE)
+    turn_id = talk.start()
+    talk.at_gate("a")
+    talk.wait("tool.queued", lambda data: data["call"]["call_id"].endswith("#2"))
+    talk.open_gate("c")
+    talk.open_gate("a")
+    talk.ended(turn_id)
+    assert [event for event in talk.call_events() if event[0] != "queued"] == [
+        ("started", 0),
+        ("completed", 0),
+        ("completed", 1),
+        ("started", 2),
+        ("completed", 2),
+    ]
+    talk.is_usable()
+
+
+def test_what_calls_beside_each_other_change_counts_in_the_order_of_the_calls(stage: Stage) -> None:
+    talk = stage.talk(rules={"allow": ["Bash"]})
+    folders = {name: talk.folder / f"folder-{name}" for name in "ab"}
+    for folder in folders.values():
+        folder.mkdir()
+    moves = [
+        calls("Gate", {"path": talk.gate(name), "safe": True, "folder": str(folder)})
+        for name, folder in folders.items()
+    ]
+    stage.api.script(talk.name, message(*moves), message(bash("pwd")), DONE)
+    turn_id = talk.start()
+    for name in "ab":
+        talk.at_gate(name)
+    for name in "ba":
+        talk.open_gate(name)
+        talk.wait("tool.completed")
+    talk.ended(turn_id)
+    assert talk.result_texts()[-1].strip() == str(folders["b"])
+
+
+def test_commands_that_run_are_stopped_when_one_beside_them_fails(stage: Stage) -> None:
+    talk = stage.talk()
+    shells = [
+        calls("ShellGate", {"path": talk.gate(name), "safe": True, "fails": name == "b"}) for name in ("never", "b")
+    ]
+    stage.api.script(talk.name, message(*shells, safe_gate(talk, "c")), DONE)
+    turn_id = talk.start()
+    for name in ("never", "b", "c"):
+        talk.at_gate(name)
+    talk.open_gate("b")
+    stopped = talk.wait("tool.completed", lambda data: data["call"]["call_id"].endswith("#0"))["data"]["call"]
+    assert "Cancelled: parallel tool call" in stopped["content"][0]["text"]
+    talk.open_gate("c")
+    assert talk.ended(turn_id)["reason"] == "completed"
+    assert talk.result_texts()[2] == "passed c"
     talk.is_usable()
 
 

@@ -118,3 +118,20 @@ def test_deleted_sessions_with_large_calls_do_not_add_up(own_stage: Callable[...
         _run_and_delete(stage)
     # What is free is given back in a quiet moment.
     wait_until(lambda: stage.daemon.call("server/stats")["rss_bytes"] - before < 100 << 20)
+
+
+def test_a_session_with_a_turn_is_never_evicted(daemon: InProcessDaemon, scene: Scene, api: ScriptedApi) -> None:
+    gate, engine = Gate(), daemon.running.house.engine
+    scene.script(message(says("So ", hold(gate), "far.")))
+    turn_id = scene.begin()
+    scene.wait_for("message.delta")
+    idle = Scene(daemon, api, scene.folder)
+    idle.create()
+    api.script("another", otherwise=_DONE)
+    idle.ends(idle.begin("[another]"))
+    # Used later than the other one, and gone: whoever could be evicted has been.
+    wait_until(lambda: engine.found(SessionId(idle.session_id)) is None)
+    assert engine.found(SessionId(scene.session_id)) is not None
+    gate.open()
+    turn = scene.ends(turn_id)
+    assert (turn["reason"], turn["result_text"]) == ("completed", "So far.")

@@ -1,5 +1,7 @@
 """Limits of a turn, what it costs, and what can be said for one turn only."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.engine.driver import Stage
@@ -17,6 +19,22 @@ def test_a_turn_ends_after_so_many_requests(stage: Stage) -> None:
     assert len(talk.requests) == 3
     assert talk.transcript()[-1] == ("user", ["tool_result"])
     talk.is_usable()
+
+
+def test_no_turn_may_ask_more_often_than_the_configuration_says(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(OSTLER_TURNS__MAX_REQUESTS="2")
+    talk = stage.talk(otherwise=message(calls("Nothing", {})))
+    turn = talk.turn(max_requests=5)
+    assert (turn["reason"], turn["model_requests"], len(talk.requests)) == ("max_requests", 2, 2)
+
+
+def test_no_model_is_asked_for_more_than_it_can_write(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(OSTLER_MODEL__MAX_OUTPUT_TOKENS="1000000")
+    talk = stage.talk(otherwise=message(says("Done.")))
+    stage.api.may_rewrite = True  # another model is another prefix
+    talk.turn(model="claude-haiku-4-5")
+    talk.turn(model="claude-sonnet-5")
+    assert [request.body["max_tokens"] for request in talk.requests] == [64_000, 128_000]
 
 
 def test_a_turn_ends_when_its_budget_is_used_up(stage: Stage) -> None:

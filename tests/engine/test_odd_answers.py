@@ -90,6 +90,15 @@ def test_a_call_that_the_length_limit_cut_is_named_whatever_stands_before_it(sta
     talk.is_usable()
 
 
+def test_a_pause_without_a_word_ends_the_turn_and_is_told(stage: Stage) -> None:
+    talk = stage.talk(otherwise=message(stop_reason="pause_turn"))
+    turn = talk.turn(max_requests=4)
+    assert (turn["reason"], turn["model_requests"]) == ("completed", 1)
+    assert any("nothing" in notice["text"] for notice in talk.all("notice"))
+    assert talk.transcript() == [("user", ["text"])]
+    talk.is_usable()
+
+
 def test_a_cut_call_and_nothing_else_is_not_run_either(stage: Stage) -> None:
     # The block is opened and never closed, as the API does it when the limit strikes.
     start = event(

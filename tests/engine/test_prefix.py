@@ -26,11 +26,13 @@ def test_breakpoints_stand_on_tools_system_and_the_last_two_user_messages(stage:
     stage.api.script(talk.name, message(read, again), message(read), message(says("Done.")), message(says("Again.")))
     talk.turn()
     talk.turn()
-    built_in = [tool["name"] for tool in talk.requests[0].body["tools"]]
+    names = [tool["name"] for tool in talk.requests[0].body["tools"]]
     # The plug-in's tools stand behind the built-in ones.
-    assert built_in[-3:] == ["Breaking", "Gate", "StubbornGate"]
-    assert built_in[:-3] == sorted(built_in[:-3])
-    head = [f"tools.{built_in[-4]}", "system.0"]
+    plugged_in = ["AskingGate", "Breaking", "Gate", "ShellGate", "StubbornGate"]
+    built_in = names[: -len(plugged_in)]
+    assert names == [*built_in, *plugged_in]
+    assert built_in == sorted(built_in)
+    head = [f"tools.{built_in[-1]}", "system.0"]
     assert [breakpoints(request) for request in talk.requests] == [
         [*head, "messages.0.0"],
         [*head, "messages.0.0", "messages.2.1"],

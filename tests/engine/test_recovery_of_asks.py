@@ -1,5 +1,6 @@
 """What becomes of asks when the daemon is killed: the second half of the table in execution.md."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 
 from ostler.protocol.ids import AskId, TurnId
 from ostler.storage import asks, turns
-from tests.engine.crash import Scene
+from tests.engine.crash import DONE, Scene
+from tests.engine.driver import Stage
 from tests.messages_api.acts import Gate
 from tests.messages_api.replies import calls, calls_raw, hold, message, says
 
@@ -210,30 +212,54 @@ def test_an_ask_keeps_the_turn_alive_beside_a_call_whose_outcome_is_unknown(scen
     scene.expect_whole()
 
 
-def _answer_in_the_rows(scene: Scene, ask_id: str, turn_id: str) -> None:
-    """What is stored when an answer was given and its call had not started: the moment is too short to be met."""
+def test_an_answer_whose_call_had_not_started_goes_on_by_itself(own_stage: Callable[..., Stage]) -> None:
+    """The changed input may not run beside the first call: it is answered, and stands there until that one ends."""
+    stage = own_stage()
+    talk = stage.talk()
+    first = calls("Gate", {"path": talk.gate("first"), "safe": True}, id="toolu_a")
+    asked = calls("AskingGate", {"path": talk.gate("asked"), "safe": True}, id="toolu_b")
+    stage.api.script(talk.name, message(first, asked), otherwise=DONE)
+    turn_id = talk.start()
+    ask = talk.ask()
+    talk.at_gate("first")
+    talk.wait("message.completed", lambda data: data["message"]["role"] == "assistant")
+    changed = {"path": talk.file("changed"), "safe": False}
+    assert talk.answer(ask, "allow", input=changed)["status"] == "resolved"
+    stage.restart()
+    turn = stage.daemon.call("turn/wait", turn_id=turn_id, timeout_ms=20_000)
+    assert (turn["status"], turn["reason"]) == ("ended", "completed")
+    unknown, passed = talk.result_texts()
+    assert "outcome unknown" in unknown
+    assert passed == "passed changed"
+    assert [(talk.folder / f"{name}.here").exists() for name in ("first", "asked", "changed")] == [True, False, True]
+    talk.is_usable()
+
+
+def _settle_in_the_rows(scene: Scene, ask_id: str, turn_id: str, **settled: Any) -> None:
+    """What is stored when an ask was settled and its call has not heard of it: the moment is too short to be met."""
     with scene.rows() as connection:
         ask, turn = asks.find(connection, AskId(ask_id)), turns.find(connection, TurnId(turn_id))
         assert ask is not None
         assert turn is not None
-        given = {"status": "resolved", "answer": {"choice": "allow"}, "answered_by": "somebody"}
-        assert asks.settle(connection, ask.model_copy(update=given))
+        assert asks.settle(connection, ask.model_copy(update=settled))
         turns.update(connection, turn.model_copy(update={"status": "running"}))
 
 
-def test_an_answer_whose_call_had_not_started_goes_on_by_itself(scene: Scene) -> None:
+def test_a_time_limit_that_had_passed_counts_though_its_call_had_not_heard_of_it(scene: Scene) -> None:
     mark = scene.folder / "mark"
     scene.script(message(calls("Bash", _marks(mark), id="toolu_a")))
     scene.create()
     turn_id = scene.begin()
     ask = _waiting(scene, turn_id)
     scene.daemon.kill()
-    _answer_in_the_rows(scene, ask["id"], turn_id)
+    denied = {"choice": "deny"}
+    _settle_in_the_rows(scene, ask["id"], turn_id, status="expired", answer=denied, answered_by="time limit")
     scene.daemon.start()
     turn = scene.ends(turn_id)
     assert (turn["reason"], turn["result_text"]) == ("completed", "Done.")
-    assert _runs(mark) == 1
+    assert "Nobody answered in time" in scene.results()["toolu_a"]
     scene.expect_whole()
+    assert _runs(mark) == 0
 
 
 def test_a_call_whose_ask_was_answered_just_before_the_crash_runs_at_most_once_and_is_not_lost(scene: Scene) -> None:
