@@ -6,9 +6,6 @@ from typing import Any
 from ostler.server.engine.request import described
 from ostler.server.models.provider import ModelFailure
 
-from ostler.server.engine.request import described
-from ostler.server.models.provider import ModelFailure
-
 
 @dataclass(frozen=True, slots=True)
 class End:
