@@ -33,6 +33,11 @@ def settle(connection: sqlite3.Connection, ask: Ask) -> bool:
     return changed.rowcount == 1
 
 
+def correct(connection: sqlite3.Connection, ask: Ask) -> None:
+    """Write down another ending of an ask than the one that it was given: what was promised did not come true."""
+    connection.execute("UPDATE asks SET ask_json = ? WHERE id = ?", (pack(long_json.encoded(ask)), ask.id))
+
+
 def encoded(connection: sqlite3.Connection, ask_id: str) -> bytes | None:
     row = connection.execute("SELECT ask_json FROM asks WHERE id = ?", (ask_id,)).fetchone()
     return unpack(row[0]) if row else None

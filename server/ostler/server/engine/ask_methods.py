@@ -11,8 +11,8 @@ from ostler.protocol.shapes import Ask
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.ask_notes import Settled
 from ostler.server.engine.asks import AskDesk, already, changed_input, check_answer, rule_to_remember
+from ostler.server.engine.brought_rule import BroughtRule
 from ostler.server.engine.engine import Engine
-from ostler.server.engine.remembering import RuleChange, remember
 from ostler.server.engine.schema import BadInput, parse_input
 from ostler.server.engine.trusted_sessions import trust_changed
 from ostler.server.engine.trusting import shown, trusting
@@ -75,11 +75,12 @@ class AskMethods:
             raise Conflict("What the folder brings has changed since. Restrict it: the next turn asks again.")
         trusted = trusting(actor.live.settings, by) if isinstance(answer, TrustFolder) else None
         remembered = rule_to_remember(answer, ask)
+        then = None
         if remembered is not None and remembered.scope != "session":
-            # Before the answer is taken: a rule that cannot be written must not look as if it had been.
-            change = RuleChange(remembered.behavior, remembered.rule, remembered.scope)
-            await remember(actor, change, by)
-        return await desk.resolve(ask, answer, by or "somebody", trusted, _name(client))
+            brought = BroughtRule(actor, remembered, by)
+            await brought.check()
+            then = brought.write
+        return await desk.resolve(ask, answer, by or "somebody", trusted, _name(client), then)
 
     async def _ask(self, ask_id: AskId) -> Ask:
         ask = await self.engine.log.read(lambda connection: asks.find(connection, ask_id))

@@ -56,6 +56,15 @@ class AskNotes(CallNotes):
 
         return await self.write(work)
 
+    async def remember_here(self, ask: Ask, behavior: Behavior, rule: str) -> SessionRecord:
+        """The rule of an answer counts in the session, since its file did not take it; the ask as it says so."""
+
+        def work(tx: Tx) -> SessionRecord:
+            asks.correct(tx.connection, ask)
+            return self._remember(tx, behavior, rule)
+
+        return await self.write(work)
+
     def _remember(self, tx: Tx, behavior: Behavior, rule: str) -> SessionRecord:
         record = sessions.get(tx.connection, self.session_id)
         rules = dict(record.options.get("rules") or {})

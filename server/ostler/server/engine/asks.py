@@ -1,6 +1,6 @@
 """The asks of a turn: opened, waited for, settled. Whoever settles one first, in the database, has settled it."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
@@ -27,6 +27,8 @@ from ostler.tools.tool import AnyTool
 
 HOOK: Final = "hook: "
 """How the name of whoever answered begins, where it was a hook."""
+Then = Callable[[Settled], Awaitable[Settled]]
+"""What an answer brings with it, done when it has won and before its call goes on."""
 _Suggested = Literal["session", "local"]
 
 
@@ -121,13 +123,19 @@ class AskDesk:
             self._waiting.pop(waiting.ask.id, None)
 
     async def resolve(
-        self, ask: Ask, answer: Answer, by: str, trusted: TrustRecord | None = None, name: str | None = None
+        self,
+        ask: Ask,
+        answer: Answer,
+        by: str,
+        trusted: TrustRecord | None = None,
+        name: str | None = None,
+        then: Then | None = None,
     ) -> Settled:
         """A person's answer, or a hook's; raises where another one was first."""
         remember = rule_to_remember(answer, ask)
         of_the_session = (remember.behavior, remember.rule) if remember and remember.scope == "session" else None
         given = answer.model_dump(mode="json", exclude_none=True)
-        settled = await self._settle(ask, "resolved", given, by, of_the_session, trusted, name)
+        settled = await self._settle(ask, "resolved", given, by, of_the_session, trusted, name, then)
         if not settled.won:
             raise already(settled.ask)
         return settled
@@ -158,6 +166,7 @@ class AskDesk:
         remember: tuple[Behavior, str] | None = None,
         trusted: TrustRecord | None = None,
         name: str | None = None,
+        then: Then | None = None,
     ) -> Settled:
         ended = ask.changed(status=status, answer=answer, answered_by=by, answered_by_name=name)
         waiting = self._waiting.get(ask.id)
@@ -167,10 +176,16 @@ class AskDesk:
         if self._state.turn.status == "waiting" and all(one.settling for one in self._waiting.values()):
             self._state.change(status="running")
         settled = await self._journal.settle_ask(ended, self._state.turn, remember, trusted)
-        waiting = self._waiting.get(ask.id)
-        if waiting is not None:
-            waiting.ask = settled.ask
-            waiting.settled.set()
+        try:
+            if then is not None and settled.won:
+                # Whoever answered may be gone by now: what they said counts all the same.
+                with anyio.CancelScope(shield=True):
+                    settled = await then(settled)
+        finally:
+            waiting = self._waiting.get(ask.id)
+            if waiting is not None:
+                waiting.ask = settled.ask
+                waiting.settled.set()
         return settled
 
 

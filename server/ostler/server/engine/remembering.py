@@ -65,9 +65,8 @@ async def _write(live: LiveSession, arranger: Arranger, change: RuleChange, by: 
     """Into, or out of, our own file of the scope. What the person just wrote does not make them be asked for trust."""
     assert change.scope != "session"
     before = await live.rooms.settings.of(live.record.cwd)
-    # As the files are now: what somebody has put there since the turn began is nothing that a person has seen.
-    trusted = await live.journal.log.read(lambda connection: is_trusted(connection, before))
-    if add and change.behavior == "allow" and change.scope in NEED_TRUST and not trusted:
+    trusted = await _trusts(live, before)
+    if add and _needs_trust(change) and not trusted:
         raise _would_not_count(change, before)
     to = destination(change.scope, live.record.cwd, live.rooms.settings.places, live.rooms.umask)
     try:
@@ -86,6 +85,22 @@ async def _write(live: LiveSession, arranger: Arranger, change: RuleChange, by: 
         await live.journal.write(grant)
     await arranger.arrange(live)
     return to.file
+
+
+async def check_counts(live: LiveSession, change: RuleChange) -> None:
+    """Raises Conflict where a rule would be written and not count."""
+    settings = await live.rooms.settings.of(live.record.cwd)
+    if _needs_trust(change) and not await _trusts(live, settings):
+        raise _would_not_count(change, settings)
+
+
+def _needs_trust(change: RuleChange) -> bool:
+    return change.behavior == "allow" and change.scope in NEED_TRUST
+
+
+async def _trusts(live: LiveSession, settings: Settings) -> bool:
+    """As the files are now: what somebody has put there since the turn began is nothing that a person has seen."""
+    return await live.journal.log.read(lambda connection: is_trusted(connection, settings))
 
 
 def _would_not_count(change: RuleChange, settings: Settings) -> Conflict:

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
         SourcedRule,
     )
     from ostler.server.settings.trust import NEED_TRUST, allowing_line
-    from ostler.server.settings.writing import CannotWrite, Destination, add_rule, destination, remove_rule
+    from ostler.server.settings.writing import (
+        CannotWrite,
+        Destination,
+        add_rule,
+        check_addition,
+        destination,
+        remove_rule,
+    )
 
 __all__ = [
     "NEED_TRUST",
@@ -49,6 +56,7 @@ __all__ = [
     "add_rule",
     "allowing_line",
     "candidates",
+    "check_addition",
     "check_lists",
     "check_policy",
     "default_mode",
@@ -86,6 +94,7 @@ __getattr__ = lazily(
         "acting_hooks": "effect",
         "acting_servers": "effect",
         "add_rule": "writing",
+        "check_addition": "writing",
         "candidates": "settings_files",
         "check_lists": "rule_lists",
         "check_policy": "load",

@@ -63,20 +63,31 @@ def add_rule(to: Destination, behavior: Behavior, text: str, expires_at: str | N
     until = moment(expires_at)
     if expires_at is not None and until is None:
         raise CannotWrite(f"{expires_at!r} is no time with a zone, as in 2026-12-31T18:00:00Z.")
+    return _change(to, _real_file(to), lambda settings: _add(settings, behavior, rule, until))
 
-    def change(settings: dict[str, Any]) -> bool:
-        permissions = _part(settings, "permissions", dict)
-        rules = _part(permissions, behavior, list)
-        before = (rule in rules, _expiries(permissions).get(rule))
-        if rule not in rules:
-            rules.append(rule)
-        if until:
-            _part(permissions, "expires", dict)[rule] = until
-        else:
-            _forget_expiry(permissions, rule)
-        return before != (True, until)
 
-    return _change(to, _real_file(to), change)
+def check_addition(to: Destination, behavior: Behavior, text: str) -> None:
+    """Raises CannotWrite where `add_rule` would, as far as that can be told without writing. Blocks."""
+    file = _real_file(to)
+    _add(_current(file)[1], behavior, _checked(text), None)
+    folder = os.path.dirname(file)
+    above = folder if os.path.lexists(folder) else os.path.dirname(folder)
+    if not os.path.isdir(above) or not os.access(above, os.W_OK | os.X_OK):
+        raise CannotWrite(f"{to.file} could not be written: {above} is no folder that can be written to.")
+
+
+def _add(settings: dict[str, Any], behavior: Behavior, rule: str, until: str | None) -> bool:
+    """True where that changes anything."""
+    permissions = _part(settings, "permissions", dict)
+    rules = _part(permissions, behavior, list)
+    before = (rule in rules, _expiries(permissions).get(rule))
+    if rule not in rules:
+        rules.append(rule)
+    if until:
+        _part(permissions, "expires", dict)[rule] = until
+    else:
+        _forget_expiry(permissions, rule)
+    return before != (True, until)
 
 
 def remove_rule(to: Destination, behavior: Behavior, text: str) -> bool:
