@@ -1969,7 +1969,7 @@ export interface UsageData {
   model: string;
   /** What the request took. */
   request: Usage;
-  /** What its turn has taken so far. */
+  /** What its turn has taken so far; zeros for a request outside a turn, as of a hook. */
   turn: Usage;
   /** What its session has taken so far. */
   session: Usage;

@@ -207,7 +207,7 @@ class UsageData(Shape):
     request: Usage
     """What the request took."""
     turn: Usage
-    """What its turn has taken so far."""
+    """What its turn has taken so far; zeros for a request outside a turn, as of a hook."""
     session: Usage
     """What its session has taken so far."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from ostler.server.classifier import Behavior, ModelClassifier, Opinion, Question
+from ostler.server.classifier import Behavior, ModelClassifier, Opinion, Pay, Question
 from tests.messages_api.acts import Reply
 from tests.messages_api.replies import message, says
 from tests.server.asking import provider_of
@@ -34,9 +34,9 @@ def verdict(behavior: str, reason: str = "because") -> Reply:
 
 
 @asynccontextmanager
-async def classifier_of(url: str, *, seconds: float = 20) -> AsyncIterator[ModelClassifier]:
+async def classifier_of(url: str, *, pay: Pay = lambda *_: None, seconds: float = 20) -> AsyncIterator[ModelClassifier]:
     async with provider_of(url) as provider:
-        yield ModelClassifier(lambda _: provider, MODEL, seconds=seconds)
+        yield ModelClassifier(lambda _: provider, MODEL, pay=pay, seconds=seconds)
 
 
 class Table:

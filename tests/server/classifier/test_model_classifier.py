@@ -67,11 +67,22 @@ async def test_the_model_s_verdict_is_taken(
     assert not opinion.cached
 
 
-async def test_what_it_cost_is_told(api: ScriptedApi, classifier: ModelClassifier, folder: Path) -> None:
+async def test_what_it_took_is_told(api: ScriptedApi, folder: Path) -> None:
     api.always(message(says(ALLOW), usage=Usage(input_tokens=1_000_000, output_tokens=1_000)))
-    opinion = await classifier.classify(question("make", folder))
-    assert opinion.usage is not None
-    assert (opinion.usage.input_tokens, opinion.usage.cost_usd) == (1_000_000, "1.005")
+    paid: list[tuple[str, int]] = []
+    async with classifier_of(api.url, pay=lambda model, used: paid.append((model, used.input_tokens))) as classifier:
+        await classifier.classify(question("make", folder))
+    assert paid == [(MODEL, 1_000_000)]
+
+
+async def test_what_a_request_took_is_told_also_where_nobody_wants_to_know_any_more(
+    api: ScriptedApi, folder: Path
+) -> None:
+    api.always(message(says(ALLOW), hang(), usage=Usage(input_tokens=7)))
+    paid: list[int] = []
+    async with classifier_of(api.url, pay=lambda _, used: paid.append(used.input_tokens), seconds=0.5) as classifier:
+        assert (await classifier.classify(question("make", folder))).behavior == "ask"
+    assert paid == [7]
 
 
 async def test_thoughts_before_the_verdict_do_no_harm(
@@ -200,7 +211,7 @@ async def test_a_model_that_cannot_be_reached_asks(folder: Path) -> None:
         port = taken.getsockname()[1]
     async with classifier_of(f"http://127.0.0.1:{port}") as classifier:
         opinion = await classifier.classify(question("make", folder))
-    assert (opinion.behavior, opinion.usage) == ("ask", None)
+    assert opinion.behavior == "ask"
     assert "could not be asked" in opinion.reason
 
 
@@ -219,12 +230,13 @@ async def test_a_provider_that_breaks_asks(folder: Path) -> None:
     def broken(model: str) -> Any:
         raise RuntimeError(f"sk-secret {model}")
 
-    opinion = await ModelClassifier(broken, MODEL).classify(question("make", folder))
+    opinion = await ModelClassifier(broken, MODEL, pay=lambda *_: None).classify(question("make", folder))
     assert (opinion.behavior, opinion.reason) == ("ask", "The classifier failed: RuntimeError.")
 
 
 async def test_a_model_that_only_rehearses_asks(folder: Path) -> None:
-    opinion = await ModelClassifier(lambda _: RehearsalProvider(), "rehearsal").classify(question("make", folder))
+    rehearsing = ModelClassifier(lambda _: RehearsalProvider(), "rehearsal", pay=lambda *_: None)
+    opinion = await rehearsing.classify(question("make", folder))
     assert opinion.behavior == "ask"
 
 
@@ -232,7 +244,7 @@ async def test_high_risk_asks_without_the_model(api: ScriptedApi, classifier: Mo
     api.always(verdict("allow"))
     for text in ("git push", "rm -rf src", "cat .env", "make > ../out"):
         opinion = await classifier.classify(question(text, folder))
-        assert (opinion.behavior, opinion.usage) == ("ask", None)
+        assert opinion.behavior == "ask"
         assert opinion.reason.startswith("High risk: ")
     assert api.requests == []
 

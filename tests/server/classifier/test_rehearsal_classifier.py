@@ -52,7 +52,7 @@ async def test_the_table_decides(folder: Path, text: str, behavior: str) -> None
     opinion = await RehearsalClassifier().classify(question(text, folder))
     assert opinion.behavior == behavior
     assert "stand-in" in opinion.reason
-    assert (opinion.model, opinion.usage) == ("rehearsal", None)
+    assert opinion.model == "rehearsal"
 
 
 async def test_a_cap_on_the_number_of_parts_never_weakens_a_deny(folder: Path) -> None:

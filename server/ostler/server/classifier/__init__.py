@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import lazily
 
 if TYPE_CHECKING:
-    from ostler.server.classifier.desk import ClassifierDesk, Judged
-    from ostler.server.classifier.model import ModelClassifier
+    from ostler.server.classifier.desk import ClassifierDesk
+    from ostler.server.classifier.model import ModelClassifier, Pay
     from ostler.server.classifier.question import Behavior, Classifier, Opinion, Question
     from ostler.server.classifier.rehearsal import RehearsalClassifier
     from ostler.server.classifier.risk import is_high_risk
@@ -16,9 +16,9 @@ __all__ = [
     "Behavior",
     "Classifier",
     "ClassifierDesk",
-    "Judged",
     "ModelClassifier",
     "Opinion",
+    "Pay",
     "Question",
     "RehearsalClassifier",
     "is_high_risk",
@@ -31,9 +31,9 @@ __getattr__ = lazily(
         "Behavior": "question",
         "Classifier": "question",
         "ClassifierDesk": "desk",
-        "Judged": "desk",
         "ModelClassifier": "model",
         "Opinion": "question",
+        "Pay": "model",
         "Question": "question",
         "RehearsalClassifier": "rehearsal",
         "is_high_risk": "risk",

@@ -1,8 +1,8 @@
 """A session's classifier: it remembers what was judged, and stops a model that only says no."""
 
 import hashlib
-from collections import OrderedDict, deque
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from dataclasses import replace
 from typing import Final
 
 from ostler.server.classifier.question import Classifier, Opinion, Question
@@ -11,15 +11,6 @@ from ostler.tools.threads import read_in_thread
 
 REMEMBERED: Final = 256
 MAX_DENIALS: Final = 3
-_KEPT: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A call and what was thought of it, to be stored."""
-
-    question: Question
-    opinion: Opinion
 
 
 class ClassifierDesk:
@@ -30,11 +21,10 @@ class ClassifierDesk:
         self._remembered = remembered
         self._known: OrderedDict[bytes, Opinion] = OrderedDict()
         self._denials = 0
-        self._judged: deque[Judged] = deque(maxlen=_KEPT)
 
     async def classify(self, question: Question) -> Opinion:
         """Both at once. See `Classifier`."""
-        return self.settle(question, await self.consider(question))
+        return self.settle(await self.consider(question))
 
     async def consider(self, question: Question) -> Opinion:
         """What is thought of a call; nothing is counted, since something else may decide about it."""
@@ -48,7 +38,7 @@ class ClassifierDesk:
             self._known.move_to_end(key)
         return known
 
-    def settle(self, question: Question, opinion: Opinion) -> Opinion:
+    def settle(self, opinion: Opinion) -> Opinion:
         """The opinion that counts: after three denials in a row a person is asked, until one has answered."""
         if opinion.behavior == "allow":
             self._denials = 0
@@ -57,23 +47,16 @@ class ClassifierDesk:
             opinion = replace(opinion, behavior="ask", reason=reason)
         elif opinion.behavior == "deny":
             self._denials += 1
-        self._judged.append(Judged(question, opinion))
         return opinion
 
     def person_answered(self) -> None:
         """A person has looked at what goes on: denials are counted anew."""
         self._denials = 0
 
-    def take_opinions(self) -> list[Judged]:
-        """The opinions that counted since the last time, oldest first."""
-        taken = list(self._judged)
-        self._judged.clear()
-        return taken
-
     def _remember(self, key: bytes, opinion: Opinion) -> Opinion:
         # Whoever asks was unsure or out of reach, and may know better next time.
         if opinion.behavior != "ask":
-            self._known[key] = replace(opinion, cached=True, duration_ms=0, usage=None)
+            self._known[key] = replace(opinion, cached=True, duration_ms=0)
             self._known.move_to_end(key)
             while len(self._known) > self._remembered:
                 self._known.popitem(last=False)

@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from importlib import resources
 from typing import Any, Final
@@ -17,7 +16,6 @@ from ostler.server import logs
 from ostler.server.classifier.question import Behavior, Opinion, Question
 from ostler.server.classifier.risk import is_high_risk
 from ostler.server.engine.assembly import Assembly, Delta
-from ostler.server.models import prices
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
 from ostler.tools.threads import read_in_thread
 
@@ -30,6 +28,8 @@ _MAX_TOKENS: Final = 1_500
 _MAX_ANSWER_CHARS: Final = 10_000
 _MAX_REASON_CHARS: Final = 500
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+Pay = Callable[[str, Usage], None]
+"""Told what each request to a model took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,6 @@ class Verdict:
     reason: str
 
 
-def _listed(model: str, usage: Usage) -> Decimal | None:
-    return prices.cost(model, usage, {})
-
-
 class ModelClassifier:
     """Asks the model once for each question, without any history. No tools, no forced choice: some models take none."""
 
@@ -52,12 +48,12 @@ class ModelClassifier:
         provider: Callable[[str], Provider],
         model: str,
         *,
-        cost: Callable[[str, Usage], Decimal | None] = _listed,
+        pay: Pay,
         seconds: float = SECONDS,
     ) -> None:
         self._provider = provider
         self._model = model
-        self._cost = cost
+        self._pay = pay
         self._seconds = seconds
 
     async def classify(self, question: Question) -> Opinion:
@@ -74,12 +70,15 @@ class ModelClassifier:
         except Exception as error:  # noqa: BLE001 - a boundary: whatever keeps it from judging, a person decides
             logs.log.warning("classifier_failed", model=self._model, tool=question.tool, exc_info=error)
             verdict = Verdict("ask", f"The classifier failed: {type(error).__name__}.")
+        finally:
+            # Here, and not with the opinion: whoever is not wanted any more has cost the same.
+            if answer.started:
+                self._pay(self._model, answer.usage)
         return Opinion(
             verdict.behavior,
             _one_line(verdict.reason),
             self._model,
             duration_ms=int((time.monotonic() - began) * 1000),
-            usage=self._priced(answer) if answer.started else None,
         )
 
     async def _judged(self, question: Question, answer: Assembly) -> Verdict:
@@ -102,10 +101,6 @@ class ModelClassifier:
                 chars += sum(len(step.text) for step in answer.feed(event) if isinstance(step, Delta))
                 if answer.stopped or chars > _MAX_ANSWER_CHARS:
                     return
-
-    def _priced(self, answer: Assembly) -> Usage:
-        price = self._cost(self._model, answer.usage)
-        return answer.usage.model_copy(update={"cost_usd": None if price is None else prices.usd(price)})
 
 
 @cache

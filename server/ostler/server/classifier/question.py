@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ostler.protocol.shapes import Usage
-
 Behavior = Literal["allow", "deny", "ask"]
 
 
@@ -32,8 +30,6 @@ class Opinion:
     model: str
     cached: bool = False
     duration_ms: int = 0
-    usage: Usage | None = None
-    """Null where no model was asked."""
 
 
 class Classifier(Protocol):

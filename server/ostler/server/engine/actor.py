@@ -224,6 +224,7 @@ class SessionActor:
     def _launch(self, run: TurnRun, resume: Resume | None = None) -> None:
         self.run = run
         self.live.turn_on_ask = run.settings.on_ask
+        self.live.purse.state = run.state
         self.idle = anyio.Event()
         self._scope = anyio.CancelScope()
         self.group.start_soon(self._carry, run, resume, self._scope)
@@ -265,6 +266,7 @@ class SessionActor:
             if self.run is finished:
                 self.run = None
                 self.live.turn_on_ask = None
+                self.live.purse.state = None
                 self.idle.set()
                 if finished is not None and self.last_reason == "completed":
                     await self._hear_what_came_late()

@@ -9,7 +9,7 @@ import orjson
 
 from ostler.protocol.config import Config
 from ostler.protocol.events import Notice
-from ostler.server.classifier import Classifier, ClassifierDesk, ModelClassifier, RehearsalClassifier, small_model
+from ostler.server.classifier import ClassifierDesk, ModelClassifier, Pay, RehearsalClassifier, small_model
 from ostler.server.engine.assembly import Assembly
 from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.live import LiveSession
@@ -76,7 +76,7 @@ class Arranger:
         async def ask_model(system: str, words: str) -> str:
             live = owner()
             assert live is not None, "a hook runs for a session that waits for it"
-            return await self._ask(live.record.model, system, words)
+            return await self._ask(live, system, words)
 
         return HookRunner(
             hooks,
@@ -88,14 +88,15 @@ class Arranger:
             umask=surroundings.umask,
         )
 
-    def classifier(self, model: str) -> ClassifierDesk:
+    def classifier(self, model: str, pay: Pay) -> ClassifierDesk:
         small = small_model(model, self.config().model.small)
-        found: Classifier = RehearsalClassifier() if small == REHEARSAL else ModelClassifier(self.provider, small)
-        return ClassifierDesk(found)
+        if small == REHEARSAL:
+            return ClassifierDesk(RehearsalClassifier())
+        return ClassifierDesk(ModelClassifier(self.provider, small, pay=pay))
 
-    async def _ask(self, model: str, system: str, words: str) -> str:
-        """A short question to the small model that goes with this one, without any history."""
-        model = small_model(model, self.config().model.small)
+    async def _ask(self, live: LiveSession, system: str, words: str) -> str:
+        """A short question to the small model that goes with the session's, without any history."""
+        model = small_model(live.record.model, self.config().model.small)
         request = ModelRequest(
             model=model,
             max_tokens=_ANSWER_TOKENS,
@@ -104,12 +105,16 @@ class Arranger:
             messages=[orjson.dumps({"role": "user", "content": [{"type": "text", "text": words}]})],
         )
         answer = Assembly(())
-        async with self.provider(model).stream(request) as events:
-            async for event in events:
-                for _ in answer.feed(event):
-                    pass
-                if answer.stopped:
-                    break
+        try:
+            async with self.provider(model).stream(request) as events:
+                async for event in events:
+                    for _ in answer.feed(event):
+                        pass
+                    if answer.stopped:
+                        break
+        finally:
+            if answer.started:
+                live.purse.pay(model, answer.usage)
         return answer.text
 
 

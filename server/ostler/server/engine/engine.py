@@ -25,6 +25,7 @@ from ostler.server.engine.journal import Journal
 from ostler.server.engine.live import LiveSession, Rooms, StoredProcesses, StoredReads
 from ostler.server.engine.loading import load
 from ostler.server.engine.preparing import Preparing
+from ostler.server.engine.purse import Purse
 from ostler.server.engine.recovery import Cut, settle
 from ostler.server.engine.session_servers import finder
 from ostler.server.engine.tasks.coming_back import recover
@@ -218,6 +219,7 @@ class Engine:
                 self._give_up(found, error)
 
         journal = Journal(self.log, stored.record.id, stored.record.root_id, stored.used, trouble)
+        purse = Purse(journal, self.services.cost)
         record = loading.changed or stored.record
         settings = await self.rooms.settings.of(record.cwd)
         live = LiveSession(
@@ -231,8 +233,9 @@ class Engine:
             settings=settings,
             trusted=False,
             hooks=no_hooks(StoredProcesses(journal)),
-            classifier=self.arranger.classifier(record.model),
+            classifier=self.arranger.classifier(record.model, purse.pay),
             tasks=self.tasks,
+            purse=purse,
         )
         await self.arranger.arrange(live)
         assert self._group is not None

@@ -172,16 +172,19 @@ class Journal(AskNotes):
 
         self.post(work)
 
-    def paid(self, model: str, turn: Turn, request: Usage) -> None:
-        """A request whose message was dropped costs all the same."""
+    def paid(self, model: str, turn: Turn | None, request: Usage) -> None:
+        """A request whose message was dropped costs all the same, and so does one that was none of a turn's."""
         session_used = self.used
         self.post(lambda tx: self._pay(tx, model, turn, request, session_used))
 
-    def _pay(self, tx: Tx, model: str, turn: Turn, request: Usage, session_used: Usage) -> None:
-        usage_rows.add(tx.connection, self.session_id, turn.id, model, request)
-        turns.update(tx.connection, turn)
-        data = UsageData(model=model, request=request, turn=turn.usage, session=session_used)
-        tx.append("usage.updated", self.scope(turn.id), data=data)
+    def _pay(self, tx: Tx, model: str, turn: Turn | None, request: Usage, session_used: Usage) -> None:
+        turn_id = turn.id if turn is not None else None
+        usage_rows.add(tx.connection, self.session_id, turn_id, model, request)
+        if turn is not None:
+            turns.update(tx.connection, turn)
+        of_turn = turn.usage if turn is not None else Usage()
+        data = UsageData(model=model, request=request, turn=of_turn, session=session_used)
+        tx.append("usage.updated", self.scope(turn_id), data=data)
 
     def add_user_message(
         self,

@@ -16,6 +16,7 @@ from ostler.server.engine.house_rules import mode_in_force, rule_set, servers_of
 from ostler.server.engine.journal import Journal, linked
 from ostler.server.engine.matching import may_read
 from ostler.server.engine.permission import PermissionContext
+from ostler.server.engine.purse import Purse
 from ostler.server.engine.settings_room import SettingsRoom
 from ostler.server.engine.tasks.desk import TaskDesk
 from ostler.server.hooks import HookRunner
@@ -225,6 +226,7 @@ class LiveSession:
     hooks: HookRunner
     classifier: ClassifierDesk
     tasks: TaskDesk
+    purse: Purse
     asked_trust: str | None = None
     """The digest of what a person was last asked to trust."""
     arranged: bool = False

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from ostler.protocol.ask import Answer, Deny, DenyAlways
 from ostler.protocol.errors import AskResolved
 from ostler.protocol.shapes import Ask, Decision
-from ostler.server.classifier import Question
+from ostler.server.classifier import ClassifierDesk, Opinion, Question
 from ostler.server.engine.asks import HOOK, AskDesk, answer_of, changed_input, ends_turn, permission_ask
 from ostler.server.engine.call_notes import Draft
 from ostler.server.engine.entry import Entry
@@ -24,7 +24,6 @@ from ostler.server.engine.permission import Case, Verdict, decide, denied_by_rul
 from ostler.server.engine.schema import BadInput, parse_input
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopped_by import BY_HOOK, BY_REFUSAL
-from ostler.server.engine.sums import added
 from ostler.server.hooks import NOTHING, Outcome
 from ostler.tools.context import ToolContext
 from ostler.tools.subject import OfText, Subject
@@ -53,6 +52,24 @@ class Denied(Exception):
         self.words = words
 
 
+@dataclass(slots=True)
+class _Considered:
+    """What the classifier thinks of one call, asked before it is known whether that counts."""
+
+    question: Question
+    desk: ClassifierDesk
+    opinion: Opinion | None = None
+
+    async def consider(self) -> None:
+        self.opinion = await self.desk.consider(self.question)
+
+    async def classify(self) -> Opinion:
+        """The opinion, now that it counts. Who was unsure a moment ago is not asked again about the same call."""
+        if self.opinion is not None and self.opinion.behavior == "ask":
+            return self.desk.settle(self.opinion)
+        return await self.desk.classify(self.question)
+
+
 @dataclass(frozen=True, slots=True)
 class Permitting:
     """Steps 3 to 5 of a call."""
@@ -70,7 +87,7 @@ class Permitting:
             entry.spans.begin("validate")
             await self._validate(tool, given, context)
             entry.spans.begin("hooks_before")
-            given, outcome = await self._hooks_before(entry, tool, given, context)
+            given, outcome, before = await self._hooks_before(entry, tool, given, context)
             entry.spans.begin("permission")
             check = await tool.check_permission(given, context)
             if isinstance(check, Allow) and check.input is not None:
@@ -78,8 +95,7 @@ class Permitting:
                     entry, tool, check.input.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 )
                 await self._validate(tool, given, context)
-            verdict = await decide(await self._case(tool, given, check, outcome), self.session.permission)
-            self._pay_classifier()
+            verdict = await decide(await self._case(tool, given, check, outcome, before), self.session.permission)
             entry.call = entry.call.changed(decision=verdict.decision())
             if verdict.behavior == "deny":
                 raise Denied(verdict, f"Permission to use {tool.name} was denied. {verdict.reason}")
@@ -94,36 +110,40 @@ class Permitting:
 
     async def _hooks_before(
         self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext
-    ) -> tuple[ToolInput, Outcome]:
-        """Step 4, with the classifier beside it."""
+    ) -> tuple[ToolInput, Outcome, "_Considered | None"]:
+        """Step 4, with the classifier beside it: its opinion is kept until it is wanted."""
         if not self.session.hooks.any_for("PreToolUse", tool.name):
-            return given, NOTHING
+            return given, NOTHING, None
         running = Hooking(self.session, entry.call.turn_id).tool("PreToolUse", entry.call)
         question = self._question(tool, given) if self.session.mode == "auto" else None
-        if question is not None:
-            # Its opinion is remembered until it is wanted.
-            running = _beside(running, partial(self.session.classifier.consider, question), wait=True)
+        considered = _Considered(question, self.session.classifier) if question is not None else None
+        if considered is not None:
+            running = _beside(running, considered.consider, wait=True)
         outcome = entry.heed(await running)
         if outcome.changed_input is not None and outcome.changed_input != entry.call.input:
             given = self._changed(entry, tool, dict(outcome.changed_input))
             await self._validate(tool, given, context)
             entry.slot.safe = entry.is_safe()
-        return given, outcome
+        return given, outcome, considered
 
-    async def _case(self, tool: AnyTool, given: ToolInput, check: Check, outcome: Outcome = NOTHING) -> Case:
+    async def _case(
+        self,
+        tool: AnyTool,
+        given: ToolInput,
+        check: Check,
+        outcome: Outcome = NOTHING,
+        before: "_Considered | None" = None,
+    ) -> Case:
         subject: Subject = OfText(tool.permission_matcher(given))
         if needs_subject(self.session.rules, tool) or tool.writes_files(given):
             subject = await tool.subject(given, self.session.surroundings)
         question = self._question(tool, given)
-        classify = partial(self.session.classifier.classify, question) if question is not None else None
+        classify = None
+        if before is not None and before.question == question:
+            classify = before.classify
+        elif question is not None:
+            classify = partial(self.session.classifier.classify, question)
         return Case(tool, given, check, subject, outcome, classify)
-
-    def _pay_classifier(self) -> None:
-        for judged in self.session.classifier.take_opinions():
-            if judged.opinion.usage is not None:
-                turn = self.state.change(usage=added(self.state.turn.usage, judged.opinion.usage))
-                self.session.journal.used = added(self.session.journal.used, judged.opinion.usage)
-                self.session.journal.paid(judged.opinion.model, turn, judged.opinion.usage)
 
     def _question(self, tool: AnyTool, given: ToolInput) -> Question | None:
         text = tool.classifier_text(given)
