@@ -29,6 +29,7 @@ from ostler.server.engine.preparing import Preparing, said, words
 from ostler.server.engine.request import next_message
 from ostler.server.engine.restoring import restore_calls
 from ostler.server.engine.stopped_by import BY_DELETION, BY_PERSON
+from ostler.server.engine.told_facts import facts, told_facts
 from ostler.server.engine.turn import TurnRun
 from ostler.server.engine.turn_settings import Services, Start, TurnSettings
 from ostler.storage import turns as turn_rows
@@ -185,16 +186,18 @@ class SessionActor:
         if mode is not None and mode != self.record.mode:
             await self._change_mode(mode)
         prepare = self.preparing
-        facts = await prepare.facts()
+        now = await facts(self.live)
         task_news = self.live.tasks.news.waiting(self.record.id)
-        opening = prepare.opening(turn.id, facts, (each.text for each in task_news), blocks, self.last_reason)
+        opening = prepare.opening(turn.id, now, (each.text for each in task_news), blocks, self.last_reason)
         begun = turn.model_copy(update={"status": "running", "started_at": times.now()})
-        toolset, prefix = await prepare.tools_and_prompt(settings, facts)
+        toolset, prefix, remembered = await prepare.tools_and_prompt(settings, now)
+        state = remembered if remembered != self.live.state else None  # it holds the whole prompt
         taken, told = [steer.id for steer in steers or ()], [each.told for each in task_news]
         first = next_message(self.record.id, turn.id, settings.model) if prepare.asks_at_once(begun, settings) else None
-        begun = await self.live.journal.start_turn(begun, stored, opening.message, key, taken, told, first)
+        begun = await self.live.journal.start_turn(begun, stored, opening.message, key, taken, told, first, state)
         if begun.id != turn.id:
             return begun  # the same key was used before: this is its answer
+        self.live.state = remembered
         self.live.tasks.news.drop(self.record.id, task_news)
         self.live.stir.told()
         if self.live.tasks.news.any_for(self.record.id):
@@ -324,7 +327,8 @@ class SessionActor:
             return
         options = {name: value for name, value in stored.options.items() if name not in {"input", "mode"}}
         settings = TurnSettings(**options)
-        toolset, prefix = await self.preparing.tools_and_prompt(settings, await self.preparing.told_facts())
+        told = told_facts(self.live) or await facts(self.live)
+        toolset, prefix, _ = await self.preparing.tools_and_prompt(settings, told)
         opening = said(stored.opening) if stored.opening is not None else None
         run = TurnRun(
             self.live,

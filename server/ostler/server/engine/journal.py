@@ -66,6 +66,7 @@ class Journal(AskNotes):
         taken_steers: Sequence[int] = (),
         told_tasks: Sequence[Told] = (),
         first: Message | None = None,
+        state: dict[str, Any] | None = None,
     ) -> Turn:
         """A turn begins with its input, and, where nothing stands before its first request, with the message to come.
 
@@ -86,6 +87,7 @@ class Journal(AskNotes):
             tx.append("message.completed", self.scope(message.turn_id), reference=message.id, thing=message)
             steers.drop(tx.connection, list(taken_steers))
             tasks.mark_told(tx.connection, told_tasks)
+            self._put_state(tx, state)
             if first is not None:
                 self._start_message(tx, first)
             else:
@@ -193,6 +195,7 @@ class Journal(AskNotes):
         turn: Turn,
         shortened: Sequence[Ended] = (),
         told_tasks: Sequence[Told] = (),
+        state: dict[str, Any] | None = None,
     ) -> Ahead:
         """Results, further input or both; to be waited for before the model is sent them.
 
@@ -207,6 +210,7 @@ class Journal(AskNotes):
             tx.append("message.completed", self.scope(said.message.turn_id), reference=said.message.id, thing=told)
             steers.drop(tx.connection, taken_steers)
             tasks.mark_told(tx.connection, told_tasks)
+            self._put_state(tx, state)
             turns.update(tx.connection, turn)
             turns.hear(tx.connection, turn.id)  # what hooks had to say of the input, or what came after it
 
@@ -253,12 +257,13 @@ class Journal(AskNotes):
         """Hooks have let the input pass; to be waited for before the model is sent it."""
         return self.ahead(lambda tx: turns.hear(tx.connection, turn_id))
 
-    def take_back(self, message: Message, untold: Sequence[Told] = ()) -> None:
+    def take_back(self, message: Message, untold: Sequence[Told], state: dict[str, Any]) -> None:
         """A message that a hook did not let pass: the model is never sent it, and knows nothing of what it told."""
 
         def work(tx: Tx) -> None:
             messages.drop(tx.connection, message.id)
             tasks.mark_untold(tx.connection, untold)
+            self._put_state(tx, state)
 
         self.post(work)
 
@@ -277,7 +282,12 @@ class Journal(AskNotes):
         self.post(work)
 
     def state_changed(self, state: dict[str, Any]) -> None:
-        self.post(lambda tx: states.put(tx.connection, self.session_id, state))
+        self.post(lambda tx: self._put_state(tx, state))
+
+    def _put_state(self, tx: Tx, state: dict[str, Any] | None) -> None:
+        """What is remembered between requests, where that is another than before."""
+        if state is not None:
+            states.put(tx.connection, self.session_id, state)
 
 
 def linked(metadata: dict[str, Any], pull: PullRequest) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.journal import Said
 from ostler.server.engine.live import LiveSession
+from ostler.server.engine.told_facts import without_opening
 
 
 async def heard(session: LiveSession, hooking: Hooking, task: str) -> tuple[tuple[str, ...], str | None]:
@@ -22,4 +23,5 @@ async def heard(session: LiveSession, hooking: Hooking, task: str) -> tuple[tupl
 def take_back(session: LiveSession, opening: Said) -> None:
     """The model is never sent it."""
     session.history.take_back(opening.encoded)
-    session.journal.take_back(opening.message, session.tasks.news.bring_back(session.record.id))
+    session.state = {**session.state, **without_opening(session)}
+    session.journal.take_back(opening.message, session.tasks.news.bring_back(session.record.id), session.state)

@@ -18,9 +18,10 @@ from ostler.server.engine.journal import Said
 from ostler.server.engine.limits import Limits
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.prefix import Prefix, make_prefix
+from ostler.server.engine.told_facts import told_facts, with_opening
 from ostler.server.engine.trusting import trust_is_settled
 from ostler.server.engine.turn_settings import Services, TurnSettings
-from ostler.server.prompt.facts import Facts, look_around
+from ostler.server.prompt.facts import Facts
 from ostler.server.prompt.mentions import expand
 from ostler.server.prompt.prompt import system_prompt
 from ostler.server.prompt.reminders import INTERRUPTED, changes, is_ours
@@ -71,27 +72,16 @@ class Preparing:
             raise InvalidParams.of("input", "says nothing")
         return expanded
 
-    async def facts(self) -> Facts:
-        record = self.live.record
-        return await look_around(record.cwd, record.directories, record.mode)
-
-    async def told_facts(self) -> Facts:
-        """As the model was told them: what has changed since is told with the next input."""
-        told = self.live.state.get("facts")
-        return Facts.decoded(told.encode()) if told else await self.facts()
-
-    async def tools_and_prompt(self, settings: TurnSettings, facts: Facts) -> tuple[ToolSet, Prefix]:
-        """The tools of this turn, and the prompt, which is made once and then kept."""
+    async def tools_and_prompt(self, settings: TurnSettings, facts: Facts) -> tuple[ToolSet, Prefix, dict[str, Any]]:
+        """The tools of this turn, and the prompt, which is made once; and what is to be remembered of both."""
         toolset = self.live.toolset(*answer_tools(settings.output_schema))
         system = self.live.state.get("system")
         if system is None:
             names = [tool.name for tool in toolset.tools]
             instructions = self.live.record.options.get("instructions")
             system = await system_prompt(facts, settings.model, names, instructions, config=self.config_folder)
-        encoded = facts.encoded().decode()
-        if self.live.state.get("facts") != encoded:
-            self.live.remember(system=system, facts=encoded)
-        return toolset, make_prefix(system, toolset, self.live.surroundings)
+        state = {**self.live.state, "system": system, **with_opening(self.live, facts)}
+        return toolset, make_prefix(system, toolset, self.live.surroundings), state
 
     def opening(
         self,
@@ -131,11 +121,11 @@ class Preparing:
 
     def _news(self, facts: Facts, last_reason: str | None) -> list[str]:
         """What has changed since the model was last told."""
-        told = self.live.state.get("facts")
-        if not told:
+        told = told_facts(self.live)
+        if told is None:
             return []
         stopped = [] if last_reason in {None, "completed"} else [INTERRUPTED]
-        return [*stopped, *changes(Facts.decoded(told.encode()), facts)]
+        return [*stopped, *changes(told, facts)]
 
 
 def said(message: Message) -> Said:

@@ -284,6 +284,8 @@ class TurnRun:
         notes = [note(words) for entry in executor.entries for words in entry.notes]
         if executor.changed_something and (hint := await stale_hint(self.session)) is not None:
             notes.append(note(hint))
+        if executor.changed_something:
+            await self._said.look_around()
         self.session.tasks.news.show(self.session.record.id, (entry.call for entry in executor.entries))
         await self._add_user_message(results, brought, *words, *notes, shortened=shortened)
 

@@ -16,6 +16,9 @@ from ostler.server.engine.entry import Entry
 from ostler.server.engine.journal import Said
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.state import TurnState
+from ostler.server.engine.told_facts import facts_meanwhile, told_facts, with_message
+from ostler.server.prompt.facts import GitState, look_at_git
+from ostler.server.prompt.reminders import changes
 from ostler.storage import Ahead
 from ostler.storage.long_json import dumped, is_long
 from ostler.storage.steers import Steer
@@ -32,6 +35,12 @@ class UserMessages:
     state: TurnState
     _last: Ahead | None = None
     """How far the last one is on its way to the disk."""
+    _git: GitState | None = None
+    """As it was when something of this turn's had changed something."""
+
+    async def look_around(self) -> None:
+        """Calls have changed something: perhaps the branch."""
+        self._git = await look_at_git(self.session.record.cwd)
 
     async def add(
         self,
@@ -55,13 +64,24 @@ class UserMessages:
             content=[],
             created_at=times.now(),
         )
+        changed, remembered = self._what_changed() if goes_on else ([], {})
         further = [block for steer in steers for block in steer.blocks]
-        said_by_us = (*(each.text for each in news), *words)
+        said_by_us = (*changed, *(each.text for each in news), *words)
         blocks = [*results, *further, *({"type": "text", "text": each} for each in said_by_us)]
         said = Said(message, blocks, await self._remembered(blocks), brought)
         taken = [steer.id for steer in steers]
         told = [*self.session.tasks.news.take_shown(self.session.record.id), *(each.told for each in news)]
-        self._last = self.session.journal.add_user_message(said, taken, self.state.turn, shortened, told)
+        state = {**self.session.state, **remembered} if remembered else None
+        self.session.state = state or self.session.state
+        self._last = self.session.journal.add_user_message(said, taken, self.state.turn, shortened, told, state)
+
+    def _what_changed(self) -> tuple[list[str], dict[str, Any]]:
+        """Notes of what is not as the model was told, and what is to be remembered of them."""
+        told = told_facts(self.session)
+        if told is None:
+            return [], {}
+        now = facts_meanwhile(self.session, told, self._git)
+        return (changes(told, now), with_message(now)) if now != told else ([], {})
 
     async def _remembered(self, blocks: list[dict[str, Any]]) -> bytes:
         """The blocks as JSON, which the history has then."""

@@ -44,12 +44,34 @@ class Facts:
         return cls(**stored | {"directories": tuple(stored["directories"])})
 
 
+@dataclass(frozen=True, slots=True)
+class GitState:
+    """Where a folder stands in git."""
+
+    root: str | None
+    branch: str | None
+
+
+async def look_at_git(folder: str) -> GitState:
+    root, branch = await anyio.to_thread.run_sync(_git, folder, limiter=_THREADS, abandon_on_cancel=True)
+    return GitState(root, branch)
+
+
+def known_now(told: Facts, folder: str, directories: Sequence[str], mode: Mode, git: GitState | None) -> Facts:
+    """The facts as far as they are known without looking; where git was not looked at, it is as it was told."""
+    git = git or GitState(told.git_root, told.git_branch)
+    return Facts(folder, tuple(directories), mode, _today(), git.root, git.branch)
+
+
 async def look_around(folder: str, directories: Sequence[str], mode: Mode, *, today: date | None = None) -> Facts:
     """The facts as they are now."""
-    root, branch = await anyio.to_thread.run_sync(_git, folder, limiter=_THREADS, abandon_on_cancel=True)
+    git = await look_at_git(folder)
+    return Facts(folder, tuple(directories), mode, today.isoformat() if today else _today(), git.root, git.branch)
+
+
+def _today() -> str:
     # The person's own calendar, not that of Greenwich.
-    day = today or date.today()
-    return Facts(folder, tuple(directories), mode, day.isoformat(), root, branch)
+    return date.today().isoformat()
 
 
 def git_root(folder: str) -> str | None:
