@@ -140,11 +140,16 @@ def _by_rule(behavior: Literal["ask", "deny"], found: Found, reason: str, ask: A
     return Verdict(behavior, "rule", reason, found.rule.rule.text, found.rule.source, ask)
 
 
+def heeds_classifier(tool: AnyTool, context: PermissionContext) -> bool:
+    """Whether the classifier has a say about calls of this tool."""
+    of_commands = context.bash_classifier and context.mode in {"default", "acceptEdits"}
+    return context.mode == "auto" or (tool.runs_commands and of_commands)
+
+
 async def _opinion(case: Case, context: PermissionContext) -> Opinion | None:
-    wanted = context.mode == "auto" or (
-        case.tool.runs_commands and context.bash_classifier and context.mode in {"default", "acceptEdits"}
-    )
-    return await case.classify() if wanted and case.classify is not None else None
+    if case.classify is None or not heeds_classifier(case.tool, context):
+        return None
+    return await case.classify()
 
 
 def _allowed(tool: AnyTool, subject: Subject, context: PermissionContext, rules: RuleSet) -> SourcedRule | None:

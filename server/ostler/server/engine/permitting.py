@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -20,7 +20,7 @@ from ostler.server.engine.entry import Entry
 from ostler.server.engine.hooking import Hooking
 from ostler.server.engine.live import LiveSession
 from ostler.server.engine.matching import needs_subject
-from ostler.server.engine.permission import Case, Verdict, decide, denied_by_rule
+from ostler.server.engine.permission import Case, PermissionContext, Verdict, decide, denied_by_rule, heeds_classifier
 from ostler.server.engine.schema import BadInput, parse_input
 from ostler.server.engine.state import TurnState
 from ostler.server.engine.stopped_by import BY_HOOK, BY_REFUSAL
@@ -58,10 +58,17 @@ class _Considered:
 
     question: Question
     desk: ClassifierDesk
+    case: Case
+    permission: PermissionContext
     opinion: Opinion | None = None
 
     async def consider(self) -> None:
+        """Ask, if the chain would come to the classifier without the hooks: what a rule settles costs nothing."""
+        await decide(replace(self.case, classify=self._asked), self.permission)
+
+    async def _asked(self) -> Opinion:
         self.opinion = await self.desk.consider(self.question)
+        return self.opinion
 
     async def classify(self) -> Opinion:
         """The opinion, now that it counts. Who was unsure a moment ago is not asked again about the same call."""
@@ -115,8 +122,7 @@ class Permitting:
         if not self.session.hooks.any_for("PreToolUse", tool.name):
             return given, NOTHING, None
         running = Hooking(self.session, entry.call.turn_id).tool("PreToolUse", entry.call)
-        question = self._question(tool, given) if self.session.mode == "auto" else None
-        considered = _Considered(question, self.session.classifier) if question is not None else None
+        considered = await self._considered(tool, given, context)
         if considered is not None:
             running = _beside(running, considered.consider, wait=True)
         outcome = entry.heed(await running)
@@ -125,6 +131,15 @@ class Permitting:
             await self._validate(tool, given, context)
             entry.slot.safe = entry.is_safe()
         return given, outcome, considered
+
+    async def _considered(self, tool: AnyTool, given: ToolInput, context: ToolContext) -> "_Considered | None":
+        """The question to the classifier, where its opinion may count."""
+        permission = self.session.permission
+        question = self._question(tool, given) if heeds_classifier(tool, permission) else None
+        if question is None:
+            return None
+        case = await self._case(tool, given, await tool.check_permission(given, context))
+        return _Considered(question, self.session.classifier, case, permission)
 
     async def _case(
         self,
