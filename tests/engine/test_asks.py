@@ -216,6 +216,17 @@ def test_deny_without_words_ends_the_turn(stage: Stage) -> None:
     talk.is_usable()
 
 
+@pytest.mark.parametrize("choice", ["deny", "deny_always"])
+@pytest.mark.parametrize("words", ["", " \n"])
+def test_deny_with_words_that_say_nothing_ends_the_turn(stage: Stage, choice: str, words: str) -> None:
+    talk, turn_id, ask = asked(stage, "touch it")
+    talk.answer(ask, choice, message=words)
+    turn = talk.ended(turn_id)
+    assert (turn["reason"], len(talk.requests)) == ("interrupted", 1)
+    assert turn["denials"][0]["reason"].startswith("The person said no")
+    talk.is_usable()
+
+
 def test_deny_without_words_stops_the_calls_beside_it(stage: Stage) -> None:
     talk = stage.talk()
     gate = calls("Gate", {"path": talk.gate("never"), "safe": True})

@@ -243,7 +243,12 @@ def answer_of(outcome: Outcome) -> Answer | None:
 
 
 def ends_turn(answer: Deny | DenyAlways) -> bool:
-    return answer.interrupt if answer.interrupt is not None else answer.message is None
+    return answer.interrupt if answer.interrupt is not None else not has_words(answer)
+
+
+def has_words(answer: Deny | DenyAlways) -> bool:
+    """Whether there is something in it for the model: blanks say as little as nothing."""
+    return bool((answer.message or "").strip())
 
 
 def changed_input(answer: Answer) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from ostler.protocol.ask import Answer, Deny, DenyAlways
 from ostler.protocol.errors import AskResolved
 from ostler.protocol.shapes import Ask, Decision
 from ostler.server.classifier import ClassifierDesk, Opinion, Question
-from ostler.server.engine.asks import HOOK, AskDesk, answer_of, changed_input, ends_turn, permission_ask
+from ostler.server.engine.asks import HOOK, AskDesk, answer_of, changed_input, ends_turn, has_words, permission_ask
 from ostler.server.engine.call_notes import Draft
 from ostler.server.engine.entry import Entry
 from ostler.server.engine.hooking import Hooking
@@ -252,14 +252,15 @@ class Permitting:
         self.session.classifier.person_answered()
         if ask.status == "expired":
             words = "Nobody answered in time, which counts as a no. Go on without it, or say what you need."
-        elif answer.message:
+        elif has_words(answer):
             words = f"{'A hook' if hook else 'The person'} said no to this call, in these words: {answer.message}"
         else:
             words = "The person said no to this call. Do not try the same in another way."
         if ask.status == "resolved" and ends_turn(answer):
             self.state.halt("interrupted", BY_HOOK if hook else BY_REFUSAL)
         helps = ask.suggestions[0].rule if ask.suggestions else None
-        return Denied(Verdict("deny", by, answer.message or words, source=ask.answered_by, helps=helps), words)
+        reason = answer.message if has_words(answer) else None
+        return Denied(Verdict("deny", by, reason or words, source=ask.answered_by, helps=helps), words)
 
     def _changed(self, entry: Entry, tool: AnyTool, as_json: dict[str, Any]) -> ToolInput:
         """Another input passes the schema like the first one."""
