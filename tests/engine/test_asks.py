@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from tests.engine.driver import Json, Stage, Talk
+from tests.engine.permissions.hooks import hooked
+from tests.engine.permissions.projects import talk_of
 from tests.messages_api.replies import Block, calls, message, says
 
 DONE = message(says("Done."))
@@ -317,6 +319,16 @@ def test_an_ask_that_nobody_answers_expires_as_a_no(impatient_stage: Stage) -> N
     error = talk.refused("ask/resolve", ask_id=ask["id"], answer={"choice": "allow"})
     assert (error["data"]["code"], error["data"]["ask"]["status"]) == ("ask_resolved", "expired")
     talk.is_usable()
+
+
+def test_a_question_of_trust_that_nobody_answers_expires_as_its_own_no(impatient_stage: Stage) -> None:
+    folder = hooked(impatient_stage, "PreToolUse", {})
+    talk = talk_of(impatient_stage, bash("ls"), folder=folder)
+    turn = talk.turn()
+    (expired,) = [data["ask"] for data in talk.all("ask.resolved")]
+    assert (expired["kind"], expired["status"], expired["answer"]) == ("trust", "expired", {"choice": "restrict"})
+    assert expired["answer"]["choice"] in expired["choices"]
+    assert (turn["reason"], talk.all("hook.ran")) == ("completed", [])
 
 
 def test_an_unknown_ask_is_named(stage: Stage) -> None:

@@ -147,7 +147,8 @@ class AskDesk:
             with anyio.move_on_after(_seconds_left(waiting.ask)):
                 await waiting.settled.wait()
                 return waiting.ask
-            return (await self._settle(waiting.ask, "expired", {"choice": "deny"}, "time limit")).ask
+            no = {"choice": "restrict" if waiting.ask.kind == "trust" else "deny"}
+            return (await self._settle(waiting.ask, "expired", no, "time limit")).ask
         except anyio.get_cancelled_exc_class():
             # Stopped by an interrupt: nobody shall answer what nobody waits for.
             if not self.leave_open:
