@@ -269,6 +269,25 @@ def test_one_call_can_be_cancelled_while_the_turn_goes_on(stage: Stage) -> None:
     talk.is_usable()
 
 
+def test_a_waiting_command_that_is_cancelled_cancels_the_commands_beside_it(stage: Stage) -> None:
+    talk = stage.talk(rules={"allow": ["Bash"]})
+    blocks = [gate(talk, "g"), bash("touch one"), bash("touch two"), gate(talk, "g")]
+    stage.api.script(talk.name, message(*blocks), DONE)
+    turn_id = talk.start()
+    talk.at_gate("g")
+    waiting = talk.wait("tool.queued", lambda data: data["call"]["call_id"].endswith("#1"))["data"]["call"]
+    talk.wait("tool.queued", lambda data: data["call"]["call_id"].endswith("#3"))
+    stage.daemon.call("tool/cancel", call_id=waiting["call_id"])
+    talk.open_gate("g")
+    assert talk.ended(turn_id)["reason"] == "completed"
+    first, one, two, last = talk.result_texts()
+    assert (first, last) == ("passed g", "passed g")
+    assert "Stopped by the person" in one
+    assert "Cancelled: parallel tool call" in two
+    assert not (talk.folder / "two").exists()
+    talk.is_usable()
+
+
 def test_the_events_of_a_call_carry_its_whole_state(stage: Stage) -> None:
     talk = stage.talk(message(bash("echo hello")), DONE, rules={"allow": ["Bash(echo hello)"]})
     talk.turn()

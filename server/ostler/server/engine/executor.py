@@ -127,9 +127,10 @@ class Executor:
                 self._stop(entry, while_running if entry.call.status == "running" else before_start)
 
     def cancel(self, entry: Entry, words: str) -> None:
-        """Stop one call; the others go on."""
+        """Stop one call; the others go on, but for the commands where it is one."""
         if entry.slot.stage is Stage.WAITING:
             self._drop(entry, words)
+            self._stop_siblings(entry)
             self._advance()
         elif not entry.completed:
             self._stop(entry, words)
