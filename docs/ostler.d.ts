@@ -97,6 +97,8 @@ export interface Ask {
   answered_by: string | null;
   /** The name and kind that the client which answered introduced itself with, as `zed (ide)`; null for all others. */
   answered_by_name: string | null;
+  /** When it was answered or settled otherwise; null until then, and in what older versions stored. */
+  answered_at: string | null;
 }
 
 /** An ask has changed. */
@@ -546,6 +548,8 @@ export interface Decision {
   source: string | null;
   /** Why, for people. */
   reason: string | null;
+  /** When it was said; null in what older versions stored. */
+  decided_at: string | null;
 }
 
 /** Question or elicitation: no answer. */

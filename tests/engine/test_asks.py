@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ostler.protocol import times
 from tests.engine.driver import Json, Stage, Talk
 from tests.engine.permissions.hooks import hooked
 from tests.engine.permissions.projects import talk_of
@@ -95,8 +96,41 @@ def test_allow_always_is_remembered_for_the_session(stage: Stage) -> None:
         "rule": "Bash(touch:*)",
         "source": "session",
         "reason": None,
+        "decided_at": second["decision"]["decided_at"],
     }
     talk.is_usable()
+
+
+@pytest.mark.parametrize("choice", ["allow", "deny"])
+def test_an_answer_and_the_decision_that_it_makes_say_when(stage: Stage, choice: str) -> None:
+    talk, turn_id, ask = asked(stage, "touch it")
+    before = times.now()
+    answered = talk.answer(ask, choice)
+    after = times.now()
+    talk.ended(turn_id)
+    assert ask["answered_at"] is None
+    assert ask["opened_at"] <= before <= answered["answered_at"] <= after
+    assert stage.daemon.call("ask/get", ask_id=ask["id"])["answered_at"] == answered["answered_at"]
+    assert talk.all("tool.completed")[0]["call"]["decision"]["decided_at"] == answered["answered_at"]
+
+
+def test_a_decision_that_needs_nobody_says_when(stage: Stage) -> None:
+    before = times.now()
+    talk = stage.talk(message(bash("touch it"), bash("rm x")), DONE, rules={"allow": ["Bash"], "deny": ["Bash(rm:*)"]})
+    talk.turn()
+    after = times.now()
+    made = [data["call"]["decision"]["decided_at"] for data in talk.all("tool.completed")]
+    assert len(made) == 2
+    assert all(before <= each <= after for each in made)
+
+
+def test_an_ask_that_an_interrupt_settles_says_when(stage: Stage) -> None:
+    talk, turn_id, ask = asked(stage, "touch it")
+    before = times.now()
+    stage.daemon.call("turn/interrupt", turn_id=turn_id)
+    talk.ended(turn_id)
+    stored = stage.daemon.call("ask/get", ask_id=ask["id"])
+    assert (stored["status"], stored["answered_at"] >= before) == ("cancelled", True)
 
 
 def test_a_rule_of_the_persons_own_is_remembered(stage: Stage) -> None:

@@ -301,6 +301,7 @@ def test_the_events_of_a_call_carry_its_whole_state(stage: Stage) -> None:
         "rule": "Bash(echo hello)",
         "source": "flag",
         "reason": None,
+        "decided_at": done["decision"]["decided_at"],
     }
     assert done["duration_ms"] >= 0
     assert done["started_at"] == started["started_at"]

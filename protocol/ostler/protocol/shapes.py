@@ -122,6 +122,8 @@ class Decision(Shape):
     """Where the rule comes from, or who decided."""
     reason: str | None = None
     """Why, for people."""
+    decided_at: Time | None = None
+    """When it was said; null in what older versions stored."""
 
 
 CallStatus = Literal["queued", "waiting", "running", "completed"]
@@ -269,6 +271,8 @@ class Ask(Shape):
     """Who answered: a client, or what else settled it."""
     answered_by_name: str | None = None
     """The name and kind that the client which answered introduced itself with, as `zed (ide)`; null for all others."""
+    answered_at: Time | None = None
+    """When it was answered or settled otherwise; null until then, and in what older versions stored."""
 
 
 TaskStatus = Literal["pending", "running", "completed", "failed", "killed"]

@@ -180,7 +180,13 @@ def _queued_call(connection: sqlite3.Connection, reference: str) -> bytes | None
     return long_json.dumped(whole)
 
 
-_OPEN_ASK: Final = {"status": "open", "answer": None, "answered_by": None, "answered_by_name": None}
+_OPEN_ASK: Final = {
+    "status": "open",
+    "answer": None,
+    "answered_by": None,
+    "answered_by_name": None,
+    "answered_at": None,
+}
 
 
 def _with_asks(connection: sqlite3.Connection, data: bytes, names: str) -> bytes:

@@ -169,7 +169,8 @@ class AskDesk:
         name: str | None = None,
         then: Then | None = None,
     ) -> Settled:
-        ended = ask.changed(status=status, answer=answer, answered_by=by, answered_by_name=name)
+        facts = {"answered_by": by, "answered_by_name": name, "answered_at": times.now()}
+        ended = ask.changed(status=status, answer=answer, **facts)
         waiting = self._waiting.get(ask.id)
         if waiting is not None:
             # Before the wait: of two asks that are answered in one moment, the later answer lets the turn run.

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from ostler.protocol import times
 from ostler.protocol.session import Mode, OnAsk
 from ostler.protocol.shapes import Decision
 from ostler.server.classifier import Opinion
@@ -63,10 +64,17 @@ class Verdict:
     """What the tool has to say about the ask."""
     helps: str | None = None
     """The rule with which the very same call would pass; null where none would."""
+    decided_at: str | None = None
+    """When a person said so; null where it is decided now."""
 
     def decision(self) -> Decision:
         return Decision(
-            behavior=self.behavior, by=self.by, rule=self.rule, source=self.source, reason=self.reason or None
+            behavior=self.behavior,
+            by=self.by,
+            rule=self.rule,
+            source=self.source,
+            reason=self.reason or None,
+            decided_at=self.decided_at or times.now(),
         )
 
 

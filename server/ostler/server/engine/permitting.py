@@ -10,6 +10,7 @@ import anyio
 import orjson
 from pydantic import TypeAdapter
 
+from ostler.protocol import times
 from ostler.protocol.ask import Answer, Deny, DenyAlways
 from ostler.protocol.errors import AskResolved
 from ostler.protocol.shapes import Ask, Decision
@@ -218,7 +219,8 @@ class Permitting:
         if isinstance(answer, Deny | DenyAlways):
             raise self._denied_by_person(tool, given, ask, answer)
         who = "hook" if by.startswith(HOOK) else "person"
-        decision = Decision(behavior="allow", by=who, rule=getattr(answer, "rule", None), source=by)
+        rule, at = getattr(answer, "rule", None), ask.answered_at or times.now()
+        decision = Decision(behavior="allow", by=who, rule=rule, source=by, decided_at=at)
         entry.call = entry.call.changed(decision=decision)
         self.session.classifier.person_answered()
         changed = changed_input(answer)
@@ -260,7 +262,9 @@ class Permitting:
             self.state.halt("interrupted", BY_HOOK if hook else BY_REFUSAL)
         helps = ask.suggestions[0].rule if ask.suggestions else None
         reason = answer.message if has_words(answer) else None
-        return Denied(Verdict("deny", by, reason or words, source=ask.answered_by, helps=helps), words)
+        at = ask.answered_at
+        verdict = Verdict("deny", by, reason or words, source=ask.answered_by, helps=helps, decided_at=at)
+        return Denied(verdict, words)
 
     def _changed(self, entry: Entry, tool: AnyTool, as_json: dict[str, Any]) -> ToolInput:
         """Another input passes the schema like the first one."""

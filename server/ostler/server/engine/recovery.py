@@ -252,7 +252,10 @@ class _Case:
         return True
 
     def _cancel(self, ask: Ask) -> None:
-        asks.settle(self._connection, ask.model_copy(update={"status": "cancelled", "answered_by": "restart"}))
+        asks.settle(
+            self._connection,
+            ask.model_copy(update={"status": "cancelled", "answered_by": "restart", "answered_at": times.now()}),
+        )
         self._tx.append("ask.resolved", self._scope, reference=ask.id)
 
     def _set_session(self, status: SessionStatus) -> None:
