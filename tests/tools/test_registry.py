@@ -85,6 +85,16 @@ def test_a_tool_is_found_by_its_alias_and_a_wrong_name_gets_the_closest() -> Non
     assert toolset.find("More") is extra
     assert toolset.find("Raed") == "There is no tool 'Raed'. Did you mean Read?"
     assert str(toolset.find("x" * 1_000_000)).startswith("There is no tool 'xxx")
+    assert toolset.find("READ") == "There is no tool 'READ'. Did you mean Read?"
+    everything = ", ".join(tool.name for tool in toolset.tools)
+    assert toolset.find("qqq") == f"There is no tool 'qqq'. The tools are: {everything}."
+
+
+def test_a_name_that_is_like_none_of_very_many_tools_is_told_some_of_them() -> None:
+    many = collect([plug_in(f"Abc{number}") for number in range(60)], []).for_session("full", (), HERE)
+    told = str(many.find("qqq"))
+    assert told.endswith(" and 10 more.")
+    assert told.count(",") == 49
 
 
 def test_plug_ins_come_by_entry_point_and_a_broken_one_is_a_line(

@@ -16,6 +16,9 @@ ENTRY_POINTS: Final = "ostler.tools"
 MINIMAL: Final = ("Bash", "Read", "Edit")
 PRESETS: Final = ("full", "minimal", "read-only")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NEAR: Final = 0.55
+_LISTED: Final = 50
+"""How many tools are named to a model that asked for one that is like none of them."""
 _NOWHERE: Final = Surroundings(SessionId(""), "/", "/", (), "default")
 
 
@@ -81,12 +84,21 @@ class ToolSet:
         for absent in self.unavailable.values():
             if name == absent.tool.name or name in absent.tool.aliases:
                 return f"The tool {absent.tool.name} cannot be used here: {absent.reason}."
+        return f"There is no tool {name[:100]!r}. {self._closest(name[:100])}"
+
+    def _closest(self, name: str) -> str:
+        """What the model may have meant; where nothing is near, what there is."""
         # Imported here: only a mistake needs it.
         import difflib  # noqa: PLC0415
 
-        close = difflib.get_close_matches(name[:100], self.by_name, n=3, cutoff=0.4)
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
-        return f"There is no tool {name[:100]!r}.{hint}"
+        # Whoever writes `read_file` or `BASH` means what it means in small letters.
+        names = {known.casefold(): known for known in self.by_name}
+        close = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=_NEAR)
+        if close:
+            return f"Did you mean {' or '.join(names[each] for each in close)}?"
+        known = [tool.name for tool in self.tools]
+        more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+        return f"The tools are: {', '.join(known[:_LISTED]) or 'none'}{more}."
 
 
 def _missing(
