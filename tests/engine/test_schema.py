@@ -1,5 +1,8 @@
 """What a model writes, and what a tool is given."""
 
+import copy
+import json
+import time
 from typing import Any
 
 import pytest
@@ -16,6 +19,15 @@ class Inner(ToolInput):
     name: str
 
 
+class Part(ToolInput):
+    """A part with parts."""
+
+    count: int = 0
+    done: bool = False
+    sizes: list[int] = Field(default_factory=list)
+    more: "list[Part]" = Field(default_factory=list)
+
+
 class ManyInput(ToolInput):
     """All kinds of fields."""
 
@@ -27,6 +39,8 @@ class ManyInput(ToolInput):
     inner: Inner | None = None
     table: dict[str, int] = Field(default_factory=dict)
     small: int | None = Field(None, le=10)
+    parts: list[Part] = Field(default_factory=list)
+    either: int | list[int] = 0
 
 
 class NothingOutput(ToolOutput):
@@ -85,6 +99,49 @@ def test_common_slips_are_mended(field: str, written: Any, meant: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "written", "meant"),
+    [
+        ("parts", [{"count": "5"}], [{"count": 5}]),
+        ("parts", [{}, {"count": 5.0, "done": "true"}], [{}, {"count": 5, "done": True}]),
+        ("parts", [{"sizes": [1, "2", "3"]}], [{"sizes": [1, 2, 3]}]),
+        ("parts", ['{"count": 5}'], [{"count": 5}]),
+        ("parts", [{"more": [{"more": '[{"done": "false"}]'}]}], [{"more": [{"more": [{"done": False}]}]}]),
+        ("parts", '[{"count": "5", "sizes": "[1]"}]', [{"count": 5, "sizes": [1]}]),
+        ("table", {"a": "1", "b": 2}, {"a": 1, "b": 2}),
+        ("either", "5", 5),
+        ("either", "[5]", [5]),
+        ("either", ["5"], [5]),
+    ],
+)
+def test_slips_within_lists_and_objects_are_mended(field: str, written: Any, meant: Any) -> None:
+    before = copy.deepcopy(written)
+    assert mended(**{field: written}) == {field: meant}
+    assert written == before
+
+
+def test_slips_within_slips_are_mended_only_so_deep() -> None:
+    text: Any = [{"count": "1"}]
+    for _ in range(6):
+        text = [{"more": json.dumps(text)}]
+    assert "more" in problem(parts=text)
+
+
+def test_what_many_strings_hold_is_bounded_together() -> None:
+    text = "[" + "1," * 59_999 + "1]"
+    assert mended(parts=[{"sizes": text}]) == {"parts": [{"sizes": [1] * 60_000}]}
+    assert "`parts.1.sizes`" in problem(parts=[{"sizes": text}, {"sizes": text}])
+
+
+def test_many_slips_are_mended_in_little_time() -> None:
+    began = time.process_time()
+    assert mended(table={str(number): "1" for number in range(1000)})["table"]["999"] == 1
+    sizes: list[Any] = [1] * 90_000
+    sizes[::100] = ["1"] * 900
+    assert mended(parts=[{"sizes": sizes}]) == {"parts": [{"sizes": [1] * 90_000}]}
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
     ("field", "written"),
     [
         ("number", "five"),
@@ -107,6 +164,9 @@ def test_common_slips_are_mended(field: str, written: Any, meant: Any) -> None:
         ("text", 5),
         ("flag", 1),
         ("names", [1]),
+        ("parts", [{"count": "five"}]),
+        ("parts", [{"text": "5"}]),
+        ("table", {"a": "b"}),
     ],
 )
 def test_what_is_no_slip_is_explained(field: str, written: Any) -> None:

@@ -7,15 +7,15 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ostler.protocol.errors import InvalidRequest, ParseError
-from ostler.server.json_body import check_limits
-from ostler.server.models.long_events import MAX_INPUT_VALUES
+from ostler.server.engine.slips import Slips
 from ostler.tools.tool import AnyTool, ToolInput
 
 _SHOWN_PROBLEMS = 10
 _MOST_PROBLEMS = 1000
 """Beyond it they are only counted: pydantic tells all or none, and 100,000 take it a third of a second."""
 _SHOWN_CHARS = 80
+_ROUNDS = 4
+"""How often it is looked at: what a string held may have slips of its own."""
 
 
 class BadInput(Exception):
@@ -26,17 +26,17 @@ def parse_input(tool: AnyTool, given: dict[str, Any], name: str | None = None) -
     """The input as the tool takes it, and as JSON after repair; the name is the one that it was called by."""
     if name is not None and name != tool.name:
         given = tool.called_as(name, given)
-    try:
-        return tool.parse(given), given
-    except ValidationError as error:
-        problems = _problems(tool, given, error)
-        repaired = _repaired(given, problems)
-        if repaired is not None:
-            try:
-                return tool.parse(repaired), repaired
-            except ValidationError as still:
-                problems = _problems(tool, repaired, still)
-        raise BadInput(_explained(tool, problems)) from None
+    slips, problems = Slips(), list[ErrorDetails]()
+    for _ in range(_ROUNDS):
+        try:
+            return tool.parse(given), given
+        except ValidationError as error:
+            problems = _problems(tool, given, error)
+        mended = slips.mended(given, problems)
+        if mended is None:
+            break
+        given = mended
+    raise BadInput(_explained(tool, problems))
 
 
 def _problems(tool: AnyTool, given: dict[str, Any], error: ValidationError) -> list[ErrorDetails]:
@@ -48,43 +48,6 @@ def _problems(tool: AnyTool, given: dict[str, Any], error: ValidationError) -> l
     unknown = islice((name for name in given if name not in known), _SHOWN_PROBLEMS)
     lines = "".join(f"\n{_not_a_parameter(_cut(name))}" for name in unknown)
     raise BadInput(f"The input of {tool.name} is not valid in {count} places{':' if lines else '.'}{lines}") from None
-
-
-def _repaired(given: dict[str, Any], problems: list[ErrorDetails]) -> dict[str, Any] | None:
-    """The input with strings that hold what belongs there turned into it; null where the schema complains of none."""
-    mended: dict[str, Any] = {}
-    for problem in problems:
-        if len(problem["loc"]) < 1:
-            continue
-        name = str(problem["loc"][0])
-        value = given.get(name)
-        if isinstance(value, float) and value.is_integer() and problem["type"].startswith("int"):
-            mended[name] = int(value)  # to JSON they are the same number
-        if isinstance(value, str) and (better := _reading(value, problem["type"])) is not None:
-            mended[name] = better
-    return {**given, **mended} if mended else None
-
-
-def _reading(text: str, problem: str) -> Any:
-    """What a string means where something else belongs, or None."""
-    try:
-        check_limits(text.encode("utf-8", "surrogatepass"), MAX_INPUT_VALUES)
-        value = orjson.loads(text.strip().lower() if problem.startswith("bool") else text)
-    except (ParseError, InvalidRequest, orjson.JSONDecodeError):
-        return None
-    wanted: dict[str, tuple[type, ...]] = {
-        "int": (int,),
-        "float": (int, float),
-        "bool": (bool,),
-        "list": (list,),
-        "dict": (dict,),
-        "model": (dict,),
-        "tuple": (list,),
-    }
-    kinds = wanted.get(problem.partition("_")[0])
-    if kinds is None or not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        return None
-    return value
 
 
 def _explained(tool: AnyTool, problems: list[ErrorDetails]) -> str:
