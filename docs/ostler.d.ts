@@ -428,7 +428,7 @@ export interface ConfigModel {
   max_retries?: number;
   /** How long the first retry waits; each one after it waits twice as long. */
   first_wait_seconds?: number;
-  /** The longest wait between two tries, unless the provider asks for more. */
+  /** The longest wait between two tries; ten times as long where the provider asks for it. */
   max_wait_seconds?: number;
   /** How long connecting to the provider may take. */
   connect_seconds?: number;

@@ -87,7 +87,7 @@ class Model(Section):
     first_wait_seconds: Annotated[float, Field(ge=0, le=60)] = 1
     """How long the first retry waits; each one after it waits twice as long."""
     max_wait_seconds: Annotated[float, Field(ge=0, le=3600)] = 60
-    """The longest wait between two tries, unless the provider asks for more."""
+    """The longest wait between two tries; ten times as long where the provider asks for it."""
     connect_seconds: Annotated[float, Field(gt=0, le=600)] = 20
     """How long connecting to the provider may take."""
     silence_seconds: Annotated[float, Field(gt=0, le=3600)] = 120
