@@ -43,6 +43,8 @@ class GateInput(ToolInput):
     fails: bool = False
     folder: str = ""
     """Where the next command of the session starts, once the call has passed."""
+    instead: str = ""
+    """The gate to which the tool's own check sends the call, which is unsafe there."""
 
 
 class GateOutput(ToolOutput):
@@ -70,8 +72,11 @@ class Gate(Tool[GateInput, GateOutput]):
     def permission_matcher(self, given: GateInput) -> str:
         return given.path
 
+    async def validate(self, given: GateInput, context: ToolContext) -> Failure | None:
+        return Failure("That gate is walled up.") if given.path.endswith("/walled-up") else None
+
     async def check_permission(self, given: GateInput, context: ToolContext) -> Check:
-        return Allow()
+        return Allow(GateInput(path=given.instead)) if given.instead else Allow()
 
     async def run(self, given: GateInput, context: ToolContext) -> Ran[GateOutput] | Failure:
         await anyio.Path(f"{given.path}.here").touch()

@@ -130,7 +130,6 @@ class Permitting:
         if outcome.changed_input is not None and outcome.changed_input != entry.call.input:
             given = self._changed(entry, tool, dict(outcome.changed_input))
             await self._validate(tool, given, context)
-            entry.slot.safe = entry.is_safe()
         return given, outcome, considered
 
     async def _considered(self, tool: AnyTool, given: ToolInput, context: ToolContext) -> "_Considered | None":
@@ -237,7 +236,6 @@ class Permitting:
             check = await tool.check_permission(given, context)
             if isinstance(check, Refuse):
                 raise Denied(Verdict("deny", "tool", check.reason), check.reason)
-            entry.slot.safe = entry.is_safe()
         elif ask.bound_to is not None and ask.bound_to != await tool.bound_to(given, self.session.surroundings):
             raise CallFailed(
                 "Its folder, a script or a server of it is another one than when it was allowed. Ask again."
@@ -267,13 +265,14 @@ class Permitting:
         return Denied(verdict, words)
 
     def _changed(self, entry: Entry, tool: AnyTool, as_json: dict[str, Any]) -> ToolInput:
-        """Another input passes the schema like the first one."""
+        """Another input passes the schema like the first one, and is asked again whether it is safe beside others."""
         try:
             given, repaired = parse_input(tool, as_json)
         except BadInput as error:
             raise CallFailed(str(error)) from None
         self.session.journal.keep_as_queued(entry.call)
         entry.take(tool, given, repaired)
+        entry.slot.safe = entry.is_safe()
         return given
 
 
