@@ -1,6 +1,8 @@
 """Limits of a turn, what it costs, and what can be said for one turn only."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -131,6 +133,36 @@ def test_usage_and_cost_are_summed_per_turn_and_session(stage: Stage) -> None:
     assert [update["turn"]["input_tokens"] for update in updates] == [100, 105, 100]
     assert [update["session"]["input_tokens"] for update in updates] == [100, 105, 205]
     assert sum(float(update["request"]["cost_usd"]) for update in updates) == pytest.approx(float(session["cost_usd"]))
+
+
+def test_usage_is_stored_by_model_and_turn(stage: Stage) -> None:
+    stage.api.may_rewrite = True  # another model is another prefix
+    talk = stage.talk(otherwise=WORDS)
+    turns = [talk.turn(), talk.turn(model="claude-haiku-4-5")]
+    with closing(sqlite3.connect(f"file:{stage.daemon.home / 'ostler.db'}?mode=ro", uri=True)) as database:
+        query = (
+            "SELECT turn_id, model, input_tokens, output_tokens, cost_usd FROM usage WHERE session_id = ? ORDER BY id"
+        )
+        rows = database.execute(query, (talk.id,)).fetchall()
+    models = [talk.session["model"], "claude-haiku-4-5"]
+    assert rows == [
+        (turn["id"], model, 1000, 100, turn["usage"]["cost_usd"]) for turn, model in zip(turns, models, strict=True)
+    ]
+    assert [data["model"] for data in talk.all("usage.updated")] == models
+
+
+def test_a_price_that_is_not_known_any_more_ends_a_turn_with_a_budget(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    stage.daemon.call("config/set", key="model.prices", value={"priced-for-now": {"input": "1", "output": "1"}})
+    talk = stage.talk(model="priced-for-now")
+    stage.api.script(talk.name, message(calls("Gate", {"path": talk.gate("g")})), otherwise=WORDS)
+    turn_id = talk.start(max_budget_usd="1")
+    talk.at_gate("g")
+    stage.daemon.call("config/set", key="model.prices", value={})
+    talk.open_gate("g")
+    turn = talk.ended(turn_id)
+    assert (turn["reason"], turn["error"]["code"], len(talk.requests)) == ("budget", "budget_exceeded", 1)
+    assert "a price is not known" in turn["error"]["message"]
 
 
 def test_a_model_for_one_turn_is_for_that_turn_only(stage: Stage) -> None:

@@ -94,6 +94,15 @@ def test_what_hooks_ask_the_small_model_counts_against_the_budget(stage: Stage) 
     assert (turn["reason"], len(talk.requests)) == ("budget", 1)
 
 
+def test_a_small_model_without_a_price_ends_a_turn_with_a_budget(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(OSTLER_MODEL__SMALL="a-model-without-a-price")
+    folder = project(stage, {OURS: {"hooks": {"PreToolUse": [{"hooks": [asking(stage, SMALL)]}]}}})
+    talk = stage.talk(message(bash("ls"), usage=ONE), otherwise=DONE, folder=folder, trust=True)
+    turn = talk.turn(max_budget_usd="1")
+    assert (turn["reason"], turn["usage"]["cost_usd"], len(talk.requests)) == ("budget", None, 1)
+    assert "a price is not known" in turn["error"]["message"]
+
+
 def test_a_hook_that_asks_the_small_model_outside_a_turn_is_paid_by_the_session(stage: Stage) -> None:
     hook = asking(stage, SMALL)
     settings = {"hooks": {"ConfigChange": [{"hooks": [hook]}]}}

@@ -40,6 +40,14 @@ def test_a_hooks_deny_denies_in_its_words(stage: Stage) -> None:
     assert runs_of(talk)[0]["outcome"] == "denied"
 
 
+def test_a_hooks_deny_comes_before_a_rule_that_asks(stage: Stage) -> None:
+    folder = hooked(stage, "PreToolUse", deciding("PreToolUse", permissionDecision="deny"))
+    talk = talk_of(stage, bash("touch it"), folder=folder, trust=True, rules={"ask": ["Bash(touch:*)"]})
+    talk.turn()
+    assert decisions(talk) == [("deny", "hook")]
+    assert talk.types("ask.opened") == []
+
+
 def test_exit_code_two_denies_with_what_was_said_on_stderr(bypassing: Stage) -> None:
     folder = hooked(bypassing, PRE, "echo never here >&2; exit 2")
     talk = runs(bypassing, bash("touch it"), folder=folder, trust=True, mode="bypassPermissions")
