@@ -52,6 +52,8 @@ def asking(stage: Stage, usage: Usage) -> Json:
 def used(talk: Talk, turn: Json) -> tuple[int, int, list[str]]:
     """The tokens of the turn, those of the session, and whom each request was paid to."""
     session = talk.state()["usage"]["input_tokens"]
+    # What budgets are held against is what is stored.
+    assert talk.all("usage.updated")[-1]["session"]["input_tokens"] == session
     return turn["usage"]["input_tokens"], session, [data["model"] for data in talk.all("usage.updated")]
 
 
