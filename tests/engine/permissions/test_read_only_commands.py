@@ -38,6 +38,40 @@ def test_a_command_that_a_rule_allowed_runs_outside_the_sandbox(stage: Stage) ->
     assert output(talk)["sandboxed"] is False
 
 
+@pytest.mark.parametrize("stream", ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2", "/dev/stdout", "/dev/stdin"])
+def test_the_streams_of_a_command_are_its_own_and_not_the_daemon_s(stage: Stage, stream: str) -> None:
+    # The stderr of this daemon is a file in its own folder.
+    talk = stage.talk(rules={"allow": ["Bash"]})
+    for command in (f"echo one >{stream}", f"cat {stream}", f"printf x | tee {stream}"):
+        assert explained_command(talk, command)["behavior"] == "allow", command
+
+
+@pytest.mark.parametrize("stream", ["/dev/stderr", "/dev/fd/1"])
+def test_what_is_said_to_a_stream_runs_unasked_where_a_rule_allows_it(stage: Stage, stream: str) -> None:
+    talk = runs(stage, bash(f"echo one >{stream}"), rules={"allow": ["Bash"]})
+    assert talk.result_texts() == ["one"]
+
+
+def test_a_stream_is_no_place_outside_the_roots(stage: Stage) -> None:
+    assert explained_command(stage.talk(), "cat /dev/stdin")["behavior"] == "allow"
+
+
+def test_what_only_looks_like_a_stream_is_a_file_like_any_other(stage: Stage) -> None:
+    folder = project(stage)
+    (folder / "link").symlink_to("/dev/stderr")
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "deeper").symlink_to(folder / "a" / "b")
+    up = "../" * len(folder.parts)
+    talk = stage.talk(folder=folder)
+    assert explained_command(talk, f"cat {folder}/deeper/{up}dev/stderr")["behavior"] == "ask", "by its words it is one"
+    talk = stage.talk(folder=folder, rules={"allow": ["Bash"]})
+    for command in ("cat link", "echo x >link", f"cat {stage.daemon.home}/dev/stderr"):
+        assert explained_command(talk, command)["behavior"] == "ask", command
+    (folder / "dev").mkdir()
+    (folder / "dev" / "stderr").symlink_to(stage.daemon.home / "token")
+    assert explained_command(talk, "cat ./dev/stderr")["behavior"] == "ask"
+
+
 @pytest.mark.parametrize(
     "command",
     ["ls; touch x", "ls > x", "cat $FILE", "ls `pwd`", "sed -i s/a/b/ x", "find . -delete", "sort -o x x", "curl x"],

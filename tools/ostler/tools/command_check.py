@@ -14,7 +14,7 @@ from ostler.tools.commands.words import read_word
 from ostler.tools.context import Surroundings
 from ostler.tools.guarded import why_guarded
 from ostler.tools.one_line import one_line
-from ostler.tools.subject import OfCommand, Place, places_of
+from ostler.tools.subject import OWN_STREAMS, OfCommand, Place, places_of
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AskFirst, Check
 
@@ -27,7 +27,7 @@ _RUN_SCRIPTS: Final = frozenset(
     {"bash", "sh", "dash", "zsh", "ksh", "python", "node", "ruby", "perl", "php", "source", "."}
 )
 _MOVING: Final = frozenset({"cd", "pushd", "popd"})
-_HARMLESS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+_HARMLESS: Final = OWN_STREAMS | {"/dev/null", "/dev/tty"}
 _NO_FILES: Final = ("/dev/", "/proc/", "/sys/")
 """What is written there reaches a device, a socket or the kernel."""
 
@@ -130,13 +130,18 @@ def _guarded(places: tuple[Place, ...], surroundings: Surroundings, real: paths.
 def _stays_inside(about: OfCommand, surroundings: Surroundings, real: paths.Real) -> str | None:
     """Null where all that it touches is inside the session's folders; else what is not."""
     for place in about.places:
-        if place.written not in _HARMLESS and not paths.inside_roots(place.real, surroundings, real):
+        if not _is_harmless(place) and not paths.inside_roots(place.real, surroundings, real):
             return f"{place.written} is outside the session's folders."
     for folder in dict.fromkeys(folder for part in about.reading.parts for folder in part.folders or ()):
         here = real(os.path.join(surroundings.shell_folder, folder) if folder else surroundings.shell_folder)
         if not paths.inside_roots(here, surroundings, real):
             return f"{here} is outside the session's folders."
     return None
+
+
+def _is_harmless(place: Place) -> bool:
+    # By both: what is written so may lead elsewhere through a link and `..`.
+    return place.written in _HARMLESS and place.real == place.written
 
 
 def reads_inside(surroundings: Surroundings) -> Callable[[Part], bool]:

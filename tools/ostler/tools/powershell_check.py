@@ -14,7 +14,7 @@ from ostler.tools.commands.reading import literal_word, unknown_word
 from ostler.tools.context import Surroundings
 from ostler.tools.one_line import one_line
 from ostler.tools.powershell_words import NotPlain, Plain, plain_commands
-from ostler.tools.subject import OfCommand, places_of
+from ostler.tools.subject import OfCommand, places_of, real_in_command
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
 _MAX_PARTS: Final = 50
@@ -129,7 +129,7 @@ def check(command: str, surroundings: Surroundings) -> Check:
         words = str(error)
         return AskFirst(message, reason=f"{words[:1].upper()}{words[1:]}.")
     for each in reads:
-        place = paths.real(_path(each, surroundings.shell_folder))
+        place = real_in_command(_path(each, surroundings.shell_folder))
         if paths.of_the_daemon(place, surroundings):
             return AskFirst(message, reason=f"{each.path} is in the daemon's own folder.", safety=True)
         if not paths.inside_roots(place, surroundings):

@@ -2,9 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from ostler.tools import paths
 from ostler.tools.commands import Reading, Touched
+
+OWN_STREAMS: Final = frozenset(
+    {"/dev/stdin", "/dev/stdout", "/dev/stderr"}
+    | {f"{folder}/{number}" for folder in ("/dev/fd", "/proc/self/fd") for number in range(3)}
+)
+"""What a command was started with, by all its names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +78,16 @@ def place_of(path: str, *, writes: bool = False, deep: bool = False, real: paths
 
 
 def places_of(touched: Iterable[Touched], real: paths.Real = paths.real) -> tuple[Place, ...]:
-    """Blocks, as above."""
-    return tuple(place_of(each.path, writes=each.writes, deep=each.deep, real=real) for each in touched)
+    """Those of a command. Blocks, as above."""
+
+    def found(path: str) -> str:
+        return real_in_command(path, real)
+
+    return tuple(place_of(each.path, writes=each.writes, deep=each.deep, real=found) for each in touched)
+
+
+def real_in_command(path: str, real: paths.Real = paths.real) -> str:
+    """Where it leads in the command's own process. Blocks, as above."""
+    # Looked up here, its streams would be ours, and our log is among them. Only these very spellings:
+    # a longer one can lead through a link.
+    return path if path in OWN_STREAMS else real(path)
