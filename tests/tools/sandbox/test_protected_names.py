@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ostler.tools.guarded import why_guarded
-from ostler.tools.sandbox import NotProtectable, guarded_inside, hold, leftovers, release, wrap
+from ostler.tools.sandbox import NotProtectable, guarded_inside, hold, hold_again, release, release_noted, wrap
 from ostler.tools.sandbox.names import IN_A_HOME, IN_A_PROJECT, PARTLY, PARTLY_IN_A_HOME
 from tests.tools.sandbox.box import GOT_IT, Box, refused, support
 
@@ -198,19 +198,44 @@ def test_what_a_person_put_into_a_placeholder_is_not_removed(box: Box) -> None:
 def test_an_empty_folder_that_a_person_made_is_not_removed(box: Box) -> None:
     (box.project / ".vscode").mkdir()
     release(hold(box.profile()))
-    assert leftovers(box.profile()) == []
     assert os.listdir(box.project) == [".vscode"]
 
 
-def test_the_placeholders_that_a_dead_daemon_left_are_removed(box: Box) -> None:
+def held_by_a_dead_daemon(box: Box, note: Path) -> None:
     child = os.fork()
     if child == 0:
-        hold(box.profile())
+        hold(box.profile(), str(note))
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_placeholders_that_a_dead_daemon_left_are_removed(box: Box, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    held_by_a_dead_daemon(box, note)
     assert len(os.listdir(box.project)) > 20
-    assert len(leftovers(box.profile())) > 20
-    assert os.listdir(box.project) == []
+    release_noted(str(note))
+    assert (os.listdir(box.project), note.exists()) == ([], False)
+
+
+def test_the_placeholders_of_a_command_that_still_runs_are_held_again(box: Box, tmp_path: Path) -> None:
+    runs, ended = tmp_path / "runs", tmp_path / "ended"
+    held_by_a_dead_daemon(box, runs)
+    held_by_a_dead_daemon(box, ended)
+    held = hold_again(str(runs))
+    release_noted(str(ended))
+    assert len(os.listdir(box.project)) > 20, "another one needs them"
+    assert held is not None
+    release(held)
+    assert (os.listdir(box.project), runs.exists()) == ([], False)
+
+
+@pytest.mark.parametrize("said", ["", '["/'])
+def test_a_note_that_was_cut_short_says_nothing(box: Box, tmp_path: Path, said: str) -> None:
+    note = tmp_path / "note"
+    note.write_text(said)
+    assert hold_again(str(note)) is None
+    release_noted(str(note))
+    assert not note.exists()
 
 
 def test_a_profile_that_is_not_held_is_refused(box: Box) -> None:

@@ -144,6 +144,11 @@ def _prepare(order: Order, context: ToolContext, profile: Snapshot | None, folde
         raise
 
 
+def held_note(output_path: str) -> str:
+    """The file beside a command's output that says which names are kept from being created while it runs."""
+    return f"{output_path}.held"
+
+
 def _in_the_sandbox(prepared: Prepared, by: Confinement, definitions: str | None) -> Prepared:
     prepared.output.make_end_file()
     profile = replace(
@@ -152,7 +157,7 @@ def _in_the_sandbox(prepared: Prepared, by: Confinement, definitions: str | None
         own_files=(prepared.output.end_path,),
         shown_files=(definitions,) if definitions is not None else (),
     )
-    held = hold(profile) if profile.kind == "workspace" else None
+    held = hold(profile, held_note(prepared.output.path)) if profile.kind == "workspace" else None
     try:
         # The shell above the command stays. No signal from inside reaches the first process, so it is that only where
         # none is sent: `kill $$` is not reading.

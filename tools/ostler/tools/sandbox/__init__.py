@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from ostler.tools.sandbox.macos import macos_profile
     from ostler.tools.sandbox.profile import NotProtectable, Profile
     from ostler.tools.sandbox.programs import clean_path, resolve_program
-    from ostler.tools.sandbox.protection import guarded_inside, hold, leftovers, release
+    from ostler.tools.sandbox.protection import Held, guarded_inside, hold, hold_again, release, release_noted
     from ostler.tools.sandbox.proxy import Proxy
     from ostler.tools.sandbox.support import Support, described, probe
     from ostler.tools.sandbox.variables import confined, scrubbed
 
 __all__ = [
+    "Held",
     "NoSandbox",
     "NotProtectable",
     "Profile",
@@ -26,11 +27,12 @@ __all__ = [
     "described",
     "guarded_inside",
     "hold",
+    "hold_again",
     "leave_session_keyring",
-    "leftovers",
     "macos_profile",
     "probe",
     "release",
+    "release_noted",
     "resolve_program",
     "scrubbed",
     "wrap",
@@ -39,6 +41,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
+        "Held": "protection",
         "NoSandbox": "bubblewrap",
         "NotProtectable": "profile",
         "Profile": "profile",
@@ -49,11 +52,12 @@ __getattr__ = lazily(
         "described": "support",
         "guarded_inside": "protection",
         "hold": "protection",
+        "hold_again": "protection",
         "leave_session_keyring": "keyring",
-        "leftovers": "protection",
         "macos_profile": "macos",
         "probe": "support",
         "release": "protection",
+        "release_noted": "protection",
         "resolve_program": "programs",
         "scrubbed": "variables",
         "wrap": "bubblewrap",

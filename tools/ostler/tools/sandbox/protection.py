@@ -11,9 +11,14 @@ above them where they are; what is created there can only be found afterwards: `
 
 A mount goes away when somebody outside removes or replaces what it lies on: whoever edits a protected file while a
 command runs opens it to that command, and no placeholder is removed while another command needs it.
+
+A daemon that dies leaves its placeholders where they are. So each command has a note of those that it needs, written
+before the first of them is made: the next daemon holds them again for a command that still runs, and takes the others
+away.
 """
 
 import contextlib
+import json
 import os
 import stat
 import threading
@@ -141,12 +146,21 @@ _needed: Final[Counter[str]] = Counter()
 """How many commands need a placeholder."""
 
 
-def hold(profile: Profile) -> frozenset[str]:
+class Held(frozenset[str]):
+    """The placeholders that one command needs."""
+
+    note: str | None = None
+    """The file that says so."""
+
+
+def hold(profile: Profile, note: str | None = None) -> Held:
     """Makes the placeholders that a command needs, to be released after it. Blocks. Raises as `protection` does."""
     with _lock:
-        wanted = frozenset(protection(profile).missing)
+        wanted = Held(protection(profile).missing)
+        wanted.note = note
         made: list[str] = []
         try:
+            _write_note(wanted)
             for path in wanted:
                 if not os.path.lexists(path):
                     os.mkdir(path, 0o755)
@@ -154,31 +168,64 @@ def hold(profile: Profile) -> frozenset[str]:
                     os.utime(path, (_OUR_TIME, _OUR_TIME))
         except OSError:
             _remove(path for path in made if not _needed[path])
+            _drop_note(note)
             raise
         _needed.update(wanted)
         return wanted
+
+
+def hold_again(note: str) -> Held | None:
+    """Those of a command that an earlier daemon started, and that still runs. Blocks."""
+    with _lock:
+        held = _noted(note)
+        _needed.update(held or ())
+        return held
 
 
 def release(held: frozenset[str]) -> None:
     """Takes away the placeholders that nobody needs any more. Blocks."""
     with _lock:
         _needed.subtract(held)
-        unneeded = [path for path in held if _needed[path] <= 0]
-        for path in unneeded:
-            del _needed[path]
-        _remove(unneeded)
+        _remove_unneeded(held)
+        if isinstance(held, Held):
+            _drop_note(held.note)
 
 
-def leftovers(profile: Profile) -> list[str]:
-    """Removes the placeholders that a daemon which died has left, and tells which. Blocks.
-
-    Only where no sandboxed command of that daemon still runs: it would lose its protection. For one that was adopted,
-    `hold` again.
-    """
+def release_noted(note: str) -> None:
+    """The same for a command of an earlier daemon. Blocks. Only where it has ended: it would lose its protection."""
     with _lock:
-        candidates = [path for path in protection(profile).missing if os.path.lexists(path) and not _needed[path]]
-        _remove(candidates)
-        return sorted(path for path in candidates if not os.path.lexists(path))
+        _remove_unneeded(_noted(note) or ())
+        _drop_note(note)
+
+
+def _remove_unneeded(held: Iterable[str]) -> None:
+    unneeded = [path for path in held if _needed[path] <= 0]
+    for path in unneeded:
+        del _needed[path]
+    _remove(unneeded)
+
+
+def _write_note(held: Held) -> None:
+    if held.note is not None:
+        descriptor = os.open(held.note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:
+            json.dump(sorted(held), file)
+
+
+def _noted(note: str) -> Held | None:
+    try:
+        with open(note, encoding="ascii") as file:
+            held = Held(json.load(file))
+    except (OSError, ValueError):  # there is none, or its daemon died before it had made anything
+        return None
+    held.note = note
+    return held
+
+
+def _drop_note(note: str | None) -> None:
+    if note is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(note)
 
 
 def _remove(candidates: Iterable[str]) -> None:

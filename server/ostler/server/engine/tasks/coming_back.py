@@ -15,7 +15,9 @@ from ostler.server.engine.tasks.running_task import RunningTask
 from ostler.storage import Scope, sessions, tasks
 from ostler.storage.tasks import TaskRecord
 from ostler.tools import process
+from ostler.tools.sandbox import hold_again
 from ostler.tools.shell import RunningCommand
+from ostler.tools.shell_start import held_note
 from ostler.tools.threads import read_in_thread
 
 
@@ -76,5 +78,6 @@ async def _still_running(record: TaskRecord) -> CommandSource | None:
     if child is None:
         return None
     output = await read_in_thread(opened, record.output)
-    running = RunningCommand(task.call_id or CallId(""), task.command or "", task.description, "", output, child)
+    held = await read_in_thread(hold_again, held_note(record.output))
+    running = RunningCommand(task.call_id or CallId(""), task.command or "", task.description, "", output, child, held)
     return CommandSource(running)

@@ -32,7 +32,9 @@ from ostler.storage.tasks import Position, TaskRecord
 from ostler.tools import process
 from ostler.tools.context import Watch
 from ostler.tools.one_line import one_line
+from ostler.tools.sandbox import release_noted
 from ostler.tools.shell import RunningCommand
+from ostler.tools.shell_start import held_note
 from ostler.tools.threads import change_in_thread, read_in_thread
 
 LETTERS: Final = {
@@ -149,6 +151,7 @@ class TaskDesk:
             if task.call_id is not None:
                 await process.kill_left_over(record.pid or 0, record.start_time or "", task.call_id)
             await self.hear_rest(record)
+            await change_in_thread(release_noted, held_note(record.output or ""))
             left, size = await read_in_thread(left_by, record.output or "")
             await self._store_end(ending.ended(task, left.exit_code, None, size), scope)
         except Exception as error:  # noqa: BLE001 - as above

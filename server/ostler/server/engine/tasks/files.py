@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ostler.tools.output_file import Ending, OutputFile, Printed
+from ostler.tools.sandbox import release_noted
+from ostler.tools.shell_start import held_note
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,9 @@ def seen_draft(path: str) -> str:
 
 
 def remove(paths: list[str]) -> None:
+    """With all that their commands kept, which have ended."""
     for path in paths:
+        release_noted(held_note(path))
         for each in (path, f"{path}.end", seen_path(path), seen_draft(path)):
             with contextlib.suppress(OSError):
                 os.unlink(each)
@@ -112,4 +116,4 @@ def strays(folder: Path, kept: set[str]) -> list[str]:
 
 def _owner(path: str) -> str:
     """The file that one of those beside it belongs to."""
-    return path.removesuffix(".end").removesuffix(".new").removesuffix(seen_path(""))
+    return path.removesuffix(".end").removesuffix(held_note("")).removesuffix(".new").removesuffix(seen_path(""))
