@@ -7,14 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 
 from ostler.tools import shell_profile
 from ostler.tools.bash import Bash
 from ostler.tools.shell_profile import ShellProfile, Snapshot
+from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Ran
-from tests.tools.calling import Session
+from tests.tools.calling import Session, alive, until
 
 pytestmark = pytest.mark.anyio
 BASH = Bash()
@@ -99,14 +101,14 @@ async def test_our_secrets_and_what_meddles_with_the_shell_do_not_come_by_way_of
         "export SEEN=${OSTLER_TOKEN-none} ANTHROPIC_API_KEY=x BASH_ENV=/dev/stdin IFS=x PROMPT_COMMAND=ls\n"
         "function f { :; }; export -f f\n"
     )
-    snapshot = profile(text).current()
+    snapshot = await profile(text).current()
     assert snapshot.given["SEEN"] == "none"
     assert not {"ANTHROPIC_API_KEY", "BASH_ENV", "IFS", "PROMPT_COMMAND"} & set(snapshot.given)
     assert not [name for name in snapshot.given if name.startswith("BASH_FUNC")]
 
 
 async def test_the_functions_are_in_a_private_file(profile: Write) -> None:
-    snapshot = profile("f() { echo; }\n").current()
+    snapshot = await profile("f() { echo; }\n").current()
     assert snapshot.definitions is not None
     assert stat.S_IMODE(os.stat(snapshot.definitions).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(os.path.dirname(snapshot.definitions)).st_mode) == 0o700
@@ -204,15 +206,41 @@ async def test_what_a_profile_prints_and_fails_at_is_nobodys_news(
 
 async def test_nothing_that_a_profile_starts_lives_on(profile: Write, home: Path) -> None:
     text = "(setsid sleep 1000 & echo $! >$HOME/one)\nsleep 1000 & echo $! >$HOME/two; disown\nexport A=1\n"
-    snapshot = profile(text).current()
+    snapshot = await profile(text).current()
     assert snapshot.given["A"] == "1"
     for name in ("one", "two"):
         pid = int((home / name).read_text())
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+async def test_sixteen_that_wait_for_a_profile_keep_nobody_from_a_file(profile: Write, home: Path) -> None:
+    used = profile("touch $HOME/begun; until [ -e $HOME/go ]; do sleep 0.05; done; export A=1\n")
+    async with anyio.create_task_group() as group:
+        for _ in range(16):
+            group.start_soon(used.current)
+        await until((home / "begun").exists)
+        assert await read_in_thread((home / "begun").read_text) == ""
+        (home / "go").touch()
+    snapshot = used.at_once()
+    assert snapshot is not None
+    assert snapshot.given["A"] == "1"
+
+
+async def test_who_waits_behind_one_that_gave_up_has_the_profile_too(profile: Write, home: Path) -> None:
+    used = profile("echo $$ >>$HOME/begun; until [ -e $HOME/go ]; do sleep 0.05; done; export A=1\n")
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(used.current)
+            await until((home / "begun").exists)
+            scope.cancel()
+    given_up = int((home / "begun").read_text())
+    assert not alive(given_up)
+    (home / "go").touch()
+    assert (await used.current()).given["A"] == "1"
+
+
 async def test_an_agent_that_ended_with_the_profile_is_not_pointed_to(profile: Write) -> None:
-    given = profile("export SSH_AUTH_SOCK=/tmp/x SSH_AGENT_PID=1 SHLVL=9 OTHER=1\n").current().given
+    given = (await profile("export SSH_AUTH_SOCK=/tmp/x SSH_AGENT_PID=1 SHLVL=9 OTHER=1\n").current()).given
     assert "OTHER" in given
     assert not {"SSH_AUTH_SOCK", "SSH_AGENT_PID", "SHLVL", "PWD", "_"} & set(given)
 
@@ -221,20 +249,20 @@ async def test_a_change_is_noticed_and_nothing_else_is_sourced_again(
     profile: Write, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = profile("echo x >>$HOME/count; export A=1\n")
-    assert used.current().given["A"] == "1"
-    assert used.current().given["A"] == "1"
+    assert (await used.current()).given["A"] == "1"
+    assert (await used.current()).given["A"] == "1"
     assert (home / "count").read_text() == "x\n"
-    assert used.at_once() == used.current()
+    assert used.at_once() == await used.current()
     monkeypatch.setattr(shell_profile, "LOOK_EVERY", -1.0)
     assert used.at_once() is None, "it is time to look"
     (home / ".bash_profile").write_text("echo x >>$HOME/count; export A=22\n")
-    assert used.current().given["A"] == "22"
+    assert (await used.current()).given["A"] == "22"
     assert (home / "count").read_text() == "x\nx\n"
 
 
 async def test_it_costs_a_command_nothing_that_could_be_measured(profile: Write) -> None:
     used = profile("".join(f"export A{number}=1\n" for number in range(100)))
-    used.current()
+    await used.current()
     before = time.thread_time()
     for _ in range(1000):
         snapshot = used.at_once()
@@ -267,7 +295,7 @@ def test_an_empty_one_changes_nothing() -> None:
 async def test_many_functions_are_read_only_for_commands_that_may_use_them(
     profile: Write, command: str, needed: bool
 ) -> None:
-    assert profile("greet() { echo; }\n").current().concerns(command) is needed
+    assert (await profile("greet() { echo; }\n").current()).concerns(command) is needed
 
 
 async def test_a_handler_of_unknown_commands_is_always_there(session: Session, profile: Write) -> None:

@@ -13,6 +13,7 @@ import anyio, ctypes, functools, os, subprocess, sys, threading, time
 from pathlib import Path
 from ostler.tools import process, process_tree
 from ostler.tools.bash import Bash
+from ostler.tools.shell_profile import ShellProfile
 from tests.tools.calling import Session, alive, until
 
 if INHERITS:
@@ -52,6 +53,17 @@ def test_what_dropped_everything_of_its_call_ends_with_it(session: Session) -> N
 result = await run(command=STRAY)
 assert not alive(stray())
 assert "sleep" in result.output.stderr, result
+"""
+    run_inheriting(session, body)
+
+
+def test_what_a_profile_started_and_dropped_everything_of_it_ends_with_it(session: Session) -> None:
+    body = """
+os.environ["HOME"] = str(session.folder)
+(session.folder / ".bashrc").write_text("cd; " + STRAY + "export A=1")
+snapshot = await ShellProfile(session.folder.parent / "data", print).current()
+assert snapshot.given["A"] == "1"
+assert not alive(stray())
 """
     run_inheriting(session, body)
 

@@ -154,7 +154,7 @@ async def _found(command: str, context: ToolContext) -> tuple[Edited, ...] | Non
     if sed is None:
         return None
     profile = context.surroundings.profile
-    snapshot = await read_in_thread(profile.current) if profile is not None else None
+    snapshot = await profile.current() if profile is not None else None
     if snapshot is not None and "sed" in snapshot.names:
         return None
     try:

@@ -7,26 +7,31 @@ import contextlib
 import os
 import re
 import secrets
-import select
 import shutil
-import subprocess
-import threading
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from ostler.tools import commands, process_tree
+import anyio
+
+from ostler.protocol.ids import CallId
+from ostler.tools import commands
 from ostler.tools.environment import MARKER, clean_environment, may_pass
-from ostler.tools.process import awaited
+from ostler.tools.process import Child, spawn
+from ostler.tools.threads import change_in_thread, read_in_thread
 
 TIME_LIMIT: Final = 5.0
 LOOK_EVERY: Final = 2.0
 """Seconds for which nobody looks whether a file has changed."""
 _MAX_BYTES: Final = 2 * 1024 * 1024
 _PATIENCE: Final = 0.5
+_CLEAN_UP: Final = 10.0
+_CHUNK: Final = 64 * 1024
+_ANSWER: Final = 99
+"""The descriptor that it answers on: none that a profile opens by its number, nor the shell for itself."""
 _OF_THE_MACHINE: Final = ("/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/bashrc", "/etc/environment")
 _OF_THE_PERSON: Final = (".bash_profile", ".bash_login", ".profile", ".bashrc", ".bash_aliases")
 # What is only about that shell, or about an agent that ended with it.
@@ -53,8 +58,9 @@ for OSTLER_NAME in $(\builtin compgen -e); do \builtin printf '%s=%s\0' "$OSTLER
 \builtin alias -p
 \builtin shopt -p extglob
 \builtin printf '\0%s\0' @mark@
-} >&@descriptor@ 2>/dev/null
+} >&@answer@ 2>/dev/null
 """
+_BEFORE: Final = f'cd "$0" 2>/dev/null || cd /; exec {_ANSWER}>&1 >/dev/null; exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +99,14 @@ class _Known:
 
 
 class ShellProfile:
-    """The profile as it is now, looked at from any thread."""
+    """The profile as it is now."""
 
     def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
         self._folder = folder
         self._tell = tell
         """Hears once why a profile could not be used."""
-        self._lock = threading.Lock()
+        self._lock = anyio.Lock()
+        """Whoever waits for a profile that hangs waits here: on a thread, files of others would wait behind it."""
         self._known: _Known | None = None
         self._looked = 0.0
 
@@ -110,22 +117,25 @@ class ShellProfile:
             return None
         return known.snapshot
 
-    def current(self) -> Snapshot:
-        """Blocks: looks whether a file has changed, and sources them again where one has."""
-        with self._lock:
+    async def current(self) -> Snapshot:
+        """Looks whether a file has changed, and sources them again where one has."""
+        async with self._lock:
+            if (snapshot := self.at_once()) is not None:  # somebody else has looked meanwhile
+                return snapshot
             home = _home()
             # Before they are sourced: what changes meanwhile is noticed next time.
-            marks = tuple(map(_mark, _files(home)))
+            marks = await read_in_thread(_marks, home)
             known = self._known
             if known is None or (known.home, known.marks) != (home, marks):
-                known = self._known = _Known(home, marks, self._sourced(home))
+                known = self._known = _Known(home, marks, await self._sourced(home))
             self._looked = time.monotonic()
             return known.snapshot
 
-    def _sourced(self, home: str) -> Snapshot:
+    async def _sourced(self, home: str) -> Snapshot:
         before = clean_environment()
         try:
-            return self._snapshot(before, _told_by_bash(before, home))
+            told = await _told_by_bash(before, home)
+            return await change_in_thread(self._snapshot, before, told)
         except (_Unusable, OSError) as error:
             self._tell(str(error))
             return Snapshot()
@@ -178,6 +188,10 @@ def _files(home: str) -> list[str]:
     return [*_OF_THE_MACHINE, *(os.path.join(home, name) for name in _OF_THE_PERSON)]
 
 
+def _marks(home: str) -> tuple[tuple[int, int] | None, ...]:
+    return tuple(map(_mark, _files(home)))
+
+
 def _mark(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
@@ -196,74 +210,91 @@ def _joined(own: str, of_the_profile: str) -> str:
     return ":".join([*(folder for folder in own.split(":") if folder and folder not in known), *known])
 
 
-def _told_by_bash(environment: Mapping[str, str], home: str) -> _Told:
+async def _told_by_bash(environment: Mapping[str, str], home: str) -> _Told:
     """As the person's terminal has it: most files that define something end at once where nobody is to type.
 
     Some become another program or take for ever without a terminal: those are asked as a script would.
     """
     try:
-        return _ask_bash(environment, home, "-i")
+        return await _ask_bash(environment, home, "-i")
     except _Unusable:
-        return _ask_bash(environment, home)
+        return await _ask_bash(environment, home)
 
 
-def _ask_bash(environment: Mapping[str, str], home: str, *options: str) -> _Told:
+async def _ask_bash(environment: Mapping[str, str], home: str, *options: str) -> _Told:
     """Starts a shell that reads the profile as a login does, with nobody at its keyboard."""
-    mark, call = secrets.token_hex(16), f"profile-{secrets.token_hex(8)}"
+    mark, call = secrets.token_hex(16), CallId(f"profile-{secrets.token_hex(8)}")
+    bash = shutil.which("bash") or "/bin/bash"
+    script = _SCRIPT.replace("@mark@", mark).replace("@answer@", str(_ANSWER))
+    login = [bash, "--login", *options, "-c", script]
     reading, writing = os.pipe()
     try:
-        script = _SCRIPT.replace("@mark@", mark).replace("@descriptor@", str(writing))
-        running = subprocess.Popen(  # noqa: S603 - the person's own shell, with the person's own profile
-            [shutil.which("bash") or "/bin/bash", "--login", *options, "-c", script],
-            env={**environment, MARKER: call},
-            cwd=home if os.path.isdir(home) else "/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(writing,),
-            start_new_session=True,
+        os.set_blocking(reading, False)
+        child = _started(
+            [bash, "--noprofile", "--norc", "-c", _BEFORE, home, *login], {**environment, MARKER: call}, writing
         )
-        os.close(writing)
-        writing = -1
-        with awaited(running.pid):
-            try:
-                data = _read(reading, running, f"{mark}\0".encode())
-            finally:
-                _end(running, call)
+        try:
+            data = await _read(reading, child, f"{mark}\0".encode())
+        finally:
+            await _end(child, call)
     finally:
         os.close(reading)
-        if writing >= 0:
-            os.close(writing)
-    return _parsed(data, mark.encode())
+    return await read_in_thread(_parsed, data, mark.encode())
 
 
-def _read(reading: int, running: "subprocess.Popen[bytes]", mark: bytes) -> bytes:
+def _started(arguments: list[str], environment: Mapping[str, str], writing: int) -> Child:
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    noise = os.dup(nothing)
+    try:
+        return spawn(arguments, environment, (nothing, writing, noise))
+    finally:
+        os.close(noise)
+        os.close(writing)
+
+
+async def _read(reading: int, child: Child, mark: bytes) -> bytes:
     """Until it has said all. What it has left running may keep the pipe open for ever."""
-    deadline, data = time.monotonic() + TIME_LIMIT, b""
-    while data.count(mark) < 3:
-        if time.monotonic() > deadline:
-            raise _Unusable(f"The profile takes longer than {TIME_LIMIT:g} s.")
-        if len(data) > _MAX_BYTES:
-            raise _Unusable(f"The profile defines more than {_MAX_BYTES} bytes.")
-        over = running.poll() is not None
-        if select.select([reading], [], [], 0.05)[0]:
-            chunk = os.read(reading, 1024 * 1024)
-            if not chunk:
-                break
+    data = bytearray()
+
+    async def until_the_end(scope: anyio.CancelScope) -> None:
+        await child.wait()
+        scope.cancel()
+
+    with anyio.move_on_after(TIME_LIMIT) as limit:
+        async with anyio.create_task_group() as group:
+            group.start_soon(until_the_end, group.cancel_scope)
+            while _take(reading, data) and data.count(mark) < 3:
+                await anyio.wait_readable(reading)
+            group.cancel_scope.cancel()
+    if limit.cancelled_caught:
+        raise _Unusable(f"The profile takes longer than {TIME_LIMIT:g} s.")
+    _take(reading, data)
+    if len(data) > _MAX_BYTES:
+        raise _Unusable(f"The profile defines more than {_MAX_BYTES} bytes.")
+    return bytes(data)
+
+
+def _take(reading: int, data: bytearray) -> bool:
+    """What is there; false at the end, and where it is too much."""
+    with contextlib.suppress(BlockingIOError):
+        while len(data) <= _MAX_BYTES and (chunk := os.read(reading, _CHUNK)):
             data += chunk
-        elif over:
-            break
-    return data
+        return False
+    return True
 
 
-def _end(running: "subprocess.Popen[bytes]", call: str) -> None:
-    """With all that the profile has started."""
-    if process_tree.HAS_PROC:
-        process_tree.end_all(partial(process_tree.belonging, running.pid, call), _PATIENCE)
-    with contextlib.suppress(ProcessLookupError):
-        running.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        running.wait(1)
+async def _end(child: Child, call: CallId) -> None:
+    """With all that the profile has started, whatever that has dropped."""
+    with anyio.CancelScope(shield=True):
+        with anyio.move_on_after(_PATIENCE):
+            await child.wait()
+        with anyio.move_on_after(_CLEAN_UP):
+            # An interactive shell does not hear a polite request.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGKILL)
+            await child.end_tree(call)
+            await child.wait()
+        child.release()
 
 
 def _parsed(data: bytes, mark: bytes) -> _Told:

@@ -16,7 +16,7 @@ from ostler.tools.output_file import OutputFile
 from ostler.tools.sandbox import confined, hold, release, wrap
 from ostler.tools.shell_profile import Snapshot
 from ostler.tools.shell_program import Begin, ShellProgram, bash
-from ostler.tools.threads import change_in_thread, read_in_thread
+from ostler.tools.threads import change_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,7 +115,7 @@ async def _profile_of(context: ToolContext) -> Snapshot | None:
     profile = context.surroundings.profile
     if profile is None:
         return None
-    return profile.at_once() or await read_in_thread(profile.current)
+    return profile.at_once() or await profile.current()
 
 
 def _prepare(order: Order, context: ToolContext, profile: Snapshot | None, folder: str) -> Prepared:
