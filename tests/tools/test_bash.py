@@ -10,7 +10,8 @@ import pytest
 
 from ostler.tools import shell, shell_output, shell_tool
 from ostler.tools.bash import Bash
-from ostler.tools.shell_output import clean_ahead, for_the_model, long_sleep, meaning
+from ostler.tools.shell_output import clean_ahead, for_the_model, meaning
+from ostler.tools.shell_sleep import long_sleep, only_sleeps
 from ostler.tools.tool import AskFirst, Failure, FolderChanged
 from tests.tools.calling import Session, alive, until
 from tests.tools.clock import time_is_over_when
@@ -97,8 +98,6 @@ def took(work: Callable[[], object]) -> float:
 def test_a_command_is_judged_at_once_whatever_it_is(part: str, length: int) -> None:
     command = (part * length)[: length - 8] + " grep x"
     assert took(lambda: meaning(command, 1)) < 5
-    assert took(lambda: long_sleep(command)) < 5
-    assert took(lambda: long_sleep("sleep 1" + command)) < 5
 
 
 async def test_a_signal_is_told_by_its_name(session: Session) -> None:
@@ -332,10 +331,64 @@ async def test_the_output_file_is_private_and_does_not_stay(session: Session) ->
         ("sleep 5 & ls", False),
         ("sleeper 5", False),
         ("ls; sleep 5", False),
+        ('sleep "5"', True),
+        ("'sleep' 5", True),
+        ("\\sleep 5", True),
+        ("/usr/bin/sleep 5", True),
+        ("sleep -- 5", True),
+        ("sleep 1e1", True),
+        ("sleep 0x5", True),
+        ("sleep 0x1p5 # half a minute", True),
+        ("sleep 0x1p99999", True),
+        ("sleep +5", True),
+        ("sleep .5 1.5", True),
+        ("sleep infinity", True),
+        ("LC_ALL=C sleep 5", True),
+        ("{ sleep 5; }; ls", True),
+        ("(sleep 5)", True),
+        ("! sleep 5", True),
+        ("command sleep 5", True),
+        ("time sleep 5", True),
+        ("env -i A=1 sleep 5", True),
+        ("timeout 10 sleep 5", True),
+        ("builtin command nice -n 5 sleep 5", True),
+        ("bash -c 'sleep 5; ls'", True),
+        ("bash -c 'ls; sleep 5'", False),
+        ("if sleep 5; then ls; fi", True),
+        ("while sleep 5; do ls; done", False),
+        ("until ls; do sleep 5; done", False),
+        ("for i in 1 2; do sleep 5; ls; done", False),
+        ("f() { sleep 5; }; ls", False),
+        ("echo $(sleep 5)", False),
+        ("trap 'sleep 5' EXIT; ls", False),
+        ("find . -exec sleep 5 ';'", False),
+        ("coproc sleep 5; ls", False),
+        ("sleep $pause", False),
+        ("sleep", False),
+        ("sleep nan", False),
+        ("sleep 5 x", False),
+        ("sleep -5", False),
+        ("echo sleep 5", False),
     ],
 )
 def test_a_command_that_begins_by_waiting_is_recognised(command: str, refused: bool) -> None:
     assert long_sleep(command) is refused
+
+
+@pytest.mark.parametrize(
+    ("command", "only"),
+    [
+        ("sleep 1; sleep 0.5", True),
+        ("timeout 3 sleep $pause", True),
+        ("(sleep 1) && bash -c 'sleep 1'", True),
+        ("bash -c 'sleep 1; ls'", False),
+        ("sleep 1 | cat", False),
+        ("echo sleep", False),
+        ("while true; do sleep 1; done", False),
+    ],
+)
+def test_a_command_that_does_nothing_but_wait_is_recognised(command: str, only: bool) -> None:
+    assert only_sleeps(command) is only
 
 
 @pytest.mark.parametrize(

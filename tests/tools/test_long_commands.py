@@ -115,6 +115,26 @@ async def test_a_long_command_is_read_before_anybody_asks_whether_it_only_reads(
         assert steps(lambda: read_command(command)) < 10, "it is remembered"
 
 
+@pytest.mark.parametrize("command", ["sleep 1;" * 12_000, "bash -c '" + "sleep 1;" * 12_000 + "'"], ids=["", "bash"])
+async def test_whether_a_long_command_begins_by_waiting_is_not_found_out_on_the_event_loop(
+    session: Session, command: str
+) -> None:
+    given, context = input_of(BASH, command), session.context()
+    forget()
+    made = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal made
+        made += event in {"call", "c_call"}
+
+    sys.setprofile(note)  # of this thread alone
+    try:
+        assert await BASH.validate(given, context) is None
+    finally:
+        sys.setprofile(None)
+    assert made < A_FEW
+
+
 @given(st.text(st.sampled_from("a b\t\n\u3000\x1cé"), max_size=60), st.integers(0, 20))
 def test_one_line_is_the_beginning_of_all_words_with_a_blank_between(text: str, most: int) -> None:
     assert one_line(text, most) == " ".join(text.split())[:most]

@@ -29,9 +29,10 @@ from ostler.tools.git_changes import GitChanges, git_changes
 from ostler.tools.git_moves import Move
 from ostler.tools.sed_command import sed_command
 from ostler.tools.sed_edit import SedEdits, Written
-from ostler.tools.shell_output import is_silent, long_sleep, meaning, only_sleeps
+from ostler.tools.shell_output import is_silent, meaning
 from ostler.tools.shell_program import Begin
 from ostler.tools.shell_result import ShellOutput
+from ostler.tools.shell_sleep import long_sleep, only_sleeps
 from ostler.tools.shell_tool import ANOTHER, ShellInput, ShellTool, outside_the_sandbox
 from ostler.tools.subject import Subject
 from ostler.tools.threads import read_in_thread

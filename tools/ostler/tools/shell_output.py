@@ -41,14 +41,6 @@ _DID_NOT_GO: Final = ": cd: "
 _OPERATORS: Final = "();<>|&\n"
 _MAX_LEXED: Final = 1200
 """Characters; they take up to 2.5 ms."""
-_TIME: Final = r"(?:\d+(?:\.\d*)?|\.\d+)[smhd]?|inf(?:inity)?"
-_SLEEP: Final = re.compile(
-    r"(?:\s|#[^\n]*+\n)*+"  # blanks and comments
-    rf"\\?(?:/usr)?(?:/bin/)?sleep((?:[ \t]++(?:{_TIME})){{1,10}})"
-    r"(?:[ \t]*+[0-9&]?[<>]{1,2}+&?[ \t]*+[^\s;|&<>()#]++)*+"  # where its output goes
-    r"[ \t]*+(?:(?<=[ \t])#[^\n]*+)?(?:$|;|&&|\|\||\||\r?\n)"
-)
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 # Of what is in these lists nothing is said when all goes well.
 _SILENT: Final = frozenset({
     "mkdir", "rmdir", "rm", "mv", "cp", "ln", "touch", "chmod", "chown", "chgrp", "truncate", "install", "cd", "pushd",
@@ -163,25 +155,6 @@ def _deciding_program(command: str) -> str:
         elif not re.match(r"\w+=", token):
             words.append(token)
     return words[0].rsplit("/", 1)[-1] if words else ""
-
-
-def long_sleep(command: str) -> bool:
-    """Whether the first thing it does is to wait for two seconds or more."""
-    match = _SLEEP.match(command)
-    return match is not None and sum(map(_seconds, match[1].split())) >= 2
-
-
-def only_sleeps(command: str) -> bool:
-    """Whether it does nothing but wait."""
-    match = _SLEEP.match(command)
-    return match is not None and not command[match.end() :].strip()
-
-
-def _seconds(word: str) -> float:
-    if word.startswith("inf"):
-        return float("inf")
-    unit = _SECONDS.get(word[-1])
-    return float(word) if unit is None else float(word[:-1]) * unit
 
 
 def is_silent(reading: Reading) -> bool:

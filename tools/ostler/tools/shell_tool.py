@@ -2,13 +2,13 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from pydantic import AliasChoices, Field
 
 from ostler.protocol.ids import CallId
-from ostler.tools.command_check import Bound, is_longer, read_ahead
+from ostler.tools.command_check import Bound, is_longer, is_read_at_once, read_ahead
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.git_changes import GitChanges
 from ostler.tools.git_moves import Journals, Move, journals_before, may_move, moves_since
@@ -84,11 +84,11 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
 
     @abstractmethod
     def long_sleep(self, command: str) -> bool:
-        """Whether the first thing it does is to wait for two seconds or more."""
+        """Whether the first thing it does is to wait for two seconds or more. Reads it, which may take long."""
 
     @abstractmethod
     def only_sleeps(self, command: str) -> bool:
-        """Whether it does nothing else, so that nobody would want it to go on."""
+        """Whether it does nothing else, so that nobody would want it to go on. As above."""
 
     @abstractmethod
     def harmless(self, command: str, output: str = "") -> str | None:
@@ -176,7 +176,8 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
                 f"The command is longer than {self.max_command_bytes} bytes: "
                 "write it to a file with Write, and run that."
             )
-        if self.long_sleep(given.command):
+        await read_ahead(given.command)
+        if await _asked(self.long_sleep, given.command):
             return Failure(_WAITS)
         if given.run_in_background and not (context.tasks.enabled and context.surroundings.background):
             return Failure("run_in_background is off here: run it in the foreground, with a timeout.")
@@ -185,14 +186,15 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         maximum = timeouts()[1]
         if given.timeout is not None and not 1 <= given.timeout <= maximum:
             return Failure(f"timeout is {given.timeout}, but must be from 1 to {maximum} milliseconds.")
-        await read_ahead(given.command)
         return None
 
     async def carried_out(self, given: ShellInput, context: ToolContext) -> Ran[ShellOutput] | Failure:
         """Runs what is allowed by now, and says what became of it."""
         # A limit that the model gave is waited out; without one, what takes long goes on in the background, but for a
         # mere wait, which would only be another way to waste the time.
-        may_go_on = given.timeout is None and context.tasks.enabled and not self.only_sleeps(given.command)
+        may_go_on = (
+            given.timeout is None and context.tasks.enabled and not await _asked(self.only_sleeps, given.command)
+        )
         timeout = given.timeout or (_budget(context.surroundings) if may_go_on else timeouts()[0])
         order = Order(
             given.command,
@@ -242,6 +244,10 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
 
     def render(self, output: ShellOutput) -> list[Block]:
         return rendered(output)
+
+
+async def _asked(look: Callable[[str], bool], command: str) -> bool:
+    return look(command) if is_read_at_once(command) else await read_in_thread(look, command)
 
 
 def outside_the_sandbox(message: str) -> AskFirst:
