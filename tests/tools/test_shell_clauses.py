@@ -265,3 +265,10 @@ async def test_a_program_that_insists_on_a_terminal_gets_one_as_the_description_
     command = described[1].replace("COMMAND", "test -t 0 && read answer && echo got $answer")
     shown = await session.text(BASH, command=command)
     assert "got y" in shown.split("\n")
+
+
+@pytest.mark.parametrize("command", ["sleep 1", "sleep ${PAUSE-1000}", "(sleep 1; sleep 1)"])
+async def test_what_only_sleeps_is_not_started_in_the_background(session: Session, command: str) -> None:
+    failure = await session.call(BASH, {"command": command, "run_in_background": True})
+    assert "never sent to the background" in getattr(failure, "message", "")
+    assert session.processes.begun == []

@@ -195,6 +195,19 @@ def test_only_a_command_that_runs_can_go_to_the_background(stage: Stage) -> None
     assert stage.daemon.error("tool/background", call_id="m_none#0")["data"]["code"] == "call_not_found"
 
 
+def test_a_command_that_only_sleeps_is_not_sent_to_the_background_by_a_person(stage: Stage) -> None:
+    talk = stage.talk(rules={"allow": ["Bash"]})
+    stage.api.script(talk.name, message(calls("Bash", {"command": "sleep ${PAUSE-1000}"})), message(says("Done.")))
+    turn_id = talk.start()
+    call = talk.wait("tool.started")["data"]["call"]
+    wait_until(lambda: bool(processes_of(call)))
+    error = stage.daemon.error("tool/background", call_id=call["call_id"])
+    assert (error["data"]["code"], "does nothing but sleep" in error["message"]) == ("conflict", True)
+    stage.daemon.call("tool/cancel", call_id=call["call_id"])
+    talk.ended(turn_id)
+    assert talk.all("task.started") == []
+
+
 # Settings.
 
 

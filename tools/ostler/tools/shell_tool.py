@@ -41,6 +41,10 @@ _WAITS: Final = (
     "A command that begins by waiting only wastes time. To wait, use Sleep; for a task, TaskOutput; for something to "
     "happen, Monitor, or a loop that looks for it, as in `until curl -s localhost:8000; do sleep 1; done`."
 )
+_WAITS_BEHIND: Final = (
+    "A command that does nothing but sleep is never sent to the background, where nobody would wait for it. "
+    "To wait, use Sleep."
+)
 
 
 class ShellInput(ToolInput):
@@ -156,6 +160,10 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
     def activity(self, given: ShellInput) -> Activity:
         return "run"
 
+    def only_waits(self, given: ShellInput) -> bool:
+        # Asked on the event loop: one that is long to read says more than that.
+        return is_read_at_once(given.command) and self.only_sleeps(given.command)
+
     def permission_matcher(self, given: ShellInput) -> str:
         return given.command
 
@@ -179,6 +187,8 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         await read_ahead(given.command)
         if await _asked(self.long_sleep, given.command):
             return Failure(_WAITS)
+        if given.run_in_background and await _asked(self.only_sleeps, given.command):
+            return Failure(_WAITS_BEHIND)
         if given.run_in_background and not (context.tasks.enabled and context.surroundings.background):
             return Failure("run_in_background is off here: run it in the foreground, with a timeout.")
         if given.dangerously_disable_sandbox and not _may_leave_sandbox(context.surroundings):

@@ -199,6 +199,10 @@ class Tool(ABC, Generic[I, O]):
         """Is it irreversible: delete, overwrite, send?"""
         return False
 
+    def only_waits(self, given: I) -> bool:
+        """Of a command: does it nothing but pass the time, so that it never goes on in the background?"""
+        return False
+
     def writes_files(self, given: I) -> bool:
         """Of a tool that waits at the gate: may this call write files without one, and do Edit's rules allow it?"""
         return False

@@ -145,6 +145,12 @@ class SessionActor:
         entry = self._entry(call_id)
         if entry.tool is None or not entry.tool.is_shell or entry.call.status != "running":
             raise Conflict(f"The call {call_id} is no command that runs.", call_id=call_id)
+        if entry.given is not None and entry.tool.only_waits(entry.given):
+            raise Conflict(
+                f"The call {call_id} does nothing but sleep, and such a command is never sent to the background: "
+                "let it end, or stop it with tool/cancel.",
+                call_id=call_id,
+            )
         entry.background.wanted = True
         return entry.call
 
