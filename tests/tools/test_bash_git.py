@@ -120,6 +120,16 @@ async def test_a_branch_that_is_pushed(remote: Session) -> None:
     assert await changes(remote, "git push --dry-run origin HEAD:never") is None
 
 
+async def test_n_means_no_commit_for_a_cherry_pick_alone(repository: Session) -> None:
+    make = "git checkout -q -b {0} && echo {0} >{0} && git add {0} && git commit -q -m {0} && git checkout -q main"
+    await repository.done(BASH, command=f"{make.format('side')}; {make.format('other')}")
+    assert await changes(repository, "git merge -n side") == {"branch": {"ref": "side", "action": "merged"}}
+    assert await changes(repository, "git cherry-pick -n other") is None
+    assert await changes(repository, "git reset -q --hard && git cherry-pick -xn other") is None
+    told = await changes(repository, "git reset -q --hard && git checkout -q other && git rebase -n main")
+    assert told == {"branch": {"ref": "main", "action": "rebased"}}
+
+
 async def test_a_branch_that_is_merged_or_rebased(repository: Session) -> None:
     make = "git checkout -q -b {0} && echo {0} >{0} && git add {0} && git commit -q -m {0} && git checkout -q main"
     await repository.done(BASH, command=make.format("fast"))

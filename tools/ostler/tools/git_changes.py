@@ -83,7 +83,9 @@ _API_URL: Final = re.compile(
 )
 
 _COMMIT_SKIPS: Final = frozenset({"--dry-run", "--short", "--porcelain", "--long"})
-_UNDOES: Final = frozenset({"--abort", "--quit", "--skip", "--no-commit", "--squash", "--edit-todo", "-n"})
+_UNDOES: Final = frozenset({"--abort", "--quit", "--skip", "--no-commit", "--squash", "--edit-todo"})
+_NO_COMMIT: Final = re.compile(r"-[ersx]*n[ersx]*\Z")
+"""`-n` of cherry-pick, alone or with others in one word; of merge and rebase it is `--no-stat`."""
 _VALUES: Final = {
     "merge": frozenset({"-m", "-F", "-s", "-X", "--strategy", "--strategy-option", "--file", "--into-name"}),
     "rebase": frozenset({"--onto", "-s", "-X", "-x", "--exec", "--strategy", "--strategy-option"}),
@@ -159,7 +161,7 @@ def _of_git(subcommand: str, arguments: Words, output: str, moves: Sequence[Move
     match subcommand:
         case "commit" if not _COMMIT_SKIPS & set(arguments):
             yield from _commit("amended" if "--amend" in arguments else "committed", output, moves)
-        case "cherry-pick" if not _UNDOES & set(arguments):
+        case "cherry-pick" if not _UNDOES & set(arguments) and not any(map(_is_no_commit, arguments)):
             yield from _commit("cherry-picked", output, moves)
         case "push" if not {"-n", "--dry-run", "-d", "--delete"} & set(arguments):
             yield from _push(arguments, output)
@@ -167,6 +169,10 @@ def _of_git(subcommand: str, arguments: Words, output: str, moves: Sequence[Move
             yield from _branch("merge", "merged", arguments)
         case "rebase" if not _UNDOES & set(arguments) and (_REBASED.search(output) or _noted("rebase", moves)):
             yield from _branch("rebase", "rebased", arguments)
+
+
+def _is_no_commit(word: str | None) -> bool:
+    return word is not None and _NO_COMMIT.match(word) is not None
 
 
 def _commit(kind: CommitKind, output: str, moves: Sequence[Move]) -> Iterator[Commit]:
