@@ -11,12 +11,15 @@ from PIL import Image
 
 from ostler.tools.bash import Bash
 from ostler.tools.confinement import Sandboxing, SandboxMode
+from ostler.tools.powershell import PowerShell
 from ostler.tools.sandbox import Support
+from ostler.tools.shell_tool import ShellTool
 from ostler.tools.tool import AskFirst, Failure
 from tests.tools.calling import Session, until
 
 pytestmark = pytest.mark.anyio
 BASH = Bash()
+BOTH = pytest.mark.parametrize("tool", [BASH, PowerShell()], ids=lambda tool: tool.name)
 
 
 def no_sandbox() -> Support:
@@ -45,24 +48,31 @@ async def test_the_schema_has_only_what_is_allowed_here(session: Session) -> Non
         assert offered(session.inside(sandboxing=refused)) == {*ALWAYS, "run_in_background"}
 
 
-async def test_what_is_not_offered_is_refused(session: Session) -> None:
-    failure = await session.failure(BASH, command="true", dangerouslyDisableSandbox=True)
+@BOTH
+async def test_what_is_not_offered_is_refused(session: Session, tool: ShellTool) -> None:
+    failure = await session.failure(tool, command="true", dangerouslyDisableSandbox=True)
     assert "dangerouslyDisableSandbox is off" in failure.message
     session.inside(background=False)
-    assert "run_in_background is off" in (await session.failure(BASH, command="true", run_in_background=True)).message
+    assert "run_in_background is off" in (await session.failure(tool, command="true", run_in_background=True)).message
 
 
+@BOTH
 @pytest.mark.parametrize("name", ["dangerouslyDisableSandbox", "dangerously_disable_sandbox"])
-async def test_to_leave_the_sandbox_needs_a_person_in_every_mode(session: Session, name: str) -> None:
+async def test_to_leave_the_sandbox_needs_a_person_in_every_mode(session: Session, tool: ShellTool, name: str) -> None:
     session.inside("bypassPermissions", sandboxing=sandboxing())
-    given = BASH.parse({"command": "ls", name: True})
+    command = "ls" if tool is BASH else "Get-ChildItem"
+    assert tool.is_read_only(tool.parse({"command": command}))
+    given = tool.parse({"command": command, name: True})
     assert given.dangerously_disable_sandbox
-    assert not BASH.is_read_only(given), "or it would be kept to reading"
-    check = await session.check(BASH, command="ls", **{name: True})
+    assert not tool.is_read_only(given), "or it would be kept to reading"
+    check = await session.check(tool, command=command, **{name: True})
     assert isinstance(check, AskFirst)
     assert check.safety
     assert "outside the sandbox" in check.reason
-    assert given.model_dump(by_alias=True, exclude_unset=True) == {"command": "ls", "dangerouslyDisableSandbox": True}
+    assert given.model_dump(by_alias=True, exclude_unset=True) == {
+        "command": command,
+        "dangerouslyDisableSandbox": True,
+    }
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,19 @@ async def test_the_person_is_shown_the_edit(session: Session) -> None:
     assert (session.folder / "f.txt").read_text() == "one\ntwo\nthree\n", "nothing is written before the yes"
 
 
+@pytest.mark.parametrize(
+    ("locale", "shown"), [("de_DE.ISO-8859-1", "Run this"), ("ja_JP.SJIS", "Run this"), ("C.UTF-8", "Change")]
+)
+async def test_where_characters_are_other_bytes_sed_itself_is_to_do_it(
+    session: Session, locale: str, shown: str
+) -> None:
+    (session.folder / "f").write_text("two\n")
+    session.inside(environment={"LC_ALL": locale})
+    check = await session.check(BASH, command="sed -i s/t.o/2/ f")
+    assert isinstance(check, AskFirst)
+    assert check.message.startswith(shown)
+
+
 async def test_it_is_written_as_edit_writes_and_the_result_shows_the_place(session: Session) -> None:
     kept: list[tuple[str, OlderFile | None]] = []
 

@@ -281,3 +281,20 @@ async def test_a_call_that_is_stopped_before_its_command_began_leaves_neither_fi
             group.cancel_scope.cancel()
     await until(lambda: not list(session.outputs.iterdir()))
     await until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+
+
+def test_a_stopped_process_gets_to_clean_up_before_it_ends(tmp_path: Path) -> None:
+    script = f"trap 'echo clean >{tmp_path}/after; exit 3' TERM; echo ready; while :; do sleep 0.02; done"
+    with subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+
+        def alive() -> list[process_tree.Running]:
+            found = process_tree.running(child.pid)
+            return [found] if found is not None else []
+
+        process_tree.end_all(alive, patience=20)
+        assert child.wait() == 3, "and was not killed"
+    assert (tmp_path / "after").read_text() == "clean\n"
