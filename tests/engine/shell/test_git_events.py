@@ -1,6 +1,12 @@
 """What commands do to repositories is an event, and a pull request that they open is linked to the session."""
 
+from collections.abc import Callable
+
+import pytest
+
+from tests.daemon import wait_until
 from tests.engine.driver import Json, Stage, Talk
+from tests.engine.tasks.behind import ended, printed, talk_behind
 from tests.messages_api.replies import calls, message, says
 
 URL = "https://github.com/owner/repo/pull/12"
@@ -60,3 +66,42 @@ def test_what_a_client_keeps_in_the_metadata_stays(stage: Stage) -> None:
     )
     talk.turn()
     assert talk.state()["metadata"] == {"own": 1, "pr": "mine"}
+
+
+# Behind their calls.
+
+
+@pytest.mark.parametrize("quietly", ["", " -q"])
+def test_a_commit_of_a_task_is_told_when_it_ends(stage: Stage, quietly: str) -> None:
+    talk, (task,) = talk_behind(stage, f"{COMMIT}{quietly}; until [ -e go ]; do sleep 0.02; done")
+    (talk.folder / "go").touch()
+    assert ended(talk, task)["status"] == "completed"
+    told = talk.wait("git.changed")["data"]
+    assert (told["call_id"], told["commit"]["kind"]) == (task["call_id"], "committed")
+
+
+def test_a_task_that_failed_is_not_told_to_have_committed(stage: Stage) -> None:
+    talk, (task,) = talk_behind(stage, f"{COMMIT}; exit 3")
+    assert ended(talk, task)["status"] == "failed"
+    assert talk.turn()["reason"] == "completed"
+    assert talk.all("git.changed") == []
+
+
+def test_a_pull_request_that_a_task_opened_is_linked_to_the_session(stage: Stage) -> None:
+    talk, (task,) = talk_behind(stage, f"gh() {{ echo {URL}; }}; gh pr create --fill")
+    assert ended(talk, task)["status"] == "completed"
+    assert talk.wait("git.changed")["data"]["pr"] == {"number": 12, "url": URL, "action": "created"}
+    wait_until(lambda: pulls(talk) == [{"number": 12, "url": URL}])
+
+
+def test_what_a_task_did_while_no_daemon_ran_is_told_by_the_next(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk, (task,) = talk_behind(stage, f"echo begun; until [ -e go ]; do sleep 0.02; done; {COMMIT} -q; touch done")
+    printed(stage.daemon, task, "begun")
+    stage.daemon.kill()
+    (talk.folder / "go").touch()
+    wait_until((talk.folder / "done").exists)
+    stage.daemon.start()
+    talk.reconnect(0)
+    assert ended(talk, task)["status"] == "completed"
+    assert talk.wait("git.changed")["data"]["commit"]["kind"] == "committed"

@@ -88,7 +88,7 @@ class Engine:
         """What an earlier daemon left half written is older."""
         self.arranger = Arranger(services.provider, services.config)
         self.servers = McpRoom(log, finder(log, rooms), self._left_over_ended.wait)
-        self.tasks = TaskDesk(log, rooms.output_folder, self._tell_news, self.servers)
+        self.tasks = TaskDesk(log, rooms.output_folder, self._tell_news, self.servers, self.actor)
 
     @property
     def live(self) -> int:

@@ -1,6 +1,8 @@
 """The registry of tasks: one for the daemon. What is in SQLite is the truth; what runs is looked after here."""
 
 import contextlib
+import sqlite3
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from ostler.protocol import times
 from ostler.protocol.errors import ProtocolError, TaskNotFound
-from ostler.protocol.events import TaskData
+from ostler.protocol.events import GitChange, TaskData
 from ostler.protocol.ids import CallId, SessionId, TaskId, TurnId, new_task_id
 from ostler.protocol.shapes import Task, TaskStatus
 from ostler.server import logs
@@ -23,11 +25,12 @@ from ostler.server.engine.tasks.command_source import CommandSource
 from ostler.server.engine.tasks.ear import ear_of
 from ostler.server.engine.tasks.files import Part, left_by, part_of, remove
 from ostler.server.engine.tasks.following import Following
+from ostler.server.engine.tasks.git_done import FindActor, git_done, link_pull
 from ostler.server.engine.tasks.news import News, NewsDesk, end_of
 from ostler.server.engine.tasks.running_task import RunningTask
 from ostler.server.log import EventLog
 from ostler.server.mcp.room import McpRoom
-from ostler.storage import Scope, Tx, processes, tasks
+from ostler.storage import Scope, Tx, processes, sessions, tasks
 from ostler.storage.tasks import Position, TaskRecord
 from ostler.tools import process
 from ostler.tools.context import Watch
@@ -61,6 +64,8 @@ class TaskDesk:
     """A session has something to be told."""
     servers: McpRoom
     """The way to the MCP servers of sessions."""
+    find_actor: FindActor | None = None
+    """The way to sessions themselves; null where there are none, as in a test."""
     news: NewsDesk = field(default_factory=NewsDesk)
     group: TaskGroup | None = None
     _live: dict[TaskId, RunningTask] = field(default_factory=dict)
@@ -137,7 +142,8 @@ class TaskDesk:
 
     async def _watch(self, task: RunningTask) -> None:
         try:
-            await self._store_end(await _to_its_end(task), task.scope)
+            ended = await _to_its_end(task)
+            await self._store_end(ended, task.scope, await _git_done(ended, task))
         except Exception as error:  # noqa: BLE001 - the boundary of a task: its trouble is not the daemon's
             logs.log.error("task_end_lost", task_id=task.task.id, exc_info=error)
         finally:
@@ -153,19 +159,24 @@ class TaskDesk:
             await self.hear_rest(record)
             await change_in_thread(release_noted, held_note(record.output or ""))
             left, size = await read_in_thread(left_by, record.output or "")
-            await self._store_end(ending.ended(task, left.exit_code, None, size), scope)
+            ended = ending.ended(task, left.exit_code, None, size)
+            folder = await self.log.read(lambda connection: _folder_of(connection, task.session_id))
+            done = await read_in_thread(git_done, ended, record.output or "", [folder])
+            await self._store_end(ended, scope, done)
         except Exception as error:  # noqa: BLE001 - as above
             logs.log.error("task_end_lost", task_id=task.id, exc_info=error)
         finally:
             self._over.pop(task.id).set()
 
-    async def _store_end(self, task: Task, scope: Scope) -> None:
+    async def _store_end(self, task: Task, scope: Scope, done: GitChange | None) -> None:
         """Tries until the disk takes it; if the daemon stops before, the next one finds the end in the file beside."""
 
         def work(tx: Tx) -> bool:
             if not tasks.end(tx.connection, task):
                 return False  # its session was deleted meanwhile
             tx.append("task.ended", scope, data=TaskData(task=task))
+            if done is not None:
+                tx.append("git.changed", scope, data=done)
             return True
 
         while True:
@@ -177,6 +188,8 @@ class TaskDesk:
                 await anyio.sleep(_RETRY_SECONDS)
         if stored:
             self._tell(task.session_id, [end_of(task)])
+            if done is not None and self.find_actor is not None:
+                await link_pull(self.find_actor, task.session_id, done)
 
     def _tell(self, session_id: SessionId, news: Sequence[News]) -> None:
         for each in news:
@@ -299,6 +312,19 @@ def _begun(scope: Scope, kind: str, call_id: CallId, tool_use_id: str, descripti
         tool_use_id=tool_use_id,
         started_at=times.now(),
     )
+
+
+async def _git_done(ended: Task, task: RunningTask) -> GitChange | None:
+    if not isinstance(task.source, CommandSource):
+        return None
+    running = task.source.running
+    ran = time.monotonic() - running.started
+    return await read_in_thread(git_done, ended, running.output.path, [running.folder], ran)
+
+
+def _folder_of(connection: sqlite3.Connection, session_id: SessionId) -> str:
+    found = sessions.find(connection, session_id)
+    return found.cwd if found is not None else ""
 
 
 def _watching(record: TaskRecord, watch: Watch | None) -> TaskRecord:
