@@ -1,5 +1,6 @@
 """Commands and time, clause by clause: what goes behind its call, what is ended, and what is told of it."""
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -80,6 +81,28 @@ def test_where_the_background_is_off_it_is_killed_and_not_offered(own_stage: Cal
     assert "run_in_background" not in bash["description"]
 
 
+def test_a_session_without_task_output_has_no_background_and_is_told_of_none(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(**SHORT)
+    talk = stage.talk(rules={"allow": ["Bash"]}, tools="minimal")
+    stage.api.script(
+        talk.name,
+        message(calls("Bash", {"command": "true", "run_in_background": True})),
+        message(calls("Bash", {"command": until(Path("never"))})),
+        message(says("Done.")),
+    )
+    talk.turn()
+    refused, killed = (data["call"] for data in talk.all("tool.completed"))
+    assert "run_in_background is off here" in talk.result_texts()[0]
+    assert (refused["is_error"], killed["output"]["timed_out"]) == (True, True)
+    assert talk.all("task.started") == []
+    offered = {tool["name"]: tool for tool in talk.requests[0].body["tools"]}
+    assert set(offered) == {"Bash", "Edit", "Read"}
+    assert "run_in_background" not in offered["Bash"]["input_schema"]["properties"]
+    words = json.dumps(list(offered.values()))
+    absent = re.compile(r"\b(?:TaskOutput|TaskStop|Sleep|Monitor|Glob|Grep|Write|NotebookEdit)\b")
+    assert absent.findall(words) == []
+
+
 def test_in_assistant_mode_a_command_is_waited_for_fifteen_seconds(own_stage: Callable[..., Stage]) -> None:
     talk, call = ran(own_stage(OSTLER_ASSISTANT="true"), {"command": until(Path("go"))})
     task = talk.wait("task.started")["data"]["task"]
@@ -87,7 +110,7 @@ def test_in_assistant_mode_a_command_is_waited_for_fifteen_seconds(own_stage: Ca
     assert call["output"]["duration_ms"] >= 15_000
     assert "It was still running after 15 s, and goes on without you waiting." in talk.result_texts()[0]
     [bash] = [tool for tool in talk.requests[0].body["tools"] if tool["name"] == "Bash"]
-    assert "120000 if not given" in bash["description"]
+    assert "if not given" not in bash["description"]
     assert "still runs after 15000 ms goes on" in bash["description"]
     (talk.folder / "go").touch()
     assert ended(talk, task)["exit_code"] == 0

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 import zlib
 from dataclasses import replace
 from typing import Any
@@ -49,6 +50,26 @@ async def test_the_schema_has_only_what_is_allowed_here(session: Session) -> Non
 
 
 @BOTH
+def test_only_tools_that_the_session_has_are_named(session: Session, tool: ShellTool) -> None:
+    session.inside(tools=frozenset({"Bash", "Edit", "Read"}), background=False)
+    words = tool.description(session.surroundings)
+    assert "use Read and Edit rather than" in words
+    named = re.compile(r"\b(?:TaskOutput|TaskStop|Sleep|Monitor|Glob|Grep|Write)\b")
+    assert named.search(words.replace("Start-Sleep", "")) is None
+    session.inside(tools=frozenset({"Bash"}))
+    assert "To read, search and change" not in tool.description(session.surroundings)
+
+
+async def test_hints_name_only_tools_that_the_session_has(session: Session) -> None:
+    session.inside(tools=frozenset({"Bash", "Edit", "Read"}), background=False)
+    first = (await session.failure(BASH, command="sleep 5")).message
+    only = (await session.failure(BASH, command="sleep 1", run_in_background=True)).message
+    long = (await session.failure(BASH, command="x" * 200_000)).message
+    assert re.search(r"\b(?:TaskOutput|Sleep|Monitor|Write)\b", first + only + long) is None
+    assert "For something to happen, use a loop" in first
+
+
+@BOTH
 async def test_what_is_not_offered_is_refused(session: Session, tool: ShellTool) -> None:
     failure = await session.failure(tool, command="true", dangerouslyDisableSandbox=True)
     assert "dangerouslyDisableSandbox is off" in failure.message
@@ -92,7 +113,10 @@ async def test_the_environment_moves_both_limits_and_what_is_wrong_there_is_igno
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     default, maximum = limits.split()
-    assert f"{default} if not given, {maximum} at most" in BASH.description(session.surroundings)
+    assert f"milliseconds: {maximum} at most" in BASH.description(session.surroundings)
+    assert f"after {default} ms goes on" in BASH.description(session.surroundings)
+    off = BASH.description(session.inside(background=False).surroundings)
+    assert f"milliseconds: {default} if not given, {maximum} at most" in off
     above = await session.call(BASH, {"command": "true", "timeout": int(maximum) + 1})
     assert isinstance(above, Failure)
     assert f"from 1 to {maximum}" in above.message

@@ -55,12 +55,18 @@ class Surroundings:
     """Whether commands may go on behind their calls."""
     switched_off: frozenset[str] = frozenset()
     """Names of tools that the configuration has switched off."""
+    tools: frozenset[str] | None = None
+    """Names of the tools that the session has; null: all that there are."""
     most_files: int = 100
     """How many files Glob lists."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The session's MCP servers by name, each with a digest of its entry."""
     assistant: "Assistant | None" = None
     """Null: it is not in assistant mode, or only an agent of one that is."""
+
+    def has(self, *tools: str) -> bool:
+        """Whether the model can be told of all of these."""
+        return self.tools is None or self.tools.issuperset(tools)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Glob(Tool[GlobInput, GlobOutput]):
         return "list"
 
     def description(self, surroundings: Surroundings) -> str:
-        return self._words.replace("{most}", str(surroundings.most_files), 1)
+        return super().description(surroundings).replace("{most}", str(surroundings.most_files), 1)
 
     def is_concurrency_safe(self, given: GlobInput) -> bool:
         return True

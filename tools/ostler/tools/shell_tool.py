@@ -31,6 +31,7 @@ from ostler.tools.tool import (
     Tool,
     ToolInput,
 )
+from ostler.tools.wording import fitting
 
 _DEFAULT_TIMEOUT_MS: Final = 120_000
 _MAX_TIMEOUT_MS: Final = 600_000
@@ -38,13 +39,20 @@ _REMEMBERED: Final = 1_000
 """Calls that can wait for their permission at one time."""
 ANOTHER: Final = "The folder or a script of this command is another one than when it was allowed. Ask again."
 _WAITS: Final = (
-    "A command that begins by waiting only wastes time. To wait, use Sleep; for a task, TaskOutput; for something to "
-    "happen, Monitor, or a loop that looks for it, as in `until curl -s localhost:8000; do sleep 1; done`."
+    "A command that begins by waiting only wastes time.<!-- needs: Sleep --> To wait, use Sleep.<!-- / -->"
+    "<!-- needs: TaskOutput --> For a task, use TaskOutput.<!-- / -->"
+    "<!-- needs: Monitor --> For something to happen, use Monitor, or a loop that looks for it,<!-- / -->"
+    "<!-- lacks: Monitor --> For something to happen, use a loop that looks for it,<!-- / -->"
+    " as in `until curl -s localhost:8000; do sleep 1; done`."
 )
 _WAITS_BEHIND: Final = (
-    "A command that does nothing but sleep is never sent to the background, where nobody would wait for it. "
-    "To wait, use Sleep."
+    "A command that does nothing but sleep is never sent to the background, where nobody would wait for it."
+    "<!-- needs: Sleep --> To wait, use Sleep.<!-- / -->"
 )
+_TOO_LONG: Final = (
+    "The command is longer than {} bytes: write it to a file<!-- needs: Write --> with Write<!-- / -->, and run that."
+)
+_FOR_FILES: Final = ("Read", "Glob", "Grep", "Edit", "Write")
 
 
 class ShellInput(ToolInput):
@@ -136,14 +144,21 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
 
     def description(self, surroundings: Surroundings) -> str:
         default, maximum = timeouts()
-        numbers = {"{default}": default, "{maximum}": maximum, "{budget}": _budget(surroundings)}
-        words = self._words
-        for name, number in numbers.items():
-            words = words.replace(name, str(number))
-        if surroundings.background:
-            return words
+        files = [name for name in _FOR_FILES if surroundings.has(name)]
+        facts = {
+            # Where it goes on as a task, nothing ends after that time.
+            "{default}": "" if surroundings.background else f"{default} if not given, ",
+            "{maximum}": str(maximum),
+            "{budget}": str(_budget(surroundings)),
+            "{files}": " and ".join(part for part in (", ".join(files[:-1]), *files[-1:]) if part),
+        }
         # What cannot be done is not explained.
-        return "\n".join(line for line in words.split("\n") if "run_in_background" not in line)
+        absent = [*(["run_in_background"] if not surroundings.background else []), *(["{files}"] if not files else [])]
+        lines = super().description(surroundings).split("\n")
+        words = "\n".join(line for line in lines if not any(name in line for name in absent))
+        for name, fact in facts.items():
+            words = words.replace(name, fact)
+        return words
 
     def input_schema(self, surroundings: Surroundings) -> dict[str, Any]:
         key = (surroundings.background, _may_leave_sandbox(surroundings))
@@ -180,15 +195,12 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         if not given.command.strip():
             return Failure("The command is empty.")
         if is_longer(given.command, self.max_command_bytes):
-            return Failure(
-                f"The command is longer than {self.max_command_bytes} bytes: "
-                "write it to a file with Write, and run that."
-            )
+            return Failure(fitting(_TOO_LONG, context.surroundings).format(self.max_command_bytes))
         await read_ahead(given.command)
         if await _asked(self.long_sleep, given.command):
-            return Failure(_WAITS)
+            return Failure(fitting(_WAITS, context.surroundings))
         if given.run_in_background and await _asked(self.only_sleeps, given.command):
-            return Failure(_WAITS_BEHIND)
+            return Failure(fitting(_WAITS_BEHIND, context.surroundings))
         if given.run_in_background and not (context.tasks.enabled and context.surroundings.background):
             return Failure("run_in_background is off here: run it in the foreground, with a timeout.")
         if given.dangerously_disable_sandbox and not _may_leave_sandbox(context.surroundings):

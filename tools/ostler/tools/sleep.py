@@ -48,10 +48,11 @@ class Sleep(Tool[SleepInput, SleepOutput]):
     only_reads = True
 
     def description(self, surroundings: Surroundings) -> str:
+        words = super().description(surroundings)
         if surroundings.assistant is not None:
-            return self._words.replace("{tick}", f"{surroundings.assistant.tick_seconds:g}")
+            return words.replace("{tick}", f"{surroundings.assistant.tick_seconds:g}")
         # Where nothing ticks, ticks are not explained.
-        return "\n".join(line for line in self._words.split("\n") if "{tick}" not in line)
+        return "\n".join(line for line in words.split("\n") if "{tick}" not in line)
 
     def is_concurrency_safe(self, given: SleepInput) -> bool:
         return True

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.subject import OfPlaces, OfServer, OfText, Subject, place_of
 from ostler.tools.threads import read_in_thread
+from ostler.tools.wording import fitting
 
 Activity = Literal["search", "read", "list", "edit", "run", "other"]
 Block = dict[str, Any]
@@ -154,7 +155,7 @@ class Tool(ABC, Generic[I, O]):
 
     def description(self, surroundings: Surroundings) -> str:
         """What the model reads."""
-        return self._words
+        return fitting(self._words, surroundings)
 
     @cached_property
     def _words(self) -> str:

@@ -207,6 +207,7 @@ class _MadeSurroundings:
     record: SessionRecord
     state: dict[str, Any]
     rules: RuleSet
+    background: bool
     seen: Surroundings
 
 
@@ -296,13 +297,15 @@ class LiveSession:
             or made.rules is not rules
             or made.seen.sandboxing is not self.rooms.sandbox()
             or made.seen.mode != self.mode
-            or made.seen.background is not self.rooms.background()
+            or made.background is not self.rooms.background()
             or made.seen.profile is not self.rooms.profile()
             or made.seen.switched_off != self.rooms.switched_off()
             or made.seen.most_files != self.rooms.most_files()
             or made.seen.assistant != self._assistant
         ):
-            made = self._surroundings = _MadeSurroundings(self.record, self.state, rules, self._look_around())
+            made = self._surroundings = _MadeSurroundings(
+                self.record, self.state, rules, self.rooms.background(), self._with_tools(self._look_around())
+            )
         return made.seen
 
     def _look_around(self) -> Surroundings:
@@ -329,6 +332,14 @@ class LiveSession:
             may_read=may_read(self.rules),
         )
 
+    def _with_tools(self, seen: Surroundings) -> Surroundings:
+        tools = self._tools_in(seen)
+        if seen.background and "TaskOutput" not in tools.by_name:
+            # What the model cannot look at does not go on behind its calls, and nothing is there that would.
+            seen = replace(seen, background=False)
+            tools = self._tools_in(seen)
+        return replace(seen, tools=frozenset(tool.name for tool in tools.tools))
+
     @property
     def _servers(self) -> Mapping[str, McpEntry]:
         return servers_of_session(self.settings, self.trusted, self.record.options)
@@ -346,9 +357,12 @@ class LiveSession:
 
     def toolset(self, *of_the_turn: AnyTool) -> ToolSet:
         """The tools of the session, and those that only this turn has."""
-        wanted = self.record.options.get("tools") or "full"
-        found = self.rooms.registry.for_session(wanted, self.rules.denied_tools(), self.surroundings)
+        found = self._tools_in(self.surroundings)
         return found.extended(of_the_turn) if of_the_turn else found
+
+    def _tools_in(self, surroundings: Surroundings) -> ToolSet:
+        wanted = self.record.options.get("tools") or "full"
+        return self.rooms.registry.for_session(wanted, self.rules.denied_tools(), surroundings)
 
     def link_pull(self, pull: PullRequest) -> None:
         """A pull request that the session has opened is noted in its metadata."""

@@ -184,7 +184,7 @@ class Pipeline:
             results=OwnedResults(self.session.journal.log, self.session.record.id),
             history=TurnFiles(self.session.journal, entry.call.turn_id),
             diagnostics=diagnostics_of(self.session.rooms.client_calls, scope),
-            tasks=SessionTasks(self.session.tasks, scope, entry.use.id, self.session.rooms.background()),
+            tasks=SessionTasks(self.session.tasks, scope, entry.use.id, self.session.surroundings.background),
             background=entry.background,
             stir=self.session.stir,
             last_words=entry.last_words,

@@ -47,6 +47,8 @@ class ToolMethods:
         actor = await self._actor_of(params.call_id)
         if not self.engine.rooms.background():
             raise Conflict("Background tasks are off. Set `[tools] background = true` in config.toml to have them.")
+        if not actor.live.surroundings.background:
+            raise Conflict("The session has no TaskOutput, without which nothing of it goes on in the background.")
         return actor.background_call(params.call_id)
 
     async def _actor_of(self, call_id: CallId) -> SessionActor:
