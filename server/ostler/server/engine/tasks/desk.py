@@ -27,7 +27,7 @@ from ostler.server.engine.tasks.files import Part, left_by, part_of, remove
 from ostler.server.engine.tasks.following import Following
 from ostler.server.engine.tasks.git_done import FindActor, git_done, link_pull
 from ostler.server.engine.tasks.news import News, NewsDesk, end_of
-from ostler.server.engine.tasks.running_task import RunningTask
+from ostler.server.engine.tasks.running_task import RunningTask, Source
 from ostler.server.log import EventLog
 from ostler.server.mcp.room import McpRoom
 from ostler.storage import Scope, Tx, processes, sessions, tasks
@@ -143,7 +143,7 @@ class TaskDesk:
     async def _watch(self, task: RunningTask) -> None:
         try:
             ended = await _to_its_end(task)
-            await self._store_end(ended, task.scope, await _git_done(ended, task))
+            await self._store_end(ended, task.scope, await self._done_by(ended, task.source))
         except Exception as error:  # noqa: BLE001 - the boundary of a task: its trouble is not the daemon's
             logs.log.error("task_end_lost", task_id=task.task.id, exc_info=error)
         finally:
@@ -160,13 +160,26 @@ class TaskDesk:
             await change_in_thread(release_noted, held_note(record.output or ""))
             left, size = await read_in_thread(left_by, record.output or "")
             ended = ending.ended(task, left.exit_code, None, size)
-            folder = await self.log.read(lambda connection: _folder_of(connection, task.session_id))
-            done = await read_in_thread(git_done, ended, record.output or "", [folder])
-            await self._store_end(ended, scope, done)
+            await self._store_end(ended, scope, await self._git_done(ended, record.output or ""))
         except Exception as error:  # noqa: BLE001 - as above
             logs.log.error("task_end_lost", task_id=task.id, exc_info=error)
         finally:
             self._over.pop(task.id).set()
+
+    async def _done_by(self, ended: Task, source: Source) -> GitChange | None:
+        if not isinstance(source, CommandSource):
+            return None
+        running = source.running
+        return await self._git_done(ended, running.output.path, running.folder, time.monotonic() - running.started)
+
+    async def _git_done(self, ended: Task, path: str, folder: str = "", ran: float = 0.0) -> GitChange | None:
+        """What it did to a repository. Where it ran is not known of one that an earlier daemon started."""
+        try:
+            place = folder or await self.log.read(lambda connection: _folder_of(connection, ended.session_id))
+            return await read_in_thread(git_done, ended, path, [place], ran)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the end of the task is stored
+            logs.log.warning("git_look_failed", task_id=ended.id, exc_info=error)
+            return None
 
     async def _store_end(self, task: Task, scope: Scope, done: GitChange | None) -> None:
         """Tries until the disk takes it; if the daemon stops before, the next one finds the end in the file beside."""
@@ -189,7 +202,8 @@ class TaskDesk:
         if stored:
             self._tell(task.session_id, [end_of(task)])
             if done is not None and self.find_actor is not None:
-                await link_pull(self.find_actor, task.session_id, done)
+                with contextlib.suppress(ProtocolError):  # it was deleted meanwhile, or nothing can be stored
+                    await link_pull(self.find_actor, task.session_id, done)
 
     def _tell(self, session_id: SessionId, news: Sequence[News]) -> None:
         for each in news:
@@ -312,14 +326,6 @@ def _begun(scope: Scope, kind: str, call_id: CallId, tool_use_id: str, descripti
         tool_use_id=tool_use_id,
         started_at=times.now(),
     )
-
-
-async def _git_done(ended: Task, task: RunningTask) -> GitChange | None:
-    if not isinstance(task.source, CommandSource):
-        return None
-    running = task.source.running
-    ran = time.monotonic() - running.started
-    return await read_in_thread(git_done, ended, running.output.path, [running.folder], ran)
 
 
 def _folder_of(connection: sqlite3.Connection, session_id: SessionId) -> str:
