@@ -23,5 +23,5 @@ async def heard(session: LiveSession, hooking: Hooking, task: str) -> tuple[tupl
 def take_back(session: LiveSession, opening: Said) -> None:
     """The model is never sent it."""
     session.history.take_back(opening.encoded)
-    session.state = {**session.state, **without_opening(session)}
+    session.state = without_opening(session.state)
     session.journal.take_back(opening.message, session.tasks.news.bring_back(session.record.id), session.state)

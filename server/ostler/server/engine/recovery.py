@@ -27,8 +27,23 @@ from ostler.server.engine.executor import OUTCOME_UNKNOWN
 from ostler.server.engine.history import tool_result
 from ostler.server.engine.loading import paused_text, text_of
 from ostler.server.engine.request import DISCARDED
+from ostler.server.engine.told_facts import without_opening
 from ostler.server.shapes import tell_change
-from ostler.storage import Scope, Tx, asks, calls, drafts, messages, results, sessions, steers, tasks, turns, usage
+from ostler.storage import (
+    Scope,
+    Tx,
+    asks,
+    calls,
+    drafts,
+    messages,
+    results,
+    sessions,
+    states,
+    steers,
+    tasks,
+    turns,
+    usage,
+)
 from ostler.storage.sessions import SessionRecord
 from ostler.storage.tasks import Told
 
@@ -183,6 +198,8 @@ class _Case:
         """Nobody has let it pass: the model is never sent it, and knows nothing of what it told."""
         messages.drop(self._connection, unheard.message_id)
         tasks.mark_untold(self._connection, map(Told, unheard.ends))
+        state = states.find(self._connection, self._record.id)
+        states.put(self._connection, self._record.id, without_opening(state))
 
     def _answer_calls(self, last: Message) -> None:
         """The conversation must be valid to send: each tool_use has its result in the next message."""

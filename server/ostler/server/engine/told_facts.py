@@ -3,6 +3,7 @@
 It is remembered with the message that tells it, in one unit of work: what the model has not got was not told.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ostler.server.engine.live import LiveSession
@@ -41,7 +42,7 @@ def with_message(facts: Facts) -> dict[str, Any]:
     return {_TOLD: facts.encoded().decode()}
 
 
-def without_opening(live: LiveSession) -> dict[str, Any]:
+def without_opening(state: Mapping[str, Any]) -> dict[str, Any]:
     """What is remembered when the input is taken back."""
-    before = live.state.get(_BEFORE)
-    return {_TOLD: before} if before else {}
+    before = state.get(_BEFORE)
+    return {**state, _TOLD: before} if before else dict(state)

@@ -79,5 +79,6 @@ async def _still_running(record: TaskRecord) -> CommandSource | None:
         return None
     output = await read_in_thread(opened, record.output)
     held = await read_in_thread(hold_again, held_note(record.output))
-    running = RunningCommand(task.call_id or CallId(""), task.command or "", task.description, "", output, child, held)
+    call_id = task.call_id or CallId("")
+    running = RunningCommand(call_id, task.command or "", task.description, "", output, child, held=held)
     return CommandSource(running)
