@@ -1,16 +1,12 @@
 """Where an edit's old text stands in a file: exactly, but for the style of quotes and of line ends."""
 
-# ruff: noqa: RUF001 - the curly quotes are meant
-
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
-_DOUBLE: Final = "“”„‟"
-_SINGLE: Final = "‘’‚‛"
-_CLOSED_BY: Final = {"“": "”", "„": "“", "‟": "”", "‘": "’", "‚": "‘", "‛": "’"}
-_OPENED_BY: Final = {"”": "“", "“": "„", "’": "‘", "‘": "‚"}
+from ostler.tools import quotes
+
 MAX_PLACES: Final = 100_000
 
 
@@ -36,11 +32,12 @@ def find_places(text: str, old: str, new: str) -> list[Place]:
     exact = _starts(text, old)
     if exact:
         return [Place(start, start + len(old), new) for start in exact]
-    straight_text, straight_old = _straight(text), _straight(old)
+    straight_text, straight_old = quotes.straight(text), quotes.straight(old)
     spans = [(start, start + len(old)) for start in _starts(straight_text, straight_old)]
     if not spans:
         spans = _across_line_ends(straight_text, straight_old)
-    return [Place(start, end, _with_quotes_of(text[start:end], old, new)) for start, end in spans]
+    given = quotes.Given.of(old, new)
+    return [Place(start, end, given.written_for(text[start:end])) for start, end in spans]
 
 
 def apply(text: str, places: list[Place]) -> str:
@@ -54,18 +51,6 @@ def apply(text: str, places: list[Place]) -> str:
 
 def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
-
-
-def _straight(text: str) -> str:
-    """One character for one, so that places stay what they are."""
-    # Not with str.translate, which would hold everybody up for half a second on a long text.
-    if text.isascii():
-        return text
-    for curly in _DOUBLE:
-        text = text.replace(curly, '"')
-    for curly in _SINGLE:
-        text = text.replace(curly, "'")
-    return text
 
 
 def _starts(text: str, old: str) -> list[int]:
@@ -106,31 +91,3 @@ def _with_line_ends_of(text: str, new: str) -> str:
     if returns * 2 > text.count("\n"):
         return plain.replace("\n", "\r\n")
     return plain if returns == 0 and "\n" in text else new
-
-
-def _with_quotes_of(found: str, old: str, new: str) -> str:
-    """What is written has the quotes of the file, where the given text had others."""
-    if found.replace("\r\n", "\n") == old.replace("\r\n", "\n"):
-        return new
-    if not set(found) & set(_DOUBLE + _SINGLE):
-        return _straight(new)
-    pairs = {'"': _pair(found, _DOUBLE), "'": _pair(found, _SINGLE)}
-    parts: list[str] = []
-    for index, character in enumerate(new):
-        pair = pairs.get(character)
-        parts.append(character if pair is None else pair[0] if _opens(new, index) else pair[1])
-    return "".join(parts)
-
-
-def _pair(found: str, curly: str) -> tuple[str, str] | None:
-    """How the passage opens and closes what it quotes; what it does not show is what goes with the other."""
-    marks = [(_opens(found, index), mark) for index, mark in enumerate(found) if mark in curly]
-    if not marks:
-        return None
-    opening = next((mark for opens, mark in marks if opens), None)
-    closing = next((mark for opens, mark in marks if not opens), None)
-    return opening or _OPENED_BY.get(closing or "", marks[0][1]), closing or _CLOSED_BY.get(opening or "", marks[0][1])
-
-
-def _opens(text: str, index: int) -> bool:
-    return index == 0 or text[index - 1] in " \t\r\n([{<—–-=/“‘„‚"
