@@ -29,15 +29,19 @@ def find_places(text: str, old: str, new: str) -> list[Place]:
         # Lines as they ended on the first Macintosh: Read shows them as lines, too.
         old, new = _with_returns(old), _with_returns(new)
     new = _with_line_ends_of(text, new)
-    exact = _starts(text, old)
+    exact = _spans(text, old)
     if exact:
-        return [Place(start, start + len(old), new) for start in exact]
+        return [_place(text, start, end, new) for start, end in exact]
     straight_text, straight_old = quotes.straight(text), quotes.straight(old)
-    spans = [(start, start + len(old)) for start in _starts(straight_text, straight_old)]
-    if not spans:
-        spans = _across_line_ends(straight_text, straight_old)
+    spans = _spans(straight_text, straight_old) or _across_line_ends(straight_text, straight_old)
     given = quotes.Given.of(old, new)
-    return [Place(start, end, given.written_for(text[start:end])) for start, end in spans]
+    return [_place(text, start, end, given.written_for(text[start:end])) for start, end in spans]
+
+
+def _place(text: str, start: int, end: int, new: str) -> Place:
+    # In a file with both, a line end that stays the first of the passage stays what it was.
+    kept = text.startswith("\r\n", start) and new.startswith("\n")
+    return Place(start, end, f"\r{new}" if kept else new)
 
 
 def apply(text: str, places: list[Place]) -> str:
@@ -62,6 +66,15 @@ def _starts(text: str, old: str) -> list[int]:
             raise TooMany
         start = text.find(old, start + len(old))
     return found
+
+
+def _spans(text: str, old: str) -> list[tuple[int, int]]:
+    """From where to where, never from between CR and LF: nobody means half of a line end."""
+    spans: list[tuple[int, int]] = []
+    for start in _starts(text, old):
+        free = spans[-1][1] if spans else 0
+        spans.append((start - 1 if text.startswith("\r\n", start - 1) and start > free else start, start + len(old)))
+    return spans
 
 
 def _across_line_ends(text: str, old: str) -> list[tuple[int, int]]:
