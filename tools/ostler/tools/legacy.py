@@ -3,15 +3,25 @@
 import re
 from typing import Final
 
+from ostler.tools import western
+
 _SAMPLE: Final = 32 * 1024
 """Bytes that are looked at: more of them make the guess slower, and hardly better."""
 _MOST_CHAOS: Final = 0.3
 # Few, the usual ones first: of all that exist, there is always an exotic one in which a short text makes sense, too.
 _CANDIDATES: Final = (
-    "cp1252", "cp1250", "iso8859_2", "cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1254", "cp1255", "cp1256",
-    "cp850", "cp932", "euc_jp", "gb18030", "big5", "cp949",
+    western.CODEC, "cp1250", "iso8859_2", "cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1254", "cp1255",
+    "cp1256", "cp850", "cp932", "euc_jp", "gb18030", "big5", "cp949",
 )  # fmt: skip
+_CENTRAL: Final = frozenset({"cp1250", "iso8859_2"})
+_LATIN: Final = _CENTRAL | {western.CODEC, "cp1254", "cp850"}
+_DOS: Final = frozenset({"cp850", "cp866"})
+_CLEARLY: Final = 0.1
+"""How much less chaos makes a text Central European and not western: they look alike where they share their letters."""
 _HIGH: Final = re.compile(rb"[\x80-\xff]")
+_DOS_LETTER: Final = re.compile(rb"[\x80-\x9f]")
+"""Nearly all letters of DOS's encodings, and hardly anything in the others."""
+_LETTER: Final = re.compile(rb"[A-Za-z]")
 _WORD: Final = re.compile(rb"[\x80-\xff]{4}")
 """No western word has so many letters with accents one after the other."""
 _ENOUGH: Final = 8
@@ -23,19 +33,30 @@ _BETWEEN: Final = re.compile(rb"[\x00-\x2f]")
 def guess(data: bytes) -> str | None:
     """The most likely codec; null where none is. Takes up to some tenths of a second: not on the event loop."""
     sample = _sample(data)
-    if _WORD.search(sample) is None and len(_HIGH.findall(sample)) < _ENOUGH:
-        return _CANDIDATES[0]
+    if _WORD.search(sample) is None and (len(_HIGH.findall(sample)) < _ENOUGH or western.is_western(sample)):
+        return western.CODEC
     # Most files are UTF-8, and never get here.
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
-    found = from_bytes(sample, cp_isolation=list(_CANDIDATES), threshold=_MOST_CHAOS, preemptive_behaviour=False)
+    candidates = _candidates(sample)
+    found = from_bytes(sample, cp_isolation=candidates, threshold=_MOST_CHAOS, preemptive_behaviour=False)
     best = found.best()
     if best is None:
         return None
-    # Western and Central European texts look alike where they share their letters: the usual one is the safer guess.
     equals = {best.encoding, *best.could_be_from_charset}
     equals |= {each.encoding for each in found if each.chaos <= best.chaos and each.coherence >= best.coherence}
-    return next((each for each in _CANDIDATES if each in equals), best.encoding)
+    if best.encoding in _CENTRAL:
+        near = (each for each in found if each.chaos <= best.chaos + _CLEARLY)
+        equals |= {name for each in near for name in (each.encoding, *each.could_be_from_charset)} & {western.CODEC}
+    return next((each for each in candidates if each in equals), best.encoding)
+
+
+def _candidates(sample: bytes) -> list[str]:
+    without = frozenset[str]() if _DOS_LETTER.search(sample) else _DOS
+    # A text with hardly a letter of ASCII is in another script than the Latin one.
+    if len(_LETTER.findall(sample)) * 10 < len(_HIGH.findall(sample)):
+        without |= _LATIN
+    return [each for each in _CANDIDATES if each not in without]
 
 
 def _sample(data: bytes) -> bytes:

@@ -1,0 +1,52 @@
+"""Everyday texts of small files in the encodings from before UTF-8: each is shown as it was written."""
+
+import pytest
+
+from ostler.tools.text_files import decode_bytes
+
+SAMPLES = [
+    ("latin-1", "Müller\nJürgen\nGünther\nKöln\nDüsseldorf\nLübeck\nWürzburg\nTübingen\n"),
+    ("latin-1", "Müller\nJürgen\nGünther\n"),
+    ("latin-1", "# Größe ändern\n/* für alle Schlüssel prüfen, ob gültig */\n// zurück zum Anfang, später löschen\n"),
+    ("latin-1", "10 µm\n20 °C\n30 ±5 µs\n½ Größe, 5 m²\n100 µF ±10 %\n"),
+    ("latin-1", "não é possível\nação concluída\nusuário inválido\nsenha não é válida\n"),
+    ("latin-1", "Ação\nCoração\nSão Paulo\nJoão\nAvô\nAvó\nPão\nMãe\nIrmã\nLição\n"),
+    ("latin-1", "perché è così\npiù città\nla verità è già lì\nà è ì ò ù\n"),
+    ("latin-1", "L'élève a été très étonné par la forêt où il était né.\nÇa va être drôle à Noël: garçon, août.\n"),
+    ("latin-1", "café naïve résumé déjà vu façade à la carte crème brûlée\n"),
+    ("latin-1", "El niño comió una manzana en el jardín.\n¿Mañana será otro día? ¡Qué bueno!\n"),
+    ("latin-1", "Räksmörgås är gott på våren.\nÅsa köpte några äpplen och öl i Malmö.\n"),
+    ("latin-1", "rødgrød med fløde\nblåbærgrød\næøå ÆØÅ\n"),
+    ("latin-1", "Hyvää päivää, mitä kuuluu? Tänään on lämmintä ja yöllä sää.\n"),
+    ("latin-1", "geïnd coördinatie\nreünie één ideeën\npatiënt België\nfinanciële\n"),
+    ("latin-1", "Þetta er íslenska\nþað er gott veður í dag\nég á hús\n"),
+    ("latin-1", "Müller; François; Núñez; Åse; Øystein; João\nJosé; Zoë; Günther; André\n"),
+    ("cp1252", "“Smart quotes” — and a dash… it’s €5, isn’t it? “Yes” – “No”\n"),
+    ("cp1252", "Preis: 5 € – „schön“ für Jürgen’s Straße… Änderung größer\n"),
+    ("cp1252", "L’été, c’est « très » drôle… œuvre, cœur, sœur — élève à l’école\n"),
+    ("cp1250", "Zażółć gęślą jaźń. Wszystkie książki są już na półce, a dziś będzie ciąg dalszy.\n"),
+    ("cp1250", "Otwórz plik\nPowrót\nUsuń\nWyjście\nBłąd\nPomóż mi\nCofnij\nŻółty\n"),
+    ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy.\nDnes večer půjdeme do města, že ano?\n"),
+    ("iso8859_2", "Zażółć gęślą jaźń. Wszystkie książki są już na półce, a dziś będzie ciąg dalszy.\n"),
+    ("cp1251", "Привет, мир! Это обычный текст на русском языке, который нужно прочитать.\n"),
+    ("cp1251", "Привет\nмир\n"),
+    ("koi8_r", "Привет, мир! Это обычный текст на русском языке, который нужно прочитать.\n"),
+    ("cp866", "Привет, мир! Это обычный текст на русском языке, который нужно прочитать.\n"),
+    ("iso8859_5", "Привет, мир! Это обычный текст на русском языке, который нужно прочитать.\n"),
+    ("cp850", "Die Straße ist schön, und die Vögel zwitschern über den Dächern.\nFür große Äpfel.\n"),
+    ("cp850", "L'élève a été très étonné par la forêt où il était né.\nÇa va être drôle à Noël.\n"),
+    ("cp1253", "Καλημέρα κόσμε! Αυτό είναι ένα απλό κείμενο στα ελληνικά για δοκιμή.\n"),
+    ("cp1254", "Bugün hava çok güzel, öğleden sonra dışarı çıkıp şehirde gezeceğiz. Işık şöyle.\n"),
+    ("cp932", "これは日本語の文章です。今日は天気がいいので、公園へ行きましょう。\n"),
+    ("euc_jp", "これは日本語の文章です。今日は天気がいいので、公園へ行きましょう。\n"),
+    ("gbk", "这是一个中文文本文件，用来测试编码的检测。今天天气很好，我们去公园吧。\n"),
+    ("big5", "這是一個中文文字檔案，用來測試編碼的偵測。今天天氣很好，我們去公園吧。\n"),
+    ("euc_kr", "이것은 한국어 텍스트 파일입니다. 오늘은 날씨가 좋으니 공원에 갑시다.\n"),
+]
+
+
+@pytest.mark.parametrize("times", [1, 40])
+@pytest.mark.parametrize(("codec", "text"), SAMPLES)
+def test_an_everyday_text_is_read_in_the_encoding_that_it_is_in(codec: str, text: str, times: int) -> None:
+    for written in (text * times, (text * times).replace("\n", "\r\n")):
+        assert decode_bytes(written.encode(codec))[0] == written
