@@ -1,8 +1,16 @@
-"""Everyday texts of small files in the encodings from before UTF-8: each is shown as it was written."""
+"""Everyday texts in the encodings from before UTF-8: each is shown as it was written, and by Read as by Edit."""
+
+import time
 
 import pytest
 
-from ostler.tools.text_files import decode_bytes
+from ostler.tools.encoding import PIECE, Encoding, decode_bytes, encoding_of, pieces_of
+from ostler.tools.read import Read
+from ostler.tools.text_files import load
+from tests.tools.calling import Session
+
+pytestmark = pytest.mark.anyio
+READ = Read()
 
 SAMPLES = [
     ("latin-1", "Müller\nJürgen\nGünther\nKöln\nDüsseldorf\nLübeck\nWürzburg\nTübingen\n"),
@@ -50,3 +58,44 @@ SAMPLES = [
 def test_an_everyday_text_is_read_in_the_encoding_that_it_is_in(codec: str, text: str, times: int) -> None:
     for written in (text * times, (text * times).replace("\n", "\r\n")):
         assert decode_bytes(written.encode(codec))[0] == written
+
+
+JAPANESE = "これは日本語の文章です。今日は天気がいいので、公園へ行きましょう。\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "größe\n".encode() * 10 + b"stray \xff\n" + "zeile ü\n".encode() * 1_200_000,
+        "größe\n".encode("cp1252") * 10 + b"plain\n" * 2_000_000,
+        JAPANESE.encode("cp932") * 200_000,
+        "größe\n".encode() + b"plain\n" * 2_000_000 + JAPANESE.encode("cp932") * 10,
+        "größe\n".encode("utf-8-sig") + b"w\xfcrld\n",
+        "größe\n".encode() + "漢".encode() * 400_000 + b"\xff",
+    ],
+    ids=["a log", "western", "japanese", "changing", "marked", "long line"],
+)
+async def test_read_shows_what_edit_finds(session: Session, data: bytes) -> None:
+    path = session.folder / "a.txt"
+    path.write_bytes(data)
+    shown = (await session.done(READ, file_path=str(path), limit=12)).output.content
+    found = load(str(path)).text.split("\n")[:12]
+    assert [line[:1900] for line in shown.split("\n")] == [line[:1900] for line in found[: len(shown.split("\n"))]]
+
+
+@pytest.mark.parametrize("codec", ["cp932", "gb18030", "cp949", "utf-8", "utf-16-le", "cp1252"])
+def test_a_text_in_pieces_is_the_text(codec: str) -> None:
+    text = {"cp1252": "grün\n", "gb18030": "这是一个中文\n", "cp949": "이것은 한국어\n"}.get(codec, JAPANESE) * 50_000
+    data, encoding = text.encode(codec), Encoding(codec)
+    assert encoding.decode(data) == text
+    assert encoding.encode(text) == data
+
+
+def test_no_step_of_a_long_text_in_another_encoding_keeps_others_waiting() -> None:
+    data = JAPANESE.encode("cp932") * 120_000
+    steps = Encoding("cp932").decoded(pieces_of(data))
+    assert max(len(piece) for _, piece in steps) <= PIECE + 1
+    began = time.thread_time()
+    assert encoding_of(lambda: pieces_of(data)).codec == "cp932"
+    # Whether it is UTF-8 with some stray bytes is clear after the first piece: 3 s, and more, when all were counted.
+    assert time.thread_time() - began < 3

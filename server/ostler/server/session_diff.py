@@ -12,9 +12,10 @@ from ostler.protocol.session import SessionRef
 from ostler.server.log import EventLog
 from ostler.storage import file_history, sessions
 from ostler.storage.file_history import KeptFile
+from ostler.tools.encoding import UTF_8, decode_bytes
 from ostler.tools.git_patch import count
 from ostler.tools.patches import hunks, unified
-from ostler.tools.text_files import UTF_8, Unreadable, decode_bytes, detect, digest_of, open_regular
+from ostler.tools.text_files import Unreadable, detect, digest_of, open_regular
 from ostler.tools.threads import read_in_thread
 
 MAX_FILES: Final = 1000
@@ -152,8 +153,8 @@ def _text(data: bytes) -> str | None:
     """Null for what is no text."""
     try:
         encoding = detect("", data[:_SAMPLE], len(data))
-        if encoding is not UTF_8:
+        if encoding.codec != UTF_8.codec:
             return encoding.decode(data)
     except (Unreadable, UnicodeDecodeError):
         return None
-    return None if b"\0" in data else decode_bytes(data)[0]
+    return None if b"\0" in data else decode_bytes(data, encoding.bom)[0]

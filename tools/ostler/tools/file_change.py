@@ -10,10 +10,11 @@ from ostler.tools import diagnostics, freshness, large_edit, paths
 from ostler.tools.atomic import Replaced, save_over
 from ostler.tools.context import FileRead, OlderFile, Surroundings, ToolContext
 from ostler.tools.diagnostics import DiagnosticOutput
+from ostler.tools.encoding import UTF_8, Encoding
 from ostler.tools.git_patch import GitDiff, git_diff
 from ostler.tools.guarded import why_guarded
 from ostler.tools.patches import Hunk, hunks, snippet, unified
-from ostler.tools.text_files import MAX_FILE_BYTES, UTF_8, Encoding, TextFile, TooLarge, Unreadable, digest_of, load
+from ostler.tools.text_files import MAX_FILE_BYTES, TextFile, TooLarge, Unreadable, digest_of, load
 from ostler.tools.threads import change_in_thread, read_in_thread
 from ostler.tools.tool import Allow, AskFirst, Block, Check, Failure, FileChanged, Refuse, ToolOutput, text_block
 

@@ -76,5 +76,5 @@ def _shortened(data: bytes, start: int, end: int, room: int) -> bytes:
     if end - start <= room:
         return data[start:end]
     # Not within a character, which would make the right encoding look wrong.
-    stop = _BETWEEN.search(data, start + room, start + 2 * room)
+    stop = _BETWEEN.search(data, start + room, start + room + _SAMPLE)
     return data[start : stop.start() if stop else start + room]

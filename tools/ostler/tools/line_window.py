@@ -1,33 +1,24 @@
 """A few lines out of a file of any length, in one pass and in bounded memory."""
 
-import codecs
 import hashlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 from ostler.tools.at_once import Content, WouldWait
+from ostler.tools.encoding import PIECE, UTF_8, Encoding, encoding_of, pieces_of
 from ostler.tools.kinds import HEAD
 from ostler.tools.numbering import longest
-from ostler.tools.text_files import (
-    MAX_FILE_BYTES,
-    MAX_GUESSED_BYTES,
-    UTF_8,
-    Encoding,
-    Unreadable,
-    decode_bytes,
-    decode_western,
-    decode_wide,
-    detect,
-    refuse_nul,
-    size_in_words,
-)
+from ostler.tools.text_files import MAX_FILE_BYTES, Unreadable, damaged, detect, refuse_nul, size_in_words
 
 _CHUNK: Final = 1024 * 1024
 _BYTES_A_CHARACTER: Final = 4
 _MARGIN: Final = 8 * 1024
 _KEPT_IN_ALL: Final = 8 * 1024 * 1024
 _WIDE_LIMIT: Final = 64 * 1024 * 1024
+_RETURNS_LIMIT: Final = 8 * 1024 * 1024
+"""Longer files that begin without a line end have a long line, and are not from the first Macintosh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +37,6 @@ class Window:
 def kept_of_a_line(count: int) -> int:
     """Bytes: more than the longest line that is shown needs in any encoding."""
     return longest(count) * _BYTES_A_CHARACTER + _MARGIN
-
-
-class _NotUtf8(Exception):
-    """What looked like UTF-8 is none: it has to be looked at as a whole."""
 
 
 def look_at(content: Content, first: int, count: int) -> Window:
@@ -95,50 +82,45 @@ def window(path: str, status: os.stat_result, file: BinaryIO, first: int, count:
     size = max(status.st_size, len(head))
     encoding = detect(path, head, size)
     collector = _Collector(first, first + count, kept_of_a_line(count))
-    small = size <= MAX_GUESSED_BYTES
-    if _is_wide(encoding) or (small and _only_returns(head)):
+    if encoding.codec != UTF_8.codec:
         digest, size = _whole(path, head, file, encoding, collector)
+        encoding = UTF_8
+    elif size <= _RETURNS_LIMIT and _only_returns(head):
+        found = _encoding(file, encoding.bom)
+        file.seek(0)
+        digest, size = _whole(path, b"", file, found, collector)
+        encoding = UTF_8
     else:
-        try:
-            digest, size = _narrow(path, head, file, encoding, collector, checked=small)
-        except _NotUtf8:
-            file.seek(0)
-            collector = _Collector(first, first + count, kept_of_a_line(count))
-            digest, size = _whole(path, b"", file, encoding, collector)
-    lines = _decoded(path, collector, size)
+        digest, size = _narrow(path, head, file, encoding, collector)
+        if any(not line.isascii() for line in collector.lines()):  # else all encodings say the same
+            encoding = _encoding(file, encoding.bom)
+    lines = _decoded(path, collector, encoding, size)
     return Window(lines, collector.overflowed, collector.total, status, size, digest)
 
 
-def _is_wide(encoding: Encoding) -> bool:
-    return encoding.codec.startswith(("utf-16", "utf-32"))
+def _encoding(file: BinaryIO, bom: bytes) -> Encoding:
+    """Of the whole file, as Edit takes it."""
+
+    def pieces() -> Iterator[bytes]:
+        file.seek(0)
+        while piece := file.read(PIECE):
+            yield piece
+
+    return encoding_of(pieces, bom)
 
 
-def _narrow(
-    path: str, head: bytes, file: BinaryIO, encoding: Encoding, collector: "_Collector", *, checked: bool
-) -> tuple[str, int]:
-    """UTF-8, in pieces: a line ends where a byte says so. Raises _NotUtf8 where it shall be checked."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+def _narrow(path: str, head: bytes, file: BinaryIO, encoding: Encoding, collector: "_Collector") -> tuple[str, int]:
+    """In pieces: in UTF-8, and in all the old encodings, a line ends where a byte says so."""
     digest, size, chunk = hashlib.sha256(), 0, head
     while chunk:
-        if checked and encoding is UTF_8:
-            _check(decoder, chunk)
         digest.update(chunk)
         collector.take(chunk if size else chunk[len(encoding.bom) :])
         size += len(chunk)
         if size > MAX_FILE_BYTES:
             raise Unreadable(f"{path} does not end within 1 GiB.")
         chunk = file.read(_CHUNK)
-    if checked and encoding is UTF_8:
-        _check(decoder, b"", final=True)
     collector.finish()
     return digest.hexdigest(), size
-
-
-def _check(decoder: codecs.IncrementalDecoder, chunk: bytes, *, final: bool = False) -> None:
-    try:
-        decoder.decode(chunk, final)
-    except UnicodeDecodeError:
-        raise _NotUtf8 from None
 
 
 def _whole(path: str, head: bytes, file: BinaryIO, encoding: Encoding, collector: "_Collector") -> tuple[str, int]:
@@ -147,10 +129,13 @@ def _whole(path: str, head: bytes, file: BinaryIO, encoding: Encoding, collector
     if len(data) > _WIDE_LIMIT:
         words = f"{encoding.codec.upper()}, more than {size_in_words(_WIDE_LIMIT)}"
         raise Unreadable(f"{path} is too large for its encoding ({words}).")
-    text = decode_bytes(data)[0] if encoding is UTF_8 else decode_wide(path, data, encoding)
-    if "\n" not in text:
-        text = text.replace("\r", "\n")
-    collector.take(text.encode())
+    try:
+        texts = [text for text, _ in encoding.decoded(pieces_of(data))]
+    except UnicodeDecodeError:
+        raise damaged(path, encoding) from None
+    returns = not any("\n" in text for text in texts)
+    for text in texts:
+        collector.take((text.replace("\r", "\n") if returns else text).encode())
     collector.finish()
     return hashlib.sha256(data).hexdigest(), len(data)
 
@@ -219,16 +204,13 @@ class _Collector:
         return self._kept
 
 
-def _decoded(path: str, collector: _Collector, size: int) -> list[str]:
+def _decoded(path: str, collector: _Collector, encoding: Encoding, size: int) -> list[str]:
     lines = collector.lines()
     for line in lines:
         refuse_nul(path, line, size)
     try:
-        return [_utf8(line, collector.kept_of_a_line).removesuffix("\r") for line in lines]
-    except UnicodeDecodeError:  # only in a large file, of which nobody has looked at all
-        return [decode_western(line)[0].removesuffix("\r") for line in lines]
-
-
-def _utf8(line: bytes, kept: int) -> str:
-    # A long line may have been cut within a character.
-    return codecs.utf_8_decode(line, "strict", len(line) < kept)[0]
+        # A long line may have been cut within a character.
+        texts = [encoding.decode_line(line, cut=len(line) >= collector.kept_of_a_line) for line in lines]
+    except UnicodeDecodeError:  # somebody wrote to it between the two looks
+        texts = [line.decode(encoding.codec, "replace") for line in lines]
+    return [text.removesuffix("\r") for text in texts]

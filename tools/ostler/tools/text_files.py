@@ -8,12 +8,10 @@ import stat
 from dataclasses import dataclass
 from typing import Final
 
-from ostler.tools import legacy
+from ostler.tools.encoding import UTF_8, Encoding, decode_bytes
 from ostler.tools.kinds import HEAD, UNKNOWN, binary_name, is_image, is_pdf
 
 MAX_FILE_BYTES: Final = 1024**3
-MAX_GUESSED_BYTES: Final = 8 * 1024 * 1024
-"""Larger files that are not UTF-8 are most likely logs with a few stray bytes, and are taken for western ones."""
 
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -25,14 +23,6 @@ _BOMS: Final = (
 _LAYOUT: Final = "\x1b\u00ad\u200b\u200c\u200d\u200e\u200f\ufeff"
 """What a text may hold besides letters and blanks."""
 _PLAIN: Final = re.compile(rb"[\0\t\n\r\x20-\x7e]*")
-_STRAYS: Final = "ostler.strays"
-"""What Python is told to do with bytes that are no UTF-8."""
-_STRAY: Final = 0xF700
-"""Private use: with a byte of 128 or more added, a character that no font and no file has."""
-_STRAY_LETTERS: Final = re.compile("[\uf780-\uf7ff]")
-_STRAY_CHARS: Final = re.compile(rb"\xef[\x9e\x9f][\x80-\xbf]")
-"""The same as UTF-8 writes them."""
-_MOSTLY: Final = 4
 _STREAMS: Final = re.compile(
     r"/dev/(stdin|stdout|stderr|tty.*|fd/.*)|/proc/[^/]+/(task/[^/]+/)?fd/[0-2]|/proc/kmsg|.*/trace_pipe"
 )
@@ -44,42 +34,6 @@ class Unreadable(Exception):
 
 class TooLarge(Unreadable):
     """There is too much of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """How a file's bytes become text, and back."""
-
-    codec: str
-    bom: bytes = b""
-    strays: bool = False
-    """It is UTF-8 but for a few bytes, as logs are: each of those is a character that nobody else uses."""
-
-    def decode(self, data: bytes) -> str:
-        return data[len(self.bom) :].decode(self.codec, _STRAYS if self.strays else "strict")
-
-    def encode(self, text: str) -> bytes:
-        """Raises UnicodeEncodeError where the encoding has no such character."""
-        encoded = self.bom + text.encode(self.codec)
-        return (
-            _STRAY_CHARS.sub(lambda found: bytes([ord(found[0].decode()) - _STRAY]), encoded)
-            if self.strays
-            else encoded
-        )
-
-
-def _as_strays(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return "".join(chr(_STRAY + byte) for byte in error.object[error.start : error.end]), error.end
-
-
-codecs.register_error(_STRAYS, _as_strays)
-
-UTF_8: Final = Encoding("utf-8")
-_NEARLY_UTF_8: Final = Encoding("utf-8", strays=True)
-# In the last one every byte means something, so that nothing is lost when an edited file is written again.
-_WESTERN: Final = (Encoding("cp1252"), Encoding("latin-1"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,56 +107,10 @@ def load(path: str) -> TextFile:
     if len(data) > MAX_FILE_BYTES:
         raise TooLarge(f"{path} does not end within 1 GiB.")
     encoding = detect(path, data[:HEAD], len(data))
-    if encoding is UTF_8:
-        refuse_nul(path, data, len(data))
-        text, encoding = decode_bytes(data)
-    else:
-        text = decode_wide(path, data, encoding)
-    return TextFile(text, encoding, status, digest_of(data))
-
-
-def decode_bytes(data: bytes) -> tuple[str, Encoding]:
-    """UTF-8 where it is, else the old encoding that is most likely; encoded again it is what it was. Not on the loop.
-
-    Read shows, and Edit writes, what this says: it must say the same of the same bytes.
-    """
-    try:
-        return data.decode(), UTF_8
-    except UnicodeDecodeError:
-        pass
-    if (nearly := _nearly_utf_8(data)) is not None:
-        return nearly
-    codec = legacy.guess(data) if len(data) <= MAX_GUESSED_BYTES else None
-    found = _kept_by(Encoding(codec), data) if codec is not None else None
-    return found or decode_western(data)
-
-
-def _nearly_utf_8(data: bytes) -> tuple[str, Encoding] | None:
-    """Where most of what is not ASCII can be read so: bytes of another encoding hardly ever can."""
-    found = _kept_by(_NEARLY_UTF_8, data)
-    if found is None:
-        return None
-    others = len(found[0]) - len(found[0].encode("ascii", "ignore"))
-    strays = len(_STRAY_LETTERS.findall(found[0]))
-    return found if others - strays >= _MOSTLY * strays else None
-
-
-def decode_western(data: bytes) -> tuple[str, Encoding]:
-    """Without a guess, one byte a character."""
-    for encoding in _WESTERN:
-        found = _kept_by(encoding, data)
-        if found is not None:
-            return found
-    raise AssertionError("latin-1 decodes everything")
-
-
-def _kept_by(encoding: Encoding, data: bytes) -> tuple[str, Encoding] | None:
-    """Null where the bytes would not come back as they were: some encodings have two ways to say one thing."""
-    try:
-        text = encoding.decode(data)
-        return (text, encoding) if encoding.encode(text) == data else None
-    except UnicodeError:
-        return None
+    if encoding.codec != UTF_8.codec:
+        return TextFile(decode_wide(path, data, encoding), encoding, status, digest_of(data))
+    refuse_nul(path, data, len(data))
+    return TextFile(*decode_bytes(data, encoding.bom), status, digest_of(data))
 
 
 def decode_wide(path: str, data: bytes, encoding: Encoding) -> str:
@@ -210,7 +118,11 @@ def decode_wide(path: str, data: bytes, encoding: Encoding) -> str:
     try:
         return encoding.decode(data)
     except UnicodeDecodeError:
-        raise Unreadable(f"{path} begins as {encoding.codec.upper()}, but is damaged further on.") from None
+        raise damaged(path, encoding) from None
+
+
+def damaged(path: str, encoding: Encoding) -> Unreadable:
+    return Unreadable(f"{path} begins as {encoding.codec.upper()}, but is damaged further on.")
 
 
 def refuse_nul(path: str, data: bytes, size: int) -> None:
