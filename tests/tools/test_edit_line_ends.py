@@ -3,6 +3,12 @@
 import pytest
 
 from ostler.tools import matching
+from ostler.tools.edit import Edit
+from ostler.tools.read import Read
+from tests.tools.calling import Session
+
+pytestmark = pytest.mark.anyio
+READ, EDIT = Read(), Edit()
 
 
 def edited(text: str, old: str, new: str) -> str:
@@ -44,3 +50,19 @@ def test_passages_that_touch_within_a_line_end_do_not_overlap() -> None:
 
 def test_quotes_match_across_line_ends_from_a_line_end_on() -> None:
     assert edited("a\r\n“b”\r\n", '\n"b"', '\n"c"') == "a\r\n“c”\r\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new"),
+    [("a\r\nb\r\n", "\r\n", "\n"), ("a\nb\n", "\n", "\r\n"), ('say "hi"\n', "“hi”", '"hi"')],
+)
+async def test_an_edit_that_would_change_nothing_says_so(session: Session, content: str, old: str, new: str) -> None:
+    path = session.folder / "a.txt"
+    path.write_bytes(content.encode())
+    before = path.stat()
+    await session.done(READ, file_path=str(path))
+    failure = await session.failure(EDIT, file_path=str(path), old_string=old, new_string=new, replace_all=True)
+    assert failure.code == 4
+    assert "keeps the line ends and the style of quotes" in failure.message
+    assert "sed -i" in failure.message
+    assert path.stat() == before

@@ -136,14 +136,25 @@ def _replaced(given: EditInput, place: str, before: TextFile) -> Plan | Failure:
         return _not_found(given, before)
     if len(places) > 1 and not given.replace_all:
         return _ambiguous(given, before, places)
-    first = places[0]
+    first, text = places[0], matching.apply(before.text, places)
+    if text == before.text:
+        return _nothing_new(given)
     return Plan(
         place,
         before,
-        matching.apply(before.text, places),
+        text,
         matching.line_of(before.text, first.start),
         before.text[first.start : first.end],
         first.new,
+    )
+
+
+def _nothing_new(given: EditInput) -> Failure:
+    return Failure(
+        f"Nothing would change in {given.file_path}: it keeps the line ends and the style of quotes that it has. "
+        "Line ends are changed with a command, as `sed -i 's/\\r$//'`, "
+        "and quotes where old_string has them as the file does.",
+        freshness.SAME,
     )
 
 
