@@ -8,9 +8,9 @@ from heapq import nlargest
 
 from pydantic import Field
 
-from ostler.tools import paths, ripgrep, search_place
+from ostler.tools import ignored, paths, ripgrep, search_place
 from ostler.tools.context import Surroundings, ToolContext
-from ostler.tools.globs import BadPattern, matcher, names_something
+from ostler.tools.globs import BadPattern, matcher, spelled_out
 from ostler.tools.paths import Approved
 from ostler.tools.result_text import result_of
 from ostler.tools.ripgrep import Search
@@ -115,10 +115,16 @@ class Glob(Tool[GlobInput, GlobOutput]):
         return [text_block("\n".join(lines))]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Found:
-    names: list[str]
+    newest: list[tuple[int, str]]
+    """When they were changed, and their names."""
     out_of_time: bool
+    ignore_files: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for _, name in self.newest]
 
 
 def _flaw(given: GlobInput, surroundings: Surroundings) -> Failure | None:
@@ -138,26 +144,50 @@ def _no_folder(given: GlobInput, surroundings: Surroundings) -> Failure | None:
 
 
 async def _find(given: GlobInput, begin: Start, most: int) -> _Found:
-    options = ["--files", *ripgrep.exclusions(begin.place, begin.home, given.pattern), "--", begin.place]
+    """With the ignored files that the pattern names: a second look, which only those cost who name one."""
+    rules = ignored.WITHOUT_RULES_ABOVE if await read_in_thread(ignored.hides, begin.base) else ()
+    options = ["--files", *rules, *ripgrep.exclusions(begin.place, begin.home, given.pattern), "--", begin.place]
+    found = await ripgrep.search(options, lambda search: _newest(search, begin, most, None))
+    named = await read_in_thread(_named, begin, found)
+    if not named and found.newest:
+        return found
+    if not named and not spelled_out(given.pattern):
+        return found
+    # Where nothing else is found, what lies in an ignored folder is meant even if only its own name is said.
+    only = named if found.newest else None
+    more = await ripgrep.search(["--no-ignore", *options], lambda search: _newest(search, begin, most, only))
+    newest = nlargest(most + 1, {*found.newest, *more.newest})
+    return _Found(newest, found.out_of_time or more.out_of_time, [])
 
-    def work(search: Search) -> _Found:
-        matches = matcher(begin.pattern)
-        # One more than is shown tells that there are more.
-        newest = nlargest(most + 1, _dated(search, begin, matches))
-        return _Found([name for _, name in newest], search.out_of_time)
 
-    found = await ripgrep.search(options, work)
-    if not found.names and names_something(given.pattern):
-        # What .gitignore leaves out is looked for only by somebody who names it.
-        found = await ripgrep.search(["--no-ignore", *options], work)
+def _named(begin: Start, found: _Found) -> frozenset[str]:
+    """The names in the pattern that some rule ignores."""
+    names = spelled_out(begin.pattern)
+    return ignored.named_by_rules(names, begin.base, found.ignore_files) if names else names
+
+
+def _newest(search: Search, begin: Start, most: int, named: frozenset[str] | None) -> _Found:
+    """`named`: only files with such a name, or in such a folder."""
+    matches = matcher(begin.pattern)
+    found = _Found([], False, [])
+    files = _dated(search, begin, matches, found.ignore_files if spelled_out(begin.pattern) else None)
+    if named is not None:
+        files = ((when, name) for when, name in files if not named.isdisjoint(begin.relative(name).split("/")))
+    # One more than is shown tells that there are more.
+    found.newest = nlargest(most + 1, files)
+    found.out_of_time = search.out_of_time
     return found
 
 
-def _dated(search: Search, begin: Start, matches: Callable[[str], bool]) -> Iterator[tuple[int, str]]:
+def _dated(
+    search: Search, begin: Start, matches: Callable[[str], bool], ignore_files: list[str] | None
+) -> Iterator[tuple[int, str]]:
     inside = len(begin.base.rstrip("/")) + 1
     all_visible = begin.may_read is None
     for record in search.records(b"\0"):
         name = record.decode("utf-8", "surrogateescape")
+        if ignore_files is not None and name.endswith(ignored.FILES):
+            ignore_files.append(name)
         if matches(name[inside:]) and (all_visible or begin.visible(name)):
             try:
                 yield os.lstat(name).st_mtime_ns, name

@@ -120,9 +120,10 @@ def _is_wild(component: str) -> bool:
     return bool(set(component) & set("*?[{\\"))
 
 
-def names_something(pattern: str) -> bool:
-    """Whether a whole component of it is spelled out: only then it can mean what is ignored otherwise."""
-    return any(component and not _is_wild(component) for component in pattern.split("/"))
+def spelled_out(pattern: str) -> frozenset[str]:
+    """The names in it without a wildcard, in all alternatives: only those can mean what is ignored otherwise."""
+    components = (component for each in expand(pattern) for component in each.split("/"))
+    return frozenset(component for component in components if component not in {"", "."} and not _is_wild(component))
 
 
 def _expression(pattern: str, *, anywhere: bool) -> str:

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from ostler.tools import paths, ripgrep, search_place
+from ostler.tools import ignored, paths, ripgrep, search_place
 from ostler.tools.context import NoSuchResult, Surroundings, ToolContext
 from ostler.tools.globs import BadPattern, matcher
 from ostler.tools.grep_lines import Collected, NameFilter, Origin, Wanted, collect
@@ -131,8 +131,9 @@ class Grep(Tool[GrepInput, GrepOutput]):
         begin = await read_in_thread(search_place.start, given.path, context.surroundings)
         if self._approved.moved(context.call_id, begin.place):
             return search_place.moved(begin)
+        options = await read_in_thread(_options, given, begin)
         # On the thread of the search, since it compiles the pattern of names.
-        return await ripgrep.search(_options(given, begin), lambda search: collect(search, _wanted(given, begin)))
+        return await ripgrep.search(options, lambda search: collect(search, _wanted(given, begin)))
 
     def render(self, output: GrepOutput) -> list[Block]:
         stopped = [ripgrep.STOPPED] if output.timed_out else []
@@ -184,7 +185,8 @@ def _globs(glob: str) -> list[str]:
 
 def _options(given: GrepInput, begin: Start) -> list[str]:
     exclusions = ripgrep.exclusions(begin.place, begin.home, begin.written)
-    return [*exclusions, *_type_options(given), *_own_options(given), "--", begin.place]
+    rules = ignored.WITHOUT_RULES_ABOVE if ignored.hides(begin.base) else ()
+    return [*exclusions, *rules, *_type_options(given), *_own_options(given), "--", begin.place]
 
 
 def _own_options(given: GrepInput) -> list[str]:
