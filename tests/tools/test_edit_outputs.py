@@ -127,3 +127,19 @@ def test_the_patch_of_a_long_text_is_found_wherever_the_change_is(letter: str) -
     longer = hunks(old, old + "more\n")
     assert longer is not None
     assert longer[0].lines[-1] == "+more"
+
+
+@pytest.mark.parametrize(("size", "left_out"), [(50_000, False), (50_001, True)])
+async def test_an_original_that_clients_would_see_cut_is_left_out_and_said_to_be(
+    session: Session, size: int, left_out: bool
+) -> None:
+    path = session.folder / "a.txt"
+    content = "x\n" + "y" * (size - 2)
+    path.write_text(content)
+    await session.done(READ, file_path=str(path))
+    edited = (await session.done(EDIT, file_path=str(path), old_string="x", new_string="z")).output
+    assert (edited.original, edited.original_left_out) == (None if left_out else content, left_out)
+    written = (await session.done(WRITE, file_path=str(path), content="new")).output
+    assert written.original_left_out == left_out
+    created = (await session.done(WRITE, file_path=f"{path}.new", content="new")).output
+    assert (created.original, created.original_left_out) == (None, False)

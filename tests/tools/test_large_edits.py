@@ -60,6 +60,7 @@ async def edited(folder: Path, name: str, data: bytes, given: dict[str, Any], re
     # The old content is not shown of a large file.
     if isinstance(told["result"], dict):
         told["result"].pop("original")
+        told["result"].pop("original_left_out")
     return {name: _without(value, str(place)) for name, value in told.items()}
 
 

@@ -94,6 +94,7 @@ async def test_the_output_says_all(session: Session) -> None:
         "language": "python",
         "new_source": "2",
         "original": before,
+        "original_left_out": False,
         "updated": raw(path),
         "numbered": False,
         "git_diff": None,

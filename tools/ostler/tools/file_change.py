@@ -16,9 +16,21 @@ from ostler.tools.guarded import why_guarded
 from ostler.tools.patches import Hunk, hunks, snippet, unified
 from ostler.tools.text_files import MAX_FILE_BYTES, TextFile, TooLarge, Unreadable, digest_of, load
 from ostler.tools.threads import change_in_thread, read_in_thread
-from ostler.tools.tool import Allow, AskFirst, Block, Check, Failure, FileChanged, Refuse, ToolOutput, text_block
+from ostler.tools.tool import (
+    DEFAULT_MAX_RESULT_CHARS,
+    Allow,
+    AskFirst,
+    Block,
+    Check,
+    Failure,
+    FileChanged,
+    Refuse,
+    ToolOutput,
+    text_block,
+)
 
-MAX_ORIGINAL_CHARS: Final = 100_000
+MAX_ORIGINAL_CHARS: Final = DEFAULT_MAX_RESULT_CHARS
+"""Of a field more would be cut for clients: a file with its end cut off looks like one that ends there."""
 _MAX_SHOWN: Final = 500
 """Characters of a path that a failure names: one that is too long would hide what is said about it."""
 
@@ -73,6 +85,8 @@ class ChangeOutput(ToolOutput):
     """Null where it is too long to show."""
     original: str | None
     """The content before; null for a new file, and where it is too long to show."""
+    original_left_out: bool = False
+    """There was a content before, of more than 50,000 characters: file history has it."""
     git_diff: GitDiff | None = None
     """The same change as git writes it; null outside of repositories."""
     user_modified: bool = False
@@ -293,6 +307,7 @@ async def output_of(path: str, written: Written, context: ToolContext) -> dict[s
         "file_path": path,
         "structured_patch": written.hunks,
         "original": original(written.plan),
+        "original_left_out": written.plan.before is not None and original(written.plan) is None,
         "git_diff": written.git_diff,
         "user_modified": context.changed_by_person,
         "diagnostics": diagnostics.outputs(await context.diagnostics.after_change(path, written.plan.place)),

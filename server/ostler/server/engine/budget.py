@@ -126,7 +126,7 @@ def _tail(text: str, size: int) -> str:
 
 
 def cut_fields(value: Any, limit: int = DEFAULT_MAX_RESULT_CHARS) -> Any:
-    """A tool's output for clients, with long texts cut: the whole is where `result_id` says."""
+    """A tool's output for clients, with long texts cut: `docs/results.md` says where the whole of each is."""
     match value:
         case str() if len(value) > limit:
             return value[:limit] + f"… ({len(value) - limit} more characters)"
