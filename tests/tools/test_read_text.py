@@ -142,6 +142,18 @@ async def test_one_line_of_fifty_megabytes_is_cut(session: Session) -> None:
     assert (output.num_lines, output.total_lines) == (1, 1)
 
 
+@pytest.mark.parametrize("letter", ["漢", "ü", "🐎"])
+async def test_a_long_line_that_is_read_alone_is_cut_to_what_fits(session: Session, letter: str) -> None:
+    path = write(session, "a.txt", f"short\n{letter * 60_000}\n".encode())
+    alone = (await session.done(READ, file_path=path, offset=2, limit=1)).output
+    shown, _, words = alone.content.partition("…")
+    assert shown == letter * len(shown)
+    assert words == f" (cut after {len(shown)} characters)"
+    assert 95_000 < len(alone.content.encode()) <= 100_003
+    whole = write(session, "b.txt", f"{letter * 20_000}\n".encode())
+    assert (await session.done(READ, file_path=whole, limit=1)).output.content == letter * 20_000
+
+
 async def test_a_long_line_that_is_read_alone_is_shown_further(session: Session) -> None:
     path = write(session, "a.txt", b"short\n" + b"x" * 60_000 + b"\nlast\n")
     assert "cut after 2000 characters; alone" in await session.text(READ, file_path=path)

@@ -7,6 +7,10 @@ MAX_LONE_LINE: Final = 50_000
 """Of a line that is asked for alone: there is no other way to the rest of it."""
 
 
+_WORDS: Final = 100
+"""Bytes in which it is said that a line is cut."""
+
+
 def longest(count: int) -> int:
     """Characters of a line that are shown where so many lines are asked for."""
     return MAX_LONE_LINE if count == 1 else MAX_LINE
@@ -19,12 +23,18 @@ def cut(line: str, most: int = MAX_LINE) -> str:
     return f"{line[:most]}… (cut after {most} characters)"
 
 
-def cut_of(line: str, count: int) -> str:
-    """The same for one of the lines that were asked for, with the way to more of it."""
-    if len(line) <= longest(count):
+def cut_of(line: str, count: int, max_bytes: int) -> str:
+    """The same for one of the lines that were asked for, with the way to more of it; a lone one fits the bytes."""
+    most = MAX_LINE if count > 1 else _fitting(line, max_bytes - _WORDS)
+    if len(line) <= most:
         return line
     way = "" if count == 1 else "; alone, with limit 1, more of it is shown"
-    return f"{line[: longest(count)]}… (cut after {longest(count)} characters{way})"
+    return f"{line[:most]}… (cut after {most} characters{way})"
+
+
+def _fitting(line: str, max_bytes: int) -> int:
+    data = line[:MAX_LONE_LINE].encode("utf-8", "replace")
+    return MAX_LONE_LINE if len(data) <= max_bytes else len(data[:max_bytes].decode("utf-8", "ignore"))
 
 
 def numbered(number: int, line: str) -> str:

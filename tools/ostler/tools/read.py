@@ -226,7 +226,7 @@ def _lines(
     lone = count == 1 and any(len(line) > MAX_LINE for line in window.lines)
     if not lone and seen.is_shown(place, status, shown, context):
         return seen.unchanged(path, "These lines are", total)
-    content = "\n".join(cut_of(line, count) for line in window.lines)
+    content = "\n".join(cut_of(line, count, seen.MAX_BYTES) for line in window.lines)
     if window.overflowed or seen.too_long(content):
         return Failure(_too_long(f"Lines {shown[0]}-{shown[1]} of {path}"))
     seen.remember(place, status, window.digest, total, shown, context)

@@ -58,8 +58,8 @@ class _Window:
 
     first: int
     end: int
-    max_chars: int
-    """No more are kept: every character is a byte at least."""
+    max_bytes: int
+    """No more characters are kept: each is a byte at least."""
     lines: list[str] = field(default_factory=list)
     total: int = 0
     overflowed: bool = False
@@ -105,9 +105,9 @@ class _Window:
 
     def _close_line(self) -> None:
         if self.first <= self._line < self.end and not self.overflowed:
-            line = cut_of(self._part.removesuffix("\r"), self.end - self.first)
+            line = cut_of(self._part.removesuffix("\r"), self.end - self.first, self.max_bytes)
             self.lines.append(line)
             self._kept += len(line)
-            self.overflowed = self._kept > self.max_chars
+            self.overflowed = self._kept > self.max_bytes
         self._line += 1
         self._part, self._open = "", False

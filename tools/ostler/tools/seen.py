@@ -12,6 +12,7 @@ from ostler.tools.tool import Ran
 
 MAX_TOKENS: Final = 25_000
 _BYTES_PER_TOKEN: Final = 4  # what English and code come to, near enough for a bound
+MAX_BYTES: Final = MAX_TOKENS * _BYTES_PER_TOKEN
 
 
 def too_long(text: str) -> bool:
