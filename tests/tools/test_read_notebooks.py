@@ -213,7 +213,7 @@ async def test_too_many_tokens_are_an_error_that_says_how_to_go_on(session: Sess
     ("content", "words"),
     [
         ("{", "is no valid notebook: its JSON is broken ("),
-        ("", "is no valid notebook: its JSON is broken ("),
+        ("", "is empty: there is no notebook in it yet. Write creates it."),
         ("[" * 100_000, "is no valid notebook: its JSON is broken ("),
         ([], "is no notebook: it does not say which nbformat it has."),
         ({"cells": []}, "is no notebook: it does not say which nbformat it has."),

@@ -78,7 +78,9 @@ async def test_a_link_to_a_name_that_is_not_utf_8_is_refused(session: Session) -
 @pytest.mark.parametrize("tool", [WRITE, EDIT], ids=["Write", "Edit"])
 async def test_a_notebook_is_sent_to_notebook_edit(session: Session, tool: Write | Edit) -> None:
     given = {"content": "{}"} if tool is WRITE else {"old_string": "a", "new_string": "b"}
-    failure = await session.failure(tool, file_path=str(session.folder / "a.ipynb"), **given)
+    path = session.folder / "a.ipynb"
+    path.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    failure = await session.failure(tool, file_path=str(path), **given)
     assert failure.code == 9
     assert "NotebookEdit" in failure.message
 

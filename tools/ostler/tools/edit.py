@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ostler.tools import file_change, freshness, matching, paths
+from ostler.tools import file_change, freshness, matching, notebook_file, paths
 from ostler.tools.closest import closest_passage
 from ostler.tools.context import FileRead, Surroundings, ToolContext
 from ostler.tools.file_change import ChangeOutput, Plan
@@ -63,7 +63,7 @@ class Edit(Tool[EditInput, EditOutput]):
         return f"{given.file_path}\n- {given.old_string}\n+ {given.new_string}"
 
     async def validate(self, given: EditInput, context: ToolContext) -> Failure | None:
-        flaw = file_change.flawed(given.file_path)
+        flaw = file_change.unusable(given.file_path)
         if flaw is not None:
             return flaw
         if given.old_string == given.new_string:
@@ -105,9 +105,14 @@ class EditPlanner:
         return self.given.model_dump()
 
     def __call__(self, place: str, read: FileRead | None, /) -> Plan | Failure:
-        given, before = self.given, file_change.load_if_there(place)
+        given = self.given
+        if given.old_string and notebook_file.is_notebook(given.file_path, place):
+            return notebook_file.why_not_edited(given.file_path, place)
+        before = file_change.load_if_there(place)
         if given.old_string == "":
-            return _filled(given, place, before)
+            return notebook_file.why_not_written(given.file_path, place, before, given.new_string) or _filled(
+                given, place, before
+            )
         if before is None:
             known = known_to(self.surroundings, allowed=False)
             return Failure(missing_file(given.file_path, known), freshness.MISSING)

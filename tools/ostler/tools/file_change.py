@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from ostler.tools import diagnostics, freshness, large_edit, paths
+from ostler.tools import diagnostics, freshness, large_edit, notebook_file, paths
 from ostler.tools.atomic import Replaced, save_over
 from ostler.tools.context import FileRead, OlderFile, Surroundings, ToolContext
 from ostler.tools.diagnostics import DiagnosticOutput
@@ -108,12 +108,16 @@ class EditPlanner(Protocol):
     def __call__(self, place: str, read: FileRead | None, /) -> Plan | Failure: ...
 
 
-def flawed(path: str) -> Failure | None:
-    flaw = paths.malformed(path)
-    if flaw is None and path.lower().endswith(".ipynb"):
-        return Failure(f"{path[-_MAX_SHOWN:]} is a notebook: change its cells with NotebookEdit.", freshness.NOTEBOOK)
-    flaw = flaw or paths.too_long(path)
+def unusable(path: str) -> Failure | None:
+    flaw = paths.malformed(path) or paths.too_long(path)
     return Failure(flaw, freshness.RELATIVE) if flaw is not None else None
+
+
+def flawed(path: str) -> Failure | None:
+    """The same for who leaves all notebooks alone."""
+    if paths.malformed(path) is None and notebook_file.is_notebook(path, path):
+        return notebook_file.why_not_edited(path, path)
+    return unusable(path)
 
 
 def is_unc(path: str) -> bool:

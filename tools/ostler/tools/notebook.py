@@ -29,7 +29,16 @@ _TEXTS: Final = ("text/plain", "text/markdown", "text/latex", "text/html", "appl
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 """Of characters: JSON can spell them alone, but nobody can write them."""
 
+WAY_TO_MEND: Final = (
+    "Look at its text and mend it with a command, as `cat` and `sed`; "
+    "or move it away with `mv`, and write it anew with Write."
+)
+
 Json = dict[str, Any]
+
+
+class Broken(Unreadable):
+    """It should be a notebook, and is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +115,21 @@ def load_notebook(path: str) -> Notebook:
 
 
 def _parsed(path: str, file: TextFile) -> Notebook:
-    _refuse_too_much(path, file.text)
+    if not file.text.strip():
+        raise Unreadable(f"{path} is empty: there is no notebook in it yet. Write creates it.")
     try:
-        content = notebook_json.parsed(file.text)
+        return Notebook(file, check_notebook(path, file.text))
+    except Broken as error:
+        raise Broken(f"{error} {WAY_TO_MEND}") from None
+
+
+def check_notebook(path: str, text: str) -> Json:
+    """What the text holds, if it is a notebook. Raises Unreadable."""
+    _refuse_too_much(path, text)
+    try:
+        content: Json = notebook_json.parsed(text)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"{path} is no valid notebook: its JSON is broken ({error}).") from None
+        raise Broken(f"{path} is no valid notebook: its JSON is broken ({error}).") from None
     if notebook_json.is_deep(content):
         depth = notebook_json.MAX_DEPTH
         raise Unreadable(f"{path} cannot be used as a notebook: its JSON is nested deeper than {depth}.")
@@ -118,7 +137,7 @@ def _parsed(path: str, file: TextFile) -> Notebook:
     outputs = sum(map(_count_outputs, content["cells"]))
     if outputs > MAX_OUTPUTS:
         raise TooLarge(f"{path} is too large for a notebook ({outputs} outputs; the limit is {MAX_OUTPUTS}).")
-    return Notebook(file, content)
+    return content
 
 
 def _refuse_too_much(path: str, text: str) -> None:
@@ -135,17 +154,17 @@ def _refuse_too_much(path: str, text: str) -> None:
 
 def _check(path: str, content: object) -> None:
     if not isinstance(content, dict) or not isinstance(content.get("nbformat"), int):
-        raise Unreadable(f"{path} is no notebook: it does not say which nbformat it has.")
+        raise Broken(f"{path} is no notebook: it does not say which nbformat it has.")
     if content["nbformat"] != FORMAT:
         raise Unreadable(
             f"{path} is a notebook of nbformat {content['nbformat']}, and only {FORMAT} is known here. "
             "Convert it first, as with `jupyter nbconvert --to notebook`."
         )
     if not isinstance(content.get("cells"), list):
-        raise Unreadable(f"{path} is no valid notebook: it has no list of cells.")
+        raise Broken(f"{path} is no valid notebook: it has no list of cells.")
     for place, cell in enumerate(content["cells"]):
         if not _is_cell(cell):
-            raise Unreadable(f"{path} is no valid notebook: cell {place} has no type or no source.")
+            raise Broken(f"{path} is no valid notebook: cell {place} has no type or no source.")
 
 
 def _count_outputs(cell: Json) -> int:

@@ -4,7 +4,7 @@ import os
 
 from pydantic import Field
 
-from ostler.tools import file_change, freshness, paths
+from ostler.tools import file_change, freshness, notebook_file, paths
 from ostler.tools.context import FileRead, ToolContext
 from ostler.tools.file_change import ChangeOutput, Plan
 from ostler.tools.text_files import TextFile
@@ -56,7 +56,7 @@ class Write(Tool[WriteInput, WriteOutput]):
         return f"{given.file_path}\n{given.content}"
 
     async def validate(self, given: WriteInput, context: ToolContext) -> Failure | None:
-        flaw = file_change.flawed(given.file_path)
+        flaw = file_change.unusable(given.file_path)
         return flaw or await file_change.flaw_of(given.file_path, _planner(given), context)
 
     async def check_permission(self, given: WriteInput, context: ToolContext) -> Check:
@@ -76,8 +76,13 @@ class Write(Tool[WriteInput, WriteOutput]):
 def _planner(given: WriteInput) -> file_change.Planner:
     def plan(place: str, read: FileRead | None) -> Plan | Failure:
         before = file_change.load_if_there(place)
+        refused = notebook_file.why_not_written(given.file_path, place, before, given.content)
+        if refused is not None:
+            return refused
         if before is None:
             return Plan(place, None, given.content)
+        if notebook_file.is_notebook(given.file_path, place):  # and empty: Read cannot show it, and nothing is lost
+            return Plan(place, before, _after_the_mark(given.content, before))
         if read is None:
             return freshness.not_read(given.file_path)
         flaw = freshness.still_as_read(given.file_path, read, before) or freshness.wholly_seen(given.file_path, read)
