@@ -338,3 +338,14 @@ async def test_it_says_what_it_is(session: Session) -> None:
     gone = given.model_copy(update={"edit_mode": "delete"})
     assert EDIT.is_destructive(gone)
     assert EDIT.classifier_text(given) == "/a.ipynb\nreplace c\nx"
+
+
+async def test_numbers_elsewhere_in_the_file_stay_as_they_are_written(session: Session) -> None:
+    numbers = '"a": 1.10, "b": 1E3, "c": -0.0, "d": 123456789012345678901234567890, "e": [1e400, 2.50], "f": true'
+    cell = '{"cell_type": "markdown", "id": "m", "metadata": {}, "source": "old"}'
+    text = f'{{"cells": [{cell}], "metadata": {{{numbers}}}, "nbformat": 4, "nbformat_minor": 5}}'
+    path = session.folder / "n.ipynb"
+    path.write_text(text)
+    await session.done(READ, file_path=str(path))
+    await session.done(EDIT, notebook_path=str(path), cell_id="m", new_source="new")
+    assert path.read_text() == text.replace('"old"', '"new"')

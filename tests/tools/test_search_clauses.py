@@ -175,7 +175,16 @@ async def test_a_line_is_cut_after_500_columns(session: Session) -> None:
     put(session, "a.txt", "hit" + "x" * 496 + "\n" + "hit" + "y" * 500 + "\n")
     first, second = (await grep(session, output_mode="content")).split("\n")
     assert first == "a.txt:1:hit" + "x" * 496
-    assert second.startswith("a.txt:2:hit" + "y" * 497 + " [")
+    assert second == "a.txt:2:hit" + "y" * 497 + " [... omitted end of long line]"
+
+
+@pytest.mark.parametrize("letter", ["ä", "漢", "🐎"])
+async def test_columns_are_characters_in_every_script(session: Session, letter: str) -> None:
+    put(session, "a.txt", f"hit{letter * 497}\nhit{letter * 498}\nhit{letter * 3000}\n")
+    first, second, third = (await grep(session, output_mode="content")).split("\n")
+    assert first == f"a.txt:1:hit{letter * 497}"
+    assert second == f"a.txt:2:hit{letter * 497} [... omitted end of long line]"
+    assert third == f"a.txt:3:hit{letter * 497} [... omitted end of long line]"
 
 
 # Files of every sort.

@@ -167,3 +167,16 @@ async def test_an_existing_file_is_not_lost_when_its_folder_goes(session: Sessio
     path.parent.rmdir()
     assert not isinstance(await WRITE.run(given, context), Failure)
     assert path.read_text() == "x"
+
+
+@pytest.mark.parametrize("exists", [False, True])
+async def test_a_path_that_ends_as_a_folder_makes_no_file(session: Session, exists: bool) -> None:
+    folder = session.folder / "dir"
+    if exists:
+        folder.mkdir()
+    for failure in (
+        await session.failure(WRITE, file_path=f"{folder}/", content="x"),
+        await session.failure(EDIT, file_path=f"{folder}/", old_string="", new_string="x"),
+    ):
+        assert failure.message == f"{folder}/ ends with a slash, as folders do: give the path of a file."
+    assert folder.exists() == exists

@@ -110,6 +110,8 @@ class EditPlanner(Protocol):
 
 def unusable(path: str) -> Failure | None:
     flaw = paths.malformed(path) or paths.too_long(path)
+    if flaw is None and path.endswith("/"):
+        return Failure(f"{path} ends with a slash, as folders do: give the path of a file.")
     return Failure(flaw, freshness.RELATIVE) if flaw is not None else None
 
 

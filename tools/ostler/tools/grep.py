@@ -8,7 +8,7 @@ from pydantic import Field
 from ostler.tools import ignored, paths, ripgrep, search_place
 from ostler.tools.context import NoSuchResult, Surroundings, ToolContext
 from ostler.tools.globs import BadPattern, matcher
-from ostler.tools.grep_lines import Collected, NameFilter, Origin, Wanted, collect
+from ostler.tools.grep_lines import MAX_CHARS, Collected, NameFilter, Origin, Wanted, collect
 from ostler.tools.grep_result import ResultOrigin, search_result
 from ostler.tools.paths import Approved
 from ostler.tools.result_text import result_of
@@ -21,7 +21,8 @@ Mode = Literal["content", "files_with_matches", "count"]
 DEFAULT_LIMIT: Final = 250
 _MAX_NUMBER: Final = 2**31 - 1
 _MAX_OFFSET: Final = 1_000_000
-_MAX_COLUMNS: Final = 500
+_MAX_COLUMNS: Final = MAX_CHARS * 4
+"""Bytes, as ripgrep counts them: in which as many characters fit as are shown of a line, in any script."""
 _MAX_GLOBS: Final = 100
 _SPELLED: Final = re.compile(r"\r|\\[rxuU]")
 """A carriage return, or what may be one, in a pattern."""

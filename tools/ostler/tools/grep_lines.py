@@ -10,6 +10,8 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ostler.tools.ripgrep import Search
 
+MAX_CHARS: Final = 500
+"""Of a line that are shown."""
 _MAX_LINES: Final = 50_000
 """Where no limit was asked for."""
 _MAX_FILES: Final = 200_000
@@ -97,6 +99,10 @@ def _changed(name: str) -> int:
         return 0
 
 
+def _cut(line: str) -> str:
+    return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]} [... omitted end of long line]"
+
+
 class _Lines:
     """Lines of content, or counts: `NAME NUL NUMBER : TEXT`, or `-` for `:` where the line stands beside a match."""
 
@@ -178,7 +184,7 @@ class _Lines:
         if match is None:
             return None
         mark = match[2].decode()
-        text = match[3].removesuffix(b"\r").decode("utf-8", "replace")
+        text = _cut(match[3].removesuffix(b"\r").decode("utf-8", "replace"))
         number = f"{match[1].decode()}{mark}" if self._wanted.line_numbers else ""
         return _Line(f"{name}{mark}{number}{text}", name, int(mark == ":"), int(match[1]))
 

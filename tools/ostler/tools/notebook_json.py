@@ -1,7 +1,8 @@
 """The JSON of notebooks, in many short steps: one long call into the json module keeps every other thread waiting."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 MAX_VALUES: Final = 500_000
@@ -65,8 +66,17 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-def _number(digits: str) -> float:
-    return float(digits)
+class Number(float):
+    """A number that is written again as it was: `1.10` and `1E3` are what somebody chose."""
+
+    __slots__ = ("digits",)
+    digits: str
+
+
+def _number(digits: str) -> Number:
+    number = Number(digits)
+    number.digits = digits
+    return number
 
 
 def is_deep(value: object) -> bool:
@@ -90,6 +100,43 @@ def written(
     separators: tuple[str, str] | None = None,
     ensure_ascii: bool = False,
 ) -> str:
-    """What json.dumps says, but a value at a time."""
-    encoder = json.JSONEncoder(indent=indent, separators=separators, ensure_ascii=ensure_ascii)
-    return "".join(encoder.iterencode(value))
+    """What json.dumps says, but a value at a time, and with the numbers as they were."""
+    between, colon = separators or ("," if indent is not None else ", ", ": ")
+    style = _Style(indent, between, colon, json.JSONEncoder(ensure_ascii=ensure_ascii))
+    return "".join(_written(value, style, "\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    indent: str | None
+    between: str
+    colon: str
+    plain: json.JSONEncoder
+    """For what has nothing in it."""
+
+
+def _written(value: object, style: _Style, line: str) -> Iterator[str]:
+    match value:
+        case dict() if value:
+            yield from _group(
+                "{}", ((style.plain.encode(name) + style.colon, value[name]) for name in value), style, line
+            )
+        case list() if value:
+            yield from _group("[]", (("", each) for each in value), style, line)
+        case Number():
+            yield value.digits
+        case int() if not isinstance(value, bool):
+            yield str(value)
+        case _:
+            yield style.plain.encode(value)
+
+
+def _group(braces: str, values: Iterable[tuple[str, object]], style: _Style, line: str) -> Iterator[str]:
+    """`line`: how a new one begins out here."""
+    inner = "" if style.indent is None else line + style.indent
+    start = braces[0] + inner
+    for name, value in values:
+        yield start + name
+        yield from _written(value, style, inner)
+        start = style.between + inner
+    yield braces[1] if style.indent is None else line + braces[1]
