@@ -510,6 +510,8 @@ export interface ConfigTools {
   monitor?: boolean;
   /** How many files Glob lists at most. */
   glob_files?: number;
+  /** How many tokens of text one Read may show, at four bytes each; more is an error that says how to read less. */
+  read_tokens?: number;
 }
 
 /** Bounds of every turn; a client may ask for less. */

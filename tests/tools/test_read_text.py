@@ -338,6 +338,16 @@ async def test_renderings_of_text(session: Session) -> None:
     )
 
 
+async def test_how_much_is_shown_is_a_setting(session: Session) -> None:
+    path = write(session, "a.txt", b"word\n" * 1000)
+    less = session.inside(read_tokens=1_000)
+    failure = await less.failure(READ, file_path=path)
+    assert f"Lines 1-1000 of {path} are more than 1000 tokens." in failure.message
+    assert "A read of more than 1,000 tokens is an error" in READ.description(less.surroundings)
+    await session.inside(read_tokens=25_000).done(READ, file_path=path)
+    assert "A read of more than 25,000 tokens is an error" in READ.description(session.surroundings)
+
+
 async def test_a_few_bytes_that_are_no_utf8_spoil_nothing_but_themselves(session: Session) -> None:
     path = session.folder / "app.log"
     data = "".join(f"{number} café\n" for number in range(50)).encode() + b"bad \xff\xfe bytes\n" + "naïve\n".encode()

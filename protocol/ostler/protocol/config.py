@@ -155,6 +155,8 @@ class Tools(Section):
     """There is the tool Monitor, which needs background tasks."""
     glob_files: Annotated[int, Field(ge=1, le=10_000)] = 100
     """How many files Glob lists at most."""
+    read_tokens: Annotated[int, Field(ge=1_000, le=1_000_000)] = 25_000
+    """How many tokens of text one Read may show, at four bytes each; more is an error that says how to read less."""
 
 
 class Results(Section):

@@ -43,6 +43,7 @@ def make_rooms(places: Places, configuration: Configuration, umask: int, *, test
         profile=lambda: profile if configuration.current.tools.shell_snapshot else None,
         switched_off=lambda: _ALL_ON if configuration.current.tools.monitor else _NO_MONITOR,
         most_files=lambda: configuration.current.tools.glob_files,
+        read_tokens=lambda: configuration.current.tools.read_tokens,
         assistant=lambda: _assistant(configuration.current),
         umask=umask,
         testing=testing,

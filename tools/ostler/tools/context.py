@@ -59,6 +59,8 @@ class Surroundings:
     """Names of the tools that the session has; null: all that there are."""
     most_files: int = 100
     """How many files Glob lists."""
+    read_tokens: int = 25_000
+    """How much text Read shows in one call."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The session's MCP servers by name, each with a digest of its entry."""
     assistant: "Assistant | None" = None

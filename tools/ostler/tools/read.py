@@ -15,7 +15,6 @@ from ostler.tools.read_output import ReadOutput, TextOutput, rendered
 from ostler.tools.read_result import read_result
 from ostler.tools.read_special import read_document, read_image, read_notebook
 from ostler.tools.result_text import result_of
-from ostler.tools.seen import MAX_TOKENS
 from ostler.tools.subject import OfText, Subject
 from ostler.tools.suggestions import known_to, missing_file
 from ostler.tools.text_files import Unreadable, is_stream, open_regular
@@ -70,6 +69,9 @@ class Read(Tool[ReadInput, ReadOutput]):
 
     def __init__(self) -> None:
         self._approved = paths.Approved()
+
+    def description(self, surroundings: Surroundings) -> str:
+        return self._words.replace("{tokens}", f"{surroundings.read_tokens:,}", 1)
 
     def activity(self, given: ReadInput) -> Activity:
         return "read"
@@ -226,17 +228,16 @@ def _lines(
     lone = count == 1 and any(len(line) > MAX_LINE for line in window.lines)
     if not lone and seen.is_shown(place, status, shown, context):
         return seen.unchanged(path, "These lines are", total)
-    content = "\n".join(cut_of(line, count, seen.MAX_BYTES) for line in window.lines)
-    if window.overflowed or seen.too_long(content):
-        return Failure(_too_long(f"Lines {shown[0]}-{shown[1]} of {path}"))
+    tokens = context.surroundings.read_tokens
+    max_bytes = tokens * seen.BYTES_PER_TOKEN
+    content = "\n".join(cut_of(line, count, max_bytes) for line in window.lines)
+    if window.overflowed or seen.too_long(content, context):
+        words = f"Lines {shown[0]}-{shown[1]} of {path} are more than {tokens} tokens."
+        return Failure(f"{words} Read fewer with offset and limit, or find the place with Grep.")
     seen.remember(place, status, window.digest, total, shown, context)
     return Ran(
         TextOutput(file_path=path, content=content, num_lines=len(window.lines), start_line=first, total_lines=total)
     )
-
-
-def _too_long(what: str) -> str:
-    return f"{what} are more than {MAX_TOKENS} tokens. Read fewer with offset and limit, or find the place with Grep."
 
 
 async def _result(given: ReadInput, first: int, count: int, context: ToolContext) -> Ran[ReadOutput] | Failure:
@@ -244,7 +245,7 @@ async def _result(given: ReadInput, first: int, count: int, context: ToolContext
     path = given.file_path
     if given.pages is not None:
         return Failure(f"pages is for PDF documents, and {path} is none. Use offset and limit.")
-    found = await read_result(path, first, count, context.results, max_tokens=MAX_TOKENS)
+    found = await read_result(path, first, count, context.results, max_tokens=context.surroundings.read_tokens)
     if isinstance(found, Failure):
         return found
     return Ran(

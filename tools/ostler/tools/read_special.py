@@ -13,7 +13,6 @@ from ostler.tools.notebook import load_notebook, shown_cells, with_large_picture
 from ostler.tools.pdf import Pages
 from ostler.tools.picture_file import load_picture
 from ostler.tools.read_output import CellOutput, DocumentOutput, ImageOutput, NotebookOutput, PictureOutput, ReadOutput
-from ostler.tools.seen import MAX_TOKENS
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Failure, Ran
 
@@ -59,8 +58,10 @@ async def _notebook(
     if seen.is_shown(place, file.status, shown, context):
         return seen.unchanged(path, "These cells are", total)
     cells = await with_large_pictures(await read_in_thread(shown_cells, notebook, first, shown[1] - first + 1))
-    if seen.too_long(_AROUND.join(text for cell in cells for text in (cell.source, *(o.text for o in cell.outputs)))):
-        return Failure(_too_long_cells(path, shown, total))
+    if seen.too_long(
+        _AROUND.join(text for cell in cells for text in (cell.source, *(o.text for o in cell.outputs))), context
+    ):
+        return Failure(_too_long_cells(path, shown, total, context.surroundings.read_tokens))
     remember(shown)
     return Ran(
         NotebookOutput(
@@ -73,8 +74,8 @@ async def _notebook(
     )
 
 
-def _too_long_cells(path: str, shown: Range, total: int) -> str:
-    words = f"Cells {shown[0]}-{shown[1]} of {total} in {path} are more than {MAX_TOKENS} tokens."
+def _too_long_cells(path: str, shown: Range, total: int, tokens: int) -> str:
+    words = f"Cells {shown[0]}-{shown[1]} of {total} in {path} are more than {tokens} tokens."
     if shown[0] == shown[1]:
         return f"{words} Find the place with Grep, or take a part of the file with a command."
     return (
@@ -93,9 +94,10 @@ async def read_document(
     document = await pdf.load_document(place, pages)
     if not document.pages:
         return Failure(_why_no_pages(path, document.total, pages))
-    if seen.too_long("\n".join(page.text for page in document.pages)):
+    if seen.too_long("\n".join(page.text for page in document.pages), context):
         first, last = document.pages[0].number, document.pages[-1].number
-        return Failure(f"Pages {first}-{last} of {path} are more than {MAX_TOKENS} tokens. Read fewer with pages.")
+        words = f"Pages {first}-{last} of {path} are more than {context.surroundings.read_tokens} tokens."
+        return Failure(f"{words} Read fewer with pages.")
     shown = (document.pages[0].number, document.pages[-1].number)
     seen.remember(place, document.status, document.digest, document.total, shown, context)
     return Ran(DocumentOutput.of(path, document, whole=pages is None))

@@ -10,13 +10,11 @@ from ostler.tools.freshness import Range
 from ostler.tools.read_output import ReadOutput, UnchangedOutput
 from ostler.tools.tool import Ran
 
-MAX_TOKENS: Final = 25_000
-_BYTES_PER_TOKEN: Final = 4  # what English and code come to, near enough for a bound
-MAX_BYTES: Final = MAX_TOKENS * _BYTES_PER_TOKEN
+BYTES_PER_TOKEN: Final = 4  # what English and code come to, near enough for a bound
 
 
-def too_long(text: str) -> bool:
-    return len(text.encode()) // _BYTES_PER_TOKEN > MAX_TOKENS
+def too_long(text: str, context: ToolContext) -> bool:
+    return len(text.encode()) // BYTES_PER_TOKEN > context.surroundings.read_tokens
 
 
 def is_shown(place: str, status: os.stat_result, wanted: Range, context: ToolContext) -> bool:

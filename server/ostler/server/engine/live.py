@@ -173,6 +173,8 @@ class Rooms:
     """The person's profile, where commands are to have what it sets."""
     most_files: Callable[[], int] = lambda: 100
     """How many files Glob lists."""
+    read_tokens: Callable[[], int] = lambda: 25_000
+    """How much Read shows."""
     assistant: Callable[[], Assistant | None] = lambda: None
     """How sessions behave in assistant mode, where it is on."""
     _registry: Registry | None = None
@@ -301,6 +303,7 @@ class LiveSession:
             or made.seen.profile is not self.rooms.profile()
             or made.seen.switched_off != self.rooms.switched_off()
             or made.seen.most_files != self.rooms.most_files()
+            or made.seen.read_tokens != self.rooms.read_tokens()
             or made.seen.assistant != self._assistant
         ):
             made = self._surroundings = _MadeSurroundings(
@@ -327,6 +330,7 @@ class LiveSession:
             profile=self.rooms.profile(),
             switched_off=self.rooms.switched_off(),
             most_files=self.rooms.most_files(),
+            read_tokens=self.rooms.read_tokens(),
             servers={name: entry.digest for name, entry in self._servers.items()},
             assistant=self._assistant,
             may_read=may_read(self.rules),
