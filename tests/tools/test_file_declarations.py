@@ -121,3 +121,16 @@ def test_the_descriptions_carry_the_house_rules(session: Session) -> None:
         assert words in bash
     assert "only when they were asked for" in write
     assert "only what the work needs" in edit
+
+
+def test_the_descriptions_say_what_these_tools_do_and_do_not(session: Session) -> None:
+    def words(tool: AnyTool) -> str:
+        return tool.description(session.surroundings)
+
+    assert "Write and Edit also create new ones" in words(READ)
+    assert "Links are skipped" in words(GLOB)
+    assert "links and what .gitignore names are left out" in words(GREP)
+    assert "look-around" in words(GREP)
+    assert "cut after 500 characters" in words(GREP)
+    assert "A new notebook is made with Write" in words(NOTEBOOK)
+    assert "missing or empty is created from its JSON" in words(WRITE)
