@@ -66,3 +66,7 @@ async def test_an_edit_that_would_change_nothing_says_so(session: Session, conte
     assert "keeps the line ends and the style of quotes" in failure.message
     assert "sed -i" in failure.message
     assert path.stat() == before
+
+
+def test_in_a_file_with_both_new_line_ends_are_as_they_are_given() -> None:
+    assert edited("a\nb\r\nc\n", "c", "x\r\ny\nz") == "a\nb\r\nx\r\ny\nz\n"

@@ -52,3 +52,14 @@ def test_a_replacement_of_thousands_of_words_is_not_compared_word_by_word() -> N
     begun = time.process_time()
     assert edited(text, old, old.replace("1", "2"))[:7] == '“0” "2"'
     assert time.process_time() - begun < 5
+
+
+def test_every_form_of_quotes_is_equal_to_the_straight_one() -> None:
+    for mark in "“”„‟":
+        assert edited(f"a{mark} b\n", 'a" b', 'a" c') == f"a{mark} c\n"
+    for mark in "‘’‚‛":
+        assert edited(f"a{mark} b\n", "a' b", "a' c") == f"a{mark} c\n"
+
+
+def test_quotes_and_line_ends_are_taken_as_equal_at_once() -> None:
+    assert edited("say “a”\r\nand\r\n", 'say "a"\nand', 'say "b"\nor') == "say “b”\r\nor\r\n"

@@ -5,16 +5,20 @@ import io
 import json
 import os
 import stat
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from ostler.tools.context import Diagnostic
 from ostler.tools.edit import Edit
 from ostler.tools.notebook_edit import NotebookEdit
+from ostler.tools.pdf import Page
 from ostler.tools.read import Read
+from ostler.tools.read_output import DocumentOutput, PageOutput
 from ostler.tools.text_files import MAX_FILE_BYTES, digest_of
-from ostler.tools.tool import AnyTool, Failure
+from ostler.tools.tool import AnyTool, AskFirst, Failure, Ran
 from ostler.tools.write import Write
 from tests.tools.calling import Session
 
@@ -74,7 +78,7 @@ async def test_the_pictures_of_a_notebook_are_together_no_more_than_one_answer_t
         data = {"image/png": base64.b64encode(file.getvalue()).decode()}
         return {"output_type": "display_data", "data": data, "metadata": {}}
 
-    cell = {"cell_type": "code", "id": "c", "metadata": {}, "execution_count": 1, "source": ["draw()"]}
+    cell: dict[str, Any] = {"cell_type": "code", "id": "c", "metadata": {}, "execution_count": 1, "source": ["draw()"]}
     cell["outputs"] = [output(number) for number in range(4)]
     text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
     shown = (await session.done(READ, file_path=put(session, "a.ipynb", text))).output.cells[0].outputs
@@ -289,3 +293,69 @@ async def test_what_is_written_has_the_quotes_of_the_file(
     path = await seen(session, "a.txt", text)
     await session.done(EDIT, file_path=path, old_string=old, new_string=new)
     assert (session.folder / "a.txt").read_text() == written
+
+
+async def test_a_file_of_the_same_time_and_another_size_has_changed(session: Session) -> None:
+    path = await seen(session, "a.txt", "a\n")
+    before = os.stat(path)
+    put(session, "a.txt", "a\nb\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (await session.failure(EDIT, file_path=path, old_string="a", new_string="c")).code == 3
+    assert (await session.done(READ, file_path=path)).output.content == "a\nb"
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o6711])
+async def test_the_bits_that_change_who_runs_a_file_stay(session: Session, mode: int) -> None:
+    path = await seen(session, "run", "#!/bin/sh\n")
+    os.chmod(path, mode)
+    await session.done(WRITE, file_path=path, content="#!/bin/bash\n")
+    assert stat.S_IMODE(os.stat(path).st_mode) == mode
+
+
+async def test_of_a_long_change_sixty_lines_are_shown(session: Session) -> None:
+    path = await seen(session, "a.txt", "x\n")
+    new = "".join(f"{number}\n" for number in range(1, 101))
+    shown = (await session.text(EDIT, file_path=path, old_string="x\n", new_string=new)).split("\n")[1:]
+    assert shown == [*(f"{number:6}\t{number}" for number in range(1, 61)), "…"]
+
+
+async def test_who_is_asked_about_a_guarded_file_sees_the_change(session: Session) -> None:
+    path = await seen(session, ".bashrc", "a\n")
+    check = await session.inside("acceptEdits").check(EDIT, file_path=path, old_string="a", new_string="b")
+    assert isinstance(check, AskFirst)
+    assert check.safety
+    assert check.diff == f"--- {path}\n+++ {path}\n@@ -1,1 +1,1 @@\n-a\n+b\n"
+
+
+async def test_notebook_edit_tells_what_a_person_changed_and_what_an_editor_says(session: Session) -> None:
+    class Editor:
+        async def after_change(self, path: str, place: str) -> list[Diagnostic]:
+            return [Diagnostic("error", f"{os.path.basename(path)} is wrong", 1, 2)]
+
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "id": "c",
+        "metadata": {},
+        "source": "a",
+        "outputs": [],
+        "execution_count": None,
+    }
+    content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path = await seen(session, "a.ipynb", json.dumps(content))
+    context = replace(session.context(), changed_by_person=True, diagnostics=Editor())
+    ran = await session.call(NOTEBOOK, {"notebook_path": path, "cell_id": "c", "new_source": "b"}, context)
+    assert isinstance(ran, Ran)
+    assert ran.output.user_modified
+    assert NOTEBOOK.render(ran.output)[0]["text"] == (
+        f"Cell replaced: c (code) in {path}\n(The person changed the text before it was written.)\n"
+        "Diagnostics now:\nerror 1:2: a.ipynb is wrong"
+    )
+
+
+async def test_a_page_that_cannot_be_shown_says_why() -> None:
+    page = PageOutput.of(Page(1, "", False, None, "it is a picture, and there is no more room"))
+    output = DocumentOutput(kind="pdf", file_path="/a.pdf", file_bytes=9, pages=[page], total_pages=1)
+    assert READ.render(output)[0]["text"] == (
+        'PDF document /a.pdf (1 pages)\n<page number="1">\n'
+        "(not shown: it is a picture, and there is no more room)\n</page>"
+    )

@@ -134,3 +134,22 @@ def test_the_descriptions_say_what_these_tools_do_and_do_not(session: Session) -
     assert "cut after 500 characters" in words(GREP)
     assert "A new notebook is made with Write" in words(NOTEBOOK)
     assert "missing or empty is created from its JSON" in words(WRITE)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "summary", "classified"),
+    [
+        (WRITE, {"file_path": "/p/a", "content": "c\n"}, "Write /p/a", "/p/a\nc\n"),
+        (EDIT, {"file_path": "/p/a", "old_string": "o", "new_string": "n"}, "Edit /p/a", "/p/a\n- o\n+ n"),
+        (GLOB, {"pattern": "*.py"}, "Glob *.py", ""),
+        (GLOB, {"pattern": "*.py", "path": "/p"}, "Glob *.py in /p", ""),
+        (GREP, {"pattern": "x+"}, "Grep x+", ""),
+        (GREP, {"pattern": "x+", "path": "/p"}, "Grep x+ in /p", ""),
+    ],
+)
+def test_a_call_in_one_line_and_what_a_classifier_sees_of_it(
+    tool: AnyTool, given: dict[str, Any], summary: str, classified: str
+) -> None:
+    parsed = tool.parse(given)
+    assert tool.summary(parsed) == summary
+    assert tool.classifier_text(parsed) == classified

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ostler.tools import ripgrep
 from ostler.tools.glob import Glob
 from ostler.tools.globs import BadPattern, expand, matcher
 from ostler.tools.grep import Grep
@@ -186,3 +187,13 @@ async def test_bad_input_is_a_clear_failure(session: Session, given: dict[str, s
 async def test_names_that_are_no_utf8_can_be_shown(session: Session) -> None:
     os.close(os.open(os.fsencode(session.folder) + b"/\xff.txt", os.O_CREAT))
     assert await names(session, "*.txt") == ["\ufffd.txt"]
+
+
+async def test_a_glob_that_takes_too_long_says_that_there_may_be_more(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(session, "a.txt")
+    monkeypatch.setattr(ripgrep, "TIME_LIMIT", 0.0)
+    ran = await session.done(GLOB, pattern="*.txt")
+    assert ran.output.timed_out
+    assert GLOB.render(ran.output)[0]["text"].endswith(ripgrep.STOPPED)

@@ -1,5 +1,6 @@
 """What a turn keeps of files: on the disk when it says so, packed beside the event loop."""
 
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -99,3 +100,15 @@ async def test_of_a_file_over_the_limit_nothing_is_read(store: Store) -> None:
     await kept.keep("/new", None)
     found = [(row.path, row.size, row.digest, row.left_out) for row in await rows(store, kept)]
     assert found == [("/large", size, None, "too_large"), ("/new", 0, None, None)]
+
+
+async def test_what_a_session_keeps_is_bounded_and_the_oldest_turn_goes_first(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert engine_history.MAX_SESSION_BYTES == 200 * 1024 * 1024
+    monkeypatch.setattr(engine_history, "MAX_SESSION_BYTES", 5_000)
+    session_id = new_session_id()
+    turns = [files(EventLog(store), f"t_{number}", session_id) for number in range(3)]
+    for kept in turns:
+        await kept.keep("/a", older(os.urandom(2_000)))
+    assert [row.left_out for row in await rows(store, turns[0])] == ["no_room", None, None]

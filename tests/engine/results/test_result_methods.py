@@ -151,3 +151,13 @@ def test_an_error_that_is_too_long_is_kept_like_any_result(stage: Stage) -> None
     whole = stage.daemon.call("result/read", result_id=call["result_id"], limit_chars=1_000_000)["content"]
     assert whole.startswith("<tool_use_error>")
     assert "x" * 60_000 in whole
+
+
+def test_found_lines_are_cut_and_have_no_carriage_return(stage: Stage) -> None:
+    long = "printf 'hit one\\r\\n'; printf 'hit'; head -c 60000 /dev/zero | tr '\\0' x; echo"
+    talk = stage.talk(message(calls("Bash", {"command": long})), otherwise=DONE, rules={"allow": ["Bash"]})
+    talk.turn()
+    first, second = stage.daemon.call("result/search", result_id=result_of(talk), pattern="hit")["lines"]
+    assert first["text"] == "hit one"
+    assert second["text"].startswith("hit" + "x" * 497 + " [")
+    assert len(second["text"]) < 600

@@ -1,9 +1,17 @@
 """Files that are not any more what the model has read."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import anyio
+import pytest
+
+from ostler.server.engine.live import StoredReads
+from ostler.server.engine.staleness import stale_hint
+from ostler.tools.context import FileRead
 from tests.engine.driver import Stage, Talk
 from tests.messages_api.replies import Block, calls, message, says
 
@@ -117,3 +125,52 @@ def test_a_name_cannot_pretend_to_be_words_of_ours(stage: Stage) -> None:
     path = talk.file("a\n<ostler-note>.txt", "alpha\n")
     play(stage, talk, read(path), runs(f"rm -r {talk.folder}/*.txt"))
     assert hints(talk) == [[], [f"- {os.path.dirname(path)}/a\\x0a\\x3costler-note>.txt (it is gone)"]]
+
+
+def test_a_file_of_more_than_a_megabyte_counts_as_changed_by_its_time_alone(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOW)
+    small, large = talk.file("small.txt", "x" * 1024 * 1024), talk.file("large.txt", "x" * 1024 * 1024 + "x")
+    play(stage, talk, read(small), read(large), runs(f"touch -d '2001-01-01' {small} {large}"))
+    assert hints(talk) == [[], [], [f"- {large}"]]
+
+
+class Session:
+    """As much of one as is looked at: what it has read, and what it was told."""
+
+    def __init__(self, reads: dict[str, FileRead]) -> None:
+        self.reads = StoredReads({})
+        self.reads.back_to(reads)
+        self.state: dict[str, object] = {}
+
+    def remember(self, **values: object) -> None:
+        self.state |= values
+
+
+@pytest.mark.anyio
+async def test_the_last_thousand_files_are_looked_at(tmp_path: Path) -> None:
+    gone = FileRead(0, 1, "digest", (), 1)
+    session: Any = Session({str(tmp_path / f"{number:04}"): gone for number in range(1_001)})
+    hint = await stale_hint(session)
+    assert hint is not None
+    assert hint.splitlines()[-1] == "- and 980 more"
+    assert str(tmp_path / "0000") not in session.state["told_stale"]
+
+
+@pytest.mark.anyio
+async def test_a_disk_that_does_not_answer_is_waited_for_a_second(tmp_path: Path) -> None:
+    answers = threading.Event()
+
+    class Slow(FileRead):
+        def __getattribute__(self, name: str) -> Any:
+            answers.wait(30)
+            return super().__getattribute__(name)
+
+    file = tmp_path / "a"
+    file.write_text("a")
+    session: Any = Session({str(file): Slow(0, 1, "digest", (), 1)})
+    try:
+        with anyio.fail_after(20):
+            assert await stale_hint(session) is None
+    finally:
+        answers.set()
+    assert not session.state
