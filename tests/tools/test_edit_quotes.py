@@ -42,6 +42,10 @@ def test_a_new_quote_of_a_kind_that_the_passage_does_not_show_is_as_given() -> N
     assert edited("“a” b\n", '"a" b', "\"a\" 'b'") == "“a” 'b'\n"
 
 
+def test_an_apostrophe_that_goes_is_not_the_quote_that_comes() -> None:
+    assert edited("it’s “x” a\n", 'it\'s "x"', "f(\"a\", 'b')") == "f(“a”, 'b') a\n"
+
+
 def test_a_passage_with_straight_quotes_only_gets_no_curly_ones() -> None:
     assert edited('x = "a"\n', "x = “a”", "x = “b”, ‘c’") == "x = \"b\", 'c'\n"
 

@@ -99,7 +99,9 @@ def _equal_parts(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int
     between, other = old[head : len(old) - tail], new[head : len(new) - tail]
     if len(between) * len(other) <= _MOST_COMPARED:
         for block in SequenceMatcher(None, between, other, autojunk=False).get_matching_blocks():
-            yield head + block.a, head + block.b, block.size
+            # Marks alone are equal by chance: the apostrophe of a word that went is not the quote of one that came.
+            if any(token[0].isalnum() for token in between[block.a : block.a + block.size]):
+                yield head + block.a, head + block.b, block.size
 
 
 def _pair(found: str, curly: str) -> tuple[str, str] | None:
