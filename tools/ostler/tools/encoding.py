@@ -146,6 +146,7 @@ def _foreign(pieces: Pieces) -> bytes:
 def _keeps(encoding: Encoding, pieces: Pieces) -> bool:
     """False where the bytes would not come back as they were: some encodings have two ways to say one thing."""
     try:
-        return all(encoding.encoded(text) == data for text, data in encoding.decoded(pieces()))
+        one_way = encoding.codec == "utf-8" and not encoding.strays
+        return all(one_way or encoding.encoded(text) == data for text, data in encoding.decoded(pieces()))
     except UnicodeError:
         return False
