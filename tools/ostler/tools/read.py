@@ -71,7 +71,7 @@ class Read(Tool[ReadInput, ReadOutput]):
         self._approved = paths.Approved()
 
     def description(self, surroundings: Surroundings) -> str:
-        return self._words.replace("{tokens}", f"{surroundings.read_tokens:,}", 1)
+        return super().description(surroundings).replace("{tokens}", f"{surroundings.read_tokens:,}", 1)
 
     def activity(self, given: ReadInput) -> Activity:
         return "read"
