@@ -117,6 +117,21 @@ def test_the_end_of_a_task_that_unheard_input_told_is_told_with_the_next(
     assert "4111" not in sent(talk)
 
 
+def test_the_mode_that_unheard_input_told_is_told_with_the_next(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    folder = hooked(stage, SUBMIT, SLOW)
+    (folder / "go").touch()
+    talk = talk_of(stage, folder=folder, trust=True)
+    talk.turn()
+    (folder / "go").unlink()
+    (folder / "here").unlink()
+    turn_id = talk.start("My card is 4111.", mode="plan")
+    crash_at_the_hook(stage, folder)
+    assert rests(stage, turn_id)["reason"] == "interrupted"
+    talk.turn("Something else.")
+    assert sent(talk).count("The permission mode is now plan") == 1
+
+
 def test_an_interrupt_while_hooks_hear_the_input_takes_it_back(stage: Stage) -> None:
     folder = hooked(stage, SUBMIT, SLOW)
     talk = talk_of(stage, folder=folder, trust=True)
