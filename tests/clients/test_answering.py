@@ -95,8 +95,11 @@ def test_anything_else_is_no_answer(kind: str, line: str) -> None:
 
 def test_always_in_the_folder_is_a_key_only_where_that_is_suggested() -> None:
     ask = answering("permission", call=CALL, suggestions=BASE["suggestions"][:1])
-    assert (ask.prompt, ask.take("l"), ask.take("a")) == ("[y/a/n/d/e] ", Meaning.OTHER, AllowAlways())
-    assert ask.shown()[-1][0] == "  [a] always in this session: Bash(ls)"
+    assert (ask.prompt, ask.take("l"), ask.take("a")) == ("[y/a/n/x/d/e] ", Meaning.OTHER, AllowAlways())
+    assert [line for line, _ in ask.shown()[-2:]] == [
+        "  [a] always in this session  [x] never again",
+        "  a and x remember the rule Bash(ls)",
+    ]
 
 
 def test_words_can_follow_on_a_line_of_their_own() -> None:

@@ -89,7 +89,9 @@ class Answering:
 
     def _at_the_keys(self) -> tuple[str, str]:
         kind = self.ask.kind
-        shown = _KEYS[kind] if not _always(self.ask) else "yalnxde" if _holds_in_folder(self.ask) else "yanxde"
+        shown = _KEYS[kind]
+        if kind == "permission" and _always(self.ask):
+            shown = "yalnxde" if _holds_in_folder(self.ask) else "yanxde"
         more = "v" if self._missing else ""
         return f"[{'/'.join(shown + more)}] ", _SILENT.get(kind, shown) + more
 
