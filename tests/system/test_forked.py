@@ -45,8 +45,20 @@ def status(pid: int) -> dict[str, str]:
     return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
+def at_rest(pid: int) -> dict[str, str]:
+    """While a thread is started, all signals are blocked for a moment; no daemon blocks any for longer."""
+    found: list[dict[str, str]] = []
+
+    def blocks_nothing() -> bool:
+        found.append(status(pid))
+        return int(found[-1]["SigBlk"], 16) == 0
+
+    wait_until(blocks_nothing)
+    return found[-1]
+
+
 def process_facts(daemon: Daemon) -> dict[str, Any]:
-    of = status(daemon.pid)
+    of = at_rest(daemon.pid)
     streams = {number: os.readlink(f"/proc/{daemon.pid}/fd/{number}").partition(":")[0] for number in range(3)}
     return {
         "signals": [of[name] for name in ("SigBlk", "SigIgn", "SigCgt")],
