@@ -9,13 +9,14 @@ import os
 import shutil
 import signal
 from functools import cache
+from typing import Final
 
 import anyio
 
 from ostler.tools import process
 from ostler.tools.process import Watched
 
-_PATIENCE = 2.0
+_PATIENCE: Final = 2.0
 """Seconds for the last words of a command that has ended. Only a process that nobody has found can still be writing."""
 
 

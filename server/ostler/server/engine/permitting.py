@@ -122,8 +122,8 @@ class Permitting:
         """Step 4, with the classifier beside it: its opinion is kept until it is wanted."""
         if not self.session.hooks.any_for("PreToolUse", tool.name):
             return given, NOTHING, None
-        running = Hooking(self.session, entry.call.turn_id).tool("PreToolUse", entry.call)
         considered = await self._considered(tool, given, context)
+        running = Hooking(self.session, entry.call.turn_id).tool("PreToolUse", entry.call)
         if considered is not None:
             running = _beside(running, considered.consider, wait=True)
         outcome = entry.heed(await running)
