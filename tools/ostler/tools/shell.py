@@ -32,7 +32,7 @@ _SHORT: Final = 16 * 1024
 _PROGRESS_AFTER: Final = 2.0
 _PROGRESS_EVERY: Final = 1.0
 _LOOK_EVERY: Final = 0.1
-_TRIM_BYTES: Final = 32 * 1024 * 1024
+_TRIM_BYTES: Final = 8 * 1024 * 1024
 """New output after which the file is looked at for what can be given back."""
 _CLEAN_UP: Final = 10.0
 
