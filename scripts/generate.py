@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from ostler.protocol.openrpc import openrpc_document
-from ostler.protocol.reference import reference_page
-from ostler.protocol.schema import json_schema_document
-from ostler.protocol.typescript import typescript_types
+from ostler.protocol.generate.openrpc import openrpc_document
+from ostler.protocol.generate.reference import reference_page
+from ostler.protocol.generate.schema import json_schema_document
+from ostler.protocol.generate.typescript import typescript_types
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 

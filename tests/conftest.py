@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 # A shell without job control starts what it puts in the background with Ctrl-C ignored, nohup does that with SIGHUP,
 # and children inherit it. The tests press Ctrl-C, and close terminals.

@@ -15,14 +15,14 @@ import tree_sitter_bash
 from tree_sitter import Language, Parser
 
 from ostler.protocol.ids import SessionId
-from ostler.server.engine.permission import Case, PermissionContext, decide
-from ostler.server.settings import RuleSet, SettingsPlaces, effective, load_settings
-from ostler.tools import command_check
-from ostler.tools.bash import Bash
-from ostler.tools.commands.read import forget
+from ostler.server.engine.permissions.decide import Case, PermissionContext, decide
+from ostler.server.settings import RuleSet, SettingsPlaces, effective_rules, load_settings
+from ostler.tools.commands.syntax.parser import forget
 from ostler.tools.context import Surroundings
-from ostler.tools.sandbox import Profile, confined, probe, wrap
-from ostler.tools.sandbox.support import FLAGS
+from ostler.tools.sandbox import Profile, confined, probe_sandbox, wrap
+from ostler.tools.sandbox.probe import FLAGS
+from ostler.tools.shell import bash_policy
+from ostler.tools.shell.bash import Bash
 from tests.bench.processes import Bench
 from tests.bench.table import Row
 
@@ -60,7 +60,7 @@ def _rules(places: SettingsPlaces, count: int) -> RuleSet:
         "ask": [f"Bash(rm -rf part{number})" for number in range(count // 3)],
     }
     Path(places.home, "settings.json").write_text(json.dumps({"permissions": lists}))
-    return effective(load_settings(str(Path(places.home).parent), places), trusted=True)
+    return effective_rules(load_settings(str(Path(places.home).parent), places), trusted=True)
 
 
 def _decided(name: str, command: str, rules: RuleSet, aim: float, rounds: int, folder: Path) -> Row:
@@ -72,8 +72,8 @@ def _decided(name: str, command: str, rules: RuleSet, aim: float, rounds: int, f
     async def once() -> None:
         # As for a command that was never seen before: nothing is remembered of it.
         forget()
-        judged = command_check.judge(command, surroundings)
-        subject = command_check.subject(command, str(folder))
+        judged = bash_policy.judge(command, surroundings)
+        subject = bash_policy.subject(command, str(folder))
         await decide(Case(tool, given, judged.check, subject), context)
 
     parser = Parser(Language(tree_sitter_bash.language()))
@@ -95,7 +95,7 @@ def _reload(places: SettingsPlaces, rounds: int) -> Row:
 
 
 def _sandboxed(folder: Path, rounds: int) -> list[Row]:
-    support = probe()
+    support = probe_sandbox()
     if not support.works or support.bwrap is None:
         return []
     environment = confined(os.environ)

@@ -11,7 +11,7 @@ from typing import Final
 from tests.bench.processes import Bench, rss_mb
 from tests.bench.table import Row
 from tests.bench.wire import Caller, Follower, get_events, post
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 STOPPED_MB: Final = 5.0
 NOISE: Final = 1.25

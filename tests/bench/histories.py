@@ -6,8 +6,9 @@ from typing import Any
 from ostler.protocol import times
 from ostler.protocol.ids import TurnId, call_id, new_message_id, new_turn_id
 from ostler.protocol.shapes import Call, Message, Turn
-from ostler.storage import Scope, Tx, calls, messages, sessions, turns
-from ostler.storage.sessions import SessionRecord
+from ostler.storage import Scope, Tx
+from ostler.storage.repositories import calls, messages, sessions, turns
+from ostler.storage.repositories.sessions import SessionRecord
 
 MODEL = "claude-sonnet-4-5"
 ONE_RESULT = "The quick brown mare walks past the stable door and back again, line by line.\n" * 8

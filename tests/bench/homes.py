@@ -12,10 +12,11 @@ from typing import Final
 from ostler.protocol import times
 from ostler.protocol.events import SessionData
 from ostler.protocol.ids import new_session_id
-from ostler.server.shapes import session_shape
-from ostler.storage import Scope, Tx, sessions
-from ostler.storage.database import open_database
-from ostler.storage.sessions import SessionRecord
+from ostler.server.engine.journal.session_view import session_shape
+from ostler.storage import Scope, Tx
+from ostler.storage.repositories import sessions
+from ostler.storage.repositories.sessions import SessionRecord
+from ostler.storage.sqlite.database import open_database
 from tests.bench.histories import write_history, write_unfinished
 
 RARE: Final = "harness"

@@ -19,10 +19,10 @@ from ostler.protocol.events import MessageDelta, SessionData  # noqa: E402
 from ostler.protocol.ids import new_message_id  # noqa: E402
 from ostler.protocol.places import find_places  # noqa: E402
 from ostler.protocol.session import Session, SessionCreate  # noqa: E402
-from ostler.server.configuration import load_configuration  # noqa: E402
-from ostler.server.daemon import Daemon, open_daemon  # noqa: E402
-from ostler.server.files import own_folder  # noqa: E402
-from ostler.server.log import EventLog  # noqa: E402
+from ostler.server.config.configuration import load_configuration  # noqa: E402
+from ostler.server.config.private_files import own_folder  # noqa: E402
+from ostler.server.daemon.lifecycle import Daemon, open_daemon  # noqa: E402
+from ostler.server.events.event_log import EventLog  # noqa: E402
 from ostler.storage import Scope, Tx  # noqa: E402
 
 _IN_FLIGHT: Final = 512

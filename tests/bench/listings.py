@@ -12,7 +12,7 @@ from tests.bench.homes import RARE
 from tests.bench.processes import Bench
 from tests.bench.table import Row
 from tests.bench.wire import Caller, post
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 _QUERY = "SELECT * FROM sessions{where} ORDER BY updated_at DESC, id DESC LIMIT {limit}"
 

@@ -10,7 +10,7 @@ from tests.bench.model import BASH_CALLS
 from tests.bench.processes import Bench, Child, rss_mb
 from tests.bench.table import Row
 from tests.bench.turns import daemon_with_model, new_session, run, run_bare, scripted_model
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 TEN_SESSIONS_SECONDS: Final = 2.0
 STALL_MS: Final = 100.0

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tests.messages_api.acts import Reply
-from tests.messages_api.record import Recorded
-from tests.messages_api.replies import calls, clock, message, pause, says
-from tests.messages_api.scripts import Script, loop
-from tests.messages_api.server import ScriptedApi
+from tests.support.messages_api.behaviors import Reply
+from tests.support.messages_api.recorded_requests import Recorded
+from tests.support.messages_api.replies import calls, clock, message, pause, says
+from tests.support.messages_api.scripts import Script, loop
+from tests.support.messages_api.server import ScriptedApi
 
 FILES: Final = 400
 """Files that are read in turn: one that was read before, and is as it was, would not be shown again."""

@@ -10,7 +10,7 @@ from tests.bench.model import FLOOD_PIECES, TASK_SECONDS
 from tests.bench.processes import Bench, rss_mb
 from tests.bench.table import Row
 from tests.bench.turns import daemon_with_model, scripted_model, stable
-from tests.daemon import Daemon, wait_until
+from tests.support.daemon import Daemon, wait_until
 
 _GROWTH_MB: Final = 20.0
 _SILENCE_MS: Final = 2000.0

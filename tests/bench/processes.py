@@ -14,7 +14,7 @@ import psutil
 
 from tests.bench.homes import Homes
 from tests.bench.sizes import Sizes
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from ostler.storage.database import open_database
+from ostler.storage.sqlite.database import open_database
 from tests.bench.processes import Bench
 from tests.bench.table import Row
-from tests.daemon import wait_until
+from tests.support.daemon import wait_until
 
 
 def recover(bench: Bench) -> list[Row]:

@@ -15,7 +15,7 @@ from tests.bench.processes import Bench
 from tests.bench.table import Row
 from tests.bench.turns import daemon_with_model, new_session, scripted_model
 from tests.bench.wire import Caller, Follower, get_events, post
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 OVER_FLOOR_MS: Final = 0.5
 _CLOCK: Final = re.compile(rb'"text":"(\d+) "')

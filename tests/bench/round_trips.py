@@ -8,7 +8,7 @@ from typing import Final
 from tests.bench.processes import Bench, Child
 from tests.bench.table import Row
 from tests.bench.turns import daemon_with_model, run, run_bare, scripted_model, sessions_by_title
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 _OVER_FLOOR_MS: Final = 5.0
 _AIMS_MS: Final = {"read": 6.0, "ten": 12.0}

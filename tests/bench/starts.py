@@ -12,7 +12,7 @@ from tests.bench.floors import BARE_START
 from tests.bench.processes import Bench, rss_mb
 from tests.bench.table import Row
 from tests.bench.wire import Follower, get_events
-from tests.daemon import Daemon, wait_until
+from tests.support.daemon import Daemon, wait_until
 
 READY_MS = 600.0
 READY_MB = 80.0

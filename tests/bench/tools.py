@@ -10,16 +10,16 @@ from typing import Any, Final
 
 import anyio
 
-from ostler.tools import ripgrep
-from ostler.tools.bash import Bash
-from ostler.tools.edit import Edit
-from ostler.tools.glob import Glob
-from ostler.tools.grep import Grep
-from ostler.tools.read import Read
+from ostler.tools.files.edit import Edit
+from ostler.tools.files.read import Read
+from ostler.tools.search import ripgrep
+from ostler.tools.search.glob import Glob
+from ostler.tools.search.grep import Grep
+from ostler.tools.shell.bash import Bash
 from ostler.tools.tool import AnyTool
 from tests.bench.processes import Bench
 from tests.bench.table import Row
-from tests.tools.calling import Session
+from tests.support.tool_calls import Session
 
 _RATIO: Final = 1.3
 _DENSE_MS: Final = 20.0

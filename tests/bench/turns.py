@@ -8,7 +8,7 @@ from typing import Any
 from tests.bench.histories import MODEL, ONE_RESULT
 from tests.bench.model import file_names
 from tests.bench.processes import Bench, Child
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 _LINES = 40
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import Daemon
-from tests.forked import can_fork, fork_command, run_command
-from tests.messages_api.fixtures import api
+from tests.support.daemon import Daemon
+from tests.support.forked import can_fork, fork_command, run_command
+from tests.support.messages_api.fixtures import api
 
 __all__ = ["api"]
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from tests.clients.conftest import RUN_SECONDS, Cli
-from tests.daemon import Daemon
-from tests.forked import fork_command
+from tests.support.daemon import Daemon
+from tests.support.forked import fork_command
+from tests.support.repository import DOCS
 
-DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENTED_ID = "s_0mwir4vco49cz99ze66x"
 DOCUMENTED_ASK = "k_0mwir4w1c3k9qz7d2x5f"
 
@@ -47,9 +47,9 @@ def test_the_programs_of_the_sdk_page_print_what_it_says(cli: Cli, tmp_path: Pat
 
 
 def test_the_error_tree_in_the_documentation_is_the_real_one() -> None:
-    from ostler.clients import _errors
+    from ostler.clients.sdk import errors
 
-    assert blocks("sdk.md", "text")[-1].strip() in (_errors.__doc__ or "")
+    assert blocks("sdk.md", "text")[-1].strip() in (errors.__doc__ or "")
 
 
 def test_every_command_is_documented(cli: Cli) -> None:

@@ -4,7 +4,7 @@ import http.client
 import json
 from typing import Any
 
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 
 class Lost(Exception):

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.daemon import Daemon
 from tests.faults.caller import Caller
 from tests.faults.journal import Journal
 from tests.faults.ledger import Ledger, State
 from tests.faults.writers import Writer
+from tests.support.daemon import Daemon
 
 WRITERS: Final = 4
 FOLLOWERS: Final = 3

@@ -6,9 +6,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
-from tests.daemon import Daemon, wait_until
 from tests.faults.caller import Caller, Refused
 from tests.faults.rows import Findings, Row
+from tests.support.daemon import Daemon, wait_until
 
 _SESSIONS: Final = 100
 _CHECK_SECONDS: Final = 20.0

@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from tests.daemon import wait_until
 from tests.faults.caller import Caller, Refused
 from tests.faults.database import check_database
 from tests.faults.ledger import Change, Ledger, State, stored_states
 from tests.faults.replay import compare_cursors, whole_log
 from tests.faults.rooms import Room, limited_files, small_disk
 from tests.faults.rows import Findings, Row
+from tests.support.daemon import wait_until
 
 _WRITERS: Final = 3
 _BULK: Final = "x" * 20_000

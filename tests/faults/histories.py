@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tests.daemon import Daemon
 from tests.faults.caller import Caller
 from tests.faults.diary import Kept
 from tests.faults.rows import Findings
+from tests.support.daemon import Daemon
 
 UNKNOWN: Final = "interrupted, outcome unknown"
 _NOT_RUN: Final = ("before it started", "said no", "Cancelled before anybody answered", "was denied")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.daemon import Daemon, EventStream
+from tests.support.daemon import Daemon, EventStream
 
 SILENT_SECONDS: Final = 10.0
 """Less than the time between two comments of a quiet stream: what is waited for does not come any more."""

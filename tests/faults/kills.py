@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.daemon import Daemon
 from tests.faults.caller import Caller
 from tests.faults.crowd import FOLLOWERS, REPLAYS, WATCHERS, WRITERS, Crowd
 from tests.faults.database import check_copy, check_database
@@ -19,6 +18,7 @@ from tests.faults.journal import Journal
 from tests.faults.ledger import stored_states
 from tests.faults.replay import Canon, compare, compare_cursors, whole_log
 from tests.faults.rows import Findings, Row
+from tests.support.daemon import Daemon
 
 _JOIN_SECONDS: Final = 60.0
 _COPY_EVERY: Final = 10

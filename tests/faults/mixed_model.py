@@ -5,10 +5,10 @@ import random
 from pathlib import Path
 from typing import Final
 
-from tests.messages_api.acts import Reply
-from tests.messages_api.record import Recorded
-from tests.messages_api.replies import Part, calls, message, pause, says
-from tests.messages_api.scripts import Script
+from tests.support.messages_api.behaviors import Reply
+from tests.support.messages_api.recorded_requests import Recorded
+from tests.support.messages_api.replies import Part, calls, message, pause, says
+from tests.support.messages_api.scripts import Script
 
 MODEL: Final = "mix"
 """The name of its script: a session says `[mix:NAME]` in its first words."""

@@ -4,10 +4,10 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
-from tests.daemon import Daemon
 from tests.faults.caller import Caller, Lost
 from tests.faults.diary import Diary
 from tests.faults.mixed_model import MODEL, READABLE
+from tests.support.daemon import Daemon
 
 _MOST_TURNS: Final = 6
 _MOST_QUEUED: Final = 2

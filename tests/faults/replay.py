@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from tests.daemon import Daemon
 from tests.faults.caller import Caller
 from tests.faults.journal import SILENT_SECONDS, Journal, Seen
 from tests.faults.ledger import Ledger, State
 from tests.faults.rows import Findings
+from tests.support.daemon import Daemon
 
 
 def whole_log(daemon: Daemon, caller: Caller, findings: Findings) -> tuple[dict[int, Seen], dict[str, State]]:

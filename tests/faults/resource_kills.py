@@ -8,15 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from tests.daemon import Daemon, wait_until
 from tests.faults.caller import Caller
 from tests.faults.rows import Findings, Row
 from tests.faults.task_kills import processes_of
-from tests.messages_api.replies import calls, message, says
-from tests.messages_api.scripts import Script
-from tests.messages_api.server import ScriptedApi
+from tests.support.daemon import Daemon, wait_until
+from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.scripts import Script
+from tests.support.messages_api.server import ScriptedApi
+from tests.support.repository import MCP_SERVERS
 
-_SERVER: Final = Path(__file__).parents[1] / "mcp_servers" / "plain.py"
+_SERVER: Final = MCP_SERVERS / "plain.py"
 _LONGEST: Final = 1.5
 _BETWEEN_LINES: Final = 0.02
 _DAY_MS: Final = 24 * 3600 * 1000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 _MEGABYTE: Final = 1024 * 1024
 

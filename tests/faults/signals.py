@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from tests.daemon import Daemon, EventStream, wait_until
 from tests.faults.caller import Caller
 from tests.faults.database import check_database
 from tests.faults.ledger import stored_states
 from tests.faults.rows import Findings, Row
 from tests.faults.writers import Writer
+from tests.support.daemon import Daemon, EventStream, wait_until
 
 _READERS: Final = 20
 _STALLED: Final = 3

@@ -9,11 +9,11 @@ from typing import Final
 
 import psutil
 
-from tests.daemon import Daemon, EventStream, wait_until
 from tests.faults.caller import Caller
 from tests.faults.journal import Journal
 from tests.faults.replay import compare, whole_log
 from tests.faults.rows import Findings, Row
+from tests.support.daemon import Daemon, EventStream, wait_until
 
 _BATCH: Final = 50
 _WARM_BATCHES: Final = 20

@@ -13,16 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from tests.daemon import Daemon, wait_until
 from tests.faults.caller import Caller, Lost, Refused
 from tests.faults.database import check_database
 from tests.faults.histories import check_pairs, history, text_of, whole_log
 from tests.faults.rows import Findings, Row
-from tests.messages_api.acts import Reply
-from tests.messages_api.record import Recorded
-from tests.messages_api.replies import calls, message, says
-from tests.messages_api.scripts import Script
-from tests.messages_api.server import ScriptedApi
+from tests.support.daemon import Daemon, wait_until
+from tests.support.messages_api.behaviors import Reply
+from tests.support.messages_api.recorded_requests import Recorded
+from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.scripts import Script
+from tests.support.messages_api.server import ScriptedApi
 
 _SESSIONS: Final = 3
 _MOST_AT_ONCE: Final = 3

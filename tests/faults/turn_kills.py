@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from tests.daemon import Daemon, wait_until
 from tests.faults.caller import Caller
 from tests.faults.database import check_database
 from tests.faults.histories import (
@@ -27,7 +26,8 @@ from tests.faults.histories import (
 from tests.faults.mixed_model import MixedModel
 from tests.faults.person import Person
 from tests.faults.rows import Findings, Row
-from tests.messages_api.server import ScriptedApi
+from tests.support.daemon import Daemon, wait_until
+from tests.support.messages_api.server import ScriptedApi
 
 _ROOMS: Final = 2
 """Daemons that are killed side by side: one of them loads the SDK while the other one works."""

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from tests.daemon import Daemon
 from tests.faults.damage import refusal
 from tests.faults.rows import Findings, Row
+from tests.support.daemon import Daemon
 
 
 def a_folder(folder: Path) -> Row:

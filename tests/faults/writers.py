@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.daemon import Daemon
 from tests.faults.caller import Caller, Lost, Refused
 from tests.faults.ledger import Change, Ledger, State, look
+from tests.support.daemon import Daemon
 
 _FEWEST: Final = 3
 _MOST: Final = 10

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tests.daemon import Answer
 from tests.security.target import Target
+from tests.support.daemon import Answer
 
 Who = Literal["page", "scanner", "child", "user"]
 

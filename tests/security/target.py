@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 
 TITLE: Final = "velvet-otter-ledger"
 TEXT: Final = "crimson-heron-cipher"

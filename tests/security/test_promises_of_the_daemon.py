@@ -13,12 +13,12 @@ from starlette.routing import Route
 from starlette.types import Message
 
 from ostler.protocol.config import Listen
-from ostler.server.door import Door, names_for
-from ostler.server.listening import open_sockets
-from ostler.server.pages import build_pages
-from ostler.storage.database import open_database
-from tests.daemon import Daemon
+from ostler.server.api.downloads import build_pages
+from ostler.server.http.access import Door, names_for
+from ostler.server.http.sockets import open_sockets
+from ostler.storage.sqlite.database import open_database
 from tests.security.target import KEY, TEXT, TITLE, WRONG
+from tests.support.daemon import Daemon
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from blockbuster import blockbuster_ctx
 
-from ostler.server.daemon import Daemon as RunningDaemon
-from tests.inprocess import InProcessDaemon
+from ostler.server.daemon.lifecycle import Daemon as RunningDaemon
+from tests.support.inprocess import InProcessDaemon
 
 
 @contextmanager
@@ -19,11 +19,11 @@ def blocking_calls_raise() -> Iterator[None]:
     """A call of ours that blocks inside the event loop raises, and so becomes an internal error."""
     with blockbuster_ctx(["ostler.server", "ostler.storage", "ostler.protocol"]) as blockbuster:
         # The kernel answers /proc from memory, and the log must be written in the order of what happened.
-        blockbuster.functions["os.read"].can_block_in("ostler/server/door.py", "_parent")
-        blockbuster.functions["io.BufferedReader.read"].can_block_in("ostler/server/door.py", "_parent")
+        blockbuster.functions["os.read"].can_block_in("ostler/server/http/access.py", "_parent")
+        blockbuster.functions["io.BufferedReader.read"].can_block_in("ostler/server/http/access.py", "_parent")
         for name in ("io.BufferedWriter.write", "io.BufferedWriter.flush", "os.write"):
             if name in blockbuster.functions:
-                blockbuster.functions[name].can_block_in("ostler/server/logs.py", "msg")
+                blockbuster.functions[name].can_block_in("ostler/server/observability/logs.py", "msg")
         yield
 
 

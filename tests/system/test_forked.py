@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from tests.clients.conftest import Cli
-from tests.daemon import Daemon, wait_until
-from tests.engine.driver import is_gone
-from tests.forked import ForkedProcess, can_fork
+from tests.support.daemon import Daemon, wait_until
+from tests.support.driver import is_gone
+from tests.support.forked import ForkedProcess, can_fork
+from tests.support.repository import ROOT
 
-ROOT = Path(__file__).parents[2]
 CACHES = """
 import functools, json, sys
-sys.path.insert(0, "tests")
-import nursery
-nursery.load(nursery.KINDS[sys.argv[1]])
+sys.path.insert(0, "tests/support")
+import prefork
+prefork.load(prefork.KINDS[sys.argv[1]])
 modules = [module for name, module in sys.modules.items() if name.startswith("ostler.")]
 found = {f"{m.__name__}.{name}": one for m in modules for name, one in vars(m).items() if hasattr(one, "cache_info")}
 print(json.dumps({name: one.cache_info().currsize for name, one in found.items()}))
@@ -28,7 +28,7 @@ print(json.dumps({name: one.cache_info().currsize for name, one in found.items()
 ORPHANS = """
 import sys, time
 from pathlib import Path
-from tests.daemon import Daemon
+from tests.support.daemon import Daemon
 daemons = [Daemon(Path(sys.argv[1]) / name).start() for name in "ab"]
 print(*[daemon.pid for daemon in daemons], flush=True)
 sys.stdin.read()

@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
-from ostler.server import streams
-from ostler.server.daemon import Daemon as RunningDaemon
-from tests.daemon import wait_until
-from tests.engine.driver import QUICK, Stage, Talk
-from tests.inprocess import InProcessDaemon
-from tests.messages_api.acts import Reply
-from tests.messages_api.replies import Block, calls_raw, hang, message, new_call_id, pieces, says, thinks
-from tests.messages_api.server import ScriptedApi
+from ostler.server.daemon.lifecycle import Daemon as RunningDaemon
+from ostler.server.http import sse_endpoint
+from tests.support.daemon import wait_until
+from tests.support.driver import QUICK, Stage, Talk
+from tests.support.inprocess import InProcessDaemon
+from tests.support.messages_api.behaviors import Reply
+from tests.support.messages_api.replies import Block, calls_raw, hang, message, new_call_id, pieces, says, thinks
+from tests.support.messages_api.server import ScriptedApi
 from tests.system.test_event_loop import Stalls
 
 MEGABYTE = 1024 * 1024
@@ -250,7 +250,7 @@ def test_what_is_replayed_of_a_refused_call_is_what_was_told(long_stage: LongSta
 
 
 def test_a_quiet_stream_says_that_it_is_there(long_stage: LongStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "SSE_COMMENT_SECONDS", 0.02)
+    monkeypatch.setattr(sse_endpoint, "SSE_COMMENT_SECONDS", 0.02)
     session_id = long_stage.talk().id
     with long_stage.daemon.follow(f"?session={session_id}") as stream:
         lines = [stream._response.readline() for _ in range(6)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.repository import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,9 @@ def test_a_daemon_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None
     installed = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(installed)
     code = (
-        "import ostler.server, sys; from ostler.storage.database import open_database; from pathlib import Path\n"
-        "import ostler.protocol.reference as reference\n"
+        "import ostler.server, sys; from pathlib import Path\n"
+        "from ostler.storage.sqlite.database import open_database\n"
+        "import ostler.protocol.generate.reference as reference\n"
         "opened = open_database(Path(sys.argv[1]))\n"
         "opened.connection.close()\n"
         "assert reference.reference_page()\n"

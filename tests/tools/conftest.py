@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.calling import Session
+from tests.support.tool_calls import Session
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import ClassVar
 import pytest
 
 from ostler.protocol.ids import SessionId
-from ostler.tools import shell_program
-from ostler.tools.built_in import BUILT_IN
+from ostler.tools.builtin import BUILT_IN
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.registry import collect, from_entry_points
+from ostler.tools.shell.running import program
 from ostler.tools.tool import AnyTool, Failure, Ran, Tool, ToolInput, ToolOutput
 
 HERE = Surroundings(SessionId("s_1"), "/", "/", ("/",), "default")
@@ -57,7 +57,7 @@ def test_of_two_with_one_name_the_built_in_stays_and_the_loser_is_reported(late:
 
 
 def test_presets_and_lists_choose_and_say_why_the_rest_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell_program, "pwsh_path", lambda: None)
+    monkeypatch.setattr(program, "pwsh_path", lambda: None)
     registry = collect(BUILT_IN, [plug_in("Extra", "More")])
     assert names(registry.for_session("minimal", (), HERE).tools) == ["Bash", "Edit", "Read"]
     readers = ["Glob", "Grep", "Read", "Sleep", "TaskOutput"]

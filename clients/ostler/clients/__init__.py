@@ -12,9 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ostler.clients._asks import OnAsk, refuse
-    from ostler.clients._client import Ostler, connect
-    from ostler.clients._errors import (
+    from ostler.clients.sdk.asks import OnAsk, refuse
+    from ostler.clients.sdk.client import Ostler, connect
+    from ostler.clients.sdk.errors import (
         AccessRefused,
         ClientError,
         DaemonNotRunning,
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         StartFailed,
         UnexpectedAnswer,
     )
-    from ostler.clients._events import EventStream, OnConnection
-    from ostler.clients._turn import LiveTurn
-    from ostler.clients._turn_events import (
+    from ostler.clients.sdk.events import EventStream, OnConnection
+    from ostler.clients.sdk.turn import LiveTurn
+    from ostler.clients.sdk.turn_events import (
         AskEnded,
         AskOpened,
         CallCompleted,
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
         typed,
     )
 
-_ERRORS = "ostler.clients._errors"
-_TURN_EVENTS = "ostler.clients._turn_events"
+_ERRORS = "ostler.clients.sdk.errors"
+_TURN_EVENTS = "ostler.clients.sdk.turn_events"
 _HOMES = {
     "AccessRefused": _ERRORS,
     "AskEnded": _TURN_EVENTS,
@@ -67,19 +67,19 @@ _HOMES = {
     "ClientError": _ERRORS,
     "DaemonNotRunning": _ERRORS,
     "DaemonUnreachable": _ERRORS,
-    "EventStream": "ostler.clients._events",
+    "EventStream": "ostler.clients.sdk.events",
     "FileChanged": _TURN_EVENTS,
     "GitChanged": _TURN_EVENTS,
     "HookRan": _TURN_EVENTS,
     "InputDelta": _TURN_EVENTS,
-    "LiveTurn": "ostler.clients._turn",
+    "LiveTurn": "ostler.clients.sdk.turn",
     "MessageAborted": _TURN_EVENTS,
     "MessageCompleted": _TURN_EVENTS,
     "MessageStarted": _TURN_EVENTS,
     "Noticed": _TURN_EVENTS,
-    "OnAsk": "ostler.clients._asks",
-    "OnConnection": "ostler.clients._events",
-    "Ostler": "ostler.clients._client",
+    "OnAsk": "ostler.clients.sdk.asks",
+    "OnConnection": "ostler.clients.sdk.events",
+    "Ostler": "ostler.clients.sdk.client",
     "OtherEvent": _TURN_EVENTS,
     "Retrying": _TURN_EVENTS,
     "SessionChanged": _TURN_EVENTS,
@@ -94,8 +94,8 @@ _HOMES = {
     "TurnEvent": _TURN_EVENTS,
     "UnexpectedAnswer": _ERRORS,
     "UsageUpdated": _TURN_EVENTS,
-    "connect": "ostler.clients._client",
-    "refuse": "ostler.clients._asks",
+    "connect": "ostler.clients.sdk.client",
+    "refuse": "ostler.clients.sdk.asks",
     "typed": _TURN_EVENTS,
 }
 

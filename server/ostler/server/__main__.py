@@ -12,11 +12,11 @@ gc.disable()
 import anyio  # noqa: E402
 
 from ostler.protocol.places import find_places  # noqa: E402
-from ostler.server.configuration import BadConfig, Configuration, load_configuration  # noqa: E402
-from ostler.server.daemon import close_to_others, run_daemon  # noqa: E402
-from ostler.server.files import UnsafeFile, own_folder  # noqa: E402
-from ostler.server.instance import AlreadyRunning, take_home  # noqa: E402
-from ostler.server.logs import LogFile, set_up_logs  # noqa: E402
+from ostler.server.config.configuration import BadConfig, Configuration, load_configuration  # noqa: E402
+from ostler.server.config.private_files import UnsafeFile, own_folder  # noqa: E402
+from ostler.server.daemon.instance import AlreadyRunning, take_home  # noqa: E402
+from ostler.server.daemon.lifecycle import close_to_others, run_daemon  # noqa: E402
+from ostler.server.observability.logs import LogFile, set_up_logs  # noqa: E402
 from ostler.server.settings import BadPolicy  # noqa: E402
 from ostler.storage import StorageTrouble  # noqa: E402
 

@@ -1,7 +1,7 @@
 """What must survive: the SQLite database, its one writer, its readers, and one repository per noun."""
 
-from ostler.storage.ahead import Ahead
-from ostler.storage.failures import DamagedDatabase, NewerDatabase, StorageTrouble
+from ostler.storage.commit_progress import Ahead
+from ostler.storage.errors import DamagedDatabase, NewerDatabase, StorageTrouble
 from ostler.storage.store import Store, open_store
 from ostler.storage.transaction import Scope, Tx
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ostler.protocol.ids import Cursor
-from ostler.storage.database import open_database
-from ostler.storage.readers import Readers
-from ostler.storage.writer import Writer
+from ostler.storage.sqlite.database import open_database
+from ostler.storage.sqlite.readers import Readers
+from ostler.storage.sqlite.writer import Writer
 
 T = TypeVar("T")
 

@@ -7,7 +7,8 @@ from ostler.protocol import times
 from ostler.protocol.events import EVENT_TYPES
 from ostler.protocol.ids import Cursor, SessionId, TurnId
 from ostler.protocol.wire import Shape
-from ostler.storage import events, long_json
+from ostler.storage.repositories import events
+from ostler.storage.sqlite import long_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 
 from ostler.server.classifier import Behavior, ModelClassifier, Opinion, Pay, Question
-from tests.messages_api.acts import Reply
-from tests.messages_api.replies import message, says
-from tests.server.asking import provider_of
+from tests.server.models.provider_requests import provider_of
+from tests.support.messages_api.behaviors import Reply
+from tests.support.messages_api.replies import message, says
 
 MODEL = "claude-haiku-4-5"
 

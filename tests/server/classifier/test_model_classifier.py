@@ -11,9 +11,10 @@ import pytest
 
 from ostler.server.classifier import ModelClassifier
 from ostler.server.models.rehearsal import RehearsalProvider
-from tests.messages_api.acts import Reply, Usage
-from tests.messages_api.failures import fails, hangs, html, overloaded, rate_limited, resets, wrong_key
-from tests.messages_api.replies import (
+from tests.server.classifier.judging import MODEL, classifier_of, question, verdict
+from tests.support.messages_api.behaviors import Reply, Usage
+from tests.support.messages_api.failures import fails, hangs, html, overloaded, rate_limited, resets, wrong_key
+from tests.support.messages_api.replies import (
     broken_event,
     calls,
     cut_after,
@@ -27,8 +28,7 @@ from tests.messages_api.replies import (
     speaks_for_ever,
     thinks,
 )
-from tests.messages_api.server import ScriptedApi
-from tests.server.classifier.judging import MODEL, classifier_of, question, verdict
+from tests.support.messages_api.server import ScriptedApi
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ostler.server.classifier.model import read_verdict
-from tests.messages_api.replies import message, says
-from tests.messages_api.server import ScriptedApi
 from tests.server.classifier.judging import classifier_of, question
+from tests.support.messages_api.replies import message, says
+from tests.support.messages_api.server import ScriptedApi
 
 _VALUES = st.sampled_from(
     ["allow", "deny", "ask", "ALLOW", "allow ", "", True, None, 1, ["allow"], {"verdict": "allow"}]

@@ -6,9 +6,9 @@ from typing import Any
 
 from ostler.server.hooks import Hook, HookCall, HookRunner, Outcome, parse_hooks
 from ostler.server.hooks.prompt import AskModel
-from ostler.server.hooks.shapes import Source
-from ostler.tools.environment import command_environment
-from tests.tools.calling import Processes
+from ostler.server.hooks.types import Source
+from ostler.tools.process.environment import command_environment
+from tests.support.tool_calls import Processes
 
 BASH_CALL: dict[str, Any] = {
     "session_id": "s_1",

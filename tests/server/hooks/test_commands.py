@@ -14,7 +14,7 @@ from ostler.protocol.errors import StorageFailed
 from ostler.protocol.ids import CallId
 from ostler.server.hooks import HookCall, Outcome
 from tests.server.hooks.hooking import BASH_CALL, Project, command, declared
-from tests.tools.calling import alive, until
+from tests.support.tool_calls import alive, until
 
 pytestmark = pytest.mark.anyio
 

@@ -2,20 +2,20 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ostler.server.hooks import EVENTS, Hook, HookCall, hook_rows, parse_hooks
 from ostler.server.hooks.answers import Printed, read_answer
-from ostler.server.hooks.declaring import Declared
 from ostler.server.hooks.events import BLOCKING, DECIDING, REMARKING, takes_matcher
+from ostler.server.hooks.plugins import Declared
 from tests.server.hooks.hooking import Project, command, declared
+from tests.support.repository import DOCS
 
 pytestmark = pytest.mark.anyio
 
-PAGE = (Path(__file__).parents[3] / "docs" / "hooks.md").read_text()
+PAGE = (DOCS / "hooks.md").read_text()
 BLOCKS = re.findall(r"^```(\w+) ([^\n]+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 ANSWERS = [(*info.split()[1:], text) for _, info, text in BLOCKS if info.startswith("answer")]
 

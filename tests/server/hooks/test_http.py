@@ -198,7 +198,7 @@ async def test_no_kind_of_hook_blocks_the_event_loop(project: Project, server: S
     with blockbuster_ctx(["ostler.server.hooks"]) as blockbuster:
         # The kernel answers /proc from memory.
         for function in blockbuster.functions.values():
-            function.can_block_in("ostler/tools/process_tree.py", READING_PROC)
+            function.can_block_in("ostler/tools/process/tree.py", READING_PROC)
         outcome = await project.run(
             "PreToolUse",
             http(server.url("/deny")),

@@ -2,16 +2,16 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.server.hooks.hooking import Project
+from tests.support.repository import ROOT
 
 INHERITING = """
 import anyio, ctypes, sys
 from pathlib import Path
-from ostler.tools import process
+from ostler.tools.process import process
 from tests.server.hooks.hooking import Project, command
-from tests.tools.calling import alive, until
+from tests.support.tool_calls import alive, until
 
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 project = Project(Path(sys.argv[1]))
@@ -27,7 +27,7 @@ anyio.run(main)
 
 def run_inheriting(project: Project, body: str) -> None:
     code = INHERITING.replace("BODY", "\n    ".join(body.strip("\n").split("\n")))
-    place = Path(__file__).parents[3]
+    place = ROOT
     subprocess.run([sys.executable, "-c", code, str(project.folder)], check=True, timeout=60, cwd=place)
 
 

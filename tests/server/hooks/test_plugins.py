@@ -11,7 +11,7 @@ import pytest
 
 from ostler.server.hooks import Hook, HookCall, Outcome, hook, hook_rows, plugin_hooks
 from tests.server.hooks.hooking import BASH_CALL, Project
-from tests.tools.calling import until
+from tests.support.tool_calls import until
 
 pytestmark = pytest.mark.anyio
 

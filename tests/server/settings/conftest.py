@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.settings.desk import Desk
+from tests.server.settings.machine import Desk
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from ostler.server.settings import is_stale, load_settings, signature
-from ostler.server.settings.settings_files import settled
-from tests.server.settings.desk import FILES, Desk
+from ostler.server.settings.locations import settled
+from tests.server.settings.machine import FILES, Desk
 
 
 @pytest.mark.parametrize("name", list(FILES))

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ostler.server.settings import Settings
-from tests.server.settings.desk import Desk
+from tests.server.settings.machine import Desk
 
 WHOLE = {
     "permissions": {

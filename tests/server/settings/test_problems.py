@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ostler.server.settings import BadPolicy, Problem, check_lists
-from tests.server.settings.desk import Desk, texts
+from tests.server.settings.machine import Desk, texts
 
 
 def said(problems: tuple[Problem, ...]) -> list[tuple[int, int, str]]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ostler.server.settings import Origin, RuleSet, effective, rules_of
-from tests.server.settings.desk import Desk, texts
+from ostler.server.settings import Origin, RuleSet, effective_rules, rules_of
+from tests.server.settings.machine import Desk, texts
 
 ORIGIN = Origin("session", None, "/p", "/p", "/h")
 
@@ -48,7 +48,7 @@ def test_rules_are_listed_by_the_order_of_their_sources(desk: Desk) -> None:
     desk.permit("policy", allow=["Bash(d)"])
     session = rules_of({"allow": ["Bash(e)"]}, ORIGIN)
     flags = rules_of({"allow": ["Bash(f)"]}, Origin("flag", None, "/p", "/p", "/h"))
-    rules = effective(desk.load(), True, session, flags)
+    rules = effective_rules(desk.load(), True, session, flags)
     assert [rule.source for rule in rules.allows("Bash")] == ["policy", "flag", "session", "local", "project", "user"]
 
 

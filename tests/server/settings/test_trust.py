@@ -2,8 +2,8 @@
 
 import pytest
 
-from ostler.server.settings import acting_hooks, acting_servers, default_mode, effective, load_settings
-from tests.server.settings.desk import Desk, texts
+from ostler.server.settings import acting_hooks, acting_servers, default_mode, effective_rules, load_settings
+from tests.server.settings.machine import Desk, texts
 
 HOOK = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check"}]}]}
 
@@ -89,7 +89,7 @@ def test_a_project_that_is_reached_through_a_link_may_still_allow_its_own_files(
     (desk.root / "link").symlink_to(desk.folder / "app")
     desk.permit("project", allow=["Edit(src/*)", "Read(/docs/*)"])
     settings = load_settings(str(desk.root / "link"), desk.places)
-    [rule] = effective(settings, True).allows("Edit")
+    [rule] = effective_rules(settings, True).allows("Edit")
     assert rule.speaks_of_path(f"{desk.root}/link/src/a", f"{desk.folder}/app/src/a")
 
 

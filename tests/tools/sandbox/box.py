@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ostler.tools.sandbox import Profile, Support, confined, hold, probe, release, wrap
+from ostler.tools.sandbox import Profile, Support, confined, hold, probe_sandbox, release, wrap
 
 NOBODY = 65534
 GOT_IT = "GOT IT"
@@ -22,7 +22,7 @@ BEGAN = "it began"
 
 @cache
 def support() -> Support:
-    return probe()
+    return probe_sandbox()
 
 
 def needs_the_sandbox() -> Support:

@@ -12,12 +12,12 @@ import anyio
 import pytest
 
 from ostler.protocol.ids import CallId
-from ostler.tools import process
-from ostler.tools.sandbox import NoSandbox, Profile, Support, confined, probe, wrap
+from ostler.tools.process import process
+from ostler.tools.sandbox import NoSandbox, Profile, Support, confined, probe_sandbox, wrap
 from ostler.tools.sandbox.bubblewrap import is_read_only
 from ostler.tools.sandbox.mounts import Way
-from ostler.tools.sandbox.support import FLAGS
-from tests.tools.calling import Session, alive, until
+from ostler.tools.sandbox.probe import FLAGS
+from tests.support.tool_calls import Session, alive, until
 from tests.tools.sandbox.box import GOT_IT, Box, Done, needs_the_sandbox, python, refused
 
 
@@ -51,7 +51,7 @@ def test_a_read_only_path_needs_a_mount_wherever_something_above_is_writable() -
 
 def test_missing_bwrap_refuses_to_run() -> None:
     with pytest.raises(NoSandbox, match="not installed"):
-        wrap(["/bin/true"], Profile("read_only", ("/usr",), "/usr"), probe("/nowhere"))
+        wrap(["/bin/true"], Profile("read_only", ("/usr",), "/usr"), probe_sandbox("/nowhere"))
 
 
 def test_a_read_only_command_reads_the_workspace_and_writes_nothing_but_its_own_tmp(box: Box) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.guarded import why_guarded
+from ostler.tools.fs.protected_paths import why_guarded
 from ostler.tools.sandbox import NotProtectable, guarded_inside, hold, hold_again, release, release_noted, wrap
-from ostler.tools.sandbox.names import IN_A_HOME, IN_A_PROJECT, PARTLY, PARTLY_IN_A_HOME
+from ostler.tools.sandbox.protected_names import IN_A_HOME, IN_A_PROJECT, PARTLY, PARTLY_IN_A_HOME
 from tests.tools.sandbox.box import GOT_IT, Box, refused, support
 
 ABSENT = (*IN_A_PROJECT, *(f"{folder}/{name}" for folder, names in PARTLY.items() for name in names))

@@ -12,7 +12,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from ostler.tools.sandbox import Proxy
-from ostler.tools.sandbox.addresses import Hosts, is_public
+from ostler.tools.sandbox.allowlist import Hosts, is_public
 from tests.tools.sandbox.box import Box
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,9 @@ from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Task
 
 if TYPE_CHECKING:
-    from ostler.tools.confinement import Sandboxing
-    from ostler.tools.shell import BackgroundedBy, RunningCommand
-    from ostler.tools.shell_profile import ShellProfile
+    from ostler.tools.sandbox.policy import Sandboxing
+    from ostler.tools.shell.running.command import BackgroundedBy, RunningCommand
+    from ostler.tools.shell.running.profile import ShellProfile
 
 ProgressKind = Literal["shell", "agent", "mcp", "search", "skill"]
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from ostler.tools.context import Surroundings, ToolContext
-from ostler.tools.subject import OfPlaces, OfServer, OfText, Subject, place_of
+from ostler.tools.description import fitting
+from ostler.tools.permissions.subject import OfPlaces, OfServer, OfText, Subject, place_of
 from ostler.tools.threads import read_in_thread
-from ostler.tools.wording import fitting
 
 Activity = Literal["search", "read", "list", "edit", "run", "other"]
 Block = dict[str, Any]

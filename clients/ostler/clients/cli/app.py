@@ -9,11 +9,10 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from ostler.clients._errors import ClientError, StartFailed
-from ostler.clients.cli import (
+from ostler.clients.cli import errors, exit_codes
+from ostler.clients.cli.commands import (
     asks,
     chat,
-    complaints,
     completion,
     config,
     daemon,
@@ -21,7 +20,6 @@ from ostler.clients.cli import (
     doctor,
     hooks,
     logs,
-    outcome,
     rules,
     run,
     schema,
@@ -30,9 +28,10 @@ from ostler.clients.cli import (
     tools,
     trust,
 )
-from ostler.clients.cli.commands import Commands
+from ostler.clients.cli.context import Setting, own_version
+from ostler.clients.cli.help import Commands
 from ostler.clients.cli.output import complain, is_terminal, note, say
-from ostler.clients.cli.setting import Setting, own_version
+from ostler.clients.sdk.errors import ClientError, StartFailed
 from ostler.protocol.errors import ProtocolError
 
 _UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -129,8 +128,8 @@ def _attempt() -> int:
         complain(f"{_sentence(wrong.format_message())} {_help_for(wrong)}")
         return wrong.exit_code
     except ProtocolError as error:
-        complain(complaints.in_words(error))
-        return complaints.exit_code(error)
+        complain(errors.in_words(error))
+        return errors.exit_code(error)
     except StartFailed as error:
         for line in error.log:
             note(f"  {line}")
@@ -142,11 +141,11 @@ def _attempt() -> int:
     except Exception as bug:  # a person gets a line to report, not a traceback
         if refused := _refused_words(bug):
             complain(_sentence(refused))
-            return outcome.USAGE
+            return exit_codes.USAGE
         if os.environ.get("OSTLER_DEBUG"):
             raise
         complain(f"This is a bug of ours: {bug!r}. OSTLER_DEBUG=1 shows where it happened.")
-    return outcome.FAILED
+    return exit_codes.FAILED
 
 
 def _refused_words(error: Exception) -> str | None:
@@ -154,7 +153,7 @@ def _refused_words(error: Exception) -> str | None:
     from pydantic import ValidationError
 
     if isinstance(error, ValidationError) and _is_of_params(error.title):
-        return complaints.of_fields(error)
+        return errors.of_fields(error)
     return None
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from ostler.clients._errors import ClientError
-from ostler.clients.cli.choosing import every
+from ostler.clients.cli.session_choice import every
+from ostler.clients.sdk.errors import ClientError
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import lazily
 
 if TYPE_CHECKING:
-    from ostler.server.classifier.desk import ClassifierDesk
     from ostler.server.classifier.model import ModelClassifier, Pay
-    from ostler.server.classifier.question import Behavior, Classifier, Opinion, Question
+    from ostler.server.classifier.model_choice import small_model
     from ostler.server.classifier.rehearsal import RehearsalClassifier
     from ostler.server.classifier.risk import is_high_risk
-    from ostler.server.classifier.small import small_model
+    from ostler.server.classifier.session_classifier import ClassifierDesk
+    from ostler.server.classifier.types import Behavior, Classifier, Opinion, Question
 
 __all__ = [
     "Behavior",
@@ -28,15 +28,15 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "Behavior": "question",
-        "Classifier": "question",
-        "ClassifierDesk": "desk",
+        "Behavior": "types",
+        "Classifier": "types",
+        "ClassifierDesk": "session_classifier",
         "ModelClassifier": "model",
-        "Opinion": "question",
+        "Opinion": "types",
         "Pay": "model",
-        "Question": "question",
+        "Question": "types",
         "RehearsalClassifier": "rehearsal",
         "is_high_risk": "risk",
-        "small_model": "small",
+        "small_model": "model_choice",
     },
 )

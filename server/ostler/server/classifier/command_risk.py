@@ -7,7 +7,6 @@ from functools import cache
 from typing import Final
 
 from ostler.server.classifier.tables import table
-from ostler.tools import paths
 from ostler.tools.commands import (
     Part,
     Reading,
@@ -18,7 +17,8 @@ from ostler.tools.commands import (
     undecided,
     unwrapped,
 )
-from ostler.tools.commands.touching import file_programs
+from ostler.tools.commands.safety.file_access import file_programs
+from ostler.tools.fs import paths
 
 _MAX_PARTS: Final = 50
 _MAX_INSIDE: Final = 200

@@ -12,11 +12,11 @@ import anyio
 import orjson
 
 from ostler.protocol.shapes import Usage
-from ostler.server import logs
-from ostler.server.classifier.question import Behavior, Opinion, Question
 from ostler.server.classifier.risk import is_high_risk
-from ostler.server.engine.assembly import Assembly, Delta
+from ostler.server.classifier.types import Behavior, Opinion, Question
+from ostler.server.models.assembler import Assembly, Delta
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
+from ostler.server.observability import logs
 from ostler.tools.threads import read_in_thread
 
 SECONDS: Final = 15.0

@@ -3,12 +3,12 @@
 import time
 from typing import Final
 
-from ostler.server import logs
 from ostler.server.classifier.command_risk import runs_download
-from ostler.server.classifier.question import Behavior, Opinion, Question
 from ostler.server.classifier.risk import is_high_risk
 from ostler.server.classifier.tables import table
-from ostler.server.models.providers import REHEARSAL
+from ostler.server.classifier.types import Behavior, Opinion, Question
+from ostler.server.models.registry import REHEARSAL
+from ostler.server.observability import logs
 from ostler.tools.commands import judge_allow, judge_match, part_is_read_only, read_command, unwrapped
 from ostler.tools.threads import read_in_thread
 

@@ -7,11 +7,11 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from ostler.server.classifier.command_risk import command_names, command_risk
-from ostler.server.classifier.question import Question
 from ostler.server.classifier.tables import table
-from ostler.tools import paths
+from ostler.server.classifier.types import Question
 from ostler.tools.commands import read_command
-from ostler.tools.guarded import why_guarded
+from ostler.tools.fs import paths
+from ostler.tools.fs.protected_paths import why_guarded
 
 _BETWEEN_NAMES: Final = re.compile(r"[^\w./~*-]+")
 

@@ -20,22 +20,22 @@ from ostler.protocol.ids import AskId, CallId, Cursor, TurnId, new_turn_id
 from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Ask, Call, Turn
 from ostler.protocol.turn import Input, TurnOptions
-from ostler.server.engine.arranging import Arranger
-from ostler.server.engine.entry import Entry
-from ostler.server.engine.executor import Executor
-from ostler.server.engine.live import LiveSession
+from ostler.server.engine.calls.executor import Executor
+from ostler.server.engine.calls.pending_call import Entry
+from ostler.server.engine.calls.stop_reasons import BY_DELETION, BY_PERSON
 from ostler.server.engine.loading import StoredSession
-from ostler.server.engine.preparing import Preparing, said, words
-from ostler.server.engine.request import next_message
 from ostler.server.engine.restoring import restore_calls
-from ostler.server.engine.stopped_by import BY_DELETION, BY_PERSON
-from ostler.server.engine.told_facts import facts, told_facts
-from ostler.server.engine.turn import TurnRun
-from ostler.server.engine.turn_settings import Services, Start, TurnSettings
-from ostler.storage import turns as turn_rows
-from ostler.storage.idempotency import Key
-from ostler.storage.sessions import SessionRecord
-from ostler.storage.steers import Steer
+from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.session.settings_loader import Arranger
+from ostler.server.engine.turn.environment_updates import facts, told_facts
+from ostler.server.engine.turn.loop import TurnRun
+from ostler.server.engine.turn.model_call import next_message
+from ostler.server.engine.turn.options import Services, Start, TurnSettings
+from ostler.server.engine.turn.setup import Preparing, said, words
+from ostler.storage.repositories import turns as turn_rows
+from ostler.storage.repositories.idempotency import Key
+from ostler.storage.repositories.sessions import SessionRecord
+from ostler.storage.repositories.steers import Steer
 
 MAX_WAITING: Final = 100
 """Turns that wait in a session, and inputs that wait in a turn."""

@@ -15,31 +15,32 @@ from anyio.abc import TaskGroup
 from ostler.protocol.errors import ProtocolError, ReadOnly, SessionNotFound, ShuttingDown, StorageFailed
 from ostler.protocol.ids import SessionId
 from ostler.protocol.shapes import Call
-from ostler.server import logs
 from ostler.server.engine.actor import SessionActor
-from ostler.server.engine.arranging import Arranger, no_hooks
-from ostler.server.engine.budget import fitted
-from ostler.server.engine.file_history import clear_left_overs
-from ostler.server.engine.hooking import Hooking
-from ostler.server.engine.journal import Journal
-from ostler.server.engine.live import LiveSession, Rooms, StoredProcesses, StoredReads
+from ostler.server.engine.background import bury_orphans, end_left_over, give_back_memory, keep_arranged, way_out
+from ostler.server.engine.calls.file_history import clear_left_overs
+from ostler.server.engine.calls.result_limits import fitted
+from ostler.server.engine.journal.journal import Journal
 from ostler.server.engine.loading import load
-from ostler.server.engine.preparing import Preparing
-from ostler.server.engine.purse import Purse
+from ostler.server.engine.mcp_servers import finder
 from ostler.server.engine.recovery import Cut, settle
-from ostler.server.engine.session_servers import finder
-from ostler.server.engine.tasks.coming_back import recover
-from ostler.server.engine.tasks.desk import TaskDesk
-from ostler.server.engine.tasks.files import remove
-from ostler.server.engine.turn_settings import Services
-from ostler.server.engine.upkeep import bury_orphans, end_left_over, give_back_memory, keep_arranged, way_out
-from ostler.server.log import EventLog
-from ostler.server.mcp.room import McpRoom
-from ostler.storage import Tx, processes, sessions, turns
-from ostler.storage.processes import ProcessRecord
-from ostler.storage.sessions import SessionRecord
+from ostler.server.engine.session.hooks import Hooking
+from ostler.server.engine.session.live import LiveSession, Rooms, StoredProcesses, StoredReads
+from ostler.server.engine.session.settings_loader import Arranger, no_hooks
+from ostler.server.engine.session.usage import Purse
+from ostler.server.engine.tasks.output_files import remove
+from ostler.server.engine.tasks.recovery import recover
+from ostler.server.engine.tasks.registry import TaskDesk
+from ostler.server.engine.turn.options import Services
+from ostler.server.engine.turn.setup import Preparing
+from ostler.server.events.event_log import EventLog
+from ostler.server.mcp.connections import McpRoom
+from ostler.server.observability import logs
+from ostler.storage import Tx
+from ostler.storage.repositories import processes, sessions, turns
+from ostler.storage.repositories.processes import ProcessRecord
+from ostler.storage.repositories.sessions import SessionRecord
 from ostler.tools.registry import Registry
-from ostler.tools.spare_files import drop_spares
+from ostler.tools.shell.output.output_file_pool import drop_spares
 from ostler.tools.threads import change_in_thread, do_what_was_put_off, read_in_thread
 
 _AT_ONCE: Final = 64

@@ -7,11 +7,11 @@ from typing import Any
 
 from ostler.protocol.ids import SessionId, TaskId
 from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
-from ostler.server.engine.assembly import ToolUse
-from ostler.server.engine.history import History
-from ostler.storage import asks, calls, messages, sessions, states, steers, turns, usage
-from ostler.storage.sessions import SessionRecord
-from ostler.storage.steers import Steer
+from ostler.server.engine.session.history import History
+from ostler.server.models.assembler import ToolUse
+from ostler.storage.repositories import asks, calls, messages, sessions, states, steers, turns, usage
+from ostler.storage.repositories.sessions import SessionRecord
+from ostler.storage.repositories.steers import Steer
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,14 @@ from ostler.protocol.events import MessageData, TurnData
 from ostler.protocol.ids import CallId, SessionId, call_id, new_message_id
 from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Ask, Call, Message, Turn
-from ostler.server.engine.executor import OUTCOME_UNKNOWN
-from ostler.server.engine.history import tool_result
+from ostler.server.engine.calls.executor import OUTCOME_UNKNOWN
+from ostler.server.engine.journal.session_view import tell_change
 from ostler.server.engine.loading import paused_text, text_of
-from ostler.server.engine.request import DISCARDED
-from ostler.server.engine.told_facts import without_opening
-from ostler.server.shapes import tell_change
-from ostler.storage import (
-    Scope,
-    Tx,
+from ostler.server.engine.session.history import tool_result
+from ostler.server.engine.turn.environment_updates import without_opening
+from ostler.server.engine.turn.model_call import DISCARDED
+from ostler.storage import Scope, Tx
+from ostler.storage.repositories import (
     asks,
     calls,
     drafts,
@@ -44,8 +43,8 @@ from ostler.storage import (
     turns,
     usage,
 )
-from ostler.storage.sessions import SessionRecord
-from ostler.storage.tasks import Told
+from ostler.storage.repositories.sessions import SessionRecord
+from ostler.storage.repositories.tasks import Told
 
 NOT_STARTED: Final = "Interrupted before it started: the daemon stopped."
 _FINAL: Final = {"end_turn", "stop_sequence", "refusal"}

@@ -2,9 +2,9 @@
 
 from anyio.abc import TaskGroup
 
-from ostler.server.engine.executor import Executor
+from ostler.server.engine.calls.executor import Executor
 from ostler.server.engine.loading import StoredSession
-from ostler.server.engine.turn import TurnRun
+from ostler.server.engine.turn.loop import TurnRun
 
 
 def restore_calls(run: TurnRun, group: TaskGroup, stored: StoredSession) -> Executor | None:

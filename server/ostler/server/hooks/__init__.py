@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import lazily
 
 if TYPE_CHECKING:
-    from ostler.server.hooks.declaring import hook, plugin_hooks
     from ostler.server.hooks.events import EVENTS
     from ostler.server.hooks.parsing import parse_hooks
+    from ostler.server.hooks.plugins import hook, plugin_hooks
     from ostler.server.hooks.runner import HookRunner
-    from ostler.server.hooks.shapes import NOTHING, Hook, HookCall, HookRun, Outcome, Problem, Replaced, hook_rows
+    from ostler.server.hooks.types import NOTHING, Hook, HookCall, HookRun, Outcome, Problem, Replaced, hook_rows
 
 __all__ = [
     "EVENTS",
@@ -31,17 +31,17 @@ __getattr__ = lazily(
     __name__,
     {
         "EVENTS": "events",
-        "Hook": "shapes",
-        "HookCall": "shapes",
-        "HookRun": "shapes",
+        "Hook": "types",
+        "HookCall": "types",
+        "HookRun": "types",
         "HookRunner": "runner",
-        "NOTHING": "shapes",
-        "Outcome": "shapes",
-        "Problem": "shapes",
-        "Replaced": "shapes",
-        "hook": "declaring",
-        "hook_rows": "shapes",
+        "NOTHING": "types",
+        "Outcome": "types",
+        "Problem": "types",
+        "Replaced": "types",
+        "hook": "plugins",
+        "hook_rows": "types",
         "parse_hooks": "parsing",
-        "plugin_hooks": "declaring",
+        "plugin_hooks": "plugins",
     },
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from ostler.server.hooks.events import BLOCKING, DECIDING, REMARKING, TEXT_IS_CONTEXT
-from ostler.server.hooks.shapes import Decision, Replaced
+from ostler.server.hooks.types import Decision, Replaced
 
 MAX_CHARS: Final = 10_000
 """Of words for the model, each."""

@@ -11,12 +11,12 @@ import anyio
 
 from ostler.protocol.ids import CallId
 from ostler.server.hooks.answers import Broke, Printed, Reply
-from ostler.server.hooks.shapes import Hook
+from ostler.server.hooks.types import Hook
 from ostler.tools.context import Processes
-from ostler.tools.environment import MARKER
-from ostler.tools.process import Child
-from ostler.tools.shell_program import bash_path
-from ostler.tools.talker import Mouth, Talker
+from ostler.tools.process.environment import MARKER
+from ostler.tools.process.process import Child
+from ostler.tools.process.stdio import Mouth, Talker
+from ostler.tools.shell.running.program import bash_path
 from ostler.tools.threads import read_in_thread
 
 MAX_BYTES: Final = 1024 * 1024

@@ -7,8 +7,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ostler.server.hooks.events import DECIDING, EVENTS, TOOL_EVENTS, takes_matcher
-from ostler.server.hooks.matching import BadMatcher, compile_matcher
-from ostler.server.hooks.shapes import DEFAULT_TIMEOUT, Hook, Problem, Source
+from ostler.server.hooks.matchers import BadMatcher, compile_matcher
+from ostler.server.hooks.types import DEFAULT_TIMEOUT, Hook, Problem, Source
 
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}|\$(\w+)", re.ASCII)
 """How a header names a variable."""

@@ -6,9 +6,9 @@ from typing import Any, Final
 import anyio
 import orjson
 
-from ostler.server import logs
 from ostler.server.hooks.answers import Broke, Printed, Reply
-from ostler.server.hooks.shapes import Hook
+from ostler.server.hooks.types import Hook
+from ostler.server.observability import logs
 
 AskModel = Callable[[str, str], Awaitable[str]]
 """Takes a system prompt and a message, and gives the model's words."""

@@ -10,13 +10,13 @@ import anyio
 import orjson
 
 from ostler.protocol.errors import ProtocolError
-from ostler.server.hooks import http_request, prompt, python_call
+from ostler.server.hooks import http, prompt, python
 from ostler.server.hooks.answers import Broke, Reply, read_answer
 from ostler.server.hooks.command import Place, run_command
 from ostler.server.hooks.events import matched_value
-from ostler.server.hooks.merging import Answered, answered, merge
+from ostler.server.hooks.merge import Answered, answered, merge
 from ostler.server.hooks.prompt import AskModel
-from ostler.server.hooks.shapes import NOTHING, Hook, HookCall, Outcome
+from ostler.server.hooks.types import NOTHING, Hook, HookCall, Outcome
 from ostler.tools.context import Processes
 
 AT_ONCE: Final = 20
@@ -113,11 +113,11 @@ class HookRunner:
             case "command":
                 return await run_command(hook, payload, self._place)
             case "http":
-                return await http_request.post(hook, payload, self._place.environment)
+                return await http.post(hook, payload, self._place.environment)
             case "prompt":
                 return await prompt.ask(hook, payload, self._ask_model)
             case "python":
-                return await python_call.call(hook, payload)
+                return await python.call(hook, payload)
 
 
 def _encoded(payload: Mapping[str, Any]) -> bytes:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from ostler.server.mcp.entries import Address
+from ostler.server.mcp.server_config import Address
 from ostler.server.mcp.stdio import MAX_LINE_BYTES, Remarks
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ostler.tools.talker import Talker
+from ostler.tools.process.stdio import Talker
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

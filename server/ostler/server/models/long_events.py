@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ostler.server.json_body import check_limits
 from ostler.server.models.provider import RawEvent
+from ostler.server.rpc.bounded_json import check_limits
 
 LONG_BYTES: Final = 64 * 1024
 """An event from which on it is looked at before it is read."""

@@ -11,8 +11,8 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from ostler.server.prompt.facts import git_root
-from ostler.server.prompt.reading import Beginning, Unreadable, read_beginning
+from ostler.server.prompt.bounded_read import Beginning, Unreadable, read_beginning
+from ostler.server.prompt.environment import git_root
 
 NAMES: Final = ("AGENTS.md", "CLAUDE.md")
 MAX_FILE_CHARS: Final = 40_000

@@ -9,8 +9,8 @@ import anyio
 import anyio.to_thread
 
 from ostler.protocol.turn import InputBlock, InputDocument, InputFile, InputImage, InputText
-from ostler.server.prompt.facts import printable
-from ostler.server.prompt.reading import IsFolder, Unreadable, read_beginning, real_inside
+from ostler.server.prompt.bounded_read import IsFolder, Unreadable, read_beginning, real_inside
+from ostler.server.prompt.environment import printable
 from ostler.server.prompt.reminders import note
 
 MAX_BYTES: Final = 200_000

@@ -6,7 +6,7 @@ What was sent once is never changed, because the prompt cache depends on it; so 
 from typing import Final
 
 from ostler.protocol.session import Mode
-from ostler.server.prompt.facts import Facts, printable
+from ostler.server.prompt.environment import Facts, printable
 
 _OPEN: Final = "<ostler-note>"
 _CLOSE: Final = "</ostler-note>"

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import lazily
 
 if TYPE_CHECKING:
-    from ostler.server.settings.effect import acting_hooks, acting_servers, default_mode, effective
+    from ostler.server.settings.effective import acting_hooks, acting_servers, default_mode, effective_rules
     from ostler.server.settings.load import check_policy, is_stale, load_settings
+    from ostler.server.settings.locations import POLICY, Candidate, SettingsPlaces, candidates, signature
     from ostler.server.settings.rule_lists import Origin, check_lists, rules_of
     from ostler.server.settings.rule_set import RuleSet
-    from ostler.server.settings.settings_files import POLICY, Candidate, SettingsPlaces, candidates, signature
-    from ostler.server.settings.shapes import (
+    from ostler.server.settings.trust import NEED_TRUST, allowing_line
+    from ostler.server.settings.types import (
         BadPolicy,
         Behavior,
         HookEntry,
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
         Source,
         SourcedRule,
     )
-    from ostler.server.settings.trust import NEED_TRUST, allowing_line
-    from ostler.server.settings.writing import (
+    from ostler.server.settings.write import (
         CannotWrite,
         Destination,
         add_rule,
@@ -61,7 +61,7 @@ __all__ = [
     "check_policy",
     "default_mode",
     "destination",
-    "effective",
+    "effective_rules",
     "is_stale",
     "load_settings",
     "remove_rule",
@@ -74,37 +74,37 @@ __getattr__ = lazily(
     {
         "NEED_TRUST": "trust",
         "allowing_line": "trust",
-        "BadPolicy": "shapes",
-        "Behavior": "shapes",
-        "Candidate": "settings_files",
-        "CannotWrite": "writing",
-        "Destination": "writing",
-        "HookEntry": "shapes",
-        "McpEntry": "shapes",
+        "BadPolicy": "types",
+        "Behavior": "types",
+        "Candidate": "locations",
+        "CannotWrite": "write",
+        "Destination": "write",
+        "HookEntry": "types",
+        "McpEntry": "types",
         "Origin": "rule_lists",
-        "POLICY": "settings_files",
-        "Problem": "shapes",
-        "ProjectActs": "shapes",
+        "POLICY": "locations",
+        "Problem": "types",
+        "ProjectActs": "types",
         "RuleSet": "rule_set",
-        "Settings": "shapes",
-        "SettingsPlaces": "settings_files",
-        "Signature": "shapes",
-        "Source": "shapes",
-        "SourcedRule": "shapes",
-        "acting_hooks": "effect",
-        "acting_servers": "effect",
-        "add_rule": "writing",
-        "check_addition": "writing",
-        "candidates": "settings_files",
+        "Settings": "types",
+        "SettingsPlaces": "locations",
+        "Signature": "types",
+        "Source": "types",
+        "SourcedRule": "types",
+        "acting_hooks": "effective",
+        "acting_servers": "effective",
+        "add_rule": "write",
+        "check_addition": "write",
+        "candidates": "locations",
         "check_lists": "rule_lists",
         "check_policy": "load",
-        "default_mode": "effect",
-        "destination": "writing",
-        "effective": "effect",
+        "default_mode": "effective",
+        "destination": "write",
+        "effective_rules": "effective",
         "is_stale": "load",
         "load_settings": "load",
-        "remove_rule": "writing",
+        "remove_rule": "write",
         "rules_of": "rule_lists",
-        "signature": "settings_files",
+        "signature": "locations",
     },
 )

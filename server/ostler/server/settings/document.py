@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from ostler.protocol.session import Mode
-from ostler.server.settings.closest import did_you_mean
+from ostler.server.settings.did_you_mean import did_you_mean
 from ostler.server.settings.entries import hooks_of, servers_of, variables_of
-from ostler.server.settings.file_bytes import Unreadable, read_bytes
-from ostler.server.settings.json_text import BadJson, Positions, parse
+from ostler.server.settings.json_positions import BadJson, Positions, parse
+from ostler.server.settings.locations import Candidate
 from ostler.server.settings.rule_lists import (
     BEHAVIORS,
     Origin,
@@ -23,9 +23,9 @@ from ostler.server.settings.rule_lists import (
     taken_for_absolute,
     unknown_tool,
 )
-from ostler.server.settings.settings_files import Candidate
-from ostler.server.settings.shapes import Behavior, HookEntry, McpEntry, Problem, SourcedRule
-from ostler.tools.rules import BadRule, parse_rule
+from ostler.server.settings.safe_read import Unreadable, read_bytes
+from ostler.server.settings.types import Behavior, HookEntry, McpEntry, Problem, SourcedRule
+from ostler.tools.permissions import BadRule, parse_rule
 
 _TOP: Final = ("permissions", "hooks", "env", "mcp_servers", "$schema")
 _PERMISSIONS: Final = (*BEHAVIORS, "mode", "expires")

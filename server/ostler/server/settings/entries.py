@@ -4,10 +4,10 @@ import re
 from typing import Any, Final, Protocol
 
 from ostler.server.hooks.events import EVENTS
-from ostler.server.mcp.entries import flaw
-from ostler.server.settings.closest import did_you_mean
-from ostler.server.settings.settings_files import Candidate
-from ostler.server.settings.shapes import HookEntry, McpEntry
+from ostler.server.mcp.server_config import flaw
+from ostler.server.settings.did_you_mean import did_you_mean
+from ostler.server.settings.locations import Candidate
+from ostler.server.settings.types import HookEntry, McpEntry
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVER: Final = re.compile(r"[^\s()*/\\\x00-\x1f]{1,100}")

@@ -4,8 +4,8 @@ import contextlib
 import os
 from typing import Final
 
-from ostler.server.settings.file_bytes import Unreadable, read_bytes
-from ostler.tools import atomic
+from ostler.server.settings.safe_read import Unreadable, read_bytes
+from ostler.tools.fs import atomic_write
 
 _MAX_LINK: Final = 4_096
 
@@ -25,8 +25,8 @@ def keep_out_of_git(repository: str, path: str, umask: int) -> None:
         return
     newline = b"" if not data or data.endswith(b"\n") else b"\n"
     # The rule is worth more than the convenience.
-    with contextlib.suppress(OSError, atomic.Replaced):
-        atomic.save(file, data + newline + line.encode() + b"\n", umask)
+    with contextlib.suppress(OSError, atomic_write.Replaced):
+        atomic_write.save(file, data + newline + line.encode() + b"\n", umask)
 
 
 def _git_folder(dot_git: str) -> str | None:

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterable
 
 from ostler.protocol.session import Mode
 from ostler.server.settings.document import Document, read_document
+from ostler.server.settings.locations import SettingsPlaces, candidates, settled, signature
 from ostler.server.settings.rule_lists import Origin
-from ostler.server.settings.settings_files import SettingsPlaces, candidates, settled, signature
-from ostler.server.settings.shapes import BadPolicy, Settings, Source
 from ostler.server.settings.trust import project_acts
-from ostler.tools.rules import RealPaths
+from ostler.server.settings.types import BadPolicy, Settings, Source
+from ostler.tools.permissions import RealPaths
 
 
 def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collection[str] | None = None) -> Settings:

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from ostler.protocol import times
-from ostler.server.settings.closest import did_you_mean
-from ostler.server.settings.shapes import Behavior, Source, SourcedRule
-from ostler.tools.rules import PATH_TOOLS, BadRule, Rule, compile_path, parse_rule
+from ostler.server.settings.did_you_mean import did_you_mean
+from ostler.server.settings.types import Behavior, Source, SourcedRule
+from ostler.tools.permissions import PATH_TOOLS, BadRule, Rule, compile_path, parse_rule
 
 BEHAVIORS: Final[tuple[Behavior, ...]] = ("deny", "ask", "allow")
 

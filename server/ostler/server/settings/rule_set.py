@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ostler.protocol import times
-from ostler.server.settings.shapes import Behavior, SourcedRule
+from ostler.server.settings.types import Behavior, SourcedRule
 from ostler.tools import commands
 
 _COVERED_BY: Final = {

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ostler.protocol.session import Mode
-from ostler.server.settings.shapes import HookEntry, McpEntry, ProjectActs, Source, SourcedRule, canonical
-from ostler.tools.paths import inside
-from ostler.tools.rules import PathPattern, RealPaths, is_whole
+from ostler.server.settings.types import HookEntry, McpEntry, ProjectActs, Source, SourcedRule, canonical
+from ostler.tools.fs.paths import inside
+from ostler.tools.permissions import PathPattern, RealPaths, is_whole
 
 NEED_TRUST: Final[frozenset[Source]] = frozenset({"project", "local"})
 _SHOWN: Final = 2_000

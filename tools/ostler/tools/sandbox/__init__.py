@@ -6,14 +6,14 @@ from ostler.protocol.lazy import lazily
 
 if TYPE_CHECKING:
     from ostler.tools.sandbox.bubblewrap import NoSandbox, wrap
+    from ostler.tools.sandbox.environment import confined, scrubbed
+    from ostler.tools.sandbox.executables import clean_path, resolve_program
     from ostler.tools.sandbox.keyring import leave_session_keyring
-    from ostler.tools.sandbox.macos import macos_profile
+    from ostler.tools.sandbox.probe import Support, described, probe_sandbox
     from ostler.tools.sandbox.profile import NotProtectable, Profile
-    from ostler.tools.sandbox.programs import clean_path, resolve_program
     from ostler.tools.sandbox.protection import Held, guarded_inside, hold, hold_again, release, release_noted
     from ostler.tools.sandbox.proxy import Proxy
-    from ostler.tools.sandbox.support import Support, described, probe
-    from ostler.tools.sandbox.variables import confined, scrubbed
+    from ostler.tools.sandbox.seatbelt import macos_profile
 
 __all__ = [
     "Held",
@@ -30,7 +30,7 @@ __all__ = [
     "hold_again",
     "leave_session_keyring",
     "macos_profile",
-    "probe",
+    "probe_sandbox",
     "release",
     "release_noted",
     "resolve_program",
@@ -46,20 +46,20 @@ __getattr__ = lazily(
         "NotProtectable": "profile",
         "Profile": "profile",
         "Proxy": "proxy",
-        "Support": "support",
-        "clean_path": "programs",
-        "confined": "variables",
-        "described": "support",
+        "Support": "probe",
+        "clean_path": "executables",
+        "confined": "environment",
+        "described": "probe",
         "guarded_inside": "protection",
         "hold": "protection",
         "hold_again": "protection",
         "leave_session_keyring": "keyring",
-        "macos_profile": "macos",
-        "probe": "support",
+        "macos_profile": "seatbelt",
+        "probe_sandbox": "probe",
         "release": "protection",
         "release_noted": "protection",
-        "resolve_program": "programs",
-        "scrubbed": "variables",
+        "resolve_program": "executables",
+        "scrubbed": "environment",
         "wrap": "bubblewrap",
     },
 )

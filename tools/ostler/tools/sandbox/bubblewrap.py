@@ -5,11 +5,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from ostler.tools import paths
+from ostler.tools.fs import paths
 from ostler.tools.sandbox import forwarder
 from ostler.tools.sandbox.mounts import Way, mounts
+from ostler.tools.sandbox.probe import FLAGS, Support
 from ostler.tools.sandbox.profile import Profile
-from ostler.tools.sandbox.support import FLAGS, Support
 
 _PROXY_INSIDE: Final = "/run/ostler-proxy.sock"
 _PROXY_PORT: Final = 3128

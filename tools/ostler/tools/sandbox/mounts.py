@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from ostler.tools import paths
-from ostler.tools.sandbox.names import CREDENTIALS, OF_THE_MACHINE
+from ostler.tools.fs import paths
 from ostler.tools.sandbox.profile import NotProtectable, Profile, real
+from ostler.tools.sandbox.protected_names import CREDENTIALS, OF_THE_MACHINE
 from ostler.tools.sandbox.protection import between, protection
 
 _FRESH: Final = ("/tmp", "/run")  # noqa: S108 - it is covered, not written to

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ostler.tools import paths
+from ostler.tools.fs import paths
 
 
 class NotProtectable(Exception):

@@ -27,10 +27,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ostler.tools import paths
-from ostler.tools.guarded import why_guarded
-from ostler.tools.sandbox.names import IN_A_HOME, IN_A_PROJECT, PARTLY, PARTLY_IN_A_HOME
+from ostler.tools.fs import paths
+from ostler.tools.fs.protected_paths import why_guarded
 from ostler.tools.sandbox.profile import NotProtectable, Profile, real
+from ostler.tools.sandbox.protected_names import IN_A_HOME, IN_A_PROJECT, PARTLY, PARTLY_IN_A_HOME
 
 _OUR_TIME: Final = 7_717
 """Seconds after the epoch: no folder that somebody else made was changed then, and ours no more once it is used."""

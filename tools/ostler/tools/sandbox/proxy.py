@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from ostler.tools.sandbox.addresses import Hosts, is_public, literal, normal
+from ostler.tools.sandbox.allowlist import Hosts, is_public, literal, normal
 
 _MAX_HEAD: Final = 64 * 1024
 _MAX_CONNECTIONS: Final = 64

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from ostler.protocol.shapes import Task
-from ostler.server.engine.tasks import ending
-from ostler.tools.output_file import OutputFile
-from ostler.tools.shell import RunningCommand
+from ostler.server.engine.tasks import outcome
+from ostler.tools.shell.output.output_file import OutputFile
+from ostler.tools.shell.running.command import RunningCommand
 from ostler.tools.threads import read_in_thread
 
 
@@ -30,4 +30,4 @@ class CommandSource:
     async def outcome(self, task: Task, size: int) -> Task:
         left = await read_in_thread(self.output.ending)
         code, number = self.running.exit_code(left), self.running.child.signal
-        return ending.ended(task, code, number, size, ending.WITHOUT_A_WORD)
+        return outcome.ended(task, code, number, size, outcome.WITHOUT_A_WORD)

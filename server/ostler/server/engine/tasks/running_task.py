@@ -8,14 +8,14 @@ import anyio
 from ostler.protocol import times
 from ostler.protocol.events import TaskOutput
 from ostler.protocol.shapes import Task
-from ostler.server.engine.tasks import ending
-from ostler.server.engine.tasks.ear import Ear
-from ostler.server.engine.tasks.files import decoded
-from ostler.server.log import EventLog
+from ostler.server.engine.tasks import outcome
+from ostler.server.engine.tasks.monitor import Ear
+from ostler.server.engine.tasks.output_files import decoded
+from ostler.server.events.event_log import EventLog
 from ostler.storage import Scope
-from ostler.storage.tasks import TaskRecord
-from ostler.tools.output_file import MAX_BYTES, OutputFile
-from ostler.tools.text_files import size_in_words
+from ostler.storage.repositories.tasks import TaskRecord
+from ostler.tools.fs.text_file import size_in_words
+from ostler.tools.shell.output.output_file import MAX_BYTES, OutputFile
 from ostler.tools.threads import read_in_thread
 
 _LOOK_SECONDS: Final = 0.25
@@ -117,7 +117,7 @@ class RunningTask:
     async def _ended(self) -> Task:
         size = self.source.output.size
         if self.ear is not None and self.ear.satisfied:
-            return ending.satisfied(self.task, size)
+            return outcome.satisfied(self.task, size)
         if self._stopped is not None:
-            return ending.stopped(self.task, self._stopped, size)
+            return outcome.stopped(self.task, self._stopped, size)
         return await self.source.outcome(self.task, size)

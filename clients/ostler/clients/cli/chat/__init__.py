@@ -1,0 +1,1 @@
+"""`ostler chat` and `attach`: the session, its asks, slash commands."""

@@ -1,0 +1,1 @@
+"""The subcommands of `ostler`, one module each."""

@@ -1,0 +1,228 @@
+"""`asks`, `answer`: what agents want to know, and the answer from any terminal."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from ostler.clients.cli.context import with_daemon
+from ostler.clients.cli.output import Colour, Format, coloured, facts, fit, is_terminal, note, printable, say, say_json
+from ostler.clients.cli.tool_input import json_object
+from ostler.clients.sdk.errors import ClientError
+from ostler.protocol.errors import AskResolved
+from ostler.protocol.limits import MAX_PAGE
+
+if TYPE_CHECKING:
+    from ostler.clients import Ostler
+
+Choice = Literal[
+    "allow",
+    "allow_always",
+    "deny",
+    "deny_always",
+    "answer",
+    "decline",
+    "approve",
+    "reject",
+    "accept",
+    "cancel",
+    "trust",
+    "restrict",
+]
+ScopeName = Literal["session", "local", "project", "user"]
+
+_TAKES: Final[dict[str, frozenset[str]]] = {
+    "allow": frozenset({"input"}),
+    "allow_always": frozenset({"rule", "scope"}),
+    "deny": frozenset({"message", "interrupt"}),
+    "deny_always": frozenset({"rule", "scope", "message", "interrupt"}),
+    "answer": frozenset({"input"}),
+    "decline": frozenset({"message"}),
+    "approve": frozenset({"message"}),
+    "reject": frozenset({"message"}),
+    "accept": frozenset({"input"}),
+}
+_SUBJECT_WIDTH: Final = 60
+_BROUGHT_WIDTH: Final = 400
+_FIELDS: Final = {("answer", "input"): "answers", ("accept", "input"): "content", ("approve", "message"): "plan"}
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (asks, answer):
+        app.command()(command)
+
+
+def asks(
+    context: typer.Context,
+    ask_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Show this one whole: its id, or the start or end of it.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Only those of this session and its agents.")
+    ] = None,
+    all: Annotated[bool, typer.Option("--all", help="Those that are settled too.")] = False,
+    format: Annotated[Format, typer.Option("--format", help="How to print it.")] = "text",
+) -> None:
+    """List what is asked, oldest first, or show one ask whole."""
+    if ask_id is not None:
+        _show(with_daemon(context, lambda ostler: _found(ostler, ask_id)), format)
+        return
+
+    async def ask(ostler: "Ostler") -> list[dict[str, Any]]:
+        return await list_asks(ostler, session, None if all else "open")
+
+    found = with_daemon(context, ask)
+    if format == "json":
+        say_json({"asks": found, "next": None})
+        return
+    for one in found:
+        say(_line(one))
+    if not found:
+        note("Nothing is asked.")
+    elif is_terminal() and any(one["status"] == "open" for one in found):
+        note("`ostler asks ID` shows one whole, `ostler answer ID CHOICE` answers it; the end of an ID is enough.")
+
+
+async def list_asks(ostler: "Ostler", session_id: str | None, status: str | None) -> list[dict[str, Any]]:
+    """All of them, however many pages they take."""
+    found: list[dict[str, Any]] = []
+    page: str | None = None
+    while True:
+        wanted = {"session_id": session_id, "status": status, "limit": MAX_PAGE, "page": page}
+        answered = await ostler.request("ask/list", wanted)
+        found += answered["asks"]
+        page = answered["next"]
+        if page is None:
+            return found
+
+
+def _line(ask: dict[str, Any]) -> str:
+    cells = [ask["id"], ask["status"], ask["kind"], ask["session_id"], _subject(ask), "|".join(ask["choices"])]
+    if not is_terminal():
+        return "\t".join(cells)
+    ask_id, status, kind, session_id, subject, choices = cells
+    status = coloured(f"{status:<9}", "yellow" if status == "open" else "dim")
+    return f"{ask_id}  {status}  {kind:<11}  {session_id}  {subject}  {coloured(choices, 'dim')}"
+
+
+def _subject(ask: dict[str, Any]) -> str:
+    call = ask.get("call")
+    if call:
+        return fit(printable(f"{call['tool']} {_about(call)}"), _SUBJECT_WIDTH)
+    # Nobody can trust what they do not see, so that is longer.
+    brought = "; ".join(str(one.get("text", "")) for one in ask.get("what") or [])
+    words = printable(f"{ask.get('message', '')} {brought}")
+    return fit(words, _BROUGHT_WIDTH if brought else _SUBJECT_WIDTH)
+
+
+def _about(call: dict[str, Any]) -> str:
+    """A summary is one line of what may be several: where a line ends is shown."""
+    command = call["input"].get("command")
+    return command.strip().replace("\n", " ⏎ ") if isinstance(command, str) else call.get("summary", "")
+
+
+def _show(ask: dict[str, Any], format: Format) -> None:
+    if format == "json":
+        say_json(ask)
+        return
+    from ostler.clients.cli.render.ask import body, head, why
+    from ostler.protocol.shapes import Ask
+
+    known = Ask.model_validate(ask)
+    settled = (ask.get("answer") or {}).get("choice")
+    say(facts([("ask", known.id), ("session", known.session_id), ("status", known.status), ("answer", settled)]))
+    for text, colour in (head(known), *body(known), *why(known)):
+        _say_line(text, colour)
+    if known.status == "open":
+        note(f"Answer with `ostler answer {known.id} {'|'.join(known.choices)}`.")
+
+
+def _say_line(text: str, colour: Colour | None) -> None:
+    """A pipe gets what there is; a terminal must not be steered by it."""
+    shown = printable(text) if is_terminal() else text
+    say(coloured(shown, colour) if colour else shown)
+
+
+def answer(
+    context: typer.Context,
+    ask_id: Annotated[str, typer.Argument(metavar="ID", help="The ask: its id, or the start or end of it.")],
+    choice: Annotated[Choice, typer.Argument(help="One of the ask's choices.")],
+    message: Annotated[
+        str | None, typer.Option("--message", metavar="TEXT", help="Words for the model; for a plan, the changed plan.")
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="RULE", help="What to remember; else the ask's first suggestion.")
+    ] = None,
+    scope: Annotated[ScopeName | None, typer.Option("--scope", help="How far the rule reaches.")] = None,
+    input: Annotated[
+        str | None,
+        typer.Option("--input", metavar="JSON", help="A changed input, the answers by question, or what is asked for."),
+    ] = None,
+    interrupt: Annotated[
+        bool | None,
+        typer.Option("--interrupt/--no-interrupt", help="Whether a denial ends the turn; else only without words."),
+    ] = None,
+) -> None:
+    """Answer an ask; the first answer wins."""
+    changed = json_object(input) if input is not None else None
+    given = {"message": message, "rule": rule, "scope": scope, "input": changed, "interrupt": interrupt}
+    said = _answer(choice, {name: value for name, value in given.items() if value is not None})
+
+    async def resolve(ostler: "Ostler") -> dict[str, Any]:
+        found = await _found(ostler, ask_id)
+        try:
+            await ostler.request("ask/resolve", {"ask_id": found["id"], "answer": said})
+        except AskResolved as late:
+            raise ClientError(await _outcome(ostler, late.data["ask"])) from late
+        return found
+
+    ask = with_daemon(context, resolve)
+    say(f"Answered {ask['id']}: {choice}")
+    _tell_subject(ask, changed if choice == "allow" else None)
+
+
+def _tell_subject(ask: dict[str, Any], changed: dict[str, Any] | None) -> None:
+    """What it was about, as it was answered: whoever gave the end of an id sees whether it was the right one."""
+    from ostler.clients.cli.render.ask import body
+    from ostler.protocol.shapes import Ask
+
+    if ask.get("call") and changed is not None:
+        ask = {**ask, "call": {**ask["call"], "input": changed}, "diff": None}
+    name = ask["call"]["tool"] if ask.get("call") else ask.get("message") or ask["kind"]
+    note(f"  {printable(name)}")
+    for text, _ in body(Ask.model_validate(ask)):
+        note(printable(text) if is_terminal(sys.stderr) else text)
+
+
+def _answer(choice: str, given: dict[str, Any]) -> dict[str, Any]:
+    strange = sorted(given.keys() - _TAKES.get(choice, frozenset()))
+    if strange:
+        raise typer.BadParameter(f"{', '.join(f'--{name}' for name in strange)}: not together with {choice}")
+    return {"choice": choice, **{_FIELDS.get((choice, name), name): value for name, value in given.items()}}
+
+
+async def _found(ostler: "Ostler", given: str) -> dict[str, Any]:
+    """The ask whose id begins or ends so: an open one, or else one that is settled."""
+    for status in ("open", None):
+        asks = {one["id"]: one for one in await list_asks(ostler, None, status)}
+        fits = [one for one in asks if one.startswith(given) or one.endswith(given)]
+        if given in asks or len(fits) == 1:
+            return asks[given if given in asks else fits[0]]
+        if fits:
+            raise ClientError(f"{given!r} could be any of {', '.join(fits[:5])}. Give more of it.")
+    raise ClientError(f"There is no ask {given!r}. `ostler asks` lists what is open.")
+
+
+async def _outcome(ostler: "Ostler", ask: dict[str, Any]) -> str:
+    if ask["status"] != "resolved":
+        return f"Too late: the ask {ask['id']} is {ask['status']}."
+    who = who_answered(ostler, ask.get("answered_by"), ask.get("answered_by_name"))
+    return f"Too late: {who} answered {ask['id']} with {(ask.get('answer') or {}).get('choice', 'something')}."
+
+
+def who_answered(ostler: "Ostler", client_id: str | None, name: str | None) -> str:
+    """What people call whoever settled an ask; the id of a client that said no name."""
+    if client_id == ostler.daemon.client_id:
+        return "this terminal"
+    # Our own command is called so wherever it runs, which tells nobody anything.
+    return "another terminal" if name == "ostler (terminal)" else name or client_id or "somebody"

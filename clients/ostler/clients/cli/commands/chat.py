@@ -1,0 +1,88 @@
+"""`chat`, `attach`: a terminal on a session, any number of them at once."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ostler.clients.cli.commands.run import ModeName
+from ostler.clients.cli.context import with_daemon
+from ostler.clients.sdk.errors import ClientError
+
+if TYPE_CHECKING:
+    from ostler.clients import Ostler
+    from ostler.protocol.session import Session
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (chat, attach):
+        app.command()(command)
+
+
+def chat(
+    context: typer.Context,
+    cwd: Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="The folder to work in.")] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="M", help="The model to use.")] = None,
+    mode: Annotated[
+        ModeName | None, typer.Option("--mode", help="How permission is decided; else as settings say.")
+    ] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Trust what the folder brings.")] = False,
+) -> None:
+    """Talk to an agent in a new session of this folder."""
+    folder = os.path.abspath(os.path.expanduser(cwd or os.getcwd()))
+
+    async def work(ostler: "Ostler") -> None:
+        from ostler.protocol.methods import SESSION_CREATE
+        from ostler.protocol.session import SessionCreate
+
+        wanted = SessionCreate(cwd=folder, model=model, trust=trust)
+        # Left out where it was not given: settings say it then.
+        wanted = wanted.model_copy(update={"mode": mode}) if mode else wanted
+        session = await ostler.call(SESSION_CREATE, wanted)
+        await _sit_down(ostler, session, new=True)
+
+    with_daemon(context, work, answers=True)
+
+
+def attach(
+    context: typer.Context,
+    session_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="A session; else the newest that runs or waits, else the newest."),
+    ] = None,
+) -> None:
+    """Watch a session and take part in it."""
+
+    async def work(ostler: "Ostler") -> None:
+        from ostler.protocol.ids import SessionId
+        from ostler.protocol.methods import SESSION_GET
+        from ostler.protocol.session import SessionRef
+
+        chosen = SessionId(session_id or await _newest(ostler))
+        await _sit_down(ostler, await ostler.call(SESSION_GET, SessionRef(session_id=chosen)), new=False)
+
+    with_daemon(context, work, answers=True)
+
+
+async def _newest(ostler: "Ostler") -> str:
+    from ostler.protocol.methods import SESSION_LIST
+    from ostler.protocol.session import SessionList
+
+    for status in ("waiting", "running", None):
+        found = (await ostler.call(SESSION_LIST, SessionList(status=status))).sessions
+        for session in found:
+            if session.parent_id is None:
+                return session.id
+    raise ClientError("There is no session yet. `ostler chat` begins one.")
+
+
+async def _sit_down(ostler: "Ostler", session: "Session", *, new: bool) -> None:
+    from ostler.clients.cli.chat.session import Attached
+    from ostler.clients.cli.chat.welcome import farewell, welcome
+    from ostler.clients.cli.terminal.console import console
+
+    seat = console()
+    attached = Attached(ostler, session, seat)
+    await welcome(attached, new=new)
+    await attached.stay()
+    await farewell(attached, new=new)

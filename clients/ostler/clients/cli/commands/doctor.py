@@ -1,0 +1,47 @@
+"""`doctor`: everything that the daemon needs, and how to mend what is missing."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ostler.clients.cli.context import setting_of
+from ostler.clients.cli.output import Colour, Format, coloured, printable, say, say_json
+
+if TYPE_CHECKING:
+    from ostler.clients.cli.checks.base import Finding
+
+_COLOURS: Final[dict[str, Colour]] = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(doctor)
+
+
+def doctor(
+    context: typer.Context,
+    format: Annotated[Format, typer.Option("--format", help="How to print it.")] = "text",
+) -> None:
+    """Check everything that the daemon needs; exit 1 if something must be mended."""
+    from ostler.clients.cli.checks.base import CHECKS
+    from ostler.clients.cli.checks.model import model
+    from ostler.clients.cli.checks.sandbox import sandbox
+    from ostler.clients.cli.checks.settings import settings
+
+    places = setting_of(context).places
+    findings = [finding for check in (*CHECKS, settings, model, sandbox) for finding in check(places)]
+    failed = any(finding.state == "fail" for finding in findings)
+    if format == "json":
+        say_json({"ok": not failed, "checks": [finding.as_json() for finding in findings]})
+    else:
+        for finding in findings:
+            _say(finding)
+    if failed:
+        sys.stdout.flush()
+        raise typer.Exit(1)
+
+
+def _say(finding: "Finding") -> None:
+    say(f"{coloured(f'{finding.state:<4}', _COLOURS[finding.state])}  {finding.what:<12}  {printable(finding.found)}")
+    if finding.mend:
+        say(f"{'':<4}  {'':<12}  {coloured('→ ' + printable(finding.mend), 'bold')}")

@@ -1,0 +1,51 @@
+"""`hooks`: what runs at which moment, and whose it is."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ostler.clients.cli.commands.rules import problem_line
+from ostler.clients.cli.context import with_daemon
+from ostler.clients.cli.output import Format, note, say, say_json, table
+from ostler.clients.cli.session_choice import FolderOption, SessionOption, chosen, every
+
+if TYPE_CHECKING:
+    from ostler.clients import Ostler
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(hooks)
+
+
+def hooks(
+    context: typer.Context,
+    session: SessionOption = None,
+    cwd: FolderOption = None,
+    format: Annotated[Format, typer.Option("--format", help="How to print it.")] = "text",
+) -> None:
+    """List the hooks of a session: when each runs, for what, how, what it does, and whose it is."""
+
+    async def ask(ostler: "Ostler") -> dict[str, Any]:
+        return await every(ostler, "hook/list", {"session_id": await chosen(ostler, session, cwd)}, "hooks")
+
+    found = with_daemon(context, ask)
+    if format == "json":
+        say_json(found)
+        return
+    for line in table([_cells(hook) for hook in found["hooks"]], {}):
+        say(line)
+    if not found["hooks"]:
+        note("No hooks. docs/hooks.md says how to write one.")
+    for problem in found["problems"]:
+        note(problem_line(problem))
+
+
+def _cells(hook: dict[str, Any]) -> list[str]:
+    which = " if ".join(part for part in (hook["matcher"] or "*", hook["condition"]) if part)
+    return [hook["event"], which, hook["kind"], hook["shown"], hook["source"], hook["file"] or "", _state(hook)]
+
+
+def _state(hook: dict[str, Any]) -> str:
+    if hook["problem"]:
+        return f"broken: {hook['problem']}"
+    return "acts" if hook["acts"] else "does nothing: the folder is not trusted"

@@ -1,0 +1,274 @@
+"""`run`: one turn without a person in front of it, for scripts and CI."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from ostler.clients.cli.context import with_daemon
+from ostler.clients.cli.errors import in_words, of_fields
+from ostler.clients.cli.exit_codes import Outcome
+from ostler.clients.cli.output import complain
+from ostler.clients.sdk.errors import ClientError, DaemonUnreachable
+from ostler.protocol.errors import ProtocolError
+from ostler.protocol.limits import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from ostler.clients import Ostler, TurnEvent
+    from ostler.clients.cli.headless.runner import Wanted
+    from ostler.clients.sdk.turn import TurnSettings
+    from ostler.protocol.session import Session
+
+RunFormat = Literal["text", "json", "stream-json"]
+# As in ostler.protocol.session, which would load pydantic for every `--help`.
+ModeName = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
+
+
+_EXIT_CODES: Final = """
+Exit code, the first that fits:
+
+\b
+130  interrupted
+124  took too long
+7    needs a sandbox that is not there
+1    failed
+3    as many requests as it may
+4    used up its budget
+6    no answer that fits the schema
+5    refused something, or not answered
+2    asked for in a wrong way
+0    completed
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog=_EXIT_CODES)(run)
+
+
+def run(
+    context: typer.Context,
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What the agent shall do; - reads it from stdin.")],
+    cwd: Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="The folder to work in.")] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="M", help="The model to use.")] = None,
+    mode: Annotated[
+        ModeName | None, typer.Option("--mode", help="How permission is decided; else as settings say.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option("--allow", metavar="RULE", help="Calls that pass; repeatable.")
+    ] = None,
+    deny: Annotated[
+        list[str] | None, typer.Option("--deny", metavar="RULE", help="Calls that are refused; repeatable.")
+    ] = None,
+    on_ask: Annotated[
+        Literal["deny", "wait"], typer.Option("--on-ask", help="Refuse what would be asked, or wait for an answer.")
+    ] = "deny",
+    trust: Annotated[bool, typer.Option("--trust", help="Trust what the folder brings.")] = False,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="FILE", help="A JSON Schema that the answer has to fit.")
+    ] = None,
+    max_requests: Annotated[
+        int | None, typer.Option("--max-requests", metavar="N", min=1, help="Requests to the model at the most.")
+    ] = None,
+    max_budget_usd: Annotated[
+        str | None, typer.Option("--max-budget-usd", metavar="N", help="What it may cost at the most.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="S", min=0.001, help="Seconds that it may take.")
+    ] = None,
+    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Go on in this session.")] = None,
+    continue_: Annotated[bool, typer.Option("--continue", help="Go on in the newest session of the folder.")] = False,
+    title: Annotated[str | None, typer.Option("--title", metavar="T", help="What to call the new session.")] = None,
+    format: Annotated[RunFormat, typer.Option("--format", help="What to print on stdout.")] = "text",
+) -> int:
+    """Do one turn without asking anybody, and say how it ended with the exit code."""
+    only_new = {"--allow": allow, "--deny": deny, "--trust": trust, "--title": title, "--cwd": cwd and session}
+
+    def wanted() -> "Wanted":
+        from ostler.clients.cli.headless.runner import NewestOf, Wanted
+        from ostler.protocol.ids import SessionId
+        from ostler.protocol.session import Rules, SessionCreate
+        from ostler.protocol.turn import TurnStart
+
+        _check(session, continue_, [option for option, given in only_new.items() if given])
+        folder = _folder(cwd)
+        create = SessionCreate(
+            cwd=folder,
+            title=title,
+            model=model,
+            rules=Rules(allow=allow or [], deny=deny or []),
+            trust=trust,
+            on_ask="deny" if on_ask == "deny" else "ask",
+        )
+        # Left out where it was not given: settings say it then.
+        create = create.model_copy(update={"mode": mode}) if mode else create
+        settings: TurnSettings = {
+            "model": model,
+            "mode": mode,
+            "output_schema": _schema(schema),
+            "max_requests": max_requests,
+            "max_budget_usd": _usd(max_budget_usd),
+            "timeout_ms": _milliseconds(timeout),
+        }
+        words = _prompt(prompt)
+        TurnStart(
+            session_id=SessionId(""), input=words, **settings
+        )  # wrong ones are found out before there is a session
+        where = NewestOf(folder) if continue_ else session or create
+        return Wanted(words, where, on_ask, settings, timeout)
+
+    outcome = _outcome(context, wanted, format)
+    _print(outcome, format)
+    return outcome.exit_code
+
+
+def _check(session: str | None, continue_: bool, only_new: list[str]) -> None:
+    if session and continue_:
+        raise typer.BadParameter("give --session or --continue, not both")
+    if only_new and (session or continue_):
+        raise typer.BadParameter(f"{', '.join(only_new)}: only for a new session, not for one that exists")
+
+
+def say_wrong_usage(arguments: list[str], message: str) -> None:
+    """The result of a call that could not even be parsed, where one was asked for."""
+    formats: tuple[RunFormat, ...] = ("json", "stream-json")
+    for format in formats:
+        if f"--format={format}" in arguments or ("--format", format) in pairwise(arguments):
+            _print_result(_failed("usage", message), format)
+
+
+def _folder(given: str | None) -> str:
+    try:
+        return os.path.abspath(os.path.expanduser(given or os.getcwd()))
+    except FileNotFoundError:
+        raise typer.BadParameter("this folder does not exist any more: give one with --cwd") from None
+
+
+def _milliseconds(timeout: float | None) -> int | None:
+    if timeout is None:
+        return None
+    if not math.isfinite(timeout):
+        raise typer.BadParameter(f"--timeout {timeout}: it is no number of seconds")
+    return max(1, int(timeout * 1000))
+
+
+def _usd(given: str | None) -> str | None:
+    from pydantic import TypeAdapter, ValidationError
+
+    from ostler.protocol.wire import Usd
+
+    try:
+        return given if given is None else TypeAdapter(Usd).validate_python(given)
+    except ValidationError:
+        raise typer.BadParameter(f"--max-budget-usd {given}: it is no amount of dollars like 0.50") from None
+
+
+def _prompt(given: str) -> str:
+    try:
+        words = sys.stdin.read() if given == "-" else given
+        words.encode()  # where the locale is not UTF-8, strange bytes come through as what cannot be sent
+    except UnicodeError:
+        raise typer.BadParameter("the prompt is not UTF-8") from None
+    if not words.strip():
+        raise typer.BadParameter("the prompt is empty")
+    return words
+
+
+def _schema(path: str | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError) as wrong:
+        raise typer.BadParameter(f"--schema {path}: {wrong}") from wrong
+    except RecursionError:
+        raise _too_deep(path) from None
+    if not isinstance(found, dict):
+        raise typer.BadParameter(f"--schema {path}: it is not a JSON object")
+    if _is_too_deep(found):
+        raise _too_deep(path)
+    return found
+
+
+def _too_deep(path: str) -> typer.BadParameter:
+    return typer.BadParameter(f"--schema {path}: it is nested deeper than {MAX_DEPTH}")
+
+
+def _is_too_deep(schema: dict[str, Any]) -> bool:
+    level: list[Any] = [schema]
+    for _ in range(MAX_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [value for values in inner for value in values]
+    return bool(level)
+
+
+def _outcome(context: typer.Context, wanted: "Callable[[], Wanted]", format: RunFormat) -> Outcome:
+    from pydantic import ValidationError
+
+    async def work(ostler: "Ostler") -> Outcome:
+        from ostler.clients.cli.headless.runner import Headless
+
+        return await Headless(ostler, asked, _reporters(format, schema=bool(asked.settings.get("output_schema")))).go()
+
+    try:
+        asked = wanted()
+        return with_daemon(context, work)
+    except KeyboardInterrupt:
+        return _failed("interrupted", "It was interrupted before the turn began.")
+    except typer.BadParameter as wrong:
+        return _failed("usage", wrong.message)
+    except ValidationError as wrong:
+        return _failed("usage", of_fields(wrong))
+    except ProtocolError as error:
+        return _failed("refused", in_words(error))
+    except ClientError as error:
+        return _failed("daemon_unreachable" if isinstance(error, DaemonUnreachable) else "refused", str(error))
+
+
+def _failed(code: str, message: str) -> Outcome:
+    return Outcome(error={"code": code, "message": message})
+
+
+def _reporters(format: RunFormat, *, schema: bool) -> "Callable[[Session], Callable[[TurnEvent], None]]":
+    def reporter(session: "Session") -> "Callable[[TurnEvent], None]":
+        if format == "text":
+            from ostler.clients.cli.render.sink import StreamPaper
+            from ostler.clients.cli.render.turn import Narrator
+
+            # With a schema the answer is JSON, and stdout shall hold nothing else.
+            return Narrator(StreamPaper(), session.id, words=not schema).tell
+        return _say_event if format == "stream-json" else _say_nothing
+
+    return reporter
+
+
+def _say_event(happened: "TurnEvent") -> None:
+    print(happened.event.model_dump_json(), flush=True)
+
+
+def _say_nothing(happened: "TurnEvent") -> None:
+    return
+
+
+def _print(outcome: Outcome, format: RunFormat) -> None:
+    _print_result(outcome, format)
+    if outcome.error is not None:
+        complain(str(outcome.error["message"]))
+    sys.stdout.flush()
+
+
+def _print_result(outcome: Outcome, format: RunFormat) -> None:
+    match format:
+        case "json":
+            print(json.dumps(outcome.as_json(), indent=2, ensure_ascii=False))
+        case "stream-json":
+            print(json.dumps(outcome.as_json(), ensure_ascii=False))
+        case "text" if outcome.turn is not None and outcome.turn.structured_output is not None:
+            print(json.dumps(outcome.turn.structured_output, indent=2, ensure_ascii=False))
+        case "text":
+            pass

@@ -1,0 +1,256 @@
+"""`sessions`, `show`, `export`, `fork`, `archive`, `delete`: what the daemon keeps."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal
+
+import typer
+
+from ostler.clients.cli.context import with_daemon
+from ostler.clients.cli.output import Format, note, say, say_json
+from ostler.clients.sdk.errors import ClientError
+from ostler.protocol.limits import MAX_PAGE
+
+if TYPE_CHECKING:
+    from ostler.clients import Ostler
+
+SessionArgument = Annotated[str, typer.Argument(metavar="ID", help="A session's id, as `ostler sessions` shows it.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
+ExportKind = Literal["jsonl", "markdown", "json"]
+
+_LIMIT: Final = 50
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (sessions, show, export, fork, archive, delete):
+        app.command()(command)
+
+
+def sessions(
+    context: typer.Context,
+    all: Annotated[bool, typer.Option("--all", help="Archived ones too.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="Only archived ones.")] = False,
+    cwd: Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Only those of this folder.")] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="T", help="Only those with this in their title or folder.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = _LIMIT,
+    format: FormatOption = "text",
+) -> None:
+    """List sessions, newest activity first."""
+    if all and archived:
+        raise typer.BadParameter("give --all or --archived, not both")
+    wanted: dict[str, Any] = {"archived": None if all else archived}
+    if cwd is not None:
+        wanted["cwd"] = os.path.abspath(os.path.expanduser(cwd))
+    if text is not None:
+        wanted["text"] = text
+
+    async def ask(ostler: "Ostler") -> dict[str, Any]:
+        page = await _list(ostler, wanted, limit)
+        return page if format == "json" else {**page, "sessions": await _titled(ostler, page["sessions"])}
+
+    found = with_daemon(context, ask)
+    if format == "json":
+        say_json(found)
+        return
+    from ostler.clients.cli.render.transcript import session_lines
+
+    for line in session_lines(found["sessions"]):
+        say(line)
+    if found["next"]:
+        note(f"There are more: --limit {limit * 2}.")
+    elif not found["sessions"]:
+        note("No sessions.")
+
+
+async def _list(ostler: "Ostler", wanted: dict[str, Any], limit: int) -> dict[str, Any]:
+    """As many pages as it takes."""
+    rows: list[dict[str, Any]] = []
+    page: str | None = None
+    while len(rows) < limit:
+        size = min(limit - len(rows), MAX_PAGE)
+        answer = await ostler.request("session/list", {**wanted, "limit": size, "page": page})
+        rows += answer["sessions"]
+        page = answer["next"]
+        if page is None:
+            break
+    return {"sessions": rows, "next": page}
+
+
+async def _titled(ostler: "Ostler", found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from ostler.clients.cli.commands.titles import titled
+
+    return await titled(ostler, found)
+
+
+def show(
+    context: typer.Context,
+    session_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A session's id, or that of a persisted result (r_… or result://r_…).")
+    ],
+    format: FormatOption = "text",
+) -> None:
+    """Show a session and its messages, and what let each call pass or not; or all of a persisted result."""
+
+    async def ask(ostler: "Ostler") -> None:
+        if session_id.startswith(("r_", "result://")):
+            from ostler.clients.cli.render.stored_result import show_result
+
+            await show_result(ostler, session_id.removeprefix("result://"), format)
+            return
+        session = await ostler.request("session/get", {"session_id": session_id})
+        from ostler.clients.cli.render.decisions import decisions, in_words
+
+        if format == "json":
+            messages = [message async for message in _messages(ostler, session_id)]
+            found = await decisions(ostler, session)
+            say_json({"session": session, "messages": messages, "decisions": found})
+            return
+        from ostler.clients.cli.render.transcript import message_text, session_text
+
+        decided = await in_words(ostler, session)
+        say(session_text(session))
+        async for message in _messages(ostler, session_id):
+            say()
+            say(message_text(message, decided))
+
+    with_daemon(context, ask)
+
+
+async def _messages(ostler: "Ostler", session_id: str) -> AsyncIterator[dict[str, Any]]:
+    page: str | None = None
+    while True:
+        wanted = {"session_id": session_id, "limit": MAX_PAGE, "page": page}
+        answer = await ostler.request("session/messages", wanted)
+        for message in answer["messages"]:
+            yield message
+        page = answer["next"]
+        if page is None:
+            return
+
+
+def export(
+    context: typer.Context,
+    session_id: SessionArgument,
+    kind: Annotated[ExportKind, typer.Option("--as", help="The form of the file.")] = "markdown",
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there instead of to stdout.")
+    ] = None,
+) -> None:
+    """Write a session as one file."""
+
+    async def copy(ostler: "Ostler") -> None:
+        async with ostler.export(session_id, kind) as chunks:
+            with _destination(output) as file:
+                async for chunk in chunks:
+                    file.write(chunk)
+
+    with_daemon(context, copy)
+    if output is not None:
+        note(f"Wrote {output}.")
+
+
+@contextmanager
+def _destination(output: str | None) -> Iterator[BinaryIO]:
+    """Whole or not at all: an export that breaks off must not leave half a file under the name asked for."""
+    if output is None or (os.path.exists(output) and not os.path.isfile(output)):
+        with open(output, "wb") if output else nullcontext(sys.stdout.buffer) as stream:
+            yield stream
+            stream.flush()
+        return
+    unfinished = f"{output}.part"
+    try:
+        with open(unfinished, "wb") as file:
+            yield file
+        os.replace(unfinished, output)
+    except BaseException as error:
+        if os.path.exists(unfinished):
+            os.unlink(unfinished)
+        if isinstance(error, OSError) and error.filename == unfinished:
+            error.filename = output  # the other name is nobody's business
+        raise
+
+
+def fork(
+    context: typer.Context,
+    session_id: SessionArgument,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="MESSAGE", help="The last message of the fork; else the last of all.")
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="T", help="What to call the fork.")] = None,
+    format: FormatOption = "text",
+) -> None:
+    """Make a new session with the same history, up to a message."""
+    given = {"message_id": at, "title": title}
+
+    async def ask(ostler: "Ostler") -> Any:
+        wanted = {name: value for name, value in given.items() if value is not None}
+        return await ostler.request("session/fork", {"session_id": session_id, **wanted})
+
+    made = with_daemon(context, ask)
+    if format == "json":
+        say_json(made)
+        return
+    say(made["id"])
+    note(f"Go on there with `ostler attach {made['id']}`.")
+
+
+def archive(
+    context: typer.Context,
+    session_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The sessions to put away.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Take them out of the archive again.")] = False,
+) -> None:
+    """Put sessions out of the way, or take them out of the archive again; nothing of them is lost."""
+
+    async def move(ostler: "Ostler") -> None:
+        # All of them are looked up first: a mistyped id must not be found out halfway.
+        for one in session_ids:
+            await ostler.request("session/get", {"session_id": one})
+        for one in dict.fromkeys(session_ids):
+            await ostler.request("session/archive", {"session_id": one, "archived": not undo})
+            say(f"Taken out of the archive: {one}" if undo else f"Archived {one}")
+
+    with_daemon(context, move)
+
+
+def delete(
+    context: typer.Context,
+    session_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The sessions to delete.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete sessions and everything of them."""
+    if not yes and not sys.stdin.isatty():
+        raise ClientError("Nobody is there to be asked. Give --yes to delete without a question.")
+
+    async def remove(ostler: "Ostler") -> None:
+        # All of them are looked up first: a mistyped id must not be found out halfway.
+        found = [await ostler.request("session/get", {"session_id": one}) for one in dict.fromkeys(session_ids)]
+        if not yes:
+            _confirm(await _titled(ostler, found))
+        for session in found:
+            await _delete(ostler, session["id"])
+
+    with_daemon(context, remove)
+
+
+async def _delete(ostler: "Ostler", session_id: str) -> None:
+    from ostler.protocol.errors import SessionNotFound
+
+    try:
+        answer = await ostler.request("session/delete", {"session_id": session_id})
+    except SessionNotFound:
+        return  # it was an agent of one that went before it, or another client was faster
+    for gone in answer["session_ids"]:
+        say(f"Deleted {gone}")
+
+
+def _confirm(found: list[dict[str, Any]]) -> None:
+    from ostler.clients.cli.render.transcript import session_lines
+
+    for line in session_lines(found):
+        note(line)
+    count = "this session" if len(found) == 1 else f"these {len(found)} sessions"
+    typer.confirm(f"Delete {count} and everything of them?", abort=True, err=True)

@@ -1,0 +1,95 @@
+"""What holds for every command: the home, and whether a daemon may be started."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from ostler.clients.cli.output import note
+from ostler.clients.cli.spinner import Progress
+from ostler.protocol.places import Places, find_places
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from ostler.clients import Ostler
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    home: str | None
+    start: bool
+    """Whether commands start a daemon where none runs."""
+
+    @property
+    def places(self) -> Places:
+        return find_places(self.home)
+
+
+def setting_of(context: typer.Context) -> Setting:
+    found = context.find_root().obj
+    return found if isinstance(found, Setting) else Setting(None, start=True)
+
+
+def own_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("ostler")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "0+unknown"
+
+
+def with_daemon(context: typer.Context, work: "Callable[[Ostler], Awaitable[T]]", *, answers: bool = False) -> T:
+    """Do this with a connected daemon, started first if need be; `answers` tells it that asks can be shown here."""
+    setting = setting_of(context)
+    _see_that_it_runs(setting)
+
+    import asyncio
+
+    import anyio
+
+    from ostler.clients import connect
+    from ostler.protocol.client import ClientCapabilities
+
+    kinds = ClientCapabilities(answers=["permission", "question", "plan", "elicitation", "trust"] if answers else [])
+
+    async def connected() -> T:
+        asyncio.get_running_loop().set_exception_handler(_without_noise)
+        async with connect(
+            setting.home, name="ostler", version=own_version(), kind="terminal", capabilities=kinds
+        ) as ostler:
+            return await work(ostler)
+
+    return anyio.run(connected)
+
+
+def _without_noise(loop: "AbstractEventLoop", context: dict[str, Any]) -> None:
+    """A read that is given up just as its answer comes makes anyio complain about its own future: nobody's business."""
+    from asyncio import InvalidStateError
+
+    if not isinstance(context.get("exception"), InvalidStateError):
+        loop.default_exception_handler(context)
+
+
+def _see_that_it_runs(setting: Setting) -> None:
+    from ostler.clients.sdk.errors import DaemonNotRunning, DaemonUnreachable
+    from ostler.clients.sdk.launch import start
+    from ostler.clients.sdk.probe import probe
+
+    places = setting.places
+    state = probe(places)
+    if state.running:
+        return
+    if state.condition == "silent" and state.file is not None:
+        pid = state.file.pid
+        raise DaemonUnreachable(f"The daemon (pid {pid}) does not answer. See `ostler logs`, or `ostler stop`.")
+    if not setting.start:
+        raise DaemonNotRunning(f"No daemon runs for {places.data}. Start one with `ostler start`.")
+    with Progress("starting the daemon") as tick:
+        started = start(places, tick=tick)
+    if started.fresh and started.state.file is not None:
+        note(f"Started the daemon (pid {started.state.file.pid}); `ostler stop` ends it.")

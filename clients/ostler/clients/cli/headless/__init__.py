@@ -1,0 +1,1 @@
+"""`ostler run`: a turn without a person."""

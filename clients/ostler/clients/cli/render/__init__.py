@@ -1,0 +1,1 @@
+"""What people read: turns, asks, results, diffs, transcripts."""

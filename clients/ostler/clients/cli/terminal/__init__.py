@@ -1,0 +1,1 @@
+"""The terminal: console, line editor, screen."""

@@ -1,0 +1,1 @@
+"""The Python SDK; import it from `ostler.clients`."""

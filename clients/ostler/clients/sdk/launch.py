@@ -1,0 +1,197 @@
+"""Starting the daemon in the background, and stopping it. Standard library only, as `_probe` is."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ostler.clients.sdk.address import DaemonFile, address_of
+from ostler.clients.sdk.errors import ClientError, DaemonUnreachable, StartFailed
+from ostler.clients.sdk.probe import DaemonState, exchange, is_daemon, probe
+from ostler.clients.sdk.tail import last_lines
+from ostler.protocol.places import Places
+
+START_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.02
+_LOG_LINES: Final = 20
+
+Tick = Callable[[], None]
+"""Called again and again while waiting: whoever shows progress does it there."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonOptions:
+    """How a daemon is to run; what is not given is up to its configuration."""
+
+    host: str | None = None
+    port: int | None = None
+    socket: str | None = None
+    model: str | None = None
+    allow_hosts: tuple[str, ...] = ()
+
+    def arguments(self) -> list[str]:
+        given = {"--host": self.host, "--port": self.port, "--socket": self.socket, "--model": self.model}
+        pairs = [(name, str(value)) for name, value in given.items() if value is not None]
+        pairs += [("--allow-host", name) for name in self.allow_hosts]
+        return [word for pair in pairs for word in pair]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The daemon that runs now."""
+
+    state: DaemonState
+    fresh: bool
+    """False: it ran already."""
+
+
+def daemon_command(options: DaemonOptions, home: str | None, log_file: str | None = None) -> list[str]:
+    """The command that is the daemon. `-P` keeps the folder it is started in from shadowing its modules."""
+    command = [sys.executable, "-P", "-m", "ostler.server", *options.arguments()]
+    if home:
+        command += ["--home", home]
+    if log_file:
+        command += ["--log-file", log_file]
+    return command
+
+
+def start(places: Places, options: DaemonOptions | None = None, tick: Tick = lambda: None) -> Started:
+    """Start the daemon of these places unless it runs, and wait until it answers."""
+    try:
+        with _one_start_at_a_time(places, tick):
+            state = probe(places)
+            if state.running:
+                return Started(state, fresh=False)
+            return Started(_start(places, options or DaemonOptions(), tick), fresh=True)
+    except OSError as error:
+        raise StartFailed(f"The daemon cannot be started: {error}. See `ostler doctor`.", []) from error
+
+
+def _start(places: Places, options: DaemonOptions, tick: Tick) -> DaemonState:
+    log_start = _size(places.log_file)
+    process = _spawn(places, options)
+    try:
+        return _wait_until_ready(places, process, log_start, tick)
+    finally:
+        # It goes on by itself; without this, letting go of a living process would be a warning.
+        process.returncode = process.poll() or 0
+
+
+@contextmanager
+def _one_start_at_a_time(places: Places, tick: Tick) -> Iterator[None]:
+    """Two commands that find no daemon at the same moment start one between them."""
+    for folder in (places.data, places.state, places.logs):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(places.data / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not _locked(lock) and time.monotonic() < deadline:
+            _pause(tick)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _spawn(places: Places, options: DaemonOptions) -> subprocess.Popen[bytes]:
+    one_folder = len({places.config, places.data, places.state, places.runtime}) == 1
+    command = daemon_command(options, str(places.data) if one_folder else None, str(places.log_file))
+    # What is said before the log is open, or by a crash, must land somewhere too.
+    errors = os.open(places.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter, and a list of words
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            cwd="/",  # a daemon must not keep the folder busy that it was started in
+            start_new_session=True,
+        )
+    finally:
+        os.close(errors)
+
+
+def _wait_until_ready(places: Places, process: subprocess.Popen[bytes], log_start: int, tick: Tick) -> DaemonState:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        ended = process.poll()
+        state = probe(places)
+        if state.running and (state.ready or state.read_only):
+            return state
+        if ended is not None:
+            raise _failed(f"The daemon ended with exit code {ended} before it was ready.", places, log_start)
+        _pause(tick)
+    raise _failed(
+        f"The daemon (pid {process.pid}) is not ready after {START_SECONDS:.0f} s; it goes on trying.",
+        places,
+        log_start,
+    )
+
+
+def _failed(what: str, places: Places, log_start: int) -> StartFailed:
+    log = last_lines(places.log_file, _LOG_LINES, since=log_start)
+    return StartFailed(f"{what} Its log is {places.log_file}; `ostler doctor` checks what it needs.", log)
+
+
+def stop(places: Places, tick: Tick = lambda: None) -> DaemonFile | None:
+    """Stop the daemon of these places and wait until it is gone; None when there was none."""
+    state = probe(places)
+    if state.file is None or state.condition == "stale":
+        return None
+    if not (state.running and _shut_down(state.file, places)):
+        _signal(state.file)
+    deadline = time.monotonic() + STOP_SECONDS
+    while is_daemon(state.file) or probe(places).running:
+        if time.monotonic() > deadline:
+            raise ClientError(
+                f"The daemon (pid {state.file.pid}) still runs after {STOP_SECONDS:.0f} s. "
+                f"`kill -9 {state.file.pid}` ends it; nothing that was acknowledged is lost."
+            )
+        _pause(tick)
+    return state.file
+
+
+def _signal(file: DaemonFile) -> None:
+    try:
+        os.kill(file.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        pass  # it was faster
+    except PermissionError as denied:
+        raise ClientError(f"The daemon (pid {file.pid}) is another user's; only they can stop it.") from denied
+
+
+def _shut_down(file: DaemonFile, places: Places) -> bool:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "server/shutdown", "params": {}}
+    try:
+        _, body = exchange(address_of(file, places), "POST", "/rpc", json.dumps(call).encode())
+        return "result" in json.loads(body)
+    except (DaemonUnreachable, ValueError):
+        return False
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _pause(tick: Tick) -> None:
+    tick()
+    time.sleep(_POLL_SECONDS)

@@ -1,0 +1,335 @@
+"""What happens in a session, as types: `match` on them, and a type checker knows what each one holds."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar
+
+from pydantic import ValidationError
+
+from ostler.clients.sdk.errors import UnexpectedAnswer
+from ostler.protocol.events import (
+    AskData,
+    CallData,
+    Event,
+    FileChange,
+    GitChange,
+    MessageData,
+    MessageDelta,
+    ModelRetry,
+    Notice,
+    SessionData,
+    TaskData,
+    TaskOutput,
+    ToolProgress,
+    TurnData,
+    UsageData,
+)
+from ostler.protocol.hook import HookData, HookRun
+from ostler.protocol.session import Session
+from ostler.protocol.shapes import Ask, Call, Message, Task, Turn
+from ostler.protocol.wire import Shape
+
+D = TypeVar("D", bound=Shape)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnChanged:
+    """A turn was queued, began, or went from running to waiting or back."""
+
+    event: Event
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """A turn is over; `turn.reason` says how."""
+
+    event: Event
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStarted:
+    """The model began to answer."""
+
+    event: Event
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of what the model says."""
+
+    event: Event
+    piece: MessageDelta
+
+    @property
+    def text(self) -> str:
+        return self.piece.text
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """A piece of what the model thinks."""
+
+    event: Event
+    piece: MessageDelta
+
+    @property
+    def text(self) -> str:
+        return self.piece.text
+
+
+@dataclass(frozen=True, slots=True)
+class InputDelta:
+    """A piece of what a tool will be given: JSON that is not whole yet."""
+
+    event: Event
+    piece: MessageDelta
+
+    @property
+    def text(self) -> str:
+        return self.piece.text
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCompleted:
+    """A message is whole: the truth, where deltas were for the eye. Input and tool results have role `user`."""
+
+    event: Event
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAborted:
+    """A message in progress was dropped; what was shown of it does not count."""
+
+    event: Event
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class CallQueued:
+    """A call waits for its place, or for its permission."""
+
+    event: Event
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A call has its permission and runs."""
+
+    event: Event
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """How far a running call has come."""
+
+    event: Event
+    progress: ToolProgress
+
+
+@dataclass(frozen=True, slots=True)
+class CallCompleted:
+    """A call has its result."""
+
+    event: Event
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class AskOpened:
+    """A question to the people."""
+
+    event: Event
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class AskEnded:
+    """An ask was answered, cancelled, or nobody answered in time."""
+
+    event: Event
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    """A command goes on in the background."""
+
+    event: Event
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPrinted:
+    """A background task has printed something; `Ostler.printed` gives all of it."""
+
+    event: Event
+    output: TaskOutput
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """A background task is over; `task.status` says how."""
+
+    event: Event
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanged:
+    """A call changed a file."""
+
+    event: Event
+    change: FileChange
+
+
+@dataclass(frozen=True, slots=True)
+class GitChanged:
+    """A command committed, pushed, merged, or changed a pull request."""
+
+    event: Event
+    change: GitChange
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """A request to the model failed, and is made again after a while."""
+
+    event: Event
+    retry: ModelRetry
+
+
+@dataclass(frozen=True, slots=True)
+class UsageUpdated:
+    """A request to the model has ended, and this is what it took."""
+
+    event: Event
+    usage: UsageData
+
+
+@dataclass(frozen=True, slots=True)
+class HookRan:
+    """A hook has run; `run.outcome` says what came of it."""
+
+    event: Event
+    run: HookRun
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """Words for the people."""
+
+    event: Event
+    notice: Notice
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChanged:
+    """A session was created, changed or deleted."""
+
+    event: Event
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
+class OtherEvent:
+    """An event of a kind that has no type here, or that this version does not know."""
+
+    event: Event
+
+
+TurnEvent = (
+    TurnChanged
+    | TurnEnded
+    | MessageStarted
+    | TextDelta
+    | ThinkingDelta
+    | InputDelta
+    | MessageCompleted
+    | MessageAborted
+    | CallQueued
+    | CallStarted
+    | CallProgress
+    | CallCompleted
+    | AskOpened
+    | AskEnded
+    | TaskStarted
+    | TaskPrinted
+    | TaskEnded
+    | FileChanged
+    | GitChanged
+    | Retrying
+    | UsageUpdated
+    | HookRan
+    | Noticed
+    | SessionChanged
+    | OtherEvent
+)
+"""All of them."""
+
+
+def typed(event: Event) -> TurnEvent:
+    """The event as its own type."""
+    make = _KINDS.get(event.type, OtherEvent)
+    try:
+        return make(event)
+    except ValidationError as wrong:
+        raise UnexpectedAnswer(f"A {event.type!r} event is not what this version knows: {wrong}") from wrong
+
+
+def _with(data: type[D], make: Callable[[Event, Any], TurnEvent], field: str | None = None) -> Callable[..., TurnEvent]:
+    def read(event: Event) -> TurnEvent:
+        found = data.model_validate(event.data)
+        return make(event, found if field is None else getattr(found, field))
+
+    return read
+
+
+_DELTAS: Final[Mapping[Literal["text", "thinking", "tool_input"], type[TextDelta | ThinkingDelta | InputDelta]]] = {
+    "text": TextDelta,
+    "thinking": ThinkingDelta,
+    "tool_input": InputDelta,
+}
+
+
+def _delta(event: Event) -> TurnEvent:
+    piece = MessageDelta.model_validate(event.data)
+    return _DELTAS[piece.kind](event, piece)
+
+
+_turn = _with(TurnData, TurnChanged, "turn")
+_session = _with(SessionData, SessionChanged, "session")
+
+_KINDS: Final[dict[str, Callable[[Event], TurnEvent]]] = {
+    "turn.queued": _turn,
+    "turn.started": _turn,
+    "turn.updated": _turn,
+    "turn.ended": _with(TurnData, TurnEnded, "turn"),
+    "message.started": _with(MessageData, MessageStarted, "message"),
+    "message.delta": _delta,
+    "message.completed": _with(MessageData, MessageCompleted, "message"),
+    "message.aborted": _with(MessageData, MessageAborted, "message"),
+    "tool.queued": _with(CallData, CallQueued, "call"),
+    "tool.started": _with(CallData, CallStarted, "call"),
+    "tool.progress": _with(ToolProgress, CallProgress),
+    "tool.completed": _with(CallData, CallCompleted, "call"),
+    "ask.opened": _with(AskData, AskOpened, "ask"),
+    "ask.resolved": _with(AskData, AskEnded, "ask"),
+    "task.started": _with(TaskData, TaskStarted, "task"),
+    "task.output": _with(TaskOutput, TaskPrinted),
+    "task.ended": _with(TaskData, TaskEnded, "task"),
+    "file.changed": _with(FileChange, FileChanged),
+    "git.changed": _with(GitChange, GitChanged),
+    "model.retrying": _with(ModelRetry, Retrying),
+    "usage.updated": _with(UsageData, UsageUpdated),
+    "hook.ran": _with(HookData, HookRan, "run"),
+    "notice": _with(Notice, Noticed),
+    "session.created": _session,
+    "session.updated": _session,
+    "session.deleted": _session,
+}

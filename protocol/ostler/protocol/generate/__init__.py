@@ -1,0 +1,1 @@
+"""Generators of the documents in docs/: OpenRPC, JSON Schema, TypeScript, the reference."""

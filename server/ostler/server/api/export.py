@@ -1,0 +1,175 @@
+"""A session as one file: JSON Lines, JSON or Markdown, written page by page."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from typing import Final, Protocol
+
+import orjson
+
+from ostler.protocol.content import ContentBlock
+from ostler.protocol.errors import TooLarge
+from ostler.protocol.ids import SessionId
+from ostler.protocol.limits import MAX_BODY_BYTES
+from ostler.protocol.session import Export, ExportFormat, Session, SessionExport
+from ostler.protocol.shapes import Message
+from ostler.server.engine.journal.session_view import shown
+from ostler.server.events.chunks import chunks
+from ostler.server.events.event_log import EventLog
+from ostler.storage.repositories import messages, sessions
+from ostler.storage.sqlite import long_json
+from ostler.storage.sqlite.database import head_of
+from ostler.tools.threads import read_in_thread
+
+_PAGE: Final = 100
+MEDIA_TYPES: Final[dict[ExportFormat, str]] = {
+    "jsonl": "application/jsonl",
+    "json": "application/json",
+    "markdown": "text/markdown; charset=utf-8",
+}
+_SUFFIXES: Final[dict[ExportFormat, str]] = {"jsonl": "jsonl", "json": "json", "markdown": "md"}
+
+
+def export_filename(session_id: SessionId, wanted: ExportFormat) -> str:
+    return f"{session_id}.{_SUFFIXES[wanted]}"
+
+
+async def exported_session(log: EventLog, session_id: SessionId) -> Session:
+    """The session itself: asked for first, so that an unknown one is an error and not half a file."""
+
+    def look(connection: sqlite3.Connection) -> Session:
+        record = sessions.get(connection, session_id)
+        return shown(connection, record, head_of(connection))
+
+    return await log.read(look)
+
+
+async def export_lines(log: EventLog, session: Session, wanted: ExportFormat) -> AsyncIterator[bytes]:
+    """The file in pieces, one page of messages in memory at a time."""
+    writer = _WRITERS[wanted]
+    yield writer.head(session)
+    first = True
+    async for message in _history(log, session.id):
+        if long_json.is_long(message):
+            for chunk in chunks(await read_in_thread(writer.message, message, first)):
+                yield chunk
+        else:
+            yield writer.message(message, first)
+        first = False
+    yield writer.tail()
+
+
+async def export_whole(log: EventLog, params: SessionExport) -> Export:
+    session = await exported_session(log, params.session_id)
+    parts: list[bytes] = []
+    size = 0
+    async for part in export_lines(log, session, params.format):
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BODY_BYTES:
+            raise TooLarge(
+                f"The export is larger than {MAX_BODY_BYTES} bytes. "
+                f"Download it from /sessions/{session.id}/export?format={params.format} instead."
+            )
+    return Export(
+        session_id=session.id,
+        format=params.format,
+        filename=export_filename(session.id, params.format),
+        media_type=MEDIA_TYPES[params.format],
+        content=b"".join(parts).decode(),
+    )
+
+
+async def _history(log: EventLog, session_id: SessionId) -> AsyncIterator[Message]:
+    after = 0
+    while True:
+        start = after
+        page = await log.read(lambda connection: messages.page(connection, session_id, start, _PAGE))  # noqa: B023
+        for message in page.messages:
+            yield message
+        if not page.more:
+            return
+        after = page.last
+
+
+class _Writer(Protocol):
+    def head(self, session: Session) -> bytes: ...
+
+    def message(self, message: Message, first: bool) -> bytes: ...
+
+    def tail(self) -> bytes: ...
+
+
+class _JsonLines:
+    def head(self, session: Session) -> bytes:
+        return b'{"type":"session","session":' + session.encoded() + b"}\n"
+
+    def message(self, message: Message, first: bool) -> bytes:
+        return b"".join((b'{"type":"message","message":', long_json.encoded(message), b"}\n"))
+
+    def tail(self) -> bytes:
+        return b""
+
+
+class _Json:
+    def head(self, session: Session) -> bytes:
+        return b'{"session":' + session.encoded() + b',"messages":['
+
+    def message(self, message: Message, first: bool) -> bytes:
+        return b"".join((b"" if first else b",", long_json.encoded(message)))
+
+    def tail(self) -> bytes:
+        return b"]}\n"
+
+
+class _Markdown:
+    def head(self, session: Session) -> bytes:
+        title = session.title or f"Session {session.id}"
+        facts = [
+            ("session", session.id),
+            ("folder", session.cwd),
+            ("model", session.model),
+            ("created", session.created_at),
+        ]
+        lines = [f"# {title}", "", *(f"- {name}: `{value}`" for name, value in facts), ""]
+        return "\n".join(lines).encode()
+
+    def message(self, message: Message, first: bool) -> bytes:
+        heading = f"\n## {'Assistant' if message.role == 'assistant' else 'User'}\n\n"
+        return (heading + "\n".join(_markdown(block) for block in message.content) + "\n").encode()
+
+    def tail(self) -> bytes:
+        return b""
+
+
+def _markdown(block: ContentBlock) -> str:
+    match block.type:
+        case "text":
+            return f"{getattr(block, 'text', '')}\n"
+        case "thinking":
+            quoted = "\n".join(f"> {line}" for line in str(getattr(block, "thinking", "")).splitlines())
+            return f"{quoted}\n"
+        case "tool_use":
+            given = orjson.dumps(getattr(block, "input", {}), option=orjson.OPT_INDENT_2).decode()
+            return f"**{getattr(block, 'name', 'tool')}**\n\n{_fenced(given, 'json')}\n"
+        case "tool_result":
+            return f"{_fenced(_result_text(getattr(block, 'content', '')))}\n"
+        case other:
+            return f"*({other})*\n"
+
+
+def _result_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    return "\n".join(str(block.get("text", f"({block.get('type')})")) for block in blocks)
+
+
+def _fenced(text: str, language: str = "") -> str:
+    # A fence longer than any run of backticks inside: what a tool printed may hold fences of its own.
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+_WRITERS: Final[dict[ExportFormat, _Writer]] = {"jsonl": _JsonLines(), "json": _Json(), "markdown": _Markdown()}

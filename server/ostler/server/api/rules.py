@@ -1,0 +1,130 @@
+"""The rule methods: list, add, remove, explain."""
+
+from dataclasses import dataclass
+
+from ostler.protocol.errors import InvalidParams, ToolNotFound
+from ostler.protocol.ids import CallId
+from ostler.protocol.methods import RULE_LIST
+from ostler.protocol.rule import (
+    ExplainedPart,
+    Explanation,
+    RuleAdd,
+    RuleEntry,
+    RuleExplain,
+    RuleList,
+    RulePage,
+    RuleRemove,
+    SettingsProblem,
+)
+from ostler.server.api.rule_changes import RuleChange, check_rule, forget, remember
+from ostler.server.engine.calls.parse_input import BadInput, parse_input
+from ostler.server.engine.engine import Engine
+from ostler.server.engine.permissions.decide import Case, decide
+from ostler.server.engine.session.live import LiveSession
+from ostler.server.rpc.paging import page_by_place
+from ostler.server.settings import Problem, SourcedRule, check_lists
+from ostler.tools import commands
+from ostler.tools.context import ToolContext
+from ostler.tools.shell.bash_policy import reading
+from ostler.tools.threads import read_in_thread
+from ostler.tools.tool import AnyTool, AskFirst, Check, ToolInput
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMethods:
+    engine: Engine
+
+    async def list(self, params: RuleList) -> RulePage:
+        actor = await self.engine.actor(params.session_id)
+        await self.engine.arranger.arrange(actor.live)
+        page, token = page_by_place(RULE_LIST.name, params, _entries(actor.live))
+        return RulePage(rules=page, problems=shown_problems(actor.live.settings.problems), next=token)
+
+    async def add(self, params: RuleAdd) -> RuleEntry:
+        text = check_rule(params.rule)
+        known = [name for tool in (await self.engine.registry()).tools for name in (tool.name, *tool.aliases)]
+        if problems := check_lists({params.behavior: [text]}, known):
+            raise InvalidParams.of("rule", problems[0])
+        actor = await self.engine.actor(params.session_id)
+        return await remember(actor, RuleChange(params.behavior, text, params.scope, params.expires_at))
+
+    async def remove(self, params: RuleRemove) -> RuleEntry:
+        actor = await self.engine.actor(params.session_id)
+        return await forget(actor, RuleChange(params.behavior, params.rule.strip(), params.scope))
+
+    async def explain(self, params: RuleExplain) -> Explanation:
+        """What would be done with a call now, without doing it; hooks are not run, nor is a model asked."""
+        live = (await self.engine.actor(params.session_id)).live
+        await self.engine.arranger.arrange(live)
+        tool = live.toolset().find(params.tool)
+        if isinstance(tool, str):
+            if params.tool not in {each.name for each in (await self.engine.registry()).tools}:
+                raise ToolNotFound(params.tool)
+            return Explanation(behavior="deny", by="tool", reason=tool)
+        try:
+            given, _ = parse_input(tool, params.input, params.tool)
+        except BadInput as error:
+            raise InvalidParams.of("input", str(error)) from None
+        return await _explained(live, tool, given)
+
+
+async def _explained(live: LiveSession, tool: AnyTool, given: ToolInput) -> Explanation:
+    context = ToolContext(
+        call_id=CallId("explained"),
+        surroundings=live.surroundings,
+        reads=live.reads.recorder(),
+        processes=live.processes,
+        progress=lambda kind, data: None,
+        output_folder=live.rooms.output_folder,
+    )
+    invalid = await tool.validate(given, context)
+    if invalid is not None:
+        return Explanation(
+            behavior="deny", by="tool", reason=invalid.message, parts=await read_in_thread(_parts, tool, given)
+        )
+    check: Check = await tool.check_permission(given, context)
+    verdict = await decide(Case(tool, given, check, await tool.subject(given, live.surroundings)), live.permission)
+    return Explanation(
+        behavior=verdict.behavior,
+        by=verdict.by,
+        rule=verdict.rule,
+        source=verdict.source,
+        read_only=verdict.by == "read_only" or (tool.is_read_only(given) and not tool.runs_commands),
+        reason=verdict.reason or (check.reason if isinstance(check, AskFirst) else ""),
+        parts=await read_in_thread(_parts, tool, given),
+    )
+
+
+def _parts(tool: AnyTool, given: ToolInput) -> list[ExplainedPart]:
+    if not tool.runs_commands or tool.path(given) is not None:
+        return []
+    read = reading(tool.permission_matcher(given))
+    return [_part(part) for part in read.parts]
+
+
+def _part(part: commands.Part) -> ExplainedPart:
+    why = commands.why_not_read_only(part)
+    return ExplainedPart(text=part.text, read_only=why is None, reason=why)
+
+
+def _entries(live: LiveSession) -> list[RuleEntry]:
+    counting = {id(rule) for rule in live.rules.rules}
+    others = [rule for rule in live.settings.rules if id(rule) not in counting]
+    return [*(_entry(rule, counts=True) for rule in live.rules.rules), *(_entry(rule, counts=False) for rule in others)]
+
+
+def _entry(rule: SourcedRule, *, counts: bool) -> RuleEntry:
+    return RuleEntry(
+        behavior=rule.behavior,
+        rule=rule.rule.text,
+        source=rule.source,
+        file=rule.file,
+        expires_at=rule.expires_at,
+        counts=counts,
+    )
+
+
+def shown_problems(problems: tuple[Problem, ...]) -> list[SettingsProblem]:
+    return [
+        SettingsProblem(file=each.file, line=each.line, column=each.column, message=each.message) for each in problems
+    ]

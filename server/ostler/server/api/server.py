@@ -1,0 +1,189 @@
+"""The daemon's parts, put together: what the methods work with."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+
+from ostler.protocol.client import (
+    ClientList,
+    ClientPage,
+    Initialize,
+    Initialized,
+    Limits,
+    ServerCapabilities,
+    ServerIdentity,
+)
+from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
+from ostler.protocol.events import EVENT_TYPES, ConfigData
+from ostler.protocol.limits import MAX_BATCH, MAX_BODY_BYTES, MAX_DEPTH, MAX_PAGE, MAX_VALUES, PROTOCOL_VERSION
+from ostler.protocol.methods import METHODS
+from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
+from ostler.protocol.wire import Nothing
+from ostler.server.api.asks import AskMethods
+from ostler.server.api.hooks import HookMethods
+from ostler.server.api.results import ResultMethods
+from ostler.server.api.rules import RuleMethods
+from ostler.server.api.sessions import Sessions
+from ostler.server.api.tasks import TaskMethods
+from ostler.server.api.tools import ToolMethods
+from ostler.server.api.trust import TrustMethods
+from ostler.server.api.turns import TurnMethods
+from ostler.server.clients.client_tools import ClientCalls
+from ostler.server.clients.presence import Presence
+from ostler.server.config.configuration import Configuration
+from ostler.server.engine.engine import Engine
+from ostler.server.engine.journal.session_view import provider_of
+from ostler.server.events.event_log import EventLog
+from ostler.server.http.sse_endpoint import Streams
+from ostler.server.observability.metrics import CallCounts
+from ostler.server.version import version
+from ostler.storage import Scope, Store, Tx
+from ostler.storage.repositories import events as event_rows
+from ostler.storage.repositories import sessions as session_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where and since when this daemon is."""
+
+    url: str
+    socket: Path
+    home: Path
+    started_at: str
+    started_monotonic: float
+
+
+@dataclass(slots=True)
+class House:
+    store: Store
+    log: EventLog
+    configuration: Configuration
+    presence: Presence
+    client_calls: ClientCalls
+    streams: Streams
+    sessions: Sessions
+    engine: Engine
+    turns: TurnMethods
+    asks: AskMethods
+    rules: RuleMethods
+    hooks: HookMethods
+    trust: TrustMethods
+    tools: ToolMethods
+    tasks: TaskMethods
+    results: ResultMethods
+    calls: CallCounts
+    address: Address
+    stop: Callable[[], None]
+    """Begin to stop the daemon; returns at once."""
+    apply: Callable[[], None]
+    """Bring changed settings into force."""
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(
+            max_body_bytes=MAX_BODY_BYTES,
+            max_batch=MAX_BATCH,
+            max_depth=MAX_DEPTH,
+            max_values=MAX_VALUES,
+            max_page=MAX_PAGE,
+            max_readers=self.configuration.current.limits.readers,
+        )
+
+    async def initialize(self, params: Initialize) -> Initialized:
+        return Initialized(
+            client_id=await self.presence.introduce(params),
+            protocol_version=PROTOCOL_VERSION,
+            server=ServerIdentity(version=version()),
+            database_id=self.store.database_id,
+            capabilities=ServerCapabilities(
+                methods=sorted(METHODS),
+                events=sorted(EVENT_TYPES),
+                provider=provider_of(self.configuration.default_model),
+                socket=str(self.address.socket),
+            ),
+            limits=self._limits,
+        )
+
+    async def info(self, params: Nothing) -> ServerInfo:
+        model = self.configuration.default_model
+        return ServerInfo(
+            server=ServerIdentity(version=version()),
+            protocol_version=PROTOCOL_VERSION,
+            pid=os.getpid(),
+            started_at=self.address.started_at,
+            url=self.address.url,
+            socket=str(self.address.socket),
+            home=str(self.address.home),
+            database_id=self.store.database_id,
+            cursor=self.log.head,
+            model=model,
+            provider=provider_of(model),
+            ready=self.store.writer.read_only is None,
+            read_only=self.store.writer.read_only,
+            limits=self._limits,
+        )
+
+    async def stats(self, params: Nothing) -> ServerStats:
+        return await self.log.read(self._stats)
+
+    def _stats(self, db: sqlite3.Connection) -> ServerStats:
+        """Counted on a reader's thread: most of it is asked of the file system."""
+        # Imported here: few ask, and it would be a fiftieth of the start.
+        import psutil  # noqa: PLC0415
+
+        writer = self.store.writer
+        return ServerStats(
+            uptime_ms=int((time.monotonic() - self.address.started_monotonic) * 1000),
+            rss_bytes=psutil.Process().memory_info().rss,
+            cursor=self.log.head,
+            sessions=session_rows.count(db),
+            tasks=self.engine.tasks.running,
+            events=event_rows.count(db),
+            readers=self.streams.count,
+            readers_cut=self.log.readers_cut,
+            clients_attached=self.presence.count,
+            calls=self.calls.total,
+            commits=writer.counts.commits,
+            writes=writer.counts.units,
+            writes_pending=writer.pending,
+            database_bytes=_size(self.store.path),
+            wal_bytes=_size(self.store.path.with_name(self.store.path.name + "-wal")),
+        )
+
+    async def shutdown(self, params: Nothing) -> ShutdownStarted:
+        self.stop()
+        return ShutdownStarted(pid=os.getpid())
+
+    async def clients(self, params: ClientList) -> ClientPage:
+        if params.session_id is not None:
+            wanted = params.session_id
+            await self.log.read(lambda db: session_rows.get(db, wanted))
+        return self.presence.listed(params)
+
+    async def config_get(self, params: ConfigGet) -> ConfigValue:
+        return self.configuration.get(params)
+
+    async def config_set(self, params: ConfigSet) -> ConfigChange:
+        # Asked first: a change that cannot be told must not be made.
+        self.store.writer.refuse_if_unable()
+        change = await anyio.to_thread.run_sync(self.configuration.set, params)
+        self.apply()
+        data = ConfigData(key=change.key, value=change.value, applies=change.applies)
+
+        def tell(tx: Tx) -> None:
+            tx.append("config.changed", Scope(), data=data)
+
+        await self.log.write(tell)
+        return change
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,82 @@
+"""The trust methods: list, grant, revoke."""
+
+import os
+from dataclasses import dataclass
+
+import anyio.to_thread
+
+from ostler.protocol.errors import BadFolder, InvalidParams
+from ostler.protocol.ids import ClientId
+from ostler.protocol.methods import TRUST_LIST
+from ostler.protocol.trust import Trust, TrustFor, TrustList, TrustPage
+from ostler.server.api.trusted_sessions import trust_changed
+from ostler.server.engine.asks.trust import trusting
+from ostler.server.engine.engine import Engine
+from ostler.server.rpc.paging import page_position, page_token
+from ostler.server.settings import Settings
+from ostler.storage import Tx
+from ostler.storage.repositories import trust
+from ostler.storage.repositories.trust import TrustRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TrustMethods:
+    engine: Engine
+
+    async def list(self, params: TrustList) -> TrustPage:
+        records = await self.engine.log.read(trust.every)
+        after = page_position(TRUST_LIST.name, params, params.page, (str,))
+        waiting = [record for record in records if after is None or record.folder > after[0]]
+        page = waiting[: params.limit]
+        token = page_token(TRUST_LIST.name, params, [page[-1].folder]) if len(waiting) > len(page) else None
+        return TrustPage(trusts=[await self._shown(record) for record in page], next=token)
+
+    async def grant(self, params: TrustFor, by: ClientId | None) -> Trust:
+        settings = await self.engine.rooms.settings.of(await _folder(params.folder))
+        record = trusting(settings, by)
+
+        def work(tx: Tx) -> None:
+            trust.grant(tx.connection, record)
+
+        await self.engine.log.write(work)
+        await trust_changed(self.engine, settings)
+        return _trust(record, settings)
+
+    async def revoke(self, params: TrustFor) -> Trust:
+        folder = await anyio.to_thread.run_sync(os.path.realpath, params.folder)
+
+        def work(tx: Tx) -> TrustRecord | None:
+            known = trust.find(tx.connection, folder) or trust.find(tx.connection, params.folder)
+            if known is not None:
+                trust.revoke(tx.connection, known.folder)
+            return known
+
+        known = await self.engine.log.write(work)
+        if known is None:
+            raise InvalidParams.of("folder", f"{params.folder!r} is not trusted; `trust/list` shows what is")
+        settings = await self.engine.rooms.settings.of(known.folder)
+        await trust_changed(self.engine, settings)
+        return _trust(known, settings).changed(current=False)
+
+    async def _shown(self, record: TrustRecord) -> Trust:
+        return _trust(record, await self.engine.rooms.settings.of(record.folder))
+
+
+async def _folder(path: str) -> str:
+    if not os.path.isabs(path):
+        raise BadFolder(f"{path!r} is not absolute.", path=path)
+    real = await anyio.to_thread.run_sync(os.path.realpath, path)
+    if not await anyio.to_thread.run_sync(os.path.isdir, real):
+        raise BadFolder(f"{path!r} is no folder.", path=path)
+    return real
+
+
+def _trust(record: TrustRecord, settings: Settings) -> Trust:
+    return Trust(
+        folder=record.folder,
+        digest=record.digest,
+        granted_at=record.granted_at,
+        granted_by=record.granted_by,
+        current=record.digest == settings.project_acts.digest,
+        what=list(settings.project_acts.lines),
+    )

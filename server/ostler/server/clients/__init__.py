@@ -1,0 +1,1 @@
+"""Connected clients: presence, and the tools that they provide."""

@@ -1,0 +1,1 @@
+"""The configuration of the daemon, its token, and its private files."""

@@ -1,0 +1,75 @@
+"""One daemon per home: the lock, and the file that tells clients where it is."""
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+from filelock import FileLock, Timeout
+
+from ostler.protocol.places import Places
+from ostler.server.config.private_files import write_atomically
+from ostler.server.observability import logs
+
+
+class AlreadyRunning(Exception):
+    """Another daemon has this home."""
+
+
+@dataclass(slots=True)
+class Instance:
+    """Holds the home for as long as the process lives; the kernel lets go of it, however the process ends."""
+
+    places: Places
+    lock: FileLock
+
+    def announce(self, *, version: str, url: str, socket: str | None, started: str) -> None:
+        found = {"pid": os.getpid(), "version": version, "url": url, "socket": socket, "started": started}
+        content = orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n"
+        try:
+            write_atomically(self.places.daemon_file, content, mode=0o600)
+        except OSError as error:
+            # A full disk must not keep the daemon from answering reads. The file that a dead daemon left has room
+            # for ours; where there is none, clients go by the socket.
+            logs.log.warning("daemon_file_not_replaced", path=str(self.places.daemon_file), reason=error.strerror)
+            with contextlib.suppress(OSError):
+                _overwrite(self.places.daemon_file, content)
+
+    def release(self) -> None:
+        self.places.daemon_file.unlink(missing_ok=True)
+        self.lock.release()
+
+
+def take_home(places: Places) -> Instance:
+    """Take the lock of this home; a lock whose owner is dead is no lock."""
+    lock = FileLock(places.lock_file, mode=0o600, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise AlreadyRunning(
+            f"A daemon runs in {places.data} already, with pid {_owner(places)}. "
+            "Stop it with `ostler stop`, or choose another folder with --home."
+        ) from None
+    # Beside the lock and not in daemon.json, which comes only when the daemon is ready.
+    with contextlib.suppress(OSError):  # a full disk; only a second daemon's complaint is the poorer for it
+        _pid_file(places).write_text(f"{os.getpid()}\n")
+    return Instance(places, lock)
+
+
+def _overwrite(path: Path, content: bytes) -> None:
+    """Write into the file that is there, which keeps the room that it has."""
+    with path.open("r+b") as file:
+        file.write(content)
+        file.truncate()
+
+
+def _pid_file(places: Places) -> Path:
+    return places.lock_file.with_suffix(".pid")
+
+
+def _owner(places: Places) -> str:
+    try:
+        return _pid_file(places).read_text().strip() or "unknown"
+    except OSError:
+        return "unknown"

@@ -1,0 +1,1 @@
+"""Asks to the people: permission and trust."""

@@ -1,0 +1,1 @@
+"""Tool calls: the executor, the pipeline of one call, and its result."""

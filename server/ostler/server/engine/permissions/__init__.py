@@ -1,0 +1,1 @@
+"""The permission decision: rules, modes, and suggested rules."""

@@ -1,0 +1,1 @@
+"""A session in memory: its state, settings, hooks, history, file reads and usage."""

@@ -1,0 +1,1 @@
+"""The turn loop: its input, requests to the model, limits, and end."""

@@ -1,0 +1,50 @@
+"""What is asked of a turn, and what all turns share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from ostler.protocol.config import Config
+from ostler.protocol.session import OnAsk
+from ostler.protocol.shapes import Usage
+from ostler.protocol.turn import TurnOptions
+from ostler.server.models.provider import Provider
+from ostler.server.observability.metrics import ToolCounts
+from ostler.storage.repositories.idempotency import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A turn that is asked for."""
+
+    options: TurnOptions
+    on_ask: OnAsk | None = None
+    """What this turn says about asks, above what the session says."""
+    queue: bool = False
+    key: Key | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings:
+    """What holds for one turn, as it is stored with it."""
+
+    model: str
+    max_requests: int
+    max_budget_usd: str | None = None
+    timeout_ms: int | None = None
+    thinking: dict[str, Any] | None = None
+    tool_choice: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    on_ask: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the turns of all sessions share."""
+
+    provider: Callable[[str], Provider]
+    config: Callable[[], Config]
+    cost: Callable[[str, Usage], Decimal | None]
+    max_output: Callable[[str], int]
+    tool_counts: ToolCounts

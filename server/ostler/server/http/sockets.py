@@ -1,0 +1,124 @@
+"""The sockets that the daemon listens on."""
+
+import contextlib
+import errno
+import ipaddress
+import os
+import socket
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from ostler.protocol.config import Listen
+from ostler.server.config.configuration import BadConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    tcp: socket.socket
+    unix: socket.socket
+    path: Path
+    url: str
+    port: int
+    moved: bool
+    """The port that was asked for is taken, and this is another one."""
+
+    inode: int
+    """Of the Unix socket, to know it again."""
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        return [self.tcp, self.unix]
+
+    def close(self) -> None:
+        """Let go of both; the path goes too, unless it is another's by now."""
+        for one in self.sockets:
+            one.close()
+        with contextlib.suppress(FileNotFoundError):
+            if self.path.lstat().st_ino == self.inode:
+                self.path.unlink()
+
+
+def open_sockets(listen: Listen, socket_path: Path) -> Listening:
+    address = _address(listen)
+    tcp, moved = _bind_tcp(address, listen.port)
+    port = int(tcp.getsockname()[1])
+    try:
+        unix = _bind_unix(socket_path)
+    except BadConfig:
+        tcp.close()
+        raise
+    except OSError as error:
+        tcp.close()
+        raise BadConfig(f"{socket_path} cannot be used as a socket: {error.strerror or error}.") from None
+    shown = f"[{address}]" if address.version == 6 else str(address)
+    inode = socket_path.lstat().st_ino
+    return Listening(tcp, unix, socket_path, f"http://{shown}:{port}", port, moved, inode)
+
+
+def _address(listen: Listen) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    try:
+        address = ipaddress.ip_address("127.0.0.1" if listen.host == "localhost" else listen.host.strip("[]"))
+    except ValueError:
+        raise BadConfig(f"{listen.host!r} is no IP address to listen on.") from None
+    if not address.is_loopback and not listen.behind_proxy:
+        raise BadConfig(
+            f"{address} can be reached from other machines. Put a reverse proxy with TLS in front and say so with "
+            "`[listen] behind_proxy = true` in config.toml, or listen on 127.0.0.1."
+        )
+    return address
+
+
+def _bind_tcp(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> tuple[socket.socket, bool]:
+    try:
+        return _listening(address, port), False
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or port == 0:
+            raise BadConfig(f"{address} port {port} cannot be listened on: {error.strerror}.") from None
+    return _listening(address, 0), True
+
+
+def _listening(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> socket.socket:
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    # Named, because asyncio switches Nagle's algorithm off only for sockets that say they are TCP: without it an
+    # answer on a kept connection waits 40 ms for an acknowledgement that the client delays.
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((str(address), port))
+        # Listening at once: two daemons that bind at the same moment must not both believe that they have the port.
+        found.listen(2048)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+def _bind_unix(path: Path) -> socket.socket:
+    _remove_dead_socket(path)
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.bind(str(path))
+        os.chmod(path, 0o600)
+        found.listen(2048)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+def _remove_dead_socket(path: Path) -> None:
+    """Only what a daemon left that died: never a file of somebody else's, or a socket that somebody listens on."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise BadConfig(f"{path} is there already, and is no socket. Choose another path with --socket.")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise BadConfig(f"Somebody listens on {path} already. Choose another path with --socket.")

@@ -1,0 +1,1 @@
+"""The provider for the Messages API."""

@@ -1,0 +1,160 @@
+"""Requests to the Messages API, with the SDK's address and headers. Imported in a thread, not at the daemon's start."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import Final
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import httpx2
+from aiohttp.abc import AbstractStreamWriter
+from anthropic import AsyncAnthropic
+from yarl import URL
+
+from ostler.server.models.anthropic.errors import Failures
+from ostler.server.models.anthropic.provider import AnthropicSettings
+from ostler.server.models.anthropic.stream import Answer
+
+_KEEP_ALIVE_SECONDS: Final = 60
+"""An idle connection is kept while tools run: a new one costs a handshake in each request."""
+_MAX_CONNECTIONS: Final = 1000
+_MAX_REDIRECTIONS: Final = 5
+_PATH: Final = "/v1/messages"
+_LONG_BYTES: Final = 128 * 1024
+_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
+"""What the connection does not take at once, it copies."""
+_HEADERS: Final = {
+    "content-type": "application/json",
+    "accept-encoding": "identity",  # a compressed stream comes in lumps
+}
+Stored = Callable[[], Awaitable[None]]
+"""Waits until the disk has what is to be sent."""
+
+
+class _Body(aiohttp.Payload):
+    """What a request says. Its headers are held back until its first part is there, and leave together with it."""
+
+    def __init__(self, parts: list[bytes], stored: Stored | None) -> None:
+        super().__init__(parts, content_type=_HEADERS["content-type"])
+        self._size = sum(map(len, parts))
+        # A long one is written as it is: to put it together would take longer the longer the conversation is.
+        self._parts = [b"".join(parts)] if self._size < _LONG_BYTES else parts
+        self._stored = stored
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        if self._stored is not None:
+            # Here, where all is ready, and not before: the two take about the same time.
+            await self._stored()
+        for part in self._parts:
+            for at in range(0, len(part), _AT_ONCE_BYTES):
+                await writer.write(memoryview(part)[at : at + _AT_ONCE_BYTES] if len(part) > _AT_ONCE_BYTES else part)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        await self.write(writer)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return b"".join(self._parts).decode(encoding, errors)
+
+
+class AnthropicClient:
+    """The SDK's address and headers, and connections of our own, with our time limits.
+
+    Its way of sending is left out: it builds address, headers and options anew for each request, and looks for cookies,
+    credentials and redirections in each answer, which takes half a millisecond, a part of it before the first word.
+    """
+
+    def __init__(self, settings: AnthropicSettings) -> None:
+        for name in ("anthropic", "httpx2", "httpcore2", "aiohttp"):
+            # On lower levels they write whole requests and their headers into the log.
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self._failures = Failures(settings)
+        self._patience = aiohttp.ClientTimeout(
+            total=None,
+            connect=settings.silence_seconds,
+            sock_connect=settings.connect_seconds,
+            sock_read=settings.silence_seconds,
+        )
+        try:
+            self._certificates = httpx2.create_ssl_context()
+            self._sdk = AsyncAnthropic(
+                api_key=settings.api_key,
+                auth_token=settings.auth_token,
+                base_url=settings.base_url,
+                max_retries=0,
+                open_telemetry=False,
+                http_client=httpx2.AsyncClient(verify=self._certificates),
+            )
+            self._address = URL(f"{str(self._sdk.base_url).rstrip('/')}{_PATH}")
+            self._proxy, self._greeting = _proxy_for(self._address)
+        except (httpx2.InvalidURL, ValueError, OSError) as error:
+            raise self._failures.unusable(error) from error
+        # It asks the system who it is, once: better here than in the first request.
+        self._sdk.platform_headers()
+
+    # On the event loop, where the first request is sent from, and not before.
+
+    @cached_property
+    def _session(self) -> aiohttp.ClientSession:
+        connections = aiohttp.TCPConnector(
+            limit=_MAX_CONNECTIONS, keepalive_timeout=_KEEP_ALIVE_SECONDS, ssl=self._certificates
+        )
+        return aiohttp.ClientSession(connector=connections, cookie_jar=aiohttp.DummyCookieJar(), timeout=self._patience)
+
+    @cached_property
+    def _headers(self) -> dict[str, str]:
+        # They say which event loop it is.
+        usual = {name.lower(): value for name, value in self._sdk.default_headers.items() if isinstance(value, str)}
+        # Where nothing is encrypted it is the proxy itself that reads the request.
+        greeting = self._greeting if self._address.scheme == "http" else {}
+        return {**usual, **greeting, **_HEADERS}
+
+    async def ask(self, parts: list[bytes], stored: Stored | None = None) -> Answer:
+        """Send a request, as soon as the disk has what it says; returns when the provider has accepted it."""
+        try:
+            response = await self._send(parts, stored)
+        except (aiohttp.ClientError, ValueError, RuntimeError, OSError) as error:
+            raise self._failures.of_request(error) from error
+        answer = Answer(response, self._failures)
+        await answer.check()
+        return answer
+
+    async def _send(self, parts: list[bytes], stored: Stored | None) -> aiohttp.ClientResponse:
+        address, left = self._address, _MAX_REDIRECTIONS
+        while True:
+            response = await self._session.post(
+                address,
+                data=_Body(parts, stored),
+                headers=self._headers,
+                allow_redirects=False,
+                proxy=self._proxy,
+                proxy_headers=self._greeting,
+            )
+            elsewhere = response.headers.get("location") if response.status in (307, 308) else None
+            if elsewhere is None or not left:
+                return response
+            address, left = address.join(URL(elsewhere)), left - 1
+            if address.origin() != self._address.origin():
+                return response  # the key is for nobody else
+            response.release()
+
+    async def close(self) -> None:
+        if "_session" in self.__dict__:
+            await self._session.close()
+        await self._sdk.close()
+
+
+def _proxy_for(address: URL) -> tuple[URL | None, dict[str, str]]:
+    """The proxy that the environment names for an address, and how to greet it; asked once: it may take its time."""
+    host = address.host or ""
+    if proxy_bypass(host):
+        return None, {}
+    proxies = getproxies()
+    named = proxies.get(address.scheme) or proxies.get("all")
+    if not named:
+        return None, {}
+    proxy = URL(named if "://" in named else f"http://{named}")
+    if proxy.user is None:
+        return proxy, {}
+    greeting = aiohttp.encode_basic_auth(proxy.user, proxy.password or "")
+    return proxy.with_user(None), {"proxy-authorization": greeting}

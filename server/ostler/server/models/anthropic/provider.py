@@ -1,0 +1,157 @@
+"""The Messages API: Anthropic's own, or any server that speaks it (`ANTHROPIC_BASE_URL`)."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, Self
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+
+from ostler.server.models.pricing import knows_extras
+from ostler.server.models.provider import ModelFailure, ModelRequest, RawEvent
+from ostler.tools.threads import read_in_thread
+
+if TYPE_CHECKING:
+    from ostler.server.models.anthropic.client import AnthropicClient
+
+_PLACEHOLDER_KEY: Final = "none"
+"""For servers that ask for no key; the SDK sends nothing without one."""
+_MAKERS_HOST: Final = "api.anthropic.com"
+_CLOSE_SECONDS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicSettings:
+    """Whom to ask, with which key, and how patiently."""
+
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    auth_token: str | None = field(default=None, repr=False)
+    connect_seconds: float = 20
+    silence_seconds: float = 120
+    tool_extras: Literal["auto", "always", "never"] = "auto"
+
+    @classmethod
+    def from_environment(
+        cls,
+        environment: Mapping[str, str],
+        *,
+        connect_seconds: float,
+        silence_seconds: float,
+        tool_extras: Literal["auto", "always", "never"] = "auto",
+    ) -> Self:
+        """As the variables say that the SDK reads, too. The key counts where both key and token are set."""
+        base_url, key, token = (
+            environment.get(f"ANTHROPIC_{name}", "").strip() or None for name in ("BASE_URL", "API_KEY", "AUTH_TOKEN")
+        )
+        if key is None and token is None and base_url is not None:
+            key = _PLACEHOLDER_KEY
+        return cls(base_url, key, None if key else token, connect_seconds, silence_seconds, tool_extras)
+
+    def problem(self) -> str | None:
+        """Why nobody can be asked with these settings, if that is so."""
+        secret = self.api_key or self.auth_token
+        if secret is None:
+            return "No key is set: set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a local model."
+        if not (secret.isascii() and secret.isprintable()):
+            return "The key has characters that no key has: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN again."
+        if self.base_url is not None and not _is_address(self.base_url):
+            return f"ANTHROPIC_BASE_URL is no address of a server: {self.base_url!r}. Example: http://127.0.0.1:11434"
+        return None
+
+    @property
+    def is_the_makers(self) -> bool:
+        """Whether it is Anthropic itself that answers, and not a server that speaks like it."""
+        host = urlsplit(self.base_url).hostname if self.base_url else _MAKERS_HOST
+        return host == _MAKERS_HOST
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+class AnthropicProvider:
+    """One client and its connections, shared by all sessions."""
+
+    def __init__(self, settings: AnthropicSettings) -> None:
+        self._settings = settings
+        self._client: AnthropicClient | None = None
+        self._closed = False
+        self._without_extras: set[str] = set()
+        """Models that have refused them."""
+        self._opening = anyio.Lock()
+        self._limiter = anyio.CapacityLimiter(1)
+
+    async def warm_up(self) -> None:
+        """Import the SDK in a thread, so that the first request need not wait for it."""
+        await self.opened()
+
+    def stream(self, request: ModelRequest) -> "_Asking":
+        """Send the request; see `Provider`."""
+        return _Asking(self, request)
+
+    def takes_extras(self, model: str) -> bool:
+        """See `Provider`."""
+        if self._settings.tool_extras == "never" or model in self._without_extras:
+            return False
+        return self._settings.tool_extras == "always" or (self._settings.is_the_makers and knows_extras(model))
+
+    def forgo_extras(self, model: str) -> None:
+        """See `Provider`."""
+        self._without_extras.add(model)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        self._closed = True
+        if self._client is not None:
+            await self._client.close()
+
+    async def opened(self) -> "AnthropicClient":
+        if self._closed:
+            raise ModelFailure("missing", "The daemon is about to end and asks no model any more.")
+        if self._client is not None:
+            return self._client
+        if problem := self._settings.problem():
+            raise ModelFailure("missing", problem)
+        async with self._opening:
+            if self._client is None:
+                self._client = await anyio.to_thread.run_sync(
+                    _open, self._settings, abandon_on_cancel=True, limiter=self._limiter
+                )
+        return self._client
+
+
+class _Asking:
+    """One request, from its sending to its end; by hand, since a generator would take its time before each word."""
+
+    def __init__(self, provider: AnthropicProvider, request: ModelRequest) -> None:
+        self._provider = provider
+        self._request = request
+
+    async def __aenter__(self) -> AsyncIterator[RawEvent]:
+        client = await self._provider.opened()
+        request = self._request
+        parts = await read_in_thread(request.parts) if request.is_long else request.parts()
+        self._answer = await client.ask(parts, request.stored)
+        self._events = self._answer.events()
+        return self._events
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._events.aclose()
+        # A request that was interrupted is let go all the same.
+        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+            await self._answer.close()
+
+
+def _open(settings: AnthropicSettings) -> "AnthropicClient":
+    # The SDK takes 1.8 s to import and the certificates 50 ms to load: the daemon is ready without them.
+    try:
+        from ostler.server.models.anthropic.client import AnthropicClient  # noqa: PLC0415
+    except ImportError as error:
+        raise ModelFailure("missing", f"The package `anthropic` cannot be used: {error}.") from error
+    return AnthropicClient(settings)

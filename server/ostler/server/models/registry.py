@@ -1,0 +1,56 @@
+"""Which provider answers for which model."""
+
+import contextlib
+import gc
+from collections.abc import Mapping
+from typing import Final
+
+import anyio.to_thread
+
+from ostler.protocol.config import Model
+from ostler.server.models.anthropic.provider import AnthropicProvider, AnthropicSettings
+from ostler.server.models.provider import ModelFailure, Provider
+
+REHEARSAL: Final = "rehearsal"
+
+
+class Providers:
+    def __init__(self, anthropic: AnthropicProvider) -> None:
+        self._anthropic = anthropic
+        self._rehearsal: Provider | None = None
+
+    def provider(self, model: str) -> Provider:
+        if model != REHEARSAL:
+            return self._anthropic
+        if self._rehearsal is None:
+            self._rehearsal = _load_rehearsal()
+        return self._rehearsal
+
+    async def warm_up(self) -> None:
+        """Load what the first request would wait for."""
+        self._rehearsal = await anyio.to_thread.run_sync(_load_rehearsal)
+        # Without a key there is nothing to load; the first request that needs it says so.
+        with contextlib.suppress(ModelFailure):
+            await self._anthropic.warm_up()
+        # What was loaded stays for good: a collection that went through the SDK's classes would hold everybody up.
+        gc.freeze()
+
+    async def close(self) -> None:
+        await self._anthropic.close()
+
+
+def make_providers(environ: Mapping[str, str], settings: Model) -> Providers:
+    anthropic = AnthropicSettings.from_environment(
+        environ,
+        connect_seconds=settings.connect_seconds,
+        silence_seconds=settings.silence_seconds,
+        tool_extras=settings.tool_extras,
+    )
+    return Providers(AnthropicProvider(anthropic))
+
+
+def _load_rehearsal() -> Provider:
+    # Imported here: most daemons have a real model, and no start should wait for this one.
+    from ostler.server.models.rehearsal import RehearsalProvider  # noqa: PLC0415
+
+    return RehearsalProvider()

@@ -1,0 +1,94 @@
+"""The system prompt: made once for a session, at its first request, and then kept as it is."""
+
+import hashlib
+import os
+import re
+from collections.abc import Collection
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from ostler.server.prompt.environment import Facts, printable
+from ostler.server.prompt.instructions import Instructions, find_instructions
+from ostler.server.prompt.reminders import mode_words
+
+_NEEDS: Final = re.compile(r"\s*<!-- needs: ([\w ]+) -->$")
+
+
+async def system_prompt(
+    facts: Facts,
+    model: str,
+    tools: Collection[str],
+    instructions: str | None = None,
+    *,
+    config: Path,
+    home: Path | None = None,
+) -> str:
+    """Who the model is and how it works here, where it is, and what people wrote down for it."""
+    files = await find_instructions(facts.folder, config=config, home=home)
+    parts = [_house_rules(tools), _environment(facts, model), _files(files)]
+    if instructions and instructions.strip():
+        parts.append(f"# From the person who started this session\n\n{instructions.strip()}")
+    return "\n\n".join(part for part in parts if part)
+
+
+@cache
+def _words() -> str:
+    return resources.files("ostler.server.prompt").joinpath("system.md").read_text("utf-8").strip()
+
+
+def _house_rules(tools: Collection[str]) -> str:
+    """The text, without the lines about tools that are not there."""
+    lines: list[str] = []
+    for line in _words().splitlines():
+        needs = _NEEDS.search(line)
+        if needs is None:
+            lines.append(line)
+        elif any(tool in tools for tool in needs[1].split()):
+            lines.append(line[: needs.start()])
+    return "\n".join(lines)
+
+
+def _environment(facts: Facts, model: str) -> str:
+    system = os.uname()
+    lines = [
+        "# Where you are",
+        "",
+        "As it was when the session began; a note tells you when something of it changes.",
+        "",
+        f"Working directory: {printable(facts.folder)}",
+        *(f"Further folder: {printable(path)}" for path in facts.directories),
+        f"Git: {_git(facts)}",
+        f"Permission mode: {mode_words(facts.mode)}",
+        f"Platform: {system.sysname.lower()}, {printable(system.release)}, {system.machine}",
+        "Shell: bash, without the person's own aliases and options",
+        f"Date: {facts.date}",
+        f"Model: {printable(model)}",
+    ]
+    return "\n".join(lines)
+
+
+def _git(facts: Facts) -> str:
+    if facts.git_root is None:
+        return "the working directory is in no repository"
+    return f"repository {printable(facts.git_root)}, {facts.branch_words}"
+
+
+def _files(found: Instructions) -> str:
+    if not found.files and not found.notes:
+        return ""
+    blocks = [
+        "# Instruction files\n\nPeople wrote these down for agents that work here. Keep to them; the nearer to the "
+        "working directory a file is, the more it counts, and what the person says in the conversation counts most. "
+        "They cannot give permission for anything."
+    ]
+    for file in found.files:
+        # Its own digest closes it: no file can contain that, and so none can pretend to end early.
+        mark = hashlib.sha256(file.text.encode("utf-8", "replace")).hexdigest()[:12]
+        by = f' imported-by="{printable(file.imported_by)}"' if file.imported_by else ""
+        head = f'<ostler-instructions id="{mark}" path="{printable(file.path)}"{by}>'
+        blocks.append(f'{head}\n{file.text}\n</ostler-instructions id="{mark}">')
+    if found.notes:
+        blocks.append("\n".join(f"- {printable(note)}" for note in found.notes))
+    return "\n\n".join(blocks)

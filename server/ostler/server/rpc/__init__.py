@@ -1,0 +1,1 @@
+"""JSON-RPC 2.0: the dispatcher, locks, paging, and errors of params."""

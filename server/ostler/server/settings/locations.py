@@ -1,0 +1,96 @@
+"""Which files hold settings, and whether one of them changed."""
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ostler.server.settings.types import Signature, Source
+
+POLICY: Final = "/etc/ostler/policy.json"
+
+_RACY_NS: Final = 100_000_000
+"""Two writes that are closer than a tick of the file system's clock can look the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPlaces:
+    """Where settings are that belong to no project."""
+
+    home: str
+    """The daemon's own folder."""
+    user_home: str
+    policy: str = POLICY
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    file: str
+    source: Source
+    root: str
+    format: Literal["ours", "claude", "mcp"]
+    """`mcp`: it names MCP servers, and nothing else."""
+
+
+def candidates(folder: str, places: SettingsPlaces) -> tuple[Candidate, ...]:
+    """Every file that may say something, those that count most first, whether they exist or not.
+
+    The project is the session's folder and, where that lies in a git repository, the root of the repository: those two
+    and nothing between or above, so that what counts does not depend on what happens to lie on the way up.
+    """
+    users = (
+        Candidate(os.path.join(places.home, "settings.json"), "user", places.user_home, "ours"),
+        Candidate(os.path.join(places.user_home, ".claude", "settings.json"), "user", places.user_home, "claude"),
+    )
+    taken = {os.path.realpath(each.file) for each in users}
+    project: list[Candidate] = []
+    for source, name in (("local", "settings.local.json"), ("project", "settings.json")):
+        for root in project_folders(folder):
+            project += [_in_project(root, ".ostler", name, source), _in_project(root, ".claude", name, source)]
+    project += [Candidate(os.path.join(root, ".mcp.json"), "project", root, "mcp") for root in project_folders(folder)]
+    # In the home folder itself, the user's own file is nobody's project.
+    kept = [each for each in project if os.path.realpath(each.file) not in taken]
+    return (Candidate(places.policy, "policy", "/", "ours"), *kept, *users)
+
+
+def _in_project(root: str, folder: str, name: str, source: str) -> Candidate:
+    kind: Source = "local" if source == "local" else "project"
+    return Candidate(os.path.join(root, folder, name), kind, root, "ours" if folder == ".ostler" else "claude")
+
+
+def project_folders(folder: str) -> tuple[str, ...]:
+    """The session's folder, and the root of the repository around it where that is another."""
+    root = repository_of(folder)
+    return (folder,) if root is None or os.path.realpath(folder) == root else (folder, root)
+
+
+def repository_of(folder: str) -> str | None:
+    """The nearest folder from here upwards that has a `.git`, by its real path."""
+    here = os.path.realpath(folder)
+    while True:
+        if os.path.lexists(os.path.join(here, ".git")):
+            return here
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above
+
+
+def signature(folder: str, places: SettingsPlaces) -> Signature:
+    """A few calls to the file system: cheap enough to be asked before every turn."""
+    return tuple((each.file, _facts(each.file)) for each in candidates(folder, places))
+
+
+def settled(taken: Signature, now_ns: int | None = None) -> Signature:
+    """The signature, but files that changed a moment ago count as unknown, so that they are read once more."""
+    now = time.time_ns() if now_ns is None else now_ns
+    return tuple((file, (-1,) if facts and now - facts[-1] < _RACY_NS else facts) for file, facts in taken)
+
+
+def _facts(file: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        # What cannot be seen may become visible: that, too, is a change then.
+        return None
+    return found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,129 @@
+"""What settings files say, as immutable objects."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ostler.protocol.session import Mode
+from ostler.tools.permissions import PathPattern, Rule, matches_both, matches_either
+
+Source = Literal["policy", "flag", "session", "local", "project", "user"]
+Behavior = Literal["allow", "ask", "deny"]
+
+Signature = tuple[tuple[str, tuple[int, ...] | None], ...]
+"""What the file system says of each candidate file; None where there is none."""
+
+
+class BadPolicy(Exception):
+    """The policy file cannot be used, and nothing may start without knowing what it forbids."""
+
+    def __init__(self, problems: tuple["Problem", ...]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a file: what, where, and perhaps what was meant."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedRule:
+    rule: Rule
+    behavior: Behavior
+    source: Source
+    file: str | None
+    root: str
+    """The folder that `/x` in its content starts from."""
+    expires_at: str | None = None
+    pattern: PathPattern | None = field(default=None, compare=False)
+    """Its content, where it speaks of paths."""
+
+    def speaks_of_path(self, written: str, real: str) -> bool:
+        """What forbids looks at the path as written or as it really is, what allows at both."""
+        if self.pattern is None:
+            return True
+        matches = matches_both if self.behavior == "allow" else matches_either
+        return matches(self.pattern, written, real)
+
+
+@dataclass(frozen=True, slots=True)
+class HookEntry:
+    """One hook as it stands in a file; who runs hooks reads the rest."""
+
+    event: str
+    matcher: str | None
+    hook: Mapping[str, Any]
+    source: Source
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class McpEntry:
+    """One MCP server as it stands in a file."""
+
+    name: str
+    entry: Mapping[str, Any]
+    source: Source
+    file: str
+
+    @property
+    def digest(self) -> str:
+        """What somebody said yes to is this server, and no other one under its name."""
+        return hashlib.sha256(canonical(self.entry).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """The same text for what says the same."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectActs:
+    """What of a project would act: nothing of it does before a person trusted the folder."""
+
+    lines: tuple[str, ...]
+    """For people, one thing each; empty where there is nothing to trust."""
+    digest: str
+    """SHA-256 of it all: when it changes, trust is asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that the files say about one folder. Replaced as a whole when one of them changes."""
+
+    folder: str
+    home: str
+    """The person's own folder, where `~/` leads."""
+    rules: tuple[SourcedRule, ...]
+    """Of policy, local, project and user; what counts of them, `effective_rules` says."""
+    mode: Mode | None
+    """What sessions start with: the user's own files say it. A project's never does."""
+    local_mode: Mode | None
+    """What the local files say about it, which counts after trust."""
+    frozen_mode: Mode | None
+    """By policy: no session has another mode."""
+    forbid_other_allow_rules: bool
+    """By policy: only its own allow rules count."""
+    bypass_disabled: bool
+    """Some file says so, and anybody may tighten."""
+    hooks: tuple[HookEntry, ...]
+    env: Mapping[str, str]
+    """Of policy and user. A project's environment never counts, trusted or not."""
+    mcp_servers: tuple[McpEntry, ...]
+    additional_directories: tuple[str, ...]
+    """Of the user's own files: a project does not choose roots."""
+    problems: tuple[Problem, ...]
+    project_acts: ProjectActs
+    signature: Signature
+    """Taken before the files were read."""

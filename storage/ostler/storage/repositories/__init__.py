@@ -1,0 +1,1 @@
+"""One repository for each stored noun."""

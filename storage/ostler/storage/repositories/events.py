@@ -1,0 +1,248 @@
+"""The log: one line an event, in the order of their commit.
+
+A line names its message, call, ask or turn instead of copying it and is filled in when it is read; one about a session
+names its open asks. The writer
+fills it in by the same functions before it is published, so that what was sent live and what is replayed are
+the same bytes.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from ostler.protocol.ids import Cursor, SessionId, TurnId
+from ostler.storage.repositories import asks, calls, messages, turns
+from ostler.storage.sqlite import long_json
+from ostler.storage.sqlite.packing import pack, unpack
+
+# Tuples, here and in frames.py: one of each is made for every event, and a frozen dataclass takes three times as long.
+
+
+class Line(NamedTuple):
+    """A row of the log as it is stored."""
+
+    cursor: Cursor
+    session_id: SessionId | None
+    root_id: SessionId | None
+    turn_id: TurnId | None
+    time: str
+    type: str
+    reference: str | None
+    data: bytes | None
+
+
+class LoggedEvent(NamedTuple):
+    """An event with its data, ready to be sent."""
+
+    cursor: Cursor
+    session_id: SessionId | None
+    root_id: SessionId | None
+    turn_id: TurnId | None
+    time: str
+    type: str
+    data: bytes
+
+
+def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
+    connection.executemany(
+        "INSERT INTO events (cursor, session_id, root_id, turn_id, time, type, reference, data_json)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [line if line.data is None else (*line[:-1], pack(line.data)) for line in lines],
+    )
+
+
+def logged(connection: sqlite3.Connection, line: Line, thing: bytes | None = None) -> LoggedEvent:
+    """A line with its data; `thing` is what it refers to, as JSON, where the writer has it at hand."""
+    if thing is not None:
+        line = line._replace(data=_wrap(_NOUNS[line.type], thing))
+    event = _filled(connection, line)
+    assert event is not None, f"{line.type} refers to {line.reference}, which is not stored"
+    return event
+
+
+_COLUMNS: Final = "cursor, session_id, root_id, turn_id, time, type, reference, data_json"
+
+
+def page(
+    connection: sqlite3.Connection,
+    after: Cursor,
+    roots: Sequence[SessionId] | None,
+    limit: int,
+    max_bytes: int = 1 << 60,
+) -> tuple[list[LoggedEvent], Cursor | None]:
+    """Lines after a cursor, of these session trees or of all, and where to go on, if there are more.
+
+    At most `limit`, and no further one after `max_bytes` of data: what a line refers to can be of any size.
+    """
+    rows = _all(connection, after, limit) if roots is None else _of_roots(connection, after, roots, limit)
+    found: list[LoggedEvent] = []
+    size = 0
+    for row in rows:
+        line = _line(*row)
+        event = _filled(connection, line)
+        if event is not None:
+            found.append(event)
+            size += len(event.data)
+        if size >= max_bytes:
+            return found, line.cursor
+    return found, Cursor(rows[-1][0]) if len(rows) == limit else None
+
+
+def _line(*row: Any) -> Line:
+    cursor, session_id, root_id, turn_id, time, kind, reference, data = row
+    return Line(cursor, session_id, root_id, turn_id, time, kind, reference, unpack(data) if data is not None else None)
+
+
+def _all(connection: sqlite3.Connection, after: Cursor, limit: int) -> list[Any]:
+    return connection.execute(
+        f"SELECT {_COLUMNS} FROM events WHERE cursor > ? ORDER BY cursor LIMIT ?",  # noqa: S608 - constant text
+        (after, limit),
+    ).fetchall()
+
+
+def _of_roots(connection: sqlite3.Connection, after: Cursor, roots: Sequence[SessionId], limit: int) -> list[Any]:
+    # A query a root, each walking its own index range, merged here: one query with IN would sort all that follows.
+    one = f"SELECT {_COLUMNS} FROM events WHERE root_id = ? AND cursor > ? ORDER BY cursor LIMIT ?"  # noqa: S608
+    rows: list[Any] = []
+    for root in roots:
+        rows += connection.execute(one, (root, after, limit)).fetchall()
+    rows.sort(key=lambda row: row[0])
+    return rows[:limit]
+
+
+def count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+
+
+def pruned_through(connection: sqlite3.Connection) -> Cursor:
+    """The last cursor that was dropped for its age; what a reader missed up to here is gone."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'pruned_through'").fetchone()
+    return Cursor(int(row[0]) if row else 0)
+
+
+def prune(connection: sqlite3.Connection, before: str, limit: int) -> int:
+    """Drop up to `limit` of the oldest lines that are older than a time; returns how many went."""
+    row = connection.execute(
+        "SELECT count(*), max(cursor) FROM (SELECT cursor, time FROM events ORDER BY cursor LIMIT ?) WHERE time < ?",
+        (limit, before),
+    ).fetchone()
+    if not row[0]:
+        return 0
+    connection.execute("DELETE FROM events WHERE cursor <= ?", (row[1],))
+    connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('pruned_through', ?)", (str(row[1]),))
+    return int(row[0])
+
+
+# Filling in.
+
+_Fill = Callable[[sqlite3.Connection, str], bytes | None]
+
+
+def _message(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"message", messages.encoded(connection, reference))
+
+
+def _turn(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"turn", turns.encoded(connection, reference))
+
+
+def _call(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"call", calls.encoded(connection, reference))
+
+
+def _ask(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"ask", asks.encoded(connection, reference))
+
+
+def _earlier(fill: _Fill, noun: str, then: dict[str, Any]) -> _Fill:
+    """The thing as it was at an earlier event: later fields are put back to what they were."""
+
+    def filled(connection: sqlite3.Connection, reference: str) -> bytes | None:
+        data = fill(connection, reference)
+        if data is None:
+            return None
+        whole = orjson.loads(data)
+        whole[noun].update(then)
+        return long_json.dumped(whole)
+
+    return filled
+
+
+def _queued_call(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    """A call as the model asked for it, whatever became of its input later."""
+    data = _call(connection, reference)
+    was = calls.as_queued(connection, reference)
+    if data is None or not was:
+        return data
+    whole = orjson.loads(data)
+    whole["call"].update(was)
+    return long_json.dumped(whole)
+
+
+_OPEN_ASK: Final = {
+    "status": "open",
+    "answer": None,
+    "answered_by": None,
+    "answered_by_name": None,
+    "answered_at": None,
+}
+
+
+def _with_asks(connection: sqlite3.Connection, data: bytes, names: str) -> bytes:
+    """A session as it was, with the asks that were open then."""
+    whole = orjson.loads(data)
+    found = [asks.encoded(connection, name) for name in names.split()]
+    whole["session"]["asks"] = [{**orjson.loads(ask), **_OPEN_ASK} for ask in found if ask is not None]
+    return long_json.dumped(whole)
+
+
+_UNFINISHED: Final = {
+    "is_error": False,
+    "error_code": None,
+    "output": None,
+    "content": None,
+    "result_id": None,
+    "duration_ms": None,
+}
+_FILLS: Final[dict[str, _Fill]] = {
+    "message.completed": _message,
+    "turn.ended": _turn,
+    "tool.queued": _earlier(
+        _queued_call, "call", {**_UNFINISHED, "status": "queued", "started_at": None, "decision": None}
+    ),
+    "tool.started": _earlier(_call, "call", {**_UNFINISHED, "status": "running"}),
+    "tool.completed": _call,
+    "ask.opened": _earlier(_ask, "ask", _OPEN_ASK),
+    "ask.resolved": _ask,
+}
+
+
+_NOUNS: Final = {
+    "message.completed": b"message",
+    "turn.ended": b"turn",
+    "tool.queued": b"call",
+    "tool.started": b"call",
+    "tool.completed": b"call",
+    "ask.opened": b"ask",
+    "ask.resolved": b"ask",
+}
+
+
+def _wrap(noun: bytes, encoded: bytes | None) -> bytes | None:
+    # Joined and not added: megabytes are copied once then, and others go on meanwhile.
+    return b"".join((b'{"', noun, b'":', encoded, b"}")) if encoded is not None else None
+
+
+def _filled(connection: sqlite3.Connection, line: Line) -> LoggedEvent | None:
+    data = line.data
+    if data is not None and line.reference is not None and line.type == "session.updated":
+        data = _with_asks(connection, data, line.reference)
+    if data is None:
+        assert line.reference is not None, f"line {line.cursor} has neither data nor a reference"
+        # None where the thing was rewound away since: there is nothing left to tell.
+        data = _FILLS[line.type](connection, line.reference)
+        if data is None:
+            return None
+    return LoggedEvent(line.cursor, line.session_id, line.root_id, line.turn_id, line.time, line.type, data)

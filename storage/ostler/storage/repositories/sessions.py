@@ -1,0 +1,206 @@
+"""Sessions: their rows, and everything that goes when one goes."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from ostler.protocol.errors import SessionNotFound
+from ostler.protocol.ids import ResultId, SessionId
+from ostler.protocol.session import Mode, OnAsk, SessionStatus
+from ostler.storage.repositories import file_history, results
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    id: SessionId
+    root_id: SessionId
+    cwd: str
+    model: str
+    provider: str
+    mode: Mode
+    on_ask: OnAsk
+    created_at: str
+    updated_at: str
+    parent_id: SessionId | None = None
+    title: str | None = None
+    status: SessionStatus = "idle"
+    trusted: bool = False
+    directories: tuple[str, ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    """What was asked for at creation and only the engine reads: rules, tools, instructions, environment…"""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    cwd: str | None = None
+    status: SessionStatus | None = None
+    text: str | None = None
+    archived: bool | None = False
+
+
+_COLUMNS: Final = (
+    "id, root_id, cwd, model, provider, mode, on_ask, created_at, updated_at, parent_id, title, status, trusted,"
+    " directories_json, metadata_json, options_json"
+)
+_LISTED: Final = _COLUMNS.replace("options_json", "'{}'")
+"""For lists: options hold instructions of any length, which no list shows."""
+
+
+def _record(row: Sequence[Any]) -> SessionRecord:
+    *plain, trusted, directories, metadata, options = row
+    return SessionRecord(
+        *plain,
+        **{
+            "trusted": bool(trusted),
+            "directories": tuple(orjson.loads(directories)),
+            "metadata": orjson.loads(metadata),
+            "options": orjson.loads(options),
+        },
+    )
+
+
+def put(connection: sqlite3.Connection, session: SessionRecord) -> None:
+    """Insert a session, or replace the row it has."""
+    connection.execute(
+        f"INSERT OR REPLACE INTO sessions ({_COLUMNS}, search_text)"  # noqa: S608 - constant text
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            session.id,
+            session.root_id,
+            session.cwd,
+            session.model,
+            session.provider,
+            session.mode,
+            session.on_ask,
+            session.created_at,
+            session.updated_at,
+            session.parent_id,
+            session.title,
+            session.status,
+            session.trusted,
+            orjson.dumps(session.directories).decode(),
+            orjson.dumps(session.metadata).decode(),
+            orjson.dumps(session.options).decode(),
+            f"{session.title or ''}\n{session.cwd}".casefold(),
+        ),
+    )
+
+
+def find(connection: sqlite3.Connection, session_id: SessionId) -> SessionRecord | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM sessions WHERE id = ?",  # noqa: S608 - constant text
+        (session_id,),
+    ).fetchone()
+    return _record(row) if row else None
+
+
+def get(connection: sqlite3.Connection, session_id: SessionId) -> SessionRecord:
+    record = find(connection, session_id)
+    if record is None:
+        raise SessionNotFound(session_id)
+    return record
+
+
+Position = tuple[str, str]
+"""Where a page ended: the activity and the id of its last session."""
+
+
+def page(connection: sqlite3.Connection, wanted: Filter, after: Position | None, limit: int) -> list[SessionRecord]:
+    """Sessions by newest activity, without their options."""
+    conditions: list[str] = []
+    values: list[Any] = []
+    if after is not None:
+        conditions.append("(updated_at, id) < (?, ?)")
+        values += after
+    if wanted.cwd is not None:
+        conditions.append("cwd = ?")
+        values.append(wanted.cwd)
+    if wanted.status is not None:
+        conditions.append("status = ?")
+        values.append(wanted.status)
+    elif wanted.archived is not None:
+        conditions.append("status = 'archived'" if wanted.archived else "status != 'archived'")
+    if wanted.text:
+        conditions.append("instr(search_text, ?) > 0")
+        values.append(wanted.text.casefold())
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    rows = connection.execute(
+        f"SELECT {_LISTED} FROM sessions{where} ORDER BY updated_at DESC, id DESC LIMIT ?",  # noqa: S608
+        (*values, limit),
+    )
+    return [_record(row) for row in rows]
+
+
+Place = tuple[SessionId, SessionId]
+"""A session, and the one at its top."""
+
+
+def in_folder(connection: sqlite3.Connection, folder: str, *, trusted: bool) -> list[Place]:
+    """The sessions of a folder that take it for trusted, or for not trusted."""
+    return connection.execute(
+        "SELECT id, root_id FROM sessions WHERE cwd = ? AND trusted = ?", (folder, trusted)
+    ).fetchall()
+
+
+def count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
+
+
+def family(connection: sqlite3.Connection, session_id: SessionId) -> list[SessionRecord]:
+    """A session and all that work for it, parents before children."""
+    rows = connection.execute(
+        f"""
+        WITH RECURSIVE family(member, depth) AS (
+            SELECT ?, 0
+            UNION ALL
+            SELECT child.id, depth + 1 FROM sessions AS child JOIN family ON child.parent_id = member
+        )
+        SELECT {_COLUMNS} FROM family JOIN sessions ON sessions.id = member ORDER BY depth, id
+        """,  # noqa: S608 - constant text
+        (session_id,),
+    )
+    return [_record(row) for row in rows]
+
+
+_OWNED: Final = (
+    "turns",
+    "messages",
+    "drafts",
+    "draft_blocks",
+    "steers",
+    "calls",
+    "asks",
+    "tasks",
+    "usage",
+    "session_states",
+    "file_reads",
+    "processes",
+    "idempotency_keys",
+)
+"""Tables whose rows belong to the session in their session_id."""
+
+
+def delete(connection: sqlite3.Connection, session: SessionRecord) -> list[ResultId]:
+    """Remove one session with every row that belongs to it; returns the results of which pieces are still to go."""
+    for table in _OWNED:
+        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session.id,))  # noqa: S608 - from the list
+    # By root, because that is the index there is; the second condition spares the rest of the family.
+    connection.execute("DELETE FROM events WHERE root_id = ? AND session_id = ?", (session.root_id, session.id))
+    left = results.disown(connection, session.id)
+    file_history.forget(connection, session.id)
+    connection.execute("DELETE FROM sessions WHERE id = ?", (session.id,))
+    return left
+
+
+def roots_of(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> dict[SessionId, SessionId]:
+    """The session at the top of each; unknown ones are left out."""
+    found: dict[SessionId, SessionId] = {}
+    for session_id in session_ids:
+        row = connection.execute("SELECT root_id FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        if row:
+            found[session_id] = row[0]
+    return found

@@ -1,0 +1,1 @@
+"""The SQLite database: its one writer, its readers, migrations and checks."""

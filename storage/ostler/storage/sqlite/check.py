@@ -1,0 +1,77 @@
+"""Looking for damage after an unclean stop, and tidying up, both without holding anybody up."""
+
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Final
+
+from ostler.storage.errors import is_damage
+from ostler.storage.repositories import clients, events, idempotency
+from ostler.storage.sqlite.database import damage_marker
+from ostler.storage.transaction import Tx
+
+_STEPS: Final = 10_000  # of SQLite's machine between two looks at whether to stop: a few milliseconds
+
+
+def find_damage(path: Path, stop: threading.Event | None = None) -> str | None:
+    """Check every table and its indexes; a word on the first damage found, or None.
+
+    Raises sqlite3.Error where it cannot be told: a file that cannot be opened now is not damaged. Ends so too, soon
+    after `stop` was set, since a daemon that stops must not wait for a large file.
+    """
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        if stop is not None:
+            connection.set_progress_handler(stop.is_set, _STEPS)
+        try:
+            return _first_damage(connection)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        if is_damage(error):
+            return str(error)
+        raise
+
+
+def _first_damage(connection: sqlite3.Connection) -> str | None:
+    """Table by table, each a short read of its own: one long read would keep the write-ahead log from shrinking."""
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (table,) in tables:
+        (verdict,) = connection.execute(f'PRAGMA integrity_check("{table}")').fetchone()
+        if verdict != "ok":
+            return f"table {table}: {verdict}"
+    return None
+
+
+def mark_damaged(path: Path, damage: str) -> None:
+    """Have the next start move the database aside; until then it can still be read and exported."""
+    damage_marker(path).write_text(damage + "\n", "utf-8")
+
+
+PRUNE_ROWS = 2000
+"""Lines dropped in one unit of work: the writer is busy for a few milliseconds, not for seconds."""
+
+
+def tidy(tx: Tx, *, events_before: str, keys_before: str, clients_before: str) -> bool:
+    """Drop what is past its time, a bounded piece; true where more is left."""
+    dropped = events.prune(tx.connection, events_before, PRUNE_ROWS)
+    idempotency.forget(tx.connection, keys_before)
+    clients.forget(tx.connection, clients_before)
+    return dropped == PRUNE_ROWS
+
+
+VACUUM_PAGES = 1000
+
+
+def give_back_pages(tx: Tx) -> bool:
+    """Return freed pages to the file system, a bounded number; true where more can be given back."""
+    before = _free_pages(tx)
+    for _ in range(min(before, VACUUM_PAGES)):
+        # One at a time and closed at once: sqlite3 takes a single step, which is a single page, whatever is asked for.
+        tx.connection.execute("PRAGMA incremental_vacuum(1)").close()
+    return 0 < _free_pages(tx) < before
+
+
+def _free_pages(tx: Tx) -> int:
+    (pages,) = tx.connection.execute("PRAGMA freelist_count").fetchone()
+    return int(pages)

@@ -1,0 +1,158 @@
+"""Opening the database: pragmas, migrations, and what to do with a file that cannot be read."""
+
+import os
+import re
+import secrets
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from ostler.protocol.ids import Cursor
+from ostler.storage.errors import DamagedDatabase, NewerDatabase, StorageTrouble, describe, is_damage
+
+WAL_BYTES: Final = 4 * 1024 * 1024
+"""When the write-ahead log grows past this, it is folded into the database."""
+
+_NEW_FILE_PRAGMAS: Final = (
+    # What a call printed takes one to four kilobytes packed: of 4 KB pages a third would stay empty.
+    "PRAGMA page_size = 8192",
+    # Pages freed by a deleted session go back to the file system.
+    "PRAGMA auto_vacuum = INCREMENTAL",
+)
+"""Only for a new file: they write to it, whatever it holds."""
+
+_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",
+    # An acknowledged write survives a power cut, not just a crash of ours.
+    "PRAGMA synchronous = FULL",
+    # The writer checkpoints after it has answered, so that nobody's commit waits for it.
+    "PRAGMA wal_autocheckpoint = 0",
+    f"PRAGMA journal_size_limit = {WAL_BYTES}",
+    # What was deleted is overwritten wherever that costs no further page.
+    "PRAGMA secure_delete = FAST",
+    "PRAGMA cache_size = -4096",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A database that is ready to be written."""
+
+    connection: sqlite3.Connection
+    database_id: str
+    head: Cursor
+    unclean: bool
+    """The last daemon did not stop properly: its write-ahead log was still there."""
+    moved_aside: Path | None
+    """Where a file went that could not be read."""
+
+
+def open_database(path: Path) -> Opened:
+    """Open, migrate and describe the database at `path`; a damaged one is moved aside, never deleted."""
+    moved = _move_aside(path) if damage_marker(path).exists() else None
+    unclean = _companion(path, "-wal").exists()
+    try:
+        connection = _connect(path)
+    except DamagedDatabase:
+        moved = _move_aside(path)
+        connection = _connect(path)
+    return Opened(connection, _database_id(connection), head_of(connection), unclean, moved)
+
+
+def head_of(connection: sqlite3.Connection) -> Cursor:
+    """The last cursor given, also when its line was deleted since."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
+    return Cursor(row[0] if row else 0)
+
+
+def damage_marker(path: Path) -> Path:
+    """A file that says: the check failed, move the database aside at the next start."""
+    return _companion(path, ".damaged")
+
+
+def _companion(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Opened by hand first: SQLite would create the file with the permissions of the umask.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    try:
+        version = _version(path)
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        try:
+            _prepare(connection, version)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        if is_damage(error):
+            raise DamagedDatabase(f"{path}: {error}") from error
+        raise StorageTrouble(f"{path} cannot be opened: {describe(error)}.") from error
+    return connection
+
+
+def _version(path: Path) -> int:
+    """The version of the file, read without a trace: what is newer, or not ours, is found before we write to it."""
+    # Closing a connection that may write would fold the write-ahead log in; one that may not would create one.
+    mode = "ro" if _companion(path, "-wal").exists() else "rw"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        connection.close()
+    if version == 0 and tables:
+        raise DamagedDatabase(f"{path} holds tables, but not ours")
+    newest = migrations()[-1][0]
+    if version > newest:
+        raise NewerDatabase(
+            f"{path} has version {version}, and this ostler knows versions up to {newest}. "
+            "Install the newer ostler again, or start with another home folder."
+        )
+    return int(version)
+
+
+def _prepare(connection: sqlite3.Connection, version: int) -> None:
+    for pragma in (*(() if version else _NEW_FILE_PRAGMAS), *_PRAGMAS):
+        connection.execute(pragma).fetchall()
+    _migrate(connection, version)
+    if not connection.execute("SELECT 1 FROM meta WHERE key = 'database_id'").fetchone():
+        connection.execute("INSERT INTO meta (key, value) VALUES ('database_id', ?)", (secrets.token_hex(16),))
+
+
+def migrations() -> list[tuple[int, str]]:
+    """The numbered SQL files, in order."""
+    found: list[tuple[int, str]] = []
+    for file in (Path(__file__).parent / "migrations").iterdir():
+        number = re.match(r"(\d{4})_\w+\.sql$", file.name)
+        if number:
+            found.append((int(number[1]), file.read_text("utf-8")))
+    return sorted(found)
+
+
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    for number, sql in migrations():
+        if number > version:
+            # One transaction a step: a crash between two steps leaves a whole version.
+            connection.executescript(f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version = {number};\nCOMMIT;")
+
+
+def _database_id(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("SELECT value FROM meta WHERE key = 'database_id'").fetchone()[0])
+
+
+def _move_aside(path: Path) -> Path:
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+    aside = _companion(path, f".damaged-{stamp}")
+    # A crash in between would leave the log beside an empty database, and SQLite deletes such a log.
+    damage_marker(path).touch()
+    for suffix in ("", "-wal", "-shm"):
+        source = _companion(path, suffix) if suffix else path
+        if source.exists():
+            source.rename(_companion(aside, suffix) if suffix else aside)
+    damage_marker(path).unlink(missing_ok=True)
+    return aside

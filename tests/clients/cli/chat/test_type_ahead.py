@@ -1,0 +1,41 @@
+"""When a key counts as the answer to an ask that has just come up."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from ostler.clients.cli.chat.moment import MOMENT_SECONDS, Moment
+
+
+@dataclass
+class Clock:
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_keys_count_only_after_an_ask_has_stood_there_for_a_moment() -> None:
+    clock = Clock()
+    moment = Moment(clock)
+    moment.begin()
+    assert moment.left(pressed=0.0) == pytest.approx(MOMENT_SECONDS)
+    clock.now += MOMENT_SECONDS
+    assert moment.left(pressed=0.0) == pytest.approx(0.0)
+
+
+def test_whoever_types_on_has_not_read_it_yet() -> None:
+    clock = Clock()
+    moment = Moment(clock)
+    moment.begin()
+    clock.now += 10.0
+    assert moment.left(pressed=clock.now) == pytest.approx(MOMENT_SECONDS)
+
+
+def test_each_ask_has_a_moment_of_its_own() -> None:
+    clock = Clock()
+    moment = Moment(clock)
+    moment.begin()
+    clock.now += 5.0
+    moment.begin()
+    assert moment.left(pressed=0.0) == pytest.approx(MOMENT_SECONDS)

@@ -1,0 +1,44 @@
+"""`--help`, also in a narrow terminal."""
+
+import re
+
+import pytest
+
+from tests.clients.conftest import Cli
+from tests.support.repository import DOCS
+
+NARROW = 50
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["run"], ["chat"], ["answer"], ["rules", "add"], ["export"], ["delete"], ["completion"], ["trust", "grant"]],
+)
+def test_help_breaks_no_word_in_a_narrow_terminal(cli: Cli, command: list[str]) -> None:
+    wide = cli.run(*command, "--help", COLUMNS="80").out
+    narrow = cli.run(*command, "--help", COLUMNS=str(NARROW)).out
+    assert set(narrow.split()) <= set(wide.split())
+    assert max(map(len, narrow.splitlines())) <= NARROW
+
+
+def test_what_has_to_be_given_stands_in_the_usage_as_it_is_called(cli: Cli) -> None:
+    def usage(*command: str) -> str:
+        return cli.run(*command, "--help").out.splitlines()[0]
+
+    assert usage("run") == "Usage: ostler run [OPTIONS] PROMPT"
+    assert usage("answer") == "Usage: ostler answer [OPTIONS] ID CHOICE"
+    assert usage("delete") == "Usage: ostler delete [OPTIONS] ID..."
+    assert usage("attach") == "Usage: ostler attach [OPTIONS] [ID]"
+    assert usage("rules", "add") == "Usage: ostler rules add [OPTIONS] <allow|ask|deny> RULE"
+
+
+def test_values_that_do_not_fit_are_listed_all_the_same(cli: Cli) -> None:
+    shown = " ".join(cli.run("answer", "--help").out.split())
+    assert "(allow, allow_always, deny, deny_always, answer, decline, approve, reject, accept, cancel, trust," in shown
+    assert "--scope SCOPE How far the rule reaches (session, local, project, user)." in shown
+
+
+def test_help_of_run_lists_its_exit_codes_in_the_order_of_the_documentation(cli: Cli) -> None:
+    listed = re.findall(r"^  (\d+)  +\w", cli.run("run", "--help").out, re.MULTILINE)
+    page = (DOCS / "cli.md").read_text().partition("| exit code | the turn |")[2].partition("\n\n")[0]
+    assert listed == re.findall(r"^\| (\d+) \|", page, re.MULTILINE)

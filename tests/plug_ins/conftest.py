@@ -1,5 +1,0 @@
-"""Fixtures for the tests of plug-ins."""
-
-from tests.messages_api.fixtures import api
-
-__all__ = ["api"]

@@ -1,0 +1,43 @@
+"""Which model judges."""
+
+import pytest
+
+from ostler.protocol.shapes import Usage
+from ostler.server.classifier import small_model
+from ostler.server.classifier.tables import table
+from ostler.server.models.pricing import cost, is_priced
+
+_ONE = Usage(input_tokens=1_000, output_tokens=1_000)
+
+
+@pytest.mark.parametrize(
+    ("main", "configured", "small"),
+    [
+        ("claude-sonnet-5", None, "claude-haiku-5-5"),
+        ("claude-opus-5-5", None, "claude-haiku-5-5"),
+        ("claude-sonnet-4-6", None, "claude-haiku-4-5"),
+        ("claude-3-opus-20240229", None, "claude-haiku-4-5"),
+        ("claude-haiku-4-5-20251001", None, "claude-haiku-4-5-20251001"),
+        ("qwen3-coder", None, "qwen3-coder"),
+        ("us.anthropic.claude-sonnet-5-v1:0", None, "us.anthropic.claude-sonnet-5-v1:0"),
+        ("claude-sonnet-5", "my-small-one", "my-small-one"),
+        ("qwen3-coder", "my-small-one", "my-small-one"),
+        ("rehearsal", None, "rehearsal"),
+        ("rehearsal", "my-small-one", "rehearsal"),
+    ],
+)
+def test_the_small_model_is_configured_or_of_the_family_or_the_same(
+    main: str, configured: str | None, small: str
+) -> None:
+    assert small_model(main, configured) == small
+
+
+def test_every_small_model_has_a_price_and_is_cheaper() -> None:
+    dear = cost("claude-sonnet-4-6", _ONE, {})
+    assert dear is not None
+    for row in table("model_choice.toml")["models"]:
+        if "small" in row:
+            cheap = cost(row["small"], _ONE, {})
+            assert is_priced(row["small"], {})
+            assert cheap is not None
+            assert cheap < dear

@@ -1,0 +1,25 @@
+"""What the daemon does for itself must never end it."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ostler.server.config.configuration import load_configuration
+from ostler.server.daemon.housekeeping import look_after
+from ostler.server.events.event_log import EventLog
+from ostler.storage import open_store
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_upkeep_that_cannot_write_is_a_line_in_the_log_and_nothing_more(tmp_path: Path) -> None:
+    path = tmp_path / "ostler.db"
+    path.write_bytes(b"no database at all" * 500)
+    store = open_store(path, pending_limit=100)
+    assert store.moved_aside is not None
+    store.writer.give_up("for this test")
+    with anyio.move_on_after(0.5) as waited:
+        await look_after(store, EventLog(store), load_configuration(tmp_path / "config.toml", {}, {}))
+    assert waited.cancelled_caught
+    await store.close()

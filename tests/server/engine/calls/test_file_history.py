@@ -1,0 +1,115 @@
+"""What a turn keeps of files: on the disk when it says so, packed beside the event loop."""
+
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ostler.protocol.ids import TurnId, new_session_id
+from ostler.protocol.shapes import Usage
+from ostler.server.engine.calls import file_history as engine_history
+from ostler.server.engine.calls.file_history import TurnFiles
+from ostler.server.engine.journal.journal import Journal
+from ostler.server.events.event_log import EventLog
+from ostler.storage import Store, Tx, open_store
+from ostler.storage.repositories import file_history, sessions
+from ostler.tools.context import OlderFile
+from ostler.tools.fs.text_file import digest_of
+from tests.storage.records import record
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = open_store(tmp_path / "ostler.db", pending_limit=1000)
+    yield opened
+    await opened.close()
+
+
+def files(log: EventLog, turn: str = "t_1", session_id: str | None = None) -> TurnFiles:
+    owner: Any = session_id or new_session_id()
+    return TurnFiles(Journal(log, owner, owner, Usage(), lambda error: None), TurnId(turn))
+
+
+def older(content: bytes, read: Callable[[], bytes] | None = None) -> OlderFile:
+    return OlderFile(0o100644, len(content), digest_of(content), read or (lambda: content))
+
+
+async def rows(store: Store, kept: TurnFiles) -> list[file_history.KeptFile]:
+    return await store.read(lambda db: file_history.of_sessions(db, [kept.journal.session_id]))
+
+
+async def test_a_content_is_read_and_packed_on_a_thread_and_only_where_it_is_needed(store: Store) -> None:
+    log = EventLog(store)
+    threads: list[threading.Thread] = []
+
+    def read() -> bytes:
+        threads.append(threading.current_thread())
+        return b"content"
+
+    first = files(log)
+    await first.keep("/a", older(b"content", read))
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
+    await first.keep("/a", older(b"content", read))  # kept by this turn already
+    await first.keep("/b", older(b"content", read))  # stored already
+    await files(log).keep("/c", older(b"content", read))
+    assert len(threads) == 1
+    assert [row.path for row in await rows(store, first)] == ["/a", "/b"]
+
+
+async def test_when_it_returns_another_connection_finds_it(store: Store) -> None:
+    kept = files(EventLog(store))
+    await kept.keep("/a", older(b"content"))
+    (row,) = await rows(store, kept)
+    packed = await store.read(lambda db: file_history.content(db, row.digest or ""))
+    assert packed is not None
+    assert file_history.unpack(packed) == b"content"
+
+
+async def test_a_content_that_goes_just_when_it_was_found_is_brought_again(store: Store) -> None:
+    other = record(new_session_id())
+
+    class Log(EventLog):
+        async def read(self, work: Any) -> Any:
+            found = await super().read(work)
+
+            def delete(tx: Tx) -> None:
+                sessions.delete(tx.connection, other)
+
+            await self.write(delete)
+            return found
+
+    await files(EventLog(store), session_id=other.id).keep("/a", older(b"content"))
+    kept = files(Log(store))
+    await kept.keep("/b", older(b"content"))
+    (row,) = await rows(store, kept)
+    assert await store.read(lambda db: file_history.content(db, row.digest or "")) is not None
+
+
+async def test_of_a_file_over_the_limit_nothing_is_read(store: Store) -> None:
+    def read() -> bytes:
+        raise AssertionError("nobody needs it")
+
+    kept = files(EventLog(store))
+    size = engine_history.MAX_FILE_BYTES + 1
+    await kept.keep("/large", OlderFile(0o100644, size, "digest", read))
+    await kept.keep("/new", None)
+    found = [(row.path, row.size, row.digest, row.left_out) for row in await rows(store, kept)]
+    assert found == [("/large", size, None, "too_large"), ("/new", 0, None, None)]
+
+
+async def test_what_a_session_keeps_is_bounded_and_the_oldest_turn_goes_first(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert engine_history.MAX_SESSION_BYTES == 200 * 1024 * 1024
+    monkeypatch.setattr(engine_history, "MAX_SESSION_BYTES", 5_000)
+    session_id = new_session_id()
+    turns = [files(EventLog(store), f"t_{number}", session_id) for number in range(3)]
+    for kept in turns:
+        await kept.keep("/a", older(os.urandom(2_000)))
+    assert [row.left_out for row in await rows(store, turns[0])] == ["no_room", None, None]

@@ -1,0 +1,286 @@
+"""A result of any size is stored and read in pieces: nobody else waits for it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import pytest
+from pydantic import PrivateAttr
+
+from ostler.protocol.config import Results
+from ostler.protocol.ids import ResultId, SessionId, new_result_id
+from ostler.protocol.result import ResultRead, ResultSearch
+from ostler.protocol.shapes import Usage
+from ostler.server.api.results import ResultMethods
+from ostler.server.daemon.housekeeping import drop_unfinished_results
+from ostler.server.engine.calls.render import Rendered, rendered
+from ostler.server.engine.calls.spans import Spans
+from ostler.server.engine.calls.stored_results import OwnedResults, find_result, pieces_of
+from ostler.server.engine.journal.journal import Journal
+from ostler.server.events.event_log import EventLog
+from ostler.storage import Store, Tx, open_store
+from ostler.storage.repositories import results
+from ostler.storage.repositories.results import DROPPED_AT_ONCE, PIECE_CHARS, ResultRecord
+from ostler.tools.context import NoSuchResult, Surroundings, ToolContext
+from ostler.tools.shell.output.long_text import LongOutput, LongText
+from ostler.tools.tool import Block, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from tests.support.inprocess import InProcessDaemon
+
+pytestmark = pytest.mark.anyio
+SESSION: Final = SessionId("s_1")
+LINES: Final = "".join(f"zeile ünd {number:08}\n" for number in range(8))
+
+
+class Flood(Tool[ToolInput, ToolOutput]):
+    """Gives more than anybody can read."""
+
+    name = "Flood"
+    Input = ToolInput
+    Output = ToolOutput
+
+    def description(self, surroundings: Surroundings) -> str:
+        return "Floods."
+
+    async def run(self, given: ToolInput, context: ToolContext) -> Ran[ToolOutput] | Failure:
+        return Failure("It is never run.")
+
+    def render(self, output: Any) -> list[Block]:
+        return [text_block(output.text)]
+
+
+class FloodOutput(ToolOutput):
+    """What it gives."""
+
+    text: str
+
+
+class Spring:
+    """A long text that comes from elsewhere."""
+
+    def __init__(self, pieces: Callable[[], Iterator[str]]) -> None:
+        self.pieces = pieces
+        self.closed = anyio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self.closed.set)
+
+
+class SpringOutput(LongOutput):
+    """A little of a text, and where the rest is."""
+
+    text: str = "only a little"
+    _long: Spring | None = PrivateAttr(None)
+
+    @classmethod
+    def of(cls, long: Spring) -> "SpringOutput":
+        output = cls()
+        output._long = long
+        return output
+
+    def long_text(self) -> LongText | None:
+        return self._long
+
+
+class Lateness:
+    """How long the loop's own thread computes between two looks at it."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            cpu, began = time.thread_time(), time.perf_counter()
+            await asyncio.sleep(0.002)
+            late = time.perf_counter() - began - 0.002
+            self.longest = max(self.longest, min(late, time.thread_time() - cpu))
+
+
+class Neighbour:
+    """Somebody else who writes, one small thing after the other."""
+
+    def __init__(self, store: Store) -> None:
+        self.writes = 0
+        self._store = store
+
+    async def write(self) -> None:
+        while True:
+            await self._store.writer.submit(_small, lambda appended: None)
+            self.writes += 1
+
+
+def _small(tx: Tx) -> None:
+    tx.connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('small', 'x')")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = open_store(tmp_path / "ostler.db", pending_limit=1000)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def journal(store: Store) -> Journal:
+    return Journal(EventLog(store), SESSION, SESSION, Usage(), lambda error: None)
+
+
+async def test_a_flood_stalls_neither_the_loop_nor_other_writes(store: Store, journal: Journal) -> None:
+    long = LINES * (64 * 1024 * 1024 // len(LINES))
+    lateness, neighbour = Lateness(), Neighbour(store)
+    output = FloodOutput.model_construct(text=long)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lateness.watch)
+        group.start_soon(neighbour.write)
+        shown = await rendered(Flood(), output, Results(), journal, Spans())
+        written = neighbour.writes
+        await _make_known(journal, shown)
+        read = [len(piece) async for piece in OwnedResults(journal.log, SESSION).pieces(_id(shown))]
+        methods = ResultMethods(journal.log)
+        found = await methods.search(ResultSearch(result_id=_id(shown), pattern="00000007$"))
+        part = await methods.read(ResultRead(result_id=_id(shown), offset_chars=len(long) - 10))
+        assert lateness.longest < 0.1
+        assert written >= 20
+        assert sum(read) == len(long)
+        assert (len(found.lines), found.lines[0].line) == (250, 8)
+        assert (part.content, part.next_offset) == (long[-10:], None)
+        assert len(shown.bounded.blocks[0]["text"]) < 2_500
+        assert shown.bounded.blocks[0]["text"].startswith(
+            f"<persisted-output>\nOutput too large ({_kilobytes(long)} KB)."
+        )
+        assert len(shown.output["text"]) < 51_000
+        group.cancel_scope.cancel()
+
+
+async def test_what_was_stored_ahead_comes_out_as_it_was(journal: Journal) -> None:
+    text = "".join(f"{number} ü🐎\n" for number in range(300_000)) + "\ud800 lone"
+    shown = await rendered(Flood(), FloodOutput.model_construct(text=text), Results(), journal, Spans())
+    assert isinstance(shown.whole, ResultRecord)
+    await _make_known(journal, shown)
+    record = await find_result(journal.log, _id(shown))
+    stored = "".join([piece async for piece in pieces_of(journal.log, record)])
+    assert stored == text.replace("\ud800", "?")
+    assert (record.total_chars, record.total_bytes) == (len(text), len(stored.encode()))
+
+
+async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Store, journal: Journal) -> None:
+    count = 64 * 1024 * 1024 // len(LINES)
+    spring = Spring(lambda: (LINES for _ in range(count)))
+    lateness, neighbour = Lateness(), Neighbour(store)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lateness.watch)
+        group.start_soon(neighbour.write)
+        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
+        assert lateness.longest < 0.1
+        assert neighbour.writes >= 20
+        await _make_known(journal, shown)
+        record = await find_result(journal.log, _id(shown))
+        pieces = [piece async for piece in pieces_of(journal.log, record)]
+        assert {len(piece) for piece in pieces[:-1]} == {PIECE_CHARS}
+        assert "".join(pieces) == LINES * count
+        assert (record.total_chars, record.total_bytes) == (count * len(LINES), count * len(LINES.encode()))
+        text = shown.bounded.blocks[0]["text"]
+        assert text.startswith(f"<persisted-output>\nOutput too large ({record.total_bytes / 1024:.1f} KB).")
+        assert shown.output == {"text": "only a little"}
+        with anyio.fail_after(5):
+            await spring.closed.wait()
+        group.cancel_scope.cancel()
+
+
+async def test_a_text_from_elsewhere_that_is_short_is_shown(journal: Journal) -> None:
+    for text in ("x" * 50_000, "", " \n"):
+        spring = Spring(lambda: iter([text[:10], "", text[10:]]))  # noqa: B023 - read at once
+        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
+        assert shown.bounded.blocks == [text_block(text if text.strip() else "(Flood completed with no output)")]
+        assert (shown.whole, shown.bounded.result_id) == (None, None)
+        with anyio.fail_after(5):
+            await spring.closed.wait()
+    spring = Spring(lambda: iter(["x" * 50_000, "y"]))
+    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
+    assert isinstance(shown.whole, ResultRecord)
+    assert shown.whole.total_chars == 50_001
+
+
+async def test_where_a_text_cannot_be_read_what_the_output_holds_is_shown(journal: Journal) -> None:
+    def broken() -> Iterator[str]:
+        yield "x" * 3_000_000
+        raise OSError("the disk is gone")
+
+    spring = Spring(broken)
+    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
+    assert shown.bounded.blocks == [text_block("only a little")]
+    assert (shown.whole, shown.bounded.result_id) == (None, None)
+    with anyio.fail_after(5):
+        await spring.closed.wait()
+
+
+async def test_a_call_that_is_stopped_while_its_result_is_stored_keeps_it(journal: Journal) -> None:
+    output = FloodOutput.model_construct(text="x" * 3_000_000)
+    shown: list[Rendered] = []
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        shown.append(await rendered(Flood(), output, Results(), journal, Spans()))
+    assert isinstance(shown[0].whole, ResultRecord)
+
+
+async def test_a_result_is_not_there_before_its_call_is(journal: Journal) -> None:
+    shown = await rendered(Flood(), FloodOutput.model_construct(text="x" * 3_000_000), Results(), journal, Spans())
+    with pytest.raises(NoSuchResult):
+        await anext(aiter(OwnedResults(journal.log, SESSION).pieces(_id(shown))))
+    with pytest.raises(Exception, match="There is no result"):
+        await find_result(journal.log, _id(shown))
+
+
+async def test_a_result_of_another_session_is_none_of_ones_business(journal: Journal) -> None:
+    result_id = new_result_id()
+    await journal.write(lambda tx: results.put(tx.connection, result_id, SESSION, "secret", tool="Bash"))
+    assert [piece async for piece in OwnedResults(journal.log, SESSION).pieces(result_id)] == ["secret"]
+    with pytest.raises(NoSuchResult, match="This session has no result"):
+        await anext(aiter(OwnedResults(journal.log, SessionId("s_2")).pieces(result_id)))
+
+
+async def test_what_a_crash_left_of_a_result_is_dropped_when_it_is_old(journal: Journal) -> None:
+    old, young = ResultId("r_0aaaaaaaa00000000000"), new_result_id()
+
+    def leave(tx: Tx) -> None:
+        for result_id in (old, young):
+            results.put_pieces(tx.connection, result_id, results.pack("x" * 200_000))
+
+    await journal.write(leave)
+    await drop_unfinished_results(journal.log)
+    rows = await journal.log.read(
+        lambda connection: connection.execute("SELECT DISTINCT result_id FROM result_pieces").fetchall()
+    )
+    assert rows == [(young,)]
+
+
+def test_nothing_is_left_of_a_large_result_when_its_session_is_deleted(home: Path) -> None:
+    with InProcessDaemon(home) as daemon:
+        session_id = daemon.call("session/create", cwd="/")["id"]
+        result_id = new_result_id()
+        text = "x" * (PIECE_CHARS * (2 * DROPPED_AT_ONCE + 1))
+        daemon.write(lambda tx: results.put(tx.connection, result_id, SessionId(session_id), text, tool="Bash"))
+        daemon.call("session/delete", session_id=session_id)
+        rows = daemon.write(lambda tx: tx.connection.execute("SELECT count(*) FROM result_pieces").fetchone())
+    assert rows == (0,)
+
+
+# Shortcuts.
+
+
+async def _make_known(journal: Journal, shown: Rendered) -> None:
+    record = shown.whole
+    assert isinstance(record, ResultRecord)
+    await journal.write(lambda tx: results.add(tx.connection, SESSION, record))
+
+
+def _id(shown: Rendered) -> ResultId:
+    assert shown.bounded.result_id is not None
+    return shown.bounded.result_id
+
+
+def _kilobytes(text: str) -> str:
+    return f"{len(text.encode()) / 1024:.1f}"

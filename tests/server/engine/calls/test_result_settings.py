@@ -1,0 +1,108 @@
+"""`[results]` in config.toml."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ostler.protocol.config import Results
+from ostler.server.config.configuration import BadConfig, load_configuration
+from ostler.server.engine.calls.result_limits import limit_of
+from ostler.tools.files.read import Read
+from ostler.tools.files.write import Write
+from ostler.tools.shell.bash import Bash
+from tests.support.driver import Stage
+from tests.support.messages_api.replies import calls, message, says
+
+DONE = message(says("Done."))
+
+
+def test_a_tools_limit_is_its_own_and_fifty_thousand_at_most_unless_it_is_set() -> None:
+    assert limit_of(Bash(), Results()) == 30_000
+    assert limit_of(Write(), Results()) == 50_000
+    assert limit_of(None, Results()) == 50_000
+    settings = Results(max_chars={"Bash": 100_000, "Write": 4_000, "Read": 4_000})
+    assert (limit_of(Bash(), settings), limit_of(Write(), settings)) == (100_000, 4_000)
+    assert limit_of(Read(), settings) is None
+
+
+def test_a_limit_in_the_file_holds_for_the_next_turn(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    (stage.daemon.home / "config.toml").write_text("[results.max_chars]\nBash = 5000\n")
+    stage.restart()
+    show = message(calls("Bash", {"command": "seq 1 2000"}))
+    talk = stage.talk(show, DONE, show, DONE, rules={"allow": ["Bash"]})
+    talk.turn()
+    assert talk.result_texts()[0].startswith("<persisted-output>\nOutput too large (8.7 KB).")
+    changed = stage.daemon.call("config/set", key="results.max_chars", value={"Bash": 10_000})
+    assert changed["applies"] == "now"
+    talk.turn()
+    assert talk.result_texts()[1].endswith("\n2000")
+
+
+def test_the_limit_of_one_tool_is_set_and_taken_back_beside_the_others(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    file = stage.daemon.home / "config.toml"
+    file.write_text("[results]\nmax_chars.Grep = 5000  # short\n")
+    stage.restart()
+    call = stage.daemon.call
+    key = "results.max_chars.Bash"
+    changed = {"key": key, "value": 9_000, "previous": None, "applies": "now"}
+    assert call("config/set", key=key, value=9_000) == changed
+    assert call("config/get", key=key)["value"] == 9_000
+    assert call("config/get", key="results.max_chars")["value"] == {"Grep": 5_000, "Bash": 9_000}
+    assert "# short" in file.read_text()
+    stage.restart()
+    assert call("config/get", key="results.max_chars")["value"] == {"Grep": 5_000, "Bash": 9_000}
+    call("config/set", key=key, value=None)
+    call("config/set", key="results.max_chars.Grep", value=None)
+    assert call("config/get", key="results.max_chars")["value"] == {}
+    stage.restart()
+    assert call("config/get", key="results.max_chars")["value"] == {}
+    error = stage.daemon.error("config/set", key="results.per_message_chars.Bash", value=1)
+    assert "there is no setting" in error["data"]["errors"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[results]\nmax_chars.Bash = 100\n", "results.max_chars.Bash: Input should be greater than or equal to 4000"),
+        (
+            "[results]\nper_message_chars = 1\n",
+            "results.per_message_chars: Input should be greater than or equal to 10000",
+        ),
+        (
+            "[results]\nper_message = 1\n",
+            "there is no setting 'results.per_message'; did you mean 'results.per_message_",
+        ),
+    ],
+)
+def test_a_wrong_value_in_the_file_is_named_with_its_place(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(BadConfig) as refused:
+        load_configuration(file, {}, {})
+    assert str(refused.value).startswith(f"{file}: {words}")
+
+
+def test_a_wrong_value_in_the_environment_is_named_by_its_variable(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"^OSTLER_RESULTS__MAX_CHARS: Input should be"):
+        load_configuration(tmp_path / "config.toml", {}, {"OSTLER_RESULTS__MAX_CHARS": '{"Bash": 1}'})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("results.per_message_chars", 9_999, "greater than or equal to 10000"),
+        ("results.per_message_chars", 10_000_001, "less than or equal to 10000000"),
+        ("results.max_chars", {"Bash": 100}, "greater than or equal to 4000"),
+        ("results.max_chars.Bash", 100, "greater than or equal to 4000"),
+        ("results.max_chars", {"Bash": 2_000_000}, "less than or equal to 1000000"),
+        ("results.max_chars", {"Bash": "many"}, "valid integer"),
+        ("results.max_chars", 5_000, "valid dictionary"),
+    ],
+)
+def test_values_out_of_bounds_are_refused_in_words(stage: Stage, key: str, value: object, words: str) -> None:
+    error = stage.daemon.error("config/set", key=key, value=value)
+    assert error["data"]["errors"][0]["path"] == "value"
+    assert words in error["data"]["errors"][0]["reason"]

@@ -1,0 +1,103 @@
+"""Every kind of hook in a turn: a server that is asked, the small model, and a plug-in."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.driver import Json, Stage
+from tests.support.hooks import deciding, runs_of
+from tests.support.messages_api.replies import message, says
+from tests.support.projects import OURS, bash, decisions, project, runs
+
+PRE = "PreToolUse"
+DENY = deciding(PRE, permissionDecision="deny", permissionDecisionReason="not on Fridays")
+JUDGE = "hooks-of-the-tests"
+PLUG_IN = """
+from ostler.server.hooks import hook
+
+@hook("PreToolUse", matcher="Bash")
+async def fridays(payload):
+    if payload["tool_input"]["command"] == "ls":
+        return {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "not on Fridays"}}
+"""
+
+
+class Server(HTTPServer):
+    """Denies everything, and remembers what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.told: list[Json] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/hook"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Server)
+        self.server.told.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        body = json.dumps(DENY).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def hooked(stage: Stage, **hook: str) -> Path:
+    return project(stage, {OURS: {"hooks": {PRE: [{"hooks": [hook]}]}}})
+
+
+def test_a_server_that_is_asked_denies_a_call(stage: Stage, server: Server) -> None:
+    folder = hooked(stage, type="http", url=server.url)
+    talk = runs(stage, bash("ls"), folder=folder, trust=True, rules={"allow": ["Bash"]})
+    assert decisions(talk) == [("deny", "hook")]
+    assert "not on Fridays" in talk.result_texts()[0]
+    (told,) = server.told
+    assert (told["hook_event_name"], told["tool_input"], told["session_id"]) == (PRE, {"command": "ls"}, talk.id)
+    assert [run["outcome"] for run in runs_of(talk)] == ["denied"]
+
+
+@pytest.mark.parametrize(("ok", "expected"), [(False, ("deny", "hook")), (True, ("allow", "rule"))])
+def test_the_small_model_is_asked_and_its_no_denies_a_call(stage: Stage, ok: bool, expected: tuple[str, str]) -> None:
+    stage.api.script(JUDGE, otherwise=message(says(json.dumps({"ok": ok, "reason": "not on Fridays"}))))
+    folder = hooked(stage, type="prompt", prompt=f"[{JUDGE}:{ok}] Is this safe?")
+    asked = len(stage.api.of(f"{JUDGE}:{ok}"))
+    talk = runs(stage, bash("touch it"), folder=folder, trust=True, rules={"allow": ["Bash"]})
+    assert decisions(talk) == [expected]
+    assert ("not on Fridays" in talk.result_texts()[0]) is not ok
+    (question,) = stage.api.of(f"{JUDGE}:{ok}")[asked:]
+    assert "touch it" in json.dumps(question.messages)
+    assert question.body.get("tools") is None
+    assert len(runs_of(talk)) == 1
+
+
+def test_a_plug_in_denies_a_call(own_stage: Callable[..., Stage], tmp_path: Path) -> None:
+    place = tmp_path / "hooks"
+    info = place / "fridays-1.0.dist-info"
+    info.mkdir(parents=True)
+    (place / "fridays_hook.py").write_text(PLUG_IN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fridays\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ostler.hooks]\nfridays = fridays_hook:fridays\n")
+    stage = own_stage(PYTHONPATH=str(place))
+    talk = runs(stage, bash("ls"), bash("ls -l"), rules={"allow": ["Bash"]})
+    assert [behavior for behavior, _ in decisions(talk)] == ["deny", "allow"]
+    assert "not on Fridays" in talk.result_texts()[0]

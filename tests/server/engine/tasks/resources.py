@@ -1,0 +1,56 @@
+"""Sessions with MCP servers whose resource is a file."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.support.driver import Stage, Talk
+from tests.support.messages_api.behaviors import Reply
+from tests.support.messages_api.replies import calls, message, says
+from tests.support.repository import MCP_SERVERS
+
+Json = dict[str, Any]
+
+DONE = message(says("Done."))
+ALLOWED = {"allow": ["mcp__notes"]}
+PLAIN, NEWER = str(MCP_SERVERS / "plain.py"), str(MCP_SERVERS / "newer.py")
+
+
+def monitor(uri: str = "notes://log", server: str = "notes", **given: Any) -> Reply:
+    what = {"server": server, "resource": uri}
+    return message(calls("Monitor", {"description": "the notes", "timeout": 60_000, "mcp": what, **given}))
+
+
+def sleep() -> Reply:
+    return message(calls("Sleep", {"seconds": 60}))
+
+
+def plain(path: Path, *behaviours: str) -> Json:
+    return {"notes": {"command": sys.executable, "args": [PLAIN, str(path), *behaviours]}}
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+def printed(talk: Talk, text: str) -> None:
+    """Wait until the clients know of it, after which the monitor hears it."""
+    talk.wait("task.output", lambda data: text in data["text"])
+
+
+def pid_of(log: Path) -> int:
+    return int(log.with_suffix(".pid").read_text())
+
+
+def begun(stage: Stage, log: Path, *behaviours: str, **given: Any) -> Talk:
+    """A session that watches the log, in a turn that is over."""
+    talk = stage.talk(rules=ALLOWED, mcp_servers=plain(log, *behaviours))
+    stage.api.script(talk.name, monitor(**given), DONE, DONE, DONE)
+    talk.turn()
+    assert talk.result_texts()[0].startswith("Monitoring as m")
+    return talk
+
+
+def given() -> Json:
+    return {"description": "d", "timeout": 60_000, "mcp": {"server": "notes", "resource": "notes://log"}}

@@ -1,0 +1,58 @@
+"""An answer that comes faster than it is read: the daemon belongs to others, too."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from ostler.protocol.config import Model
+from ostler.server.engine.turn.model_call import ModelCall, _Stream
+from ostler.server.engine.turn.stop import Stop
+from ostler.server.models.assembler import Assembly
+from ostler.server.models.provider import ModelRequest, RawEvent
+
+pytestmark = pytest.mark.anyio
+NOBODY: Any = None
+"""Events that bring nothing are nobody's business."""
+
+
+class Burst:
+    """A provider all of whose events are there when the first one is."""
+
+    def __init__(self, events: int) -> None:
+        self.events = events
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[RawEvent]]:
+        yield self._events()
+
+    async def _events(self) -> AsyncIterator[RawEvent]:
+        for _ in range(self.events):
+            yield {"type": "ping"}
+
+    def takes_extras(self, model: str) -> bool:
+        return True
+
+    def forgo_extras(self, model: str) -> None:
+        raise AssertionError("it takes them")
+
+
+async def test_others_have_their_turn_while_a_burst_of_events_is_read() -> None:
+    request = ModelRequest("any", 1, b"[]", b"[]", [])
+    call = ModelCall(NOBODY, NOBODY, Burst(10_000), request, Model(), NOBODY, NOBODY, Stop())
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(others)
+        assert await call._read(_Stream(NOBODY, NOBODY, Assembly(()), NOBODY), NOBODY) is None
+        group.cancel_scope.cancel()
+    assert turns >= 10_000 // 100

@@ -1,0 +1,93 @@
+"""Small sums: waits before retries, what results may weigh, what requests took."""
+
+import pytest
+
+from ostler.protocol.config import Model
+from ostler.protocol.ids import ResultId
+from ostler.protocol.shapes import Usage
+from ostler.server.engine.calls.result_limits import cut_fields, limit_of, stand_in
+from ostler.server.engine.session.sums import added
+from ostler.server.engine.turn.model_call import described, wait_before_retry
+from ostler.server.models.provider import ModelFailure
+from ostler.tools.files.read import Read
+from ostler.tools.search.grep import Grep
+from ostler.tools.shell.bash import Bash
+
+SETTINGS = Model(first_wait_seconds=1, max_wait_seconds=60)
+
+
+def waits(failure: ModelFailure, attempt: int) -> list[float]:
+    return [wait_before_retry(attempt, failure, SETTINGS) for _ in range(50)]
+
+
+@pytest.mark.parametrize(("attempt", "most"), [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (50, 60)])
+def test_waits_are_doubled_up_to_a_bound_and_spread(attempt: int, most: float) -> None:
+    found = waits(ModelFailure("server", "x"), attempt)
+    assert max(found) <= most
+    assert min(found) >= 0.75 * most
+    assert len(set(found)) > 1
+
+
+def test_what_the_provider_asks_for_is_the_least() -> None:
+    failure = ModelFailure("rate_limited", "x", retry_after_ms=5000)
+    assert set(waits(failure, 1)) == {5.0}
+    assert min(waits(failure, 7)) >= 45
+
+
+def test_nobody_waits_for_days() -> None:
+    assert max(waits(ModelFailure("rate_limited", "x", retry_after_ms=10**9), 1)) <= 600
+
+
+def test_a_failure_is_described_by_what_is_known() -> None:
+    assert described(ModelFailure("server", "broken")) == {"code": "model_error", "kind": "server", "message": "broken"}
+    known = described(ModelFailure("server", "broken", status=500, request_id="req_1"))
+    assert (known["status"], known["request_id"]) == (500, "req_1")
+    assert "retry_after_ms" not in known
+
+
+def test_usage_adds_up_and_an_unknown_price_stays_unknown() -> None:
+    one = Usage(input_tokens=1, output_tokens=2, cache_read_tokens=3, cache_write_tokens=4, cost_usd="0.1")
+    total = added(one, one.model_copy(update={"cost_usd": "0.2"}))
+    assert total == Usage(input_tokens=2, output_tokens=4, cache_read_tokens=6, cache_write_tokens=8, cost_usd="0.3")
+    assert added(one, one.model_copy(update={"cost_usd": None})).cost_usd is None
+    assert added(one.model_copy(update={"cost_usd": None}), one).cost_usd is None
+
+
+def test_a_tool_has_its_own_limit_or_none() -> None:
+    assert limit_of(Bash()) == 30_000
+    assert limit_of(Read()) is None
+    assert limit_of(Grep()) is not None
+
+
+def test_a_long_result_is_shown_from_its_start_up_to_a_newline() -> None:
+    lines = "".join(f"line {n}\n" for n in range(10_000))
+    shown = stand_in(Grep(), lines, ResultId("r_1"))["text"]
+    assert shown.startswith("<persisted-output>\nOutput too large (")
+    assert "result://r_1" in shown
+    assert shown.endswith("\n</persisted-output>")
+    preview = shown.split(":\n", 1)[1]
+    assert preview.startswith("line 0\nline 1\n")
+    assert all(line.startswith("line ") for line in preview.splitlines()[:-2])
+    assert 1000 <= len(preview) <= 2100
+
+
+def test_a_long_result_without_newlines_is_cut_at_its_size() -> None:
+    shown = stand_in(Grep(), "x" * 100_000, ResultId("r_1"))["text"]
+    assert shown.count("x") == 2000
+
+
+def test_a_shells_result_shows_its_first_and_its_last_lines() -> None:
+    lines = "".join(f"line {n}\n" for n in range(10_000))
+    shown = stand_in(Bash(), lines, ResultId("r_1"))["text"]
+    assert "line 0\n" in shown
+    assert "line 9999\n" in shown
+    assert "line 5000\n" not in shown
+    assert len(shown) < 2500
+
+
+def test_long_fields_are_cut_wherever_they_are() -> None:
+    value = {"a": "x" * 100, "b": [{"c": "y" * 100}, 5, None], "d": "short"}
+    cut = cut_fields(value, 10)
+    assert cut["a"] == "x" * 10 + "… (90 more characters)"
+    assert cut["b"] == [{"c": "y" * 10 + "… (90 more characters)"}, 5, None]
+    assert cut["d"] == "short"

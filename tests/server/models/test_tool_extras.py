@@ -1,0 +1,116 @@
+"""Schemas that inputs must fit: what becomes words, what cannot be said, and how much of it a request may have."""
+
+from typing import Any
+
+import pytest
+
+from ostler.server.models.anthropic.provider import AnthropicProvider, AnthropicSettings
+from ostler.server.models.pricing import knows_extras
+from ostler.server.models.tool_extras import Allowance, strict_schema
+
+
+def form(optional: int = 0, **properties: Any) -> dict[str, Any]:
+    for number in range(optional):
+        properties[f"extra{number}"] = {"type": "string"}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def parameter(schema: dict[str, Any]) -> Any:
+    made = strict_schema(form(x=schema))
+    return made["properties"]["x"] if made else None
+
+
+def test_bounds_and_defaults_are_said_in_words() -> None:
+    bounded = {"type": "integer", "minimum": 1, "maximum": 9, "default": 3, "description": "How many."}
+    assert parameter(bounded) == {"type": "integer", "description": "How many. (at least 1, at most 9, 3 if not given)"}
+    assert parameter({"type": "string", "maxLength": 4}) == {"type": "string", "description": "(at most 4 characters)"}
+    assert parameter({"type": "number", "exclusiveMinimum": 0})["description"] == "(more than 0)"
+    listed = {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": 4}
+    assert parameter(listed)["items"] == {"type": "string", "description": "(at least 1 characters)"}
+
+
+def test_what_may_be_left_out_need_not_be_null() -> None:
+    optional = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}], "default": None, "description": "N."}
+    assert parameter(optional) == {"type": "integer", "description": "N. (at least 0)"}
+    two = {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}], "default": None}
+    assert parameter(two) == {"anyOf": two["anyOf"]}
+    # Null is an answer of its own where it has to be given.
+    required = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    assert parameter(required) == required
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "^a"},
+        {"type": "object", "properties": {}},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"oneOf": [{"type": "string"}]},
+        {"type": "array", "uniqueItems": True},
+        {"anyOf": [{"type": "array", "items": {"not": {}}}]},
+    ],
+)
+def test_what_no_grammar_says_keeps_a_tool_plain(schema: dict[str, Any]) -> None:
+    assert strict_schema(form(x=schema)) is None
+
+
+def test_parts_that_others_refer_to_are_made_strict_too() -> None:
+    item = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "additionalProperties": False}
+    made = strict_schema({**form(x={"$ref": "#/$defs/Item"}), "$defs": {"Item": item}})
+    assert made is not None
+    assert made["$defs"]["Item"]["properties"]["n"] == {"type": "integer", "description": "(at least 1)"}
+
+
+def test_a_parameter_may_be_called_like_a_keyword() -> None:
+    made = strict_schema(form(pattern={"type": "string"}, default={"type": "boolean", "default": False}))
+    assert made is not None
+    assert list(made["properties"]) == ["pattern", "default"]
+
+
+def test_what_is_left_over_is_for_the_next_tool() -> None:
+    allowance = Allowance()
+    assert allowance.take(form(20))
+    assert not allowance.take(form(5))
+    assert allowance.take(form(4))
+    assert not allowance.take(form(1))
+    assert allowance.take(form())
+
+
+def test_unions_and_tools_are_counted_too() -> None:
+    union = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+    many: dict[str, Any] = {f"u{n}": union for n in range(16)}
+    required = {**form(**many), "required": list(many)}
+    allowance = Allowance()
+    assert allowance.take(required)
+    assert not allowance.take({**form(u=union), "required": ["u"]})
+    assert [allowance.take(form()) for _ in range(20)] == [True] * 19 + [False]
+
+
+@pytest.mark.parametrize(
+    ("model", "knows"),
+    [
+        ("claude-sonnet-5", True),
+        ("claude-sonnet-4-5-20250929", True),
+        ("claude-opus-4-6", True),
+        ("anthropic/claude-haiku-4-5", True),
+        ("claude-sonnet-4-20250514", False),
+        ("claude-opus-4-1-20250805", False),
+        ("claude-3-7-sonnet-latest", False),
+        ("qwen3", False),
+    ],
+)
+def test_models_that_know_them(model: str, knows: bool) -> None:
+    assert knows_extras(model) is knows
+
+
+def test_only_the_maker_is_taken_to_know_them_unless_the_person_says_so() -> None:
+    def takes(base_url: str | None, model: str = "claude-sonnet-5", **settings: Any) -> bool:
+        return AnthropicProvider(AnthropicSettings(base_url, "key", **settings)).takes_extras(model)
+
+    assert takes(None)
+    assert takes("https://api.anthropic.com")
+    assert not takes("https://api.anthropic.com.example.org")
+    assert not takes("http://127.0.0.1:11434")
+    assert not takes(None, "claude-3-haiku-20240307")
+    assert not takes(None, tool_extras="never")
+    assert takes("http://127.0.0.1:11434", "qwen3", tool_extras="always")

@@ -1,0 +1,122 @@
+"""A day of heavy use does not grow the file by more than what people said and tools printed."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ostler.protocol.events import MessageData, SessionData, TurnData
+from ostler.protocol.ids import CallId, MessageId, SessionId, call_id, new_message_id, new_session_id, new_turn_id
+from ostler.protocol.session import Session
+from ostler.protocol.shapes import Call, Message, Turn
+from ostler.storage import Scope, Tx, open_store
+from ostler.storage.repositories import calls, messages, sessions, turns
+from tests.storage.records import NOW, record
+from tests.support.repository import ROOT
+
+pytestmark = pytest.mark.anyio
+
+TURNS = 60
+CALLS = 10
+SOURCE = "\n".join(path.read_text() for path in sorted(ROOT.glob("s*/ostler/**/*.py")))
+
+
+class Day:
+    """Turns as the engine will write them, and a count of what was said and printed in them."""
+
+    def __init__(self) -> None:
+        self.random = random.Random(7)
+        self.said = 0
+
+    def words(self, at_least: int, at_most: int) -> str:
+        """A passage of real text: what tools print is mostly source code and its kin."""
+        length = self.random.randint(at_least, at_most)
+        start = self.random.randrange(len(SOURCE) - length)
+        self.said += length
+        return SOURCE[start : start + length]
+
+    def turn(self, tx: Tx, session_id: SessionId) -> None:
+        scope = Scope(session_id, session_id, new_turn_id())
+        turn = Turn.model_validate({"id": scope.turn_id, "session_id": session_id, "status": "running", "cursor": 1})
+        asked = self.words(50, 400)
+        turns.put(tx.connection, turn, asked)
+        tx.append("turn.started", scope, data=TurnData(turn=turn))
+        self.message(tx, scope, "user", [{"type": "text", "text": asked}])
+        for _ in range(CALLS):
+            self.round_trip(tx, scope)
+        said = self.words(200, 1500)
+        self.message(tx, scope, "assistant", [{"type": "text", "text": said}])
+        ended = turn.model_copy(update={"status": "ended", "reason": "completed", "result_text": said})
+        turns.update(tx.connection, ended)
+        tx.append("turn.ended", scope, reference=turn.id)
+        self.session_updated(tx, session_id)
+
+    def round_trip(self, tx: Tx, scope: Scope) -> None:
+        """A message with one call, the call's three states, and the message with its result."""
+        path = self.words(20, 80)
+        use = {"type": "tool_use", "id": "toolu_01", "name": "Read", "input": {"file_path": path}}
+        message_id = self.message(tx, scope, "assistant", [{"type": "text", "text": self.words(20, 200)}, use])
+        # Half of an agent's calls read a file, a fifth search, the rest run something.
+        printed = self.words(*self.random.choices([(2000, 16000), (200, 4000), (100, 8000)], [5, 2, 3])[0])
+        call = Call.model_validate(
+            {
+                "call_id": call_id(message_id, 1),
+                "tool_use_id": "toolu_01",
+                "session_id": scope.session_id,
+                "turn_id": scope.turn_id,
+                "tool": "Read",
+                "input": {"file_path": path},
+                "status": "queued",
+            }
+        )
+        for status, kind in (("queued", "tool.queued"), ("running", "tool.started"), ("completed", "tool.completed")):
+            done = {"output": {"content": printed}, "content": [{"type": "text", "text": printed}]}
+            calls.put(
+                tx.connection, call.model_copy(update={"status": status, **(done if status == "completed" else {})})
+            )
+            tx.append(kind, scope, reference=call.call_id)
+        result = {"type": "tool_result", "tool_use_id": "toolu_01", "content": [{"type": "text", "text": printed}]}
+        self.message(tx, scope, "user", [result], {"toolu_01": call.call_id})
+
+    def message(
+        self,
+        tx: Tx,
+        scope: Scope,
+        role: str,
+        content: list[dict[str, Any]],
+        results: dict[str, CallId] | None = None,
+    ) -> MessageId:
+        shape = {"session_id": scope.session_id, "turn_id": scope.turn_id, "role": role, "created_at": NOW}
+        message = Message.model_validate({"id": new_message_id(), "content": content, **shape})
+        if role == "assistant":
+            begun = message.model_copy(update={"content": []})
+            tx.append("message.started", scope, data=MessageData(message=begun))
+        messages.add(tx.connection, message, results)
+        tx.append("message.completed", scope, reference=message.id)
+        return message.id
+
+    def session_updated(self, tx: Tx, session_id: SessionId) -> None:
+        from ostler.server.engine.journal.session_view import session_shape
+
+        stored = sessions.get(tx.connection, session_id)
+        for _ in range(2):
+            session: Session = session_shape(stored, tx.next_cursor)
+            tx.append("session.updated", Scope(session_id, session_id), data=SessionData(session=session))
+
+
+async def test_a_day_of_heavy_use_grows_the_file_by_no_more_than_was_said_and_printed(tmp_path: Path) -> None:
+    path = tmp_path / "ostler.db"
+    await open_store(path, pending_limit=1000).close()
+    empty = path.stat().st_size
+    store = open_store(path, pending_limit=1000)
+    session_id = new_session_id()
+    await store.writer.submit(lambda tx: sessions.put(tx.connection, record(session_id)), lambda _: None)
+    day = Day()
+    for _ in range(TURNS):
+        await store.writer.submit(lambda tx: day.turn(tx, session_id), lambda _: None)
+    events = await store.read(lambda db: db.execute("SELECT count(*) FROM events").fetchone()[0])
+    await store.close()
+    assert events > TURNS * CALLS * 5
+    assert day.said > 2_000_000
+    assert path.stat().st_size - empty < day.said

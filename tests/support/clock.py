@@ -1,0 +1,29 @@
+"""Time limits that pass when a command is ready for that, so that no machine is too slow for a test of them."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ostler.tools.shell.running import command
+
+LIMIT_MS: Final = 600_000
+_LATER: Final = 3600.0
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Runs an hour ahead as soon as a file is there."""
+
+    ready: Path
+
+    def monotonic(self) -> float:
+        return time.monotonic() + (_LATER if self.ready.exists() else 0.0)
+
+
+def time_is_over_when(ready: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """A limit in milliseconds that is over for commands when the file is there, and not before."""
+    monkeypatch.setattr(command, "time", Clock(ready))
+    return LIMIT_MS

@@ -1,0 +1,170 @@
+"""Where requests are checked, remembered and given their answers."""
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import anyio.to_thread
+import orjson
+
+from tests.support.messages_api.behaviors import WAIT_SECONDS, Reply
+from tests.support.messages_api.connection import Answer, Incoming
+from tests.support.messages_api.failures import fails, new_request_id
+from tests.support.messages_api.prefix import PrefixChange, PrefixWatch
+from tests.support.messages_api.recorded_requests import Recorded, Violation
+from tests.support.messages_api.scripts import Library, Script, Step, script
+from tests.support.messages_api.validation import ends_with_assistant, problems
+
+Body = dict[str, Any]
+
+
+class Desk:
+    """Answers as its scripts say, checks every request as strictly as the real API, and remembers them all."""
+
+    def __init__(self, *scripts: Script, default: Script | None = None, strict: bool = True, keep: bool = True) -> None:
+        self.requests: list[Recorded] = []
+        self.violations: list[Violation] = []
+        self.prefix_changes: list[PrefixChange] = []
+        self._strict = strict
+        self._keep = keep
+        self._library = Library(scripts, default)
+        self._watch = PrefixWatch()
+        self._paused: set[tuple[str, int]] = set()
+        self._arrived = threading.Condition()
+
+    def script(self, name: str, *steps: Step, otherwise: Step | None = None) -> None:
+        """The answers to the conversations that have `[name]` or `[name:anything]` in their first user message."""
+        self._library.add(script(name, *steps, otherwise=otherwise))
+
+    def always(self, *steps: Step, otherwise: Step | None = None) -> None:
+        """The answers to every conversation that names no script."""
+        self._library.default = script("default", *steps, otherwise=otherwise)
+
+    def of(self, conversation: str) -> list[Recorded]:
+        """The requests of one conversation: of `name`, or of `name:anything`."""
+        return [request for request in self.requests if request.conversation == conversation]
+
+    def wait_for_requests(self, count: int, seconds: float = WAIT_SECONDS) -> list[Recorded]:
+        """Return when so many requests have come in all."""
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: len(self.requests) >= count, seconds):
+                raise TimeoutError(f"{len(self.requests)} requests came in {seconds} s, not {count}")
+            return list(self.requests)
+
+    async def requests_come(self, count: int, seconds: float = WAIT_SECONDS) -> list[Recorded]:
+        """The same for a test that is a coroutine."""
+        return await anyio.to_thread.run_sync(self.wait_for_requests, count, seconds)
+
+    def handle(self, incoming: Incoming) -> Answer:
+        """For the server: what to do about a request."""
+        path = incoming.path.partition("?")[0]
+        match incoming.method, path:
+            case "POST", "/v1/messages":
+                return self._message(incoming)
+            case "GET", "/record":
+                return Answer(_json(self._report()), None)
+            case "DELETE", "/record":
+                self._forget()
+                return Answer(_json({}), None)
+            case _:
+                return Answer(fails(404, f"there is no {incoming.method} {path}"), None)
+
+    def read(self, body: memoryview) -> Body | None:
+        """What a request says; None where it is no JSON object."""
+        return _decoded(body)
+
+    def _message(self, incoming: Incoming) -> Answer:
+        body = self.read(incoming.body)
+        found = self._problems(incoming, body)
+        if body is None or found:
+            return self._refuse(self._remember(incoming, body or {}, ""), found)
+        conversation, chosen = self._library.find(body)
+        record = self._remember(incoming, body, conversation)
+        if self._strict:
+            if ends_with_assistant(body) and (conversation, record.step - 1) not in self._paused:
+                return self._refuse(record, ["messages: the last message must be the user's"])
+            self.prefix_changes += self._watch.look(conversation, record.number, body)
+        return self._accept(record, chosen)
+
+    def _accept(self, record: Recorded, chosen: Script | None) -> Answer:
+        try:
+            reply = self._library.reply(chosen, record)
+        except Exception as error:  # the test's own function: its test fails with these words
+            return self._refuse(record, [f"the script of {record.conversation!r} raised {error!r}"])
+        if reply is None:
+            return self._refuse(record, [f"the script of {record.conversation!r} has no answer number {record.step}"])
+        if reply.stop_reason == "pause_turn":
+            self._paused.add((record.conversation, record.step))
+        if not self._keep:
+            record.body = {"model": record.body["model"]}
+        if "request-id" not in reply.headers:
+            reply = dataclasses.replace(reply, headers={**reply.headers, "request-id": new_request_id()})
+        return Answer(reply, record)
+
+    def _refuse(self, record: Recorded, found: list[str]) -> Answer:
+        self.violations += [Violation(record.number, record.conversation, text) for text in found]
+        return Answer(fails(400, found[0]), record)
+
+    def _problems(self, incoming: Incoming, body: Body | None) -> list[str]:
+        if body is None:
+            return ["the body must be a JSON object"]
+        if not self._strict:
+            return []
+        return [*_header_problems(incoming), *problems(body)]
+
+    def _remember(self, incoming: Incoming, body: Body, conversation: str) -> Recorded:
+        messages = [message for message in _list(body.get("messages")) if isinstance(message, dict)]
+        with self._arrived:
+            record = Recorded(
+                number=len(self.requests),
+                conversation=conversation,
+                step=sum(message.get("role") == "assistant" for message in messages),
+                message_count=len(messages),
+                headers=incoming.headers,
+                body=body,
+                size=incoming.size,
+                began=incoming.began,
+                received=incoming.received,
+            )
+            self.requests.append(record)
+            self._arrived.notify_all()
+        return record
+
+    def _report(self) -> dict[str, Any]:
+        return {
+            "requests": [request.as_json() for request in self.requests],
+            "violations": self.violations,
+            "prefix_changes": self.prefix_changes,
+        }
+
+    def _forget(self) -> None:
+        self.requests.clear()
+        self.violations.clear()
+        self.prefix_changes.clear()
+
+
+def _decoded(body: memoryview) -> Body | None:
+    try:
+        decoded = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return decoded if isinstance(decoded, dict) else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _header_problems(incoming: Incoming) -> Iterator[str]:
+    headers = incoming.headers
+    if not headers.get("content-type", "").startswith("application/json"):
+        yield "content-type: must be application/json"
+    if "anthropic-version" not in headers:
+        yield "anthropic-version: this header is required"
+    if "x-api-key" not in headers and not headers.get("authorization", "").startswith("Bearer "):
+        yield "x-api-key: a key is required"
+
+
+def _json(value: Any) -> Reply:
+    return Reply(headers={"content-type": "application/json"}, body=orjson.dumps(value))

@@ -1,0 +1,240 @@
+"""What the real Messages API refuses, and what we demand of ourselves beyond it."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Final
+
+from tests.support.messages_api import tool_extras
+
+_FIELDS: Final = frozenset(
+    {
+        "model",
+        "max_tokens",
+        "messages",
+        "system",
+        "tools",
+        "stream",
+        "temperature",
+        "top_p",
+        "top_k",
+        "stop_sequences",
+        "metadata",
+        "tool_choice",
+        "thinking",
+        "service_tier",
+        "container",
+        "context_management",
+        "mcp_servers",
+        "output_config",
+        "inference_geo",
+    }
+)
+_USER_BLOCKS: Final = frozenset({"text", "image", "document", "search_result", "tool_result"})
+_ASSISTANT_BLOCKS: Final = frozenset(
+    {"text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "web_search_tool_result"}
+)
+_MAX_BREAKPOINTS: Final = 4
+
+Json = dict[str, Any]
+
+
+def problems(body: Any) -> Iterator[str]:
+    """Everything that is wrong with a request. What comes first would be the API's answer."""
+    if not isinstance(body, dict):
+        yield "the body must be an object"
+        return
+    yield from _fields(body)
+    yield from _tools(body.get("tools", []))
+    yield from _system(body.get("system", []))
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        yield "messages: a list of objects is required"
+        return
+    shape = list(_messages(messages))
+    yield from shape
+    if not shape:
+        yield from _roles(messages)
+        yield from _pairs(messages)
+        yield from _breakpoints(body, messages)
+
+
+def ends_with_assistant(body: Json) -> bool:
+    """The API refuses this, save where the assistant was paused and goes on."""
+    last: Json = body["messages"][-1]
+    return bool(last["role"] == "assistant")
+
+
+def _fields(body: Json) -> Iterator[str]:
+    for name in body.keys() - _FIELDS:
+        yield f"{name}: this field does not exist"
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        yield "model: a name is required"
+    most = body.get("max_tokens")
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        yield "max_tokens: a number of at least 1 is required"
+    if body.get("stream") is not True:
+        yield "stream: this server only streams"
+
+
+def _tools(tools: Any) -> Iterator[str]:
+    if not isinstance(tools, list):
+        yield "tools: must be a list"
+        return
+    names = [tool.get("name") for tool in tools if isinstance(tool, dict)]
+    if len(names) != len(set(names)):
+        yield "tools: names must be unique"
+    for index, tool in enumerate(tools):
+        if not isinstance(tool, dict) or not isinstance(tool.get("name"), str) or not tool["name"]:
+            yield f"tools.{index}.name: a name is required"
+        elif "type" not in tool and not _is_object_schema(tool.get("input_schema")):
+            yield f"tools.{index}.input_schema: a schema of type object is required"
+    if all(isinstance(tool, dict) and isinstance(tool.get("input_schema"), dict) for tool in tools):
+        yield from tool_extras.problems(tools)
+
+
+def _is_object_schema(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "object"
+
+
+def _system(system: Any) -> Iterator[str]:
+    if isinstance(system, str):
+        return
+    if not isinstance(system, list):
+        yield "system: must be text or a list of text blocks"
+        return
+    for index, block in enumerate(system):
+        if not isinstance(block, dict) or block.get("type") != "text":
+            yield f"system.{index}: must be a text block"
+        else:
+            yield from _text(block, f"system.{index}")
+
+
+def _messages(messages: list[Json]) -> Iterator[str]:
+    if not messages:
+        yield "messages: at least one message is required"
+    for index, message in enumerate(messages):
+        place = f"messages.{index}"
+        if message.get("role") not in ("user", "assistant"):
+            yield f"{place}.role: must be user or assistant"
+        for name in message.keys() - {"role", "content"}:
+            yield f"{place}.{name}: this field does not exist"
+        yield from _content(message.get("content"), message.get("role"), place)
+
+
+def _content(content: Any, role: Any, place: str) -> Iterator[str]:
+    if isinstance(content, str):
+        if not content.strip():
+            yield f"{place}: content must not be empty"
+        return
+    if not isinstance(content, list) or not content:
+        yield f"{place}: content must not be empty"
+        return
+    for index, block in enumerate(content):
+        yield from _block(block, role, f"{place}.content.{index}")
+
+
+def _block(block: Any, role: Any, place: str) -> Iterator[str]:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind not in (_USER_BLOCKS if role == "user" else _ASSISTANT_BLOCKS):
+        yield f"{place}: a {role} message cannot hold a block of type {kind!r}"
+        return
+    match kind:
+        case "text":
+            yield from _text(block, place)
+        case "thinking" | "redacted_thinking":
+            yield from _thinking(block, place)
+        case "tool_use":
+            yield from _call(block, place)
+        case "tool_result":
+            yield from _result(block, place)
+
+
+def _text(block: Json, place: str) -> Iterator[str]:
+    text = block.get("text")
+    if not isinstance(text, str) or not text.strip():
+        yield f"{place}: text must not be empty or blank"
+
+
+def _thinking(block: Json, place: str) -> Iterator[str]:
+    if "cache_control" in block:
+        yield f"{place}: thinking cannot be a cache breakpoint"
+    key = "signature" if block["type"] == "thinking" else "data"
+    if not isinstance(block.get(key), str) or not block[key]:
+        yield f"{place}.{key}: thinking must be given back as it came"
+    if block["type"] == "thinking" and not isinstance(block.get("thinking"), str):
+        yield f"{place}.thinking: text is required"
+
+
+def _call(block: Json, place: str) -> Iterator[str]:
+    for key in ("id", "name"):
+        if not isinstance(block.get(key), str) or not block[key]:
+            yield f"{place}.{key}: text is required"
+    if not isinstance(block.get("input"), dict):
+        yield f"{place}.input: an object is required"
+
+
+def _result(block: Json, place: str) -> Iterator[str]:
+    if not isinstance(block.get("tool_use_id"), str):
+        yield f"{place}.tool_use_id: text is required"
+    if not isinstance(block.get("is_error", False), bool):
+        yield f"{place}.is_error: must be true or false"
+    content = block.get("content", "")
+    if isinstance(content, list):
+        for index, inner in enumerate(content):
+            if not isinstance(inner, dict) or inner.get("type") not in _USER_BLOCKS - {"tool_result"}:
+                yield f"{place}.content.{index}: cannot be in a result"
+            elif inner["type"] == "text":
+                yield from _text(inner, f"{place}.content.{index}")
+    elif not isinstance(content, str):
+        yield f"{place}.content: must be text or a list of blocks"
+
+
+def _roles(messages: list[Json]) -> Iterator[str]:
+    if messages[0]["role"] != "user":
+        yield "messages.0: the first message must be the user's"
+    for index, (one, next_one) in enumerate(pairwise(messages), start=1):
+        if one["role"] == next_one["role"]:
+            yield f"messages.{index}: roles must alternate, this is the second {one['role']} message in a row"
+
+
+def _pairs(messages: list[Json]) -> Iterator[str]:
+    """Each call has its one result: at the head of the next message, in the order of the calls."""
+    owed: list[str] = []
+    for index, message in enumerate(messages):
+        blocks = message["content"] if isinstance(message["content"], list) else []
+        yield from _paid(owed, blocks, f"messages.{index}")
+        owed = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        if len(owed) != len(set(owed)):
+            yield f"messages.{index}: ids of tool_use blocks must be unique"
+    if owed:
+        yield f"messages.{len(messages) - 1}: tool_use without tool_result: {', '.join(owed)}"
+
+
+def _paid(owed: list[str], blocks: list[Json], place: str) -> Iterator[str]:
+    given = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+    for lacking in [each for each in owed if each not in given]:
+        yield f"{place}: tool_use without tool_result in the next message: {lacking}"
+    for extra in [each for each in given if each not in owed]:
+        yield f"{place}: tool_result without tool_use in the message before: {extra}"
+    if len(given) != len(set(given)):
+        yield f"{place}: more than one tool_result for one tool_use"
+    elif sorted(given) == sorted(owed) and given != owed:
+        yield f"{place}: results must be in the order of their calls"
+    if any(block["type"] != "tool_result" for block in blocks[: len(given)]):
+        yield f"{place}: results must come first"
+
+
+def _breakpoints(body: Json, messages: list[Json]) -> Iterator[str]:
+    found = sum("cache_control" in block for block in _cacheable(body, messages))
+    if found > _MAX_BREAKPOINTS:
+        yield f"at most {_MAX_BREAKPOINTS} blocks may have cache_control, found {found}"
+
+
+def _cacheable(body: Json, messages: list[Json]) -> Iterator[Json]:
+    for place in ("tools", "system"):
+        yield from (block for block in body.get(place, []) if isinstance(block, dict))
+    for message in messages:
+        for block in message["content"] if isinstance(message["content"], list) else []:
+            yield block
+            inner = block.get("content")
+            yield from inner if block["type"] == "tool_result" and isinstance(inner, list) else []

@@ -1,0 +1,29 @@
+"""Persisted results in memory, as the tools are given them."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ostler.protocol.ids import ResultId
+from ostler.tools.context import NoSuchResult
+from ostler.tools.tool import AnyTool, Failure, Ran
+from tests.support.tool_calls import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Results by id, handed out in pieces of a few characters."""
+
+    texts: Mapping[str, str]
+    piece: int = 7
+
+    async def pieces(self, result_id: ResultId) -> AsyncIterator[str]:
+        if result_id not in self.texts:
+            raise NoSuchResult(f"There is no result {result_id!r}.")
+        text = self.texts[result_id]
+        for first in range(0, len(text), self.piece):
+            yield text[first : first + self.piece]
+
+
+async def call(session: Session, tool: AnyTool, kept: Kept, given: Mapping[str, Any]) -> Ran[Any] | Failure:
+    return await session.call(tool, given, replace(session.context(), results=kept))

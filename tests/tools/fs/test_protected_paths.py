@@ -1,0 +1,39 @@
+"""What nobody writes without a person's yes, name by name as the security page lists it."""
+
+import pytest
+
+from ostler.tools.fs.protected_paths import why_guarded
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/p/.ostler/settings.json", "/p/.ostler/settings.local.json", "/p/.ostler/agents/a.md",
+        "/p/.ostler/skills/x/SKILL.md", "/p/.ostler/rules/r.md", "/p/.ostler/hooks/h.sh", "/etc/ostler/policy.json",
+        "/h/.config/ostler/config.toml",
+        "/p/.claude/settings.json", "/p/.claude/settings.local.json", "/p/.cursor/rules/x", "/p/.codex/config.toml",
+        "/p/.git/config", "/p/.git/hooks/pre-commit", "/p/.gitmodules", "/p/.gitattributes", "/p/.git/info/attributes",
+        "/h/.bashrc", "/h/.zshenv", "/h/.profile", "/h/.config/fish/config.fish", "/etc/profile.d/x.sh",
+        "/p/.envrc", "/p/.npmrc", "/h/.pypirc", "/h/.ripgreprc", "/p/.mcp.json", "/p/.vscode/tasks.json",
+        "/p/.idea/x.xml",
+        "/h/.ssh/authorized_keys", "/h/.aws/credentials", "/h/.config/gcloud/x", "/h/.azure/x",
+        "/h/.kube/config", "/h/.oci/config",
+        "/etc/crontab", "/etc/cron.d/x", "/var/spool/cron/crontabs/me", "/etc/systemd/system/x.service",
+        "/usr/lib/systemd/system/x.service", "/run/systemd/system/x.service", "/h/.config/systemd/user/x.service",
+    ],
+)  # fmt: skip
+def test_always_ask_before_writing(path: str) -> None:
+    assert why_guarded(path)
+    assert why_guarded(path.upper())
+    assert why_guarded(path.replace("/p/", "/p/deeper/"))
+
+
+def test_worktrees_in_our_own_folder_are_not_protected_but_their_own_settings_are() -> None:
+    assert why_guarded("/p/.ostler/worktrees/one/src/a.py") is None
+    assert why_guarded("/p/.ostler/worktrees/one/.ostler/settings.json")
+
+
+def test_names_are_compared_by_component_and_never_by_prefix() -> None:
+    assert why_guarded("/p/.gitignore") is None
+    assert why_guarded("/p/.ssh-notes.md") is None
+    assert why_guarded("/p/my.envrc") is None

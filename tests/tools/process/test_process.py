@@ -1,0 +1,301 @@
+"""Processes: behind the gate, and none of them left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from ostler.protocol.ids import CallId
+from ostler.tools.process import process, tree
+from ostler.tools.process.environment import MARKER
+from ostler.tools.shell.bash import Bash
+from tests.support.clock import time_is_over_when
+from tests.support.repository import ROOT
+from tests.support.tool_calls import Session, alive, until
+
+pytestmark = pytest.mark.anyio
+BASH = Bash()
+
+# A child in the group, one in a session of its own, one that forked twice, and one that wants no TERM.
+FAMILY = """
+echo $$ > pids/shell
+(echo $BASHPID > pids/group; exec sleep 1000) &
+setsid bash -c 'echo $$ > pids/session; exec sleep 1000' &
+python3 -c '
+import os, signal
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open("pids/twice.new", "w").write(str(os.getpid()))
+        os.rename("pids/twice.new", "pids/twice")
+        signal.pause()
+' &
+(trap "" TERM; echo $BASHPID > pids/stubborn; while :; do sleep 0.1; done) &
+"""
+NAMES = ("shell", "group", "session", "twice", "stubborn")
+
+
+def family(session: Session) -> list[int]:
+    texts = [path.read_text().strip() for name in NAMES if (path := session.folder / "pids" / name).exists()]
+    return [int(text) for text in texts if text]
+
+
+def survivors(session: Session) -> list[int]:
+    return [pid for pid in family(session) if alive(pid)]
+
+
+async def test_nobody_survives_a_cancellation(session: Session) -> None:
+    (session.folder / "pids").mkdir()
+    async with anyio.create_task_group() as group:
+        group.start_soon(session.call, BASH, {"command": "echo so far;" + FAMILY + "wait"})
+        await until(lambda: len(family(session)) == len(NAMES))
+        assert len(survivors(session)) == len(NAMES)
+        group.cancel_scope.cancel()
+    assert survivors(session) == []
+    assert session.progress[-1]["output"].startswith("so far\n")
+    assert len(session.processes.over) == 1
+    await until(lambda: not list(session.outputs.iterdir()))
+
+
+async def test_nobody_survives_a_timeout(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    (session.folder / "pids").mkdir()
+    wait = "until [ -e pids/twice ] && [ -e pids/session ]; do sleep 0.02; done; touch ready; sleep 1000"
+    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    result = await session.done(BASH, command=FAMILY + wait, timeout=limit)
+    assert result.output.timed_out
+    assert "shell" in os.listdir(session.folder / "pids")
+    assert survivors(session) == []
+
+
+async def test_what_a_command_left_behind_is_ended_and_told(session: Session) -> None:
+    (session.folder / "pids").mkdir()
+    wait = "until [ -e pids/twice ] && [ -e pids/session ] && [ -e pids/stubborn ]; do sleep 0.02; done; exit 0"
+    result = await session.done(BASH, command=FAMILY + wait)
+    assert result.output.exit_code == 0
+    assert not result.is_error
+    assert "sleep" in result.output.stderr
+    assert survivors(session) == []
+
+
+async def test_a_short_command_leaves_nobody_either(session: Session) -> None:
+    result = await session.done(BASH, command="setsid sleep 1000 & echo $!")
+    assert not alive(int(result.output.stdout))
+
+
+async def test_a_stopped_process_ends_too(session: Session) -> None:
+    result = await session.done(BASH, command="sleep 1000 & kill -STOP $!; echo $!")
+    assert not alive(int(result.output.stdout))
+
+
+class Slow:
+    """Stores a start only when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+        self.stored = anyio.Event()
+        self.over: list[int] = []
+        self.pid = 0
+
+    async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
+        self.pid = pid
+        assert start_time == tree.start_time(pid)
+        assert start_time.isdigit()
+        self.asked.set()
+        await self.stored.wait()
+
+    def ended(self, call_id: CallId, pid: int) -> None:
+        self.over.append(pid)
+
+
+async def test_the_command_begins_only_when_its_start_is_stored(session: Session) -> None:
+    slow = Slow()
+    session.processes = slow  # type: ignore[assignment]  # another fake of the same interface
+    async with anyio.create_task_group() as group:
+        group.start_soon(session.call, BASH, {"command": "touch begun"})
+        await slow.asked.wait()
+        await until(lambda: Path(f"/proc/{slow.pid}/syscall").read_text().split()[:2] == ["0", "0x0"])
+        assert not (session.folder / "begun").exists()
+        slow.stored.set()
+    assert (session.folder / "begun").exists()
+    assert slow.over == [slow.pid]
+
+
+async def test_a_call_cancelled_at_the_gate_never_begins(session: Session) -> None:
+    slow = Slow()
+    session.processes = slow  # type: ignore[assignment]  # another fake of the same interface
+    async with anyio.create_task_group() as group:
+        group.start_soon(session.call, BASH, {"command": "touch begun"})
+        await slow.asked.wait()
+        group.cancel_scope.cancel()
+    assert not alive(slow.pid)
+    assert slow.over == [slow.pid]
+    assert not (session.folder / "begun").exists()
+
+
+def asleep(**environment: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["sleep", "1000"], start_new_session=True, env={**os.environ, **environment})
+
+
+DAEMON = """
+import anyio, os, sys
+from pathlib import Path
+from tests.support.tool_calls import Session, alive, until
+from ostler.tools.shell.bash import Bash
+
+class Never:
+    async def started(self, call_id, pid, start_time):
+        print(pid, flush=True)
+        if sys.argv[2] == "gate":
+            await anyio.sleep_forever()
+        print(start_time, call_id, flush=True)
+    def ended(self, call_id, pid): ...
+
+session = Session(Path(sys.argv[1]), Path(sys.argv[1]) / "outputs")
+session.processes = Never()
+anyio.run(session.call, Bash(), {"command": sys.argv[3]})
+"""
+
+
+def start_daemon(session: Session, where: str, command: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", DAEMON, str(session.folder), where, command],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+async def test_a_daemon_that_dies_at_the_gate_leaves_no_command(session: Session) -> None:
+    with start_daemon(session, "gate", "touch begun") as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline())
+        daemon.kill()
+    await until(lambda: not alive(pid))
+    assert not (session.folder / "begun").exists()
+
+
+async def test_what_a_dead_daemon_left_is_found_and_ended(session: Session) -> None:
+    (session.folder / "pids").mkdir()
+    with start_daemon(session, "run", FAMILY + "wait") as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline())
+        start_time, call_id = daemon.stdout.readline().split()
+        await until(lambda: len(family(session)) == len(NAMES))
+        daemon.kill()
+    assert alive(pid)
+    ended = await process.kill_left_over(pid, start_time, call_id)
+    assert len(ended) >= len(NAMES)
+    assert survivors(session) == []
+
+
+async def test_what_a_dead_daemon_left_without_the_marker_is_found_by_its_output(session: Session) -> None:
+    bare = "env -i setsid bash -c 'echo $$ >stray.new; mv stray.new stray; exec sleep 1000' &"
+    with start_daemon(session, "run", bare + "wait") as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline())
+        start_time, call_id = daemon.stdout.readline().split()
+        await until((session.folder / "stray").exists)
+        daemon.kill()
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: not alive(pid))
+    assert "sleep" in await process.kill_left_over(pid, start_time, call_id)
+    assert not alive(int((session.folder / "stray").read_text()))
+
+
+async def test_what_a_dead_daemon_left_in_a_session_of_the_call_is_ended_with_it(session: Session) -> None:
+    bare = "env -i bash -c 'echo $$ >stray.new; mv stray.new stray; exec sleep 1000' >/dev/null 2>&1 & sleep 1000 &"
+    with start_daemon(session, "run", bare + "wait") as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline())
+        start_time, call_id = daemon.stdout.readline().split()
+        await until((session.folder / "stray").exists)
+        daemon.kill()
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: not alive(pid))
+    await process.kill_left_over(pid, start_time, call_id)
+    assert not alive(int((session.folder / "stray").read_text()))
+
+
+async def test_a_stranger_with_the_same_number_is_left_alone(session: Session) -> None:
+    with asleep() as stranger:
+        try:
+            assert await process.kill_left_over(stranger.pid, "1", "m_other#0") == []
+            assert await process.kill_left_over(stranger.pid, "", "m_other#0") == []
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+async def test_marked_processes_are_ended_also_when_their_shell_is_gone() -> None:
+    with asleep(**{MARKER: "m_mine#0"}) as marked:
+        await until(lambda: tree._has_marker(marked.pid, b"OSTLER_CALL=m_mine#0"))
+        assert await process.kill_left_over(2**22, "1", "m_mine#0") == ["sleep"]
+        assert marked.wait() == -signal.SIGTERM
+
+
+def test_without_pidfds_a_thread_waits(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+
+    async def run() -> None:
+        result = await session.done(BASH, command="sleep 1000 & echo $!; exit 5")
+        assert result.output.exit_code == 5
+        assert not alive(int(result.output.stdout))
+
+    anyio.run(run)
+
+
+async def test_a_kill_does_not_hold_up_the_loop(session: Session) -> None:
+    late = 0.0
+
+    async def tick() -> None:
+        nonlocal late
+        while True:
+            before = time.monotonic()
+            await anyio.sleep(0.01)
+            late = max(late, time.monotonic() - before)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tick)
+        await session.done(BASH, command="trap '' TERM; while :; do sleep 0.05; done", timeout=100)
+        group.cancel_scope.cancel()
+    assert late < tree.PATIENCE  # which the kill waits for
+
+
+async def test_a_call_that_is_stopped_before_its_command_began_leaves_neither_file_nor_descriptor(
+    session: Session,
+) -> None:
+    await session.call(BASH, {"command": "true"})  # what is loaded for the first command is open by then
+    await until(lambda: not list(session.outputs.iterdir()))
+    before = len(os.listdir("/proc/self/fd"))
+    for ticks in range(12):
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.call, BASH, {"command": "true"})
+            for _ in range(ticks):
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+    await until(lambda: not list(session.outputs.iterdir()))
+    await until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+
+
+def test_a_stopped_process_gets_to_clean_up_before_it_ends(tmp_path: Path) -> None:
+    script = f"trap 'echo clean >{tmp_path}/after; exit 3' TERM; echo ready; while :; do sleep 0.02; done"
+    with subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+
+        def alive() -> list[tree.Running]:
+            found = tree.running(child.pid)
+            return [found] if found is not None else []
+
+        tree.end_all(alive, patience=20)
+        assert child.wait() == 3, "and was not killed"
+    assert (tmp_path / "after").read_text() == "clean\n"

@@ -1,0 +1,216 @@
+"""Grep: real ripgrep, in bounds."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ostler.tools.search.glob import Glob
+from ostler.tools.search.grep import Grep
+from ostler.tools.tool import Allow, AnyTool, AskFirst, Failure, Refuse
+from tests.support.tool_calls import Session
+
+pytestmark = pytest.mark.anyio
+GREP = Grep()
+
+
+def fill(session: Session, files: dict[str, str]) -> None:
+    """Files, each newer than the one before."""
+    for age, (name, content) in enumerate(files.items(), 1):
+        path = session.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        os.utime(path, (age * 1000, age * 1000))
+
+
+async def text(session: Session, **given: Any) -> str:
+    return await session.text(GREP, **given)
+
+
+async def test_files_are_listed_the_newest_first(session: Session) -> None:
+    fill(session, {"a.py": "hit", "b.py": "miss", "src/c.py": "hit"})
+    assert await text(session, pattern="hit") == "src/c.py\na.py"
+
+
+async def test_content_shows_path_line_and_text(session: Session) -> None:
+    fill(session, {"a.py": "one\nhit 1\nthree\n", "b.py": "hit 2\n"})
+    assert await text(session, pattern="hit", output_mode="content") == "a.py:2:hit 1\nb.py:1:hit 2"
+    given = {"pattern": "hit", "output_mode": "content", "-n": False}
+    assert await text(session, **given) == "a.py:hit 1\nb.py:hit 2"
+
+
+async def test_context_lines_stand_around_the_match(session: Session) -> None:
+    fill(session, {"a.py": "1\n2\nhit\n4\n5\n6\n7\n8\nhit\n"})
+    shown = await text(session, **{"pattern": "hit", "output_mode": "content", "-C": 1})
+    assert shown == "a.py-2-2\na.py:3:hit\na.py-4-4\n--\na.py-8-8\na.py:9:hit"
+    shown = await text(session, **{"pattern": "hit", "output_mode": "content", "-B": 1, "-A": 0})
+    assert shown == "a.py-2-2\na.py:3:hit\n--\na.py-8-8\na.py:9:hit"
+
+
+async def test_counts_are_told_by_file(session: Session) -> None:
+    fill(session, {"a.py": "hit\nhit\n", "b.py": "hit\n", "c.py": ""})
+    output = (await session.done(GREP, pattern="hit", output_mode="count")).output
+    assert output.content == "a.py:2\nb.py:1"
+    assert (output.num_matches, output.num_files) == (3, 2)
+
+
+async def test_no_match_is_no_error_and_does_not_repeat_the_pattern(session: Session) -> None:
+    assert await text(session, pattern="nothing") == "No matches found"
+
+
+async def test_a_regex_error_is_told_word_for_word(session: Session) -> None:
+    failure = await session.failure(GREP, pattern="a(b")
+    assert "regex parse error" in failure.message
+    assert "unclosed group" in failure.message
+    assert "unrecognized file type" in (await session.failure(GREP, pattern="a", type="klingon")).message
+
+
+async def test_a_pattern_that_looks_like_an_option_is_a_pattern(session: Session) -> None:
+    fill(session, {"a.txt": "--pre=bash\n", "--files": "-v\n"})
+    assert await text(session, pattern="--pre=bash") == "a.txt"
+    assert await text(session, pattern="-v", path="--files") == "--files"
+
+
+async def test_limit_and_offset_page_through(session: Session) -> None:
+    fill(session, {"a.txt": "".join(f"hit {number}\n" for number in range(10))})
+    output = (await session.done(GREP, pattern="hit", output_mode="content", head_limit=3)).output
+    assert output.content == "a.txt:1:hit 0\na.txt:2:hit 1\na.txt:3:hit 2"
+    assert output.applied_limit == 3
+    shown = await text(session, pattern="hit", output_mode="content", head_limit=3, offset=6)
+    assert shown.startswith("a.txt:7:hit 6\n")
+    assert "offset 9" in shown
+    output = (await session.done(GREP, pattern="hit", output_mode="content", head_limit=3, offset=7)).output
+    assert output.applied_limit is None
+    assert (await session.done(GREP, pattern="hit", output_mode="content", head_limit=0)).output.num_lines == 10
+
+
+async def test_an_offset_counts_the_lines_of_all_files_that_are_wanted(session: Session) -> None:
+    lines = "".join(f"hit {number}\n" for number in range(10_000))
+    fill(session, {"a.txt": lines, "b.py": lines, "c.txt": lines, "d\ne.txt": lines})
+    common = {"pattern": "hit", "output_mode": "content", "glob": "*.txt", "head_limit": 2}
+    for offset, shown in {
+        9_998: "a.txt:9999:hit 9998\na.txt:10000:hit 9999\n",
+        9_999: "a.txt:10000:hit 9999\nc.txt:1:hit 0\n",
+        19_999: "c.txt:10000:hit 9999\nd\ne.txt:1:hit 0\n",
+    }.items():
+        assert (await text(session, **common, offset=offset)).startswith(shown)
+    assert await text(session, **common, offset=30_000) == "No more matches"
+    common = {"pattern": "hit 99[25]5", "output_mode": "content", "glob": "a.txt", "-C": 1}
+    assert await text(session, **common, offset=4) == "a.txt:9956:hit 9955\na.txt-9957-hit 9956"
+
+
+async def test_a_dense_match_is_stopped_at_the_limit(session: Session) -> None:
+    fill(session, {"big.txt": "hit\n" * 5_000_000})
+    started = time.monotonic()
+    output = (await session.done(GREP, pattern="hit", output_mode="content")).output
+    assert output.num_lines == 250
+    assert time.monotonic() - started < 2
+
+
+async def test_case_multiline_type_and_glob(session: Session) -> None:
+    fill(session, {"a.py": "Hit\nme\n", "b.js": "hit\n", "src/deep/c.js": "hit\n", "src/d.ts": "hit\n"})
+    assert await text(session, **{"pattern": "HIT", "-i": True, "type": "py"}) == "a.py"
+    assert await text(session, pattern="Hit.*me", multiline=True) == "a.py"
+    assert await text(session, pattern="hit", glob="*.js") == "src/deep/c.js\nb.js"
+    assert await text(session, pattern="hit", glob="src/**/*.{js,ts}") == "src/d.ts\nsrc/deep/c.js"
+    assert await text(session, pattern="hit", glob="src/*.*") == "src/d.ts"
+    assert await text(session, pattern="hit", glob="!*.js") == "src/d.ts"
+    assert await text(session, pattern="hit", glob="*.js", type="js", path="src") == "src/deep/c.js"
+
+
+async def test_ignored_files_and_version_control_are_left_out_also_with_a_glob(session: Session) -> None:
+    fill(session, {"dist/a.js": "hit", "app.js": "hit", "debug.js": "hit", ".git/x.js": "hit", ".hidden/b.js": "hit"})
+    (session.folder / ".gitignore").write_text("dist/\ndebug.js\n")
+    assert await text(session, pattern="hit") == ".hidden/b.js\napp.js"
+    assert await text(session, pattern="hit", glob="*.js") == ".hidden/b.js\napp.js"
+    assert await text(session, pattern="hit", glob="**/*") == ".hidden/b.js\napp.js"
+
+
+async def test_long_lines_are_cut(session: Session) -> None:
+    fill(session, {"a.min.js": "x" * 100_000 + "hit\n"})
+    shown = await text(session, pattern="hit|x", output_mode="content")
+    assert len(shown) < 700
+
+
+async def test_a_users_ripgrep_settings_change_nothing(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "ripgreprc"
+    settings.write_text("--max-count=0\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(settings))
+    fill(session, {"a.txt": "hit\n"})
+    assert await text(session, pattern="hit") == "a.txt"
+
+
+async def test_links_are_not_followed_and_outside_is_asked_for(session: Session, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("hit")
+    (session.folder / "link").symlink_to(outside)
+    assert await text(session, pattern="hit") == "No matches found"
+    assert isinstance(await session.check(GREP, pattern="hit", path="link"), AskFirst)
+    assert isinstance(await session.check(GREP, pattern="hit", path="/etc"), AskFirst)
+    assert isinstance(await session.check(GREP, pattern="hit"), Allow)
+
+
+async def test_the_daemons_own_folder_is_left_out(session: Session) -> None:
+    fill(session, {"home/token": "hit", "a": "hit"})
+    session.inside(home=str(session.folder / "home"))
+    assert await text(session, pattern="hit") == "a"
+    assert isinstance(await session.check(GREP, pattern="hit", path="home"), Refuse)
+
+
+async def test_a_link_that_turns_after_the_permission_is_not_followed(session: Session, tmp_path: Path) -> None:
+    link = session.folder / "link"
+    tools: list[tuple[AnyTool, dict[str, str]]] = [
+        (GREP, {"pattern": "a", "path": "link"}),
+        (Glob(), {"pattern": "*", "path": "link"}),
+    ]
+    for tool, given in tools:
+        link.symlink_to(session.folder)
+        context, parsed = session.context(), tool.parse(given)
+        assert isinstance(await tool.check_permission(parsed, context), Allow)
+        link.unlink()
+        link.symlink_to(tmp_path)
+        assert isinstance(await tool.run(parsed, context), Failure)
+        link.unlink()
+
+
+async def test_one_file_can_be_searched(session: Session) -> None:
+    fill(session, {"src/a.py": "hit\n"})
+    assert await text(session, pattern="hit", path="src/a.py", output_mode="content") == "src/a.py:1:hit"
+
+
+async def test_a_session_in_a_worktree_of_ours_searches_it(session: Session) -> None:
+    fill(session, {".ostler/worktrees/x/a.py": "hit\n", "b.py": "hit\n"})
+    assert await text(session, pattern="hit") == "b.py"
+    tree = str(session.folder / ".ostler/worktrees/x")
+    session.inside(folder=tree, roots=(tree,))
+    assert await text(session, pattern="hit") == "a.py"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"pattern": "a", "path": "nowhere"}, "does not exist"),
+        ({"pattern": "a\0"}, "NUL"),
+        ({"pattern": "a", "-A": -1}, "-A"),
+        ({"pattern": "a", "head_limit": -1}, "head_limit"),
+        ({"pattern": "a", "offset": 1_000_001}, "offset is 1000001, but must be at most 1000000"),
+        ({"pattern": "a" * 5_000_000}, "too long"),
+    ],
+)
+async def test_bad_input_is_a_clear_failure(session: Session, given: dict[str, Any], words: str) -> None:
+    failure = await session.call(GREP, given)
+    assert isinstance(failure, Failure)
+    assert words in failure.message
+
+
+def test_the_schema_has_the_names_that_models_know(session: Session) -> None:
+    names = GREP.input_schema(session.surroundings)["properties"]
+    assert set(names) == {
+        "pattern", "path", "glob", "type", "output_mode", "-A", "-B", "-C", "context", "-n", "-i", "head_limit",
+        "offset", "multiline",
+    }  # fmt: skip

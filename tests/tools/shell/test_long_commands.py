@@ -1,0 +1,152 @@
+"""Commands that are slow to read: nobody waits for that, and what is known of them in the end is the truth."""
+
+import sys
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ostler.protocol.ids import CallId, SessionId, TurnId
+from ostler.protocol.shapes import Call
+from ostler.server.engine.calls.pending_call import Entry
+from ostler.server.engine.calls.schedule import Slot
+from ostler.server.models.assembler import ToolUse
+from ostler.tools.commands import MAX_BYTES, read_command
+from ostler.tools.commands.syntax.parser import forget
+from ostler.tools.one_line import one_line
+from ostler.tools.shell.bash import Bash
+from ostler.tools.shell.powershell import PowerShell
+from ostler.tools.shell.powershell_parser import NotPlain, plain_commands
+from ostler.tools.tasks.monitor import Monitor
+from ostler.tools.tool import AnyTool
+from tests.support.tool_calls import Session
+
+pytestmark = pytest.mark.anyio
+
+BASH, POWERSHELL, MONITOR = Bash(), PowerShell(), Monitor()
+FAR_TOO_LONG = "a\n" * 5_000_000
+SLOW = [
+    FAR_TOO_LONG,
+    "a\n" * 49_900,
+    ">a " * 33_000,
+    "cd a;" * 19_900,
+    "case a in " + "a) b;; " * 14_000 + "esac",
+    "A=b " * 24_000,
+    "sed -i " + "-e s/a/b/ " * 9_000 + "f",
+    "a|" * 101 + "a",
+]
+A_FEW = 2_000
+"""Calls of functions; reading one of the commands takes ten times as many at least."""
+
+
+def steps(work: Callable[[], object]) -> int:
+    """How many functions are called in the course of it: a measure that no other process has a part in."""
+    made = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal made
+        made += event in {"call", "c_call"}
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return made
+
+
+def input_of(tool: AnyTool, command: str) -> Any:
+    more = {"description": "x", "timeout": 1000} if tool is MONITOR else {}
+    return tool.parse({"command": command, **more})
+
+
+def entry_of(tool: AnyTool) -> Entry:
+    call = Call(
+        call_id=CallId("c_1"),
+        tool_use_id="toolu_1",
+        session_id=SessionId("s_1"),
+        turn_id=TurnId("t_1"),
+        tool=tool.name,
+        input={},
+        summary=tool.name,
+        status="queued",
+    )
+    return Entry(ToolUse(0, "toolu_1", tool.name, {}), call, Slot(0, safe=False), tool)
+
+
+@pytest.mark.parametrize("command", SLOW, ids=lambda command: f"{command[:10]!r}")
+@pytest.mark.parametrize("tool", [BASH, POWERSHELL, MONITOR], ids=lambda tool: tool.name)
+def test_a_call_takes_its_place_in_the_order_before_its_command_is_read(tool: AnyTool, command: str) -> None:
+    entry, command_input = entry_of(tool), input_of(tool, command)
+    safe: list[bool] = []
+
+    def take() -> None:
+        entry.take(tool, command_input, {"command": command})
+        safe.append(entry.is_safe())
+
+    forget()
+    assert steps(take) < A_FEW
+    assert safe == [False]
+    assert not entry.only_reads
+    assert entry.call.activity in {"run", "other"}
+
+
+def test_what_is_too_long_to_be_read_is_not_gone_through() -> None:
+    forget()
+    assert steps(lambda: read_command(FAR_TOO_LONG)) < A_FEW
+    assert steps(lambda: read_command("é\n" * (MAX_BYTES // 3 + 1))) < A_FEW
+    assert read_command(FAR_TOO_LONG).problem == f"it is longer than {MAX_BYTES} bytes"
+    assert isinstance(plain_commands(FAR_TOO_LONG), NotPlain)
+
+
+@pytest.mark.parametrize("tool", [BASH, POWERSHELL, MONITOR], ids=lambda tool: tool.name)
+async def test_a_long_command_is_read_before_anybody_asks_whether_it_only_reads(
+    tool: AnyTool, session: Session
+) -> None:
+    command = "Get-Content -Path abc; " * 49 if tool is POWERSHELL else "cat" + " abc" * 5_000
+    given = input_of(tool, command)
+    forget()
+    assert await tool.validate(given, session.context()) is None
+    assert tool.is_read_only(given)
+    if tool is not POWERSHELL:
+        assert steps(lambda: read_command(command)) < 10, "it is remembered"
+
+
+@pytest.mark.parametrize("command", ["sleep 1;" * 12_000, "bash -c '" + "sleep 1;" * 12_000 + "'"], ids=["", "bash"])
+async def test_whether_a_long_command_begins_by_waiting_is_not_found_out_on_the_event_loop(
+    session: Session, command: str
+) -> None:
+    given, context = input_of(BASH, command), session.context()
+    forget()
+    made = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal made
+        made += event in {"call", "c_call"}
+
+    sys.setprofile(note)  # of this thread alone
+    try:
+        assert await BASH.validate(given, context) is None
+    finally:
+        sys.setprofile(None)
+    assert made < A_FEW
+
+
+@given(st.text(st.sampled_from("a b\t\n\u3000\x1cé"), max_size=60), st.integers(0, 20))
+def test_one_line_is_the_beginning_of_all_words_with_a_blank_between(text: str, most: int) -> None:
+    assert one_line(text, most) == " ".join(text.split())[:most]
+
+
+@pytest.mark.parametrize("tool", [BASH, MONITOR], ids=lambda tool: tool.name)
+def test_a_line_about_a_long_command_does_not_take_all_its_words_apart(tool: AnyTool) -> None:
+    given = input_of(tool, FAR_TOO_LONG)
+    tracemalloc.start()
+    try:
+        assert tool.summary(given).endswith("a " * 50)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(FAR_TOO_LONG), "what is left of the text may be copied"

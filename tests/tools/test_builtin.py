@@ -1,0 +1,69 @@
+"""The list of tools, and what each of them says about itself."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from ostler.tools.builtin import BUILT_IN, load_registry
+from ostler.tools.registry import MINIMAL
+from ostler.tools.testing.testing_permission import TestingPermission
+from ostler.tools.tool import AnyTool, AskFirst
+from tests.support.tool_calls import Session
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "Bash": {"command": "make"},
+    "Edit": {"file_path": "/a", "old_string": "a", "new_string": "b"},
+    "Glob": {"pattern": "*"},
+    "Grep": {"pattern": "a"},
+    "Monitor": {"command": "make", "description": "a", "timeout": 1000},
+    "NotebookEdit": {"notebook_path": "/a.ipynb", "cell_id": "a", "new_source": "b"},
+    "PowerShell": {"command": "make"},
+    "Read": {"file_path": "/a"},
+    "Sleep": {"seconds": 1},
+    "TaskOutput": {"task_id": "b1"},
+    "TaskStop": {"task_id": "b1"},
+    "TestingPermission": {},
+    "Write": {"file_path": "/a", "content": "a"},
+}
+READERS = {"Glob", "Grep", "Read", "Sleep", "TaskOutput", "TestingPermission"}
+SAFE = {*READERS, "TaskStop"}
+
+
+def test_the_registry_holds_them_in_the_order_of_their_names() -> None:
+    registry = load_registry()
+    assert [tool.name for tool in registry.tools if tool.source == "built-in"] == sorted(EXAMPLES)
+    assert set(MINIMAL) <= set(EXAMPLES)
+
+
+@pytest.mark.parametrize("tool", BUILT_IN, ids=lambda tool: tool.name)
+def test_each_says_what_it_is(tool: AnyTool, session: Session) -> None:
+    given = tool.parse(EXAMPLES[tool.name])
+    assert tool.title
+    assert "\n" not in tool.title
+    assert tool.description(session.surroundings)
+    assert tool.summary(given)
+    assert tool.is_read_only(given) is (tool.name in READERS)
+    assert tool.is_concurrency_safe(given) is (tool.name in SAFE)
+    assert not set(tool.search_hint.lower().split()) & {tool.name.lower()}
+
+
+@pytest.mark.parametrize("tool", BUILT_IN, ids=lambda tool: tool.name)
+def test_each_schema_is_closed_and_small(tool: AnyTool, session: Session) -> None:
+    schema = tool.input_schema(session.surroundings)
+    assert schema["additionalProperties"] is False
+    assert len(orjson.dumps(schema)) < 3000
+    with pytest.raises(ValueError, match="extra_forbidden"):
+        tool.parse({**EXAMPLES[tool.name], "unknown": 1})
+
+
+@pytest.mark.anyio
+async def test_the_one_for_tests_always_asks_and_is_there_only_for_them(session: Session) -> None:
+    tool = TestingPermission()
+    assert not tool.is_enabled(session.surroundings)
+    assert tool.is_enabled(session.inside(testing=True).surroundings)
+    for mode in ("default", "bypassPermissions"):
+        session.inside(mode=mode)
+        check = await session.check(tool)
+        assert check == AskFirst("Run test?")
+    assert await session.text(tool) == "The test ran."

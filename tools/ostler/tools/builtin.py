@@ -1,0 +1,40 @@
+"""The tools that come with the house."""
+
+from typing import Final
+
+from ostler.tools.files.edit import Edit
+from ostler.tools.files.notebook_edit import NotebookEdit
+from ostler.tools.files.read import Read
+from ostler.tools.files.write import Write
+from ostler.tools.registry import Registry, collect, from_entry_points
+from ostler.tools.search.glob import Glob
+from ostler.tools.search.grep import Grep
+from ostler.tools.shell.bash import Bash
+from ostler.tools.shell.powershell import PowerShell
+from ostler.tools.tasks.monitor import Monitor
+from ostler.tools.tasks.sleep import Sleep
+from ostler.tools.tasks.task_output import TaskOutput
+from ostler.tools.tasks.task_stop import TaskStop
+from ostler.tools.testing.testing_permission import TestingPermission
+from ostler.tools.tool import AnyTool
+
+BUILT_IN: Final[tuple[AnyTool, ...]] = (
+    Bash(),
+    Edit(),
+    Glob(),
+    Grep(),
+    Monitor(),
+    NotebookEdit(),
+    PowerShell(),
+    Read(),
+    Sleep(),
+    TaskOutput(),
+    TaskStop(),
+    TestingPermission(),
+    Write(),
+)
+
+
+def load_registry() -> Registry:
+    """All tools that there are: ours, and those of installed plug-ins."""
+    return collect(BUILT_IN, from_entry_points())

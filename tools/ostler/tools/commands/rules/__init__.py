@@ -1,0 +1,1 @@
+"""Permission rules about commands: matching, wildcards, suggestions."""

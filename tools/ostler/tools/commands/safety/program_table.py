@@ -1,0 +1,236 @@
+"""The table of programs: which options each may have, and what its operands are."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import resources
+from typing import Any, Final, Literal
+
+from ostler.tools.commands.syntax.words import Word
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[a-zA-Z]{1,3}|%)?")
+_SHORT_NUMBER: Final = re.compile(r"-[0-9]+")
+
+ValueKind = Literal["number", "text", "file", "format"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One entry; the words are explained at the top of programs.toml and git.toml."""
+
+    short: str = ""
+    short_values: dict[str, ValueKind] = field(default_factory=dict)
+    short_optional: dict[str, ValueKind] = field(default_factory=dict)
+    long: tuple[str, ...] = ()
+    long_values: dict[str, ValueKind] = field(default_factory=dict)
+    long_optional: dict[str, ValueKind] = field(default_factory=dict)
+    exact: tuple[str, ...] = ()
+    number: bool = False
+    operands: Literal["files", "text", "none", "pattern", "numbers"] = "none"
+    pattern_options: tuple[str, ...] = ()
+    least: int = 0
+    most: int | None = None
+    folder: bool = False
+    deep: bool = False
+    deep_options: tuple[str, ...] = ()
+    bundles: bool = True
+    special: str | None = None
+    list_options: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Arguments:
+    """A program's arguments, sorted by what they are."""
+
+    options: list[tuple[str, Word | None, ValueKind | None]] = field(default_factory=list)
+    operands: list[Word] = field(default_factory=list)
+
+    def has(self, names: Sequence[str]) -> bool:
+        return any(name in names for name, _, _ in self.options)
+
+
+class Refused(Exception):
+    """An argument that the table does not have."""
+
+
+@cache
+def programs() -> dict[str, Program]:
+    """The programs that may be read-only, by name."""
+    return _loaded("programs.toml")
+
+
+@cache
+def git_forms() -> dict[str, Program]:
+    """The forms of git that only read, by subcommand; some have two words."""
+    return _loaded("git.toml", without=("harmless",))
+
+
+@cache
+def data(name: str) -> dict[str, Any]:
+    """One of the package's TOML files."""
+    return tomllib.loads(resources.files("ostler.tools.commands.safety").joinpath(name).read_text("utf-8"))
+
+
+def _loaded(name: str, without: Sequence[str] = ()) -> dict[str, Program]:
+    entries = data(name)
+    return {key: _program(entry, entries) for key, entry in entries.items() if key not in without}
+
+
+def _program(entry: dict[str, Any], entries: dict[str, Any]) -> Program:
+    named = entry.get("like", [])
+    merged: dict[str, Any] = {}
+    for source in [*(entries[other] for other in ([named] if isinstance(named, str) else named)), entry]:
+        for key, value in source.items():
+            merged[key] = _added(merged[key], value) if key in merged else value
+    known = {field.name for field in fields(Program)}
+    given: dict[str, Any] = {key: frozen(value) for key, value in merged.items() if key in known}
+    return Program(**given)
+
+
+def frozen(value: Any) -> Any:
+    """A list as a tuple; anything else as it is."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _added(before: Any, more: Any) -> Any:
+    match before, more:
+        case dict(), dict():
+            return before | more
+        case str(), str():
+            return before + more
+        case list(), list():
+            return [*before, *more]
+        case _:
+            return more
+
+
+def sorted_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
+    """The arguments, every option on the table. Raises Refused, and says which is not."""
+    found = Arguments()
+    waiting = list(tokens)[::-1]
+    only_operands = False
+    while waiting:
+        token = waiting.pop()
+        text = token.text
+        if token.kind == "glob" and not only_operands and _is_value_pattern(program, token):
+            found.options.append((text[2:].partition("=")[0], None, None))
+        elif token.kind != "literal" or only_operands or text == "-" or not text.startswith("-"):
+            found.operands.append(_operand(token, after_dashes=only_operands))
+        elif text == "--":
+            only_operands = True
+        elif text in program.exact:
+            found.options.append((text, None, None))
+        elif text.startswith("--"):
+            _long(program, text, waiting, found)
+        elif program.number and _SHORT_NUMBER.fullmatch(text):
+            found.options.append(("number", None, None))
+        elif program.operands == "numbers" and _NUMBER.fullmatch(text):
+            found.operands.append(token)
+        else:
+            _short(program, text, waiting, found)
+    _count(program, found)
+    return found
+
+
+def _is_value_pattern(program: Program, token: Word) -> bool:
+    """`--include=*.py`: whatever it becomes, it is that option with some text."""
+    name, equals, _ = re.split(r"[*?\[]", token.text, maxsplit=1)[0].partition("=")
+    return bool(equals) and name.startswith("--") and program.long_values.get(name[2:]) == "text"
+
+
+def _operand(token: Word, *, after_dashes: bool) -> Word:
+    if token.kind == "glob":
+        # A file may be called like an option: a pattern has to begin with something that no option begins with.
+        if token.text[0] in "*?[-" and not after_dashes:
+            raise Refused(f"{token.source} may become an option")
+        if ".." in re.split(r"[*?\[]", token.text, maxsplit=1)[1].split("/"):
+            raise Refused(f"{token.source} goes up behind a pattern")
+    elif token.kind == "unknown":
+        raise Refused(f"{token.source} is decided when it runs")
+    return token
+
+
+def _long(program: Program, text: str, waiting: list[Word], found: Arguments) -> None:
+    name, equals, value = text[2:].partition("=")
+    if name in program.long_values:
+        kind = program.long_values[name]
+        given = Word(value, value, "literal") if equals else _next(text, waiting)
+        found.options.append((name, _checked(text, given, kind), kind))
+    elif equals and name in program.long_optional:
+        kind = program.long_optional[name]
+        found.options.append((name, _checked(text, Word(value, value, "literal"), kind), kind))
+    elif not equals and (name in program.long or name in program.long_optional):
+        found.options.append((name, None, None))
+    else:
+        raise Refused(f"--{name} is not known to be harmless")
+
+
+def _short(program: Program, text: str, waiting: list[Word], found: Arguments) -> None:
+    if not program.bundles and len(text) > 2 and text[1] not in program.short_values:
+        raise Refused(f"{text} is not known to be harmless")
+    for place in range(1, len(text)):
+        letter, rest = text[place], text[place + 1 :]
+        if letter in program.short_values:
+            kind = program.short_values[letter]
+            given = Word(rest, rest, "literal") if rest else _next(text, waiting)
+            found.options.append((letter, _checked(text, given, kind), kind))
+            return
+        if letter in program.short_optional and (rest or letter not in program.short):
+            kind = program.short_optional[letter]
+            given = Word(rest, rest, "literal")
+            found.options.append((letter, _checked(text, given, kind) if rest else None, kind))
+            return
+        if letter not in program.short:
+            raise Refused(f"-{letter} is not known to be harmless")
+        found.options.append((letter, None, None))
+
+
+def _next(option: str, waiting: list[Word]) -> Word:
+    if not waiting:
+        raise Refused(f"{option} has no value")
+    return waiting.pop()
+
+
+def _checked(option: str, value: Word, kind: ValueKind) -> Word:
+    if value.kind != "literal" and not (value.kind == "home" and kind == "file"):
+        raise Refused(f"the value of {option} is decided when it runs")
+    if kind == "number" and not _NUMBER.fullmatch(value.text):
+        raise Refused(f"the value of {option} is no number")
+    # `%G` runs the program that checks signatures.
+    if kind == "format" and ("%G" in value.text or "signature" in value.text):
+        raise Refused(f"{option} checks signatures")
+    return value
+
+
+def _count(program: Program, found: Arguments) -> None:
+    operands = found.operands
+    if program.operands == "none" and operands:
+        raise Refused(f"{operands[0].source} is one operand too many")
+    if program.operands == "numbers" and not all(_NUMBER.fullmatch(operand.text) for operand in operands):
+        raise Refused("an operand is no number")
+    if len(operands) < program.least:
+        raise Refused("an operand is missing")
+    if program.most is not None and len(operands) > program.most:
+        raise Refused(f"{operands[program.most].source} is one operand too many")
+    if program.list_options and operands and not found.has(program.list_options):
+        raise Refused(f"{operands[0].source} would be created")
+    if program.first and operands and operands[0].text not in program.first:
+        raise Refused(f"{operands[0].source} is not known to be harmless")
+    if program.needs and not found.has(program.needs):
+        raise Refused("it is not known to be harmless")
+
+
+def file_operands(program: Program, found: Arguments) -> list[Word]:
+    """The words that name files: operands, and the values of some options."""
+    named = [value for _, value, kind in found.options if kind == "file" and value is not None]
+    match program.operands:
+        case "files":
+            return [*named, *found.operands]
+        case "pattern":
+            return [*named, *found.operands[0 if found.has(program.pattern_options) else 1 :]]
+        case _:
+            return named

@@ -1,0 +1,1 @@
+"""The parser of shell commands."""

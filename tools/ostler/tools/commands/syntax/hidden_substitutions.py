@@ -1,0 +1,72 @@
+"""Substitutions that stand in the text and that the tree does not show."""
+
+import re
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
+
+from ostler.tools.commands.syntax.tree import within
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_NESTED: Final = frozenset({"command_substitution", "process_substitution", "arithmetic_expansion"})
+_QUOTES: Final = frozenset(b"\\'\"")
+_STOPS: Final = re.compile(rb"[\\'\"`]|\$\(")
+_STOPS_IN_TEXT: Final = re.compile(rb"[\\`]|\$\(")
+
+
+def hidden_substitution(node: "Node", data: bytes, beside: frozenset[str]) -> int | None:
+    """Where one is; nodes of the kinds `beside` are looked at by themselves."""
+    shown = {found.start_byte: found.end_byte for found in within(node, _NESTED | beside)}
+    found = _hidden(data, node.start_byte, own_end(node), shown, quotes=True)
+    return found if found is not None else _hidden_in_heredoc(node, data)
+
+
+def own_end(node: "Node") -> int:
+    """Where a redirection's own text ends: a heredoc's body, and what stands between, is not part of it."""
+    if node.type != "heredoc_redirect":
+        return node.end_byte
+    return next((child.end_byte for child in node.children if child.type == "heredoc_start"), node.end_byte)
+
+
+def _hidden_in_heredoc(node: "Node", data: bytes) -> int | None:
+    start = next((child for child in node.children if child.type == "heredoc_start"), None)
+    if start is None or _QUOTES & set(data[start.start_byte : start.end_byte]):
+        return None
+    for body in (child for child in node.children if child.type == "heredoc_body"):
+        shown = {found.start_byte: found.end_byte for found in within(body, _NESTED)}
+        # The tree leaves blanks at the beginning of the body out.
+        begin = data.rfind(b"\n", 0, body.start_byte) + 1
+        if (found := _hidden(data, begin, body.end_byte, shown, quotes=False)) is not None:
+            return found
+    return None
+
+
+def _hidden(data: bytes, place: int, end: int, shown: dict[int, int], *, quotes: bool) -> int | None:
+    """The first substitution outside of those shown. Where quotes count, a single one makes everything text."""
+    stops = _STOPS if quotes else _STOPS_IN_TEXT
+    starts = sorted(shown)
+    double = False
+    while place < end:
+        # One byte more than the end: the second of a sign may stand there.
+        stop = stops.search(data, place, end + 1)
+        here = stop.start() if stop is not None else end
+        following = bisect_left(starts, place)
+        if following < len(starts) and starts[following] <= here:
+            place = max(shown[starts[following]], starts[following] + 1)
+            continue
+        if stop is None or here >= end:
+            return None
+        sign = stop.group()
+        if sign == b"\\":
+            here += 1
+        elif sign == b"'" and not double:
+            here = data.find(b"'", here + 1, end)
+            if here < 0:
+                return None
+        elif sign == b'"':
+            double = not double
+        elif sign in {b"`", b"$("}:
+            return here
+        place = here + 1
+    return None

@@ -1,0 +1,154 @@
+"""A second, strict reader for plain commands: what it and the tree do not agree on is not understood.
+
+It knows words, the operators `&&`, `||`, `;`, `|` and newline, comments and simple redirections, and nothing else.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from ostler.tools.commands.syntax.words import Word, scan_word
+
+RESERVED: Final = frozenset({
+    "!", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select",
+    "then", "until", "while", "{", "}", "[[", "]]", "time",
+})  # fmt: skip
+_SEPARATOR: Final = re.compile(r"[ \t]*+(&&|\|\|?(?!&)|;(?![;&])|\n)")
+_REDIRECTION: Final = re.compile(r"&>>|&>|>>|>\||>&|<&|>|<(?![<>(])")
+_SKIPPED: Final = re.compile(r"(?:[ \t]|\\\n)+")
+_COMMENT: Final = re.compile(r"#[^\n]*")
+_BARE: Final = re.compile(
+    r"(?:[ \t]*+[A-Za-z_./:=@%+,^-][A-Za-z0-9_./:=@%+,^-]*+(?=[ \t\n|&;]|\Z))++"  # none that may be a descriptor
+)
+"""A run of words that stand for themselves, which most of a command is."""
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
+
+
+@dataclass(slots=True)
+class PlainCommand:
+    """One simple command: its words, and its redirections as descriptor, operator and target."""
+
+    words: list[Word] = field(default_factory=list)
+    redirections: list[tuple[str, str, Word]] = field(default_factory=list)
+
+
+def read_plain(text: str, known: dict[str, Word] | None = None) -> list[PlainCommand] | None:
+    """The simple commands of a plain command; None where it is not one.
+
+    `known`: words that stand for themselves, by their source; what is found is added.
+    """
+    reader = _Reader(text, {} if known is None else known)
+    if not reader.read():
+        return None
+    return reader.commands if all(_is_plain(command.words[0]) for command in reader.commands) else None
+
+
+def on_one_line(text: str) -> str | None:
+    """The same without comments, and with `;` for each newline that ends a command; None where it is not plain."""
+    reader = _Reader(text, {})
+    if "\\\n" in text or not reader.read():  # lines that go on are told from others by the tree alone
+        return None
+    characters = list(text)
+    for begin, end in reader.comments:
+        characters[begin:end] = " " * (end - begin)
+    for place in reader.line_ends:
+        characters[place] = ";"
+    return "".join(characters)
+
+
+def _is_plain(first: Word) -> bool:
+    return first.kind == "literal" and first.source not in RESERVED and not ASSIGNMENT.match(first.source)
+
+
+class _Reader:
+    __slots__ = ("commands", "comments", "known", "line_ends", "open", "place", "text", "waiting")
+
+    def __init__(self, text: str, known: dict[str, Word]) -> None:
+        self.text = text
+        self.known = known
+        self.place = 0
+        self.commands: list[PlainCommand] = []
+        self.comments: list[tuple[int, int]] = []
+        self.line_ends: list[int] = []
+        """Newlines that end a command."""
+        self.open: PlainCommand | None = None
+        self.waiting = False
+        """An operator wants a command after it, newlines aside."""
+
+    def read(self) -> bool:
+        while self.place < len(self.text):
+            if bare := _BARE.match(self.text, self.place):
+                self._bare(bare)
+            elif separator := _SEPARATOR.match(self.text, self.place):
+                self.place = separator.end()
+                if not self._separator(separator[1]):
+                    return False
+            elif not self._step():
+                return False
+        return bool(self.commands) and not self.waiting and (self.open is None or bool(self.open.words))
+
+    def _step(self) -> bool:
+        if skipped := _SKIPPED.match(self.text, self.place):
+            self.place = skipped.end()
+            return True
+        if self.text[self.place] == "#":
+            begin, self.place = self.place, _end(_COMMENT.match(self.text, self.place))
+            self.comments.append((begin, self.place))
+            return True
+        if redirection := _REDIRECTION.match(self.text, self.place):
+            return self._redirection("", redirection)
+        return self._word()
+
+    def _bare(self, found: re.Match[str]) -> None:
+        self.place = found.end()
+        words, known = self._command().words, self.known
+        for source in found.group().split():
+            word = known.get(source)
+            if word is None:
+                word = known[source] = Word(source, source, "literal")
+            words.append(word)
+
+    def _separator(self, operator: str) -> bool:
+        if self.open is None:
+            return operator == "\n"
+        if not self.open.words:
+            return False
+        if operator == "\n":
+            self.line_ends.append(self.place - 1)
+        self.open = None
+        self.waiting = operator in {"&&", "||", "|"}
+        return True
+
+    def _word(self) -> bool:
+        word, end = scan_word(self.text, self.place)
+        if end == self.place or word.kind == "unknown":
+            return False
+        self.place = end
+        if word.source.isdecimal() and (redirection := _REDIRECTION.match(self.text, end)):
+            return not redirection.group().startswith("&") and self._redirection(word.source, redirection)
+        self._command().words.append(word)
+        return True
+
+    def _redirection(self, fd: str, found: re.Match[str]) -> bool:
+        blank = _SKIPPED.match(self.text, found.end())
+        start = blank.end() if blank else found.end()
+        word, end = scan_word(self.text, start)
+        # A comment sign or a number before the next sign would be read otherwise by the shell.
+        following = self.text[end : end + 1]
+        if end == start or word.kind == "unknown" or word.source.startswith("#") or following in {"<", ">", "("}:
+            return False
+        self.place = end
+        self._command().redirections.append((fd, found.group(), word))
+        return True
+
+    def _command(self) -> PlainCommand:
+        if self.open is None:
+            self.open = PlainCommand()
+            self.commands.append(self.open)
+            self.waiting = False
+        return self.open
+
+
+def _end(found: re.Match[str] | None) -> int:
+    assert found is not None
+    return found.end()

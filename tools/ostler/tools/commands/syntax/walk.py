@@ -1,0 +1,367 @@
+"""From the syntax tree to the simple commands in it, each with the folders that it may run in.
+
+The tree groups operators more loosely than the shell does (`a && b >f | c` becomes a pipe whose left side is a list).
+So lists, pipes and redirections are laid out flat first and then grouped by the shell's own precedence.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from ostler.tools.commands.syntax import working_dirs as places
+from ostler.tools.commands.syntax.hidden_substitutions import hidden_substitution, own_end
+from ostler.tools.commands.syntax.parsed import Folders, Inside, Part, Redirection, literal_word, unknown_word
+from ostler.tools.commands.syntax.redirections import goes_on, read_redirection
+from ostler.tools.commands.syntax.tree import within
+from ostler.tools.commands.syntax.words import Word, read_word, scan_word
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MAX_DEPTH: Final = 60
+_SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
+_TRANSPARENT: Final = frozenset({"list", "pipeline", "redirected_statement", "negated_command"})
+_REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_OPERATORS: Final = frozenset({"&&", "||", "|", "|&", ";", "&", ";;", ";&", ";;&", "!"})
+_CASE_ENDS: Final = frozenset({";;", ";&", ";;&"})
+_LOOPS: Final = frozenset({"while_statement", "for_statement", "c_style_for_statement"})
+_CONTROL: Final = _LOOPS | {"if_statement", "elif_clause", "else_clause", "case_statement", "case_item", "do_group"}
+_SIMPLE: Final = frozenset({
+    "command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments",
+    "test_command",
+})  # fmt: skip
+_STATEMENTS: Final = (
+    _TRANSPARENT | _CONTROL | _SIMPLE | _REDIRECTS | {"subshell", "compound_statement", "function_definition"}
+)
+_BACKGROUND: Final[frozenset[Inside]] = frozenset({"background"})
+_PIPE: Final[frozenset[Inside]] = frozenset({"pipe"})
+_FUNCTION: Final[frozenset[Inside]] = frozenset({"function"})
+_SUBSTITUTION: Final[frozenset[Inside]] = frozenset({"substitution"})
+_LOOP: Final[frozenset[Inside]] = frozenset({"loop"})
+_NOT_WORDS: Final = _REDIRECTS | {"variable_assignment", "comment", "file_descriptor"}
+
+
+@dataclass(slots=True)
+class _Item:
+    """A statement with the redirections behind it; no node: only redirections."""
+
+    node: "Node | None"
+    redirects: "list[Node]" = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Walk:
+    """One pass over a tree. `problem` is the first thing that was not understood."""
+
+    command: str
+    data: bytes
+    known: dict[str, Word]
+    """Words that stand for themselves, by their source."""
+    parts: list[Part] = field(default_factory=list)
+    problem: str | None = None
+    _moved_somewhere: bool = False
+    """A function that changes the folder was defined: after any command one may be anywhere."""
+
+    def program(self, root: "Node") -> None:
+        self._sequence(root.children, ("",), frozenset(), 0)
+
+    def _text(self, node: "Node") -> str:
+        return self._between(node.start_byte, node.end_byte)
+
+    def _between(self, start: int, end: int) -> str:
+        if len(self.command) == len(self.data):
+            # Where every character is one byte, the places are the same.
+            return self.command[start:end]
+        return self.data[start:end].decode("utf-8", "surrogatepass")
+
+    def _report(self, problem: str) -> None:
+        self.problem = self.problem or problem
+
+    def _sequence(self, nodes: "Iterable[Node]", start: Folders, inside: frozenset[Inside], depth: int) -> Folders:
+        """Walks statements one after the other; says where the shell is after them."""
+        if depth > _MAX_DEPTH:
+            self._report("it is nested too deeply")
+            return None
+        here = start
+        for tokens, operator in _split(_flat(nodes), (";", "&", *_CASE_ENDS)):
+            if operator in _CASE_ENDS:
+                self._report(f"{operator} stands outside of a case")
+            if operator == "&":
+                self._and_or(tokens, here, inside | _BACKGROUND, depth)
+            else:
+                here = places.joined(*self._and_or(tokens, here, inside, depth))
+            if self._moved_somewhere:
+                here = None
+        return here
+
+    def _and_or(
+        self, tokens: "list[_Item | str]", start: Folders, inside: frozenset[Inside], depth: int
+    ) -> tuple[Folders, Folders]:
+        succeeded, failed, before = start, start, ""
+        for pipeline, operator in _split(tokens, ("&&", "||")):
+            here = succeeded if before == "&&" else failed if before == "||" else start
+            good, bad = self._pipeline(pipeline, here, inside, depth)
+            if before == "&&":
+                succeeded, failed = good, places.joined(failed, bad)
+            elif before == "||":
+                succeeded, failed = places.joined(succeeded, good), bad
+            else:
+                succeeded, failed = good, bad
+            before = operator
+        return succeeded, failed
+
+    def _pipeline(
+        self, tokens: "list[_Item | str]", start: Folders, inside: frozenset[Inside], depth: int
+    ) -> tuple[Folders, Folders]:
+        if len(tokens) == 1 and isinstance(tokens[0], _Item):
+            return self._item(tokens[0], start, inside, depth)
+        negated = "!" in tokens
+        unsigned = [found for found in tokens if found != "!"]
+        elements = [items for items, _ in _split(unsigned, ("|", "|&"))]
+        if len(elements) == 1:
+            good, bad = self._element(elements[0], start, inside, depth)
+            return (bad, good) if negated else (good, bad)
+        for place, element in enumerate(elements):
+            self._element(element, start, inside | _PIPE if place else inside, depth)
+        return start, start
+
+    def _element(
+        self, tokens: "list[_Item | str]", start: Folders, inside: frozenset[Inside], depth: int
+    ) -> tuple[Folders, Folders]:
+        items = [token for token in tokens if isinstance(token, _Item)]
+        if len(items) != 1:
+            self._report("an operator has no command")
+            return None, None
+        return self._item(items[0], start, inside, depth)
+
+    def _item(self, item: _Item, start: Folders, inside: frozenset[Inside], depth: int) -> tuple[Folders, Folders]:
+        node = item.node
+        if node is None or node.type in _SIMPLE:
+            return self._simple(item, start, inside, depth)
+        first = len(self.parts)
+        end = self._compound(node, start, inside, depth + 1)
+        if item.redirects:
+            self._redirect_compound(item, first, start)
+            for redirect in item.redirects:
+                self._substitutions(redirect, start, inside, depth)
+        return end, end
+
+    def _redirect_compound(self, item: _Item, first: int, start: Folders) -> None:
+        """A group's redirections go to its last part, opened where the group began."""
+        redirections, words = self._redirections(item.redirects, start)
+        if words:
+            self._report("a word follows a group")
+        if len(self.parts) == first:
+            self.parts.append(Part("", (), folders=start))
+        last = self.parts[-1]
+        self.parts[-1] = replace(last, redirections=(*last.redirections, *redirections))
+
+    def _compound(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> Folders:
+        first = node.children[0].type if node.children else ""
+        if node.type == "subshell":
+            self._sequence(node.children[1:-1], start, inside, depth)
+            return start
+        if node.type == "compound_statement" and first == "{":
+            return self._sequence(node.children[1:-1], start, inside, depth)
+        if node.type == "compound_statement":
+            self.parts.append(Part(self._text(node), (unknown_word(self._text(node)),), folders=start, inside=inside))
+            self._substitutions(node, start, inside, depth)
+            return start
+        if node.type == "function_definition":
+            self._moved_somewhere |= bool(places.MOVES.search(self._text(node)))
+            self._sequence(node.children, None, inside | _FUNCTION, depth)
+            return None if self._moved_somewhere else start
+        return self._control(node, start, inside, depth)
+
+    def _control(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> Folders:
+        if node.type not in _CONTROL:
+            self._report(f"it holds a {node.type} where a command should be")
+            return None
+        here = start
+        if node.type in _LOOPS:
+            inside |= _LOOP
+            here = None if places.MOVES.search(self._text(node)) else start
+        group: list[Node] = []
+        body = node.children
+        if node.type == "case_item":
+            # The strokes between patterns are no pipes.
+            patterns = next((place for place, child in enumerate(body) if child.type == ")"), 0)
+            for child in body[:patterns]:
+                self._nested(child, here, inside, depth)
+            body = body[patterns:]
+        for child in body:
+            counts = node.type in _LOOPS and child.type == "variable_assignment"
+            if child.type in _STATEMENTS | _OPERATORS and not counts and child.type not in _CASE_ENDS:
+                group.append(child)
+            else:
+                here = places.joined(here, self._sequence(group, here, inside, depth))
+                group = []
+                self._nested(child, here, inside, depth)
+        return places.joined(here, self._sequence(group, here, inside, depth))
+
+    def _simple(self, item: _Item, start: Folders, inside: frozenset[Inside], depth: int) -> tuple[Folders, Folders]:
+        node = item.node
+        among = [(child.type, child) for child in node.children] if node is not None else []
+        own = [child for kind, child in among if kind in _REDIRECTS]
+        redirections, more = self._redirections([*own, *item.redirects], start)
+        tokens, assignments = self._words(node, among) if node is not None else ([], [])
+        part = Part(
+            text=self._span(item),
+            tokens=(*tokens, *more),
+            assignments=tuple(assignments),
+            redirections=tuple(redirections),
+            folders=start,
+            inside=inside,
+        )
+        self.parts.append(part)
+        for holder in ([node] if node is not None else []) + item.redirects:
+            self._nested(holder, start, inside, depth)
+        return places.after(part.words, start, assigns=bool(assignments))
+
+    def _span(self, item: _Item) -> str:
+        if item.node is not None and not item.redirects:
+            return self._text(item.node)
+        nodes = [*([item.node] if item.node is not None else []), *item.redirects]
+        end = max(own_end(node) for node in nodes)
+        return self._between(nodes[0].start_byte, end)
+
+    def _words(
+        self, node: "Node", among: "list[tuple[str, Node]]"
+    ) -> "tuple[list[Word], list[tuple[str, str | None]]]":
+        match node.type:
+            case "test_command":
+                return self._test_words(node), []
+            case "variable_assignment":
+                return [], [self._assignment(node)]
+            case "variable_assignments":
+                return [], [self._assignment(child) for _, child in among]
+            case "command":
+                assigned = [self._assignment(child) for kind, child in among if kind == "variable_assignment"]
+                return self._spaced([child for kind, child in among if kind not in _NOT_WORDS]), assigned
+            case _:
+                return self._spaced([child for kind, child in among if kind not in _REDIRECTS]), []
+
+    def _spaced(self, nodes: "list[Node]") -> list[Word]:
+        spans = [node.byte_range for node in nodes]
+        for (_, end), (start, _) in pairwise(spans):
+            if end == start:
+                self._report(f"two words touch at byte {end}")
+        data, known, words = self.data, self.known, list[Word]()
+        for start, end in spans:
+            # The tree sometimes ends a word early, in the middle of what the shell takes as one.
+            if data[end : end + 1] != b" " and goes_on(end, data):
+                self._report(f"a word does not end at byte {end}")
+            source = self._between(start, end)
+            words.append(known.get(source) or read_word(source))
+        return words
+
+    def _test_words(self, node: "Node") -> list[Word]:
+        """`[` as the command that it is; of `[[` only its name is certain."""
+        text = self._text(node)
+        if text.startswith("[["):
+            return [literal_word("[["), unknown_word(text)]
+        words, place = list[Word](), 0
+        while place < len(text):
+            if text[place] in " \t":
+                place += 1
+                continue
+            word, end = scan_word(text, place)
+            if end == place:
+                return [literal_word("["), unknown_word(text)]
+            words.append(word)
+            place = end
+        return words
+
+    def _assignment(self, node: "Node") -> tuple[str, str | None]:
+        if goes_on(node.end_byte, self.data):
+            self._report(f"a value does not end at byte {node.end_byte}")
+        name, _, value = self._text(node).partition("=")
+        if any(child.type in {"array", "subscript"} for child in node.children):
+            return name.rstrip("+").partition("[")[0], None
+        return name.rstrip("+"), read_word(value).literal if value else ""
+
+    def _redirections(self, nodes: "Sequence[Node]", start: Folders) -> tuple[list[Redirection], list[Word]]:
+        redirections: list[Redirection] = []
+        words: list[Word] = []
+        for node in nodes:
+            found = read_redirection(node, self.data, start)
+            if isinstance(found, str):
+                self._report(found)
+                continue
+            redirections.append(found[0])
+            words += self._spaced(found[1])
+        return redirections, words
+
+    def _nested(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> None:
+        """Walks the substitutions in a node, after a look for ones that the tree does not show."""
+        if node.type in _SUBSTITUTIONS:
+            self._substitution(node, start, inside, depth)
+            return
+        text = self.data[node.start_byte : node.end_byte]
+        if b"(" not in text and b"`" not in text:
+            return
+        if (place := hidden_substitution(node, self.data, _statements_below(node))) is not None:
+            self._report(f"a substitution at byte {place} is not shown by the tree")
+        self._substitutions(node, start, inside, depth)
+
+    def _substitutions(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> None:
+        for found in within(node, _SUBSTITUTIONS | _statements_below(node)):
+            if found.type in _SUBSTITUTIONS:
+                self._substitution(found, start, inside, depth)
+
+    def _substitution(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> None:
+        self._sequence(node.children[1:-1], start, inside | _SUBSTITUTION, depth + 1)
+
+
+def _statements_below(node: "Node") -> frozenset[str]:
+    """Commands that the tree puts inside a heredoc's redirection stand beside it, and are walked by themselves."""
+    return _STATEMENTS - _REDIRECTS if node.type == "heredoc_redirect" else frozenset()
+
+
+def _flat(nodes: "Iterable[Node]") -> "list[_Item | str]":
+    """Statements, the operators between them, and each redirection with the statement before it."""
+    tokens: list[_Item | str] = []
+    waiting = list(nodes)[::-1]
+    while waiting:
+        node = waiting.pop()
+        kind = node.type
+        if kind in _REDIRECTS:
+            _attach(tokens, node)
+            if kind == "heredoc_redirect":
+                waiting.extend(_beside(node)[::-1])
+        elif kind in _TRANSPARENT:
+            waiting.extend(node.children[::-1])
+        elif kind in _STATEMENTS:
+            if tokens and isinstance(tokens[-1], _Item):
+                tokens.append(";")
+            tokens.append(_Item(node))
+        elif kind in _OPERATORS:
+            tokens.append(kind)
+    return tokens
+
+
+def _attach(tokens: "list[_Item | str]", redirect: "Node") -> None:
+    last = tokens[-1] if tokens else None
+    if isinstance(last, _Item):
+        last.redirects.append(redirect)
+    else:
+        tokens.append(_Item(None, [redirect]))
+
+
+def _beside(heredoc: "Node") -> "list[Node]":
+    return [child for child in heredoc.children if child.type in _OPERATORS or child.type in _STATEMENTS]
+
+
+def _split(tokens: "list[_Item | str]", operators: tuple[str, ...]) -> "list[tuple[list[_Item | str], str]]":
+    """The runs between these operators, each with the operator behind it; runs of nothing are left out."""
+    runs: list[tuple[list[_Item | str], str]] = []
+    run: list[_Item | str] = []
+    for token in tokens:
+        if isinstance(token, str) and token in operators:
+            runs.append((run, token))
+            run = []
+        else:
+            run.append(token)
+    runs.append((run, ""))
+    return [found for found in runs if found[0] or found[1] in {"&&", "||", "|", "|&"}]

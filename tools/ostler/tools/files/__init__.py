@@ -1,0 +1,1 @@
+"""The tools that read and change files: Read, Write, Edit, NotebookEdit."""

@@ -1,0 +1,180 @@
+"""Edit: one passage of a file for another."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field
+
+from ostler.tools.context import FileRead, Surroundings, ToolContext
+from ostler.tools.files.editing import matching, mutation, notebook_create, read_state
+from ostler.tools.files.editing.matching import Place
+from ostler.tools.files.editing.mutation import ChangeOutput, Plan
+from ostler.tools.files.editing.nearest_passage import closest_passage
+from ostler.tools.fs import paths
+from ostler.tools.fs.similar_paths import known_to, missing_file
+from ostler.tools.fs.text_file import TextFile
+from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput
+
+
+class EditInput(ToolInput):
+    """Which passage of which file, and what comes in its place."""
+
+    file_path: str = Field(description="Absolute path of the file.")
+    old_string: str = Field(description="The text to replace, exactly as it stands in the file.")
+    new_string: str = Field(description="The text that comes in its place.")
+    replace_all: bool = Field(False, description="Replace every occurrence instead of the only one.")
+
+
+class EditOutput(ChangeOutput):
+    """What was changed."""
+
+    old_string: str
+    """As it stood in the file."""
+    new_string: str
+    """As it was written."""
+    replace_all: bool
+
+
+class Edit(Tool[EditInput, EditOutput]):
+    """Replaces a passage of a file that was read before."""
+
+    name = "Edit"
+    Input = EditInput
+    Output = EditOutput
+    title = "Replaces a passage of a file"
+    search_hint = "replace change modify text passage file"
+    strict = True
+    max_result_chars = 100_000
+    interrupt = "block"
+    denied_code = read_state.DENIED
+
+    def __init__(self) -> None:
+        self._approved = paths.Approved()
+
+    def activity(self, given: EditInput) -> Activity:
+        return "edit"
+
+    def path(self, given: EditInput) -> str:
+        return given.file_path
+
+    def summary(self, given: EditInput) -> str:
+        return f"Edit {paths.shortened(given.file_path)}"
+
+    def classifier_text(self, given: EditInput) -> str:
+        return f"{given.file_path}\n- {given.old_string}\n+ {given.new_string}"
+
+    async def validate(self, given: EditInput, context: ToolContext) -> Failure | None:
+        flaw = mutation.unusable(given.file_path)
+        if flaw is not None:
+            return flaw
+        if given.old_string == given.new_string:
+            return Failure("old_string and new_string are the same: there is nothing to change.", read_state.SAME)
+        return await mutation.flaw_of(given.file_path, EditPlanner(given, context.surroundings), context)
+
+    async def check_permission(self, given: EditInput, context: ToolContext) -> Check:
+        return await mutation.permission(
+            given.file_path, EditPlanner(given, context.surroundings), context, self._approved
+        )
+
+    async def run(self, given: EditInput, context: ToolContext) -> Ran[EditOutput] | Failure:
+        written = await mutation.write(
+            given.file_path, EditPlanner(given, context.surroundings), context, self._approved
+        )
+        if isinstance(written, Failure):
+            return written
+        output = EditOutput(
+            old_string=written.plan.old_string,
+            new_string=written.plan.new_string,
+            replace_all=given.replace_all,
+            **await mutation.output_of(given.file_path, written, context),
+        )
+        return Ran(output, changes=[mutation.change(given.file_path, written)])
+
+    def render(self, output: EditOutput) -> list[Block]:
+        return mutation.rendered(output)
+
+
+@dataclass(frozen=True, slots=True)
+class EditPlanner:
+    """Looks at the file as it is, and says what the edit makes of it."""
+
+    given: EditInput
+    surroundings: Surroundings
+
+    @property
+    def edit_input(self) -> dict[str, Any]:
+        return self.given.model_dump()
+
+    def __call__(self, place: str, read: FileRead | None, /) -> Plan | Failure:
+        given = self.given
+        if given.old_string and notebook_create.is_notebook(given.file_path, place):
+            return notebook_create.why_not_edited(given.file_path, place)
+        before = mutation.load_if_there(place)
+        if given.old_string == "":
+            return notebook_create.why_not_written(given.file_path, place, before, given.new_string) or _filled(
+                given, place, before
+            )
+        if before is None:
+            known = known_to(self.surroundings, allowed=False)
+            return Failure(missing_file(given.file_path, known), read_state.MISSING)
+        if read is None:
+            return read_state.not_read(given.file_path)
+        stale = read_state.still_as_read(given.file_path, read, before)
+        return stale or _replaced(given, place, before)
+
+
+def _filled(given: EditInput, place: str, before: TextFile | None) -> Plan | Failure:
+    if before is not None and before.text:
+        return Failure(
+            f"old_string is empty, but {given.file_path} is not: give the text that is to be replaced.",
+            read_state.NOT_FOUND,
+        )
+    return Plan(place, before, given.new_string, None, "", given.new_string)
+
+
+def _replaced(given: EditInput, place: str, before: TextFile) -> Plan | Failure:
+    try:
+        places = matching.find_places(before.text, given.old_string, given.new_string)
+    except matching.TooMany:
+        words = f"old_string occurs more than {matching.MAX_PLACES} times in {given.file_path}, which is the most."
+        return Failure(f"{words} Replace a longer text, or do it with a command, as `sed -i`.", read_state.AMBIGUOUS)
+    if not places:
+        return _not_found(given, before)
+    if len(places) > 1 and not given.replace_all:
+        return _ambiguous(given, before, places)
+    first, text = places[0], matching.apply(before.text, places)
+    if text == before.text:
+        return _nothing_new(given)
+    return Plan(
+        place,
+        before,
+        text,
+        matching.line_of(before.text, first.start),
+        before.text[first.start : first.end],
+        first.new,
+    )
+
+
+def _nothing_new(given: EditInput) -> Failure:
+    return Failure(
+        f"Nothing would change in {given.file_path}: it keeps the line ends and the style of quotes that it has. "
+        "Line ends are changed with a command, as `sed -i 's/\\r$//'`, "
+        "and quotes where old_string has them as the file does.",
+        read_state.SAME,
+    )
+
+
+def _not_found(given: EditInput, before: TextFile) -> Failure:
+    passage = closest_passage(before.text, given.old_string)
+    hint = f" The closest passage is:\n{passage}" if passage else " Nothing in it comes close."
+    return Failure(f"old_string does not occur in {given.file_path}.{hint}", read_state.NOT_FOUND)
+
+
+def _ambiguous(given: EditInput, before: TextFile, places: list[Place]) -> Failure:
+    lines = ", ".join(str(matching.line_of(before.text, place.start)) for place in places[:10])
+    more = ", …" if len(places) > 10 else ""
+    return Failure(
+        f"old_string occurs {len(places)} times in {given.file_path} (lines {lines}{more}). "
+        "Give more of the text around the one that you mean, or set replace_all.",
+        read_state.AMBIGUOUS,
+    )

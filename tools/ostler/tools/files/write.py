@@ -1,0 +1,97 @@
+"""Write: a whole file at once."""
+
+import os
+
+from pydantic import Field
+
+from ostler.tools.context import FileRead, ToolContext
+from ostler.tools.files.editing import mutation, notebook_create, read_state
+from ostler.tools.files.editing.mutation import ChangeOutput, Plan
+from ostler.tools.fs import paths
+from ostler.tools.fs.text_file import TextFile
+from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput
+
+
+class WriteInput(ToolInput):
+    """Which file, and all that it shall hold."""
+
+    file_path: str = Field(description="Absolute path of the file.")
+    content: str = Field(description="The whole content.")
+
+
+class WriteOutput(ChangeOutput):
+    """What was written."""
+
+
+class Write(Tool[WriteInput, WriteOutput]):
+    """Creates a file, or replaces one that was read before."""
+
+    name = "Write"
+    Input = WriteInput
+    Output = WriteOutput
+    title = "Creates a file, or replaces all of it"
+    search_hint = "create save new file overwrite content"
+    strict = True
+    max_result_chars = 100_000
+    interrupt = "block"
+    denied_code = read_state.DENIED
+
+    def __init__(self) -> None:
+        self._approved = paths.Approved()
+
+    def activity(self, given: WriteInput) -> Activity:
+        return "edit"
+
+    def is_destructive(self, given: WriteInput) -> bool:
+        if mutation.is_unc(given.file_path):
+            return True
+        return os.path.lexists(given.file_path) if "\0" not in given.file_path else False
+
+    def path(self, given: WriteInput) -> str:
+        return given.file_path
+
+    def summary(self, given: WriteInput) -> str:
+        return f"Write {paths.shortened(given.file_path)}"
+
+    def classifier_text(self, given: WriteInput) -> str:
+        return f"{given.file_path}\n{given.content}"
+
+    async def validate(self, given: WriteInput, context: ToolContext) -> Failure | None:
+        flaw = mutation.unusable(given.file_path)
+        return flaw or await mutation.flaw_of(given.file_path, _planner(given), context)
+
+    async def check_permission(self, given: WriteInput, context: ToolContext) -> Check:
+        return await mutation.permission(given.file_path, _planner(given), context, self._approved)
+
+    async def run(self, given: WriteInput, context: ToolContext) -> Ran[WriteOutput] | Failure:
+        written = await mutation.write(given.file_path, _planner(given), context, self._approved)
+        if isinstance(written, Failure):
+            return written
+        output = WriteOutput(**await mutation.output_of(given.file_path, written, context))
+        return Ran(output, changes=[mutation.change(given.file_path, written)])
+
+    def render(self, output: WriteOutput) -> list[Block]:
+        return mutation.rendered(output)
+
+
+def _planner(given: WriteInput) -> mutation.Planner:
+    def plan(place: str, read: FileRead | None) -> Plan | Failure:
+        before = mutation.load_if_there(place)
+        refused = notebook_create.why_not_written(given.file_path, place, before, given.content)
+        if refused is not None:
+            return refused
+        if before is None:
+            return Plan(place, None, given.content)
+        if notebook_create.is_notebook(given.file_path, place):  # and empty: Read cannot show it, and nothing is lost
+            return Plan(place, before, _after_the_mark(given.content, before))
+        if read is None:
+            return read_state.not_read(given.file_path)
+        flaw = read_state.still_as_read(given.file_path, read, before) or read_state.wholly_seen(given.file_path, read)
+        return flaw or Plan(place, before, _after_the_mark(given.content, before))
+
+    return plan
+
+
+def _after_the_mark(content: str, before: TextFile) -> str:
+    """The file keeps its byte order mark: one that is given too would be a second."""
+    return content.removeprefix("\ufeff") if before.encoding.bom else content

@@ -1,0 +1,1 @@
+"""File formats: notebooks, PDF, images, terminal text; untrusted files are parsed in worker processes."""

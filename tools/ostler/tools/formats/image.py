@@ -1,0 +1,218 @@
+"""Pictures as the model takes them: upright, one frame, and no larger than is worth its tokens."""
+
+import base64
+import contextlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from ostler.tools.formats.picture_size import WEBP_MARK, jpeg_scans, webp_size
+from ostler.tools.fs.text_file import Unreadable, size_in_words
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageFile import ImageFile
+
+    from ostler.tools.tool import Block  # not needed by the worker, which it would make slow to start
+
+MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+Size = tuple[int, int]
+"""Width and height."""
+
+LONG_EDGE: Final = 1568
+"""Pixels: the API would shrink what is larger, after it was paid for."""
+MAX_BASE64: Final = 5 * 1024 * 1024
+"""Characters that the API takes for one picture."""
+MAX_FILE_BYTES: Final = 100 * 1024 * 1024
+MAX_PIXELS: Final = 64_000_000
+"""A quarter of a gigabyte in memory."""
+MAX_PIXELS_WEBP: Final = 32_000_000
+"""Of which there are four copies while it is read."""
+MAX_PIXELS_REDUCED: Final = 256_000_000
+"""Of a JPEG that can be made smaller while it is read."""
+_MAX_EDGE: Final = 65_535
+_MAX_SCANS: Final = 100
+"""Progressive JPEGs have about ten; each one goes over the whole picture, however few bytes it takes."""
+_QUALITIES: Final = (85, 60, 40)
+_ORIENTATION: Final = 0x0112
+_TURNS: Final = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+"""What makes a picture upright, by what its camera says."""
+_LYING: Final = frozenset({5, 6, 7, 8})
+_MEDIA_TYPES: Final[dict[str, MediaType]] = {
+    "PNG": "image/png",
+    "JPEG": "image/jpeg",
+    "GIF": "image/gif",
+    "WEBP": "image/webp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that can be sent."""
+
+    media_type: MediaType
+    data: str = field(repr=False)
+    """Base64."""
+    original: Size
+    """In the file, as it is to be seen."""
+    size: Size
+    """Of what is sent."""
+    animated: bool = False
+    """There were more frames than the first."""
+
+    @property
+    def block(self) -> "Block":
+        return image_block(self.media_type, self.data)
+
+
+def image_block(media_type: str, data: str) -> "Block":
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def pixels_of(name: str, data: bytes) -> int:
+    """As the header says. Raises Unreadable."""
+    with _damage_told(name, data), _opened(name, data) as image:
+        return image.width * image.height
+
+
+def picture(name: str, data: bytes) -> Picture:
+    """The picture that the bytes are; `name` is for the words of Unreadable. May take seconds, and a gigabyte."""
+    with _damage_told(name, data), _opened(name, data) as image:
+        return _sendable(name, data, image)
+
+
+@contextlib.contextmanager
+def _damage_told(name: str, data: bytes) -> Iterator[None]:
+    try:
+        yield
+    except (Unreadable, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - what is damaged makes decoders raise anything
+        raise Unreadable(f"{name} is a damaged image ({size_in_words(len(data))}): {error}.") from None
+
+
+def _opened(name: str, data: bytes) -> "ImageFile":
+    """Only the header is looked at, by the decoder that the first bytes call for."""
+    # Most calls never need it, and it takes longer to load than a call to run.
+    from PIL import GifImagePlugin, JpegImagePlugin, PngImagePlugin, WebPImagePlugin  # noqa: PLC0415
+
+    file = io.BytesIO(data)
+    if data.startswith(b"\x89PNG"):
+        image: ImageFile = PngImagePlugin.PngImageFile(file)
+    elif data.startswith(b"\xff\xd8"):
+        _refuse_scans(name, data)
+        image = JpegImagePlugin.JpegImageFile(file)
+    elif data.startswith(b"GIF8"):
+        image = GifImagePlugin.GifImageFile(file)
+    elif data[8:12] == WEBP_MARK:
+        _refuse_size(name, webp_size(data), MAX_PIXELS_WEBP)  # before its decoder takes room for the whole
+        image = WebPImagePlugin.WebPImageFile(file)
+    else:
+        raise Unreadable(f"{name} is no image that can be shown: PNG, JPEG, GIF and WebP are.")
+    shrinks = image.format == "JPEG" and not image.info.get("progressive")
+    _refuse_size(name, image.size, MAX_PIXELS_REDUCED if shrinks else MAX_PIXELS)
+    return image
+
+
+def _refuse_size(name: str, size: Size, most: int) -> None:
+    width, height = size
+    if width * height > most or max(size) > _MAX_EDGE:
+        limit = f"{most // 1_000_000} million pixels, {_MAX_EDGE} a side"
+        raise Unreadable(f"{name} is too large an image to open ({width}x{height} pixels; the limit is {limit}).")
+
+
+def _refuse_scans(name: str, data: bytes) -> None:
+    scans = jpeg_scans(data)
+    if scans > _MAX_SCANS:
+        raise Unreadable(f"{name} is an image in {scans} layers, which would take too long to open.")
+
+
+def _sendable(name: str, data: bytes, image: "ImageFile") -> Picture:
+    media_type, full = _MEDIA_TYPES[image.format or ""], image.size
+    animated = bool(getattr(image, "is_animated", False))
+    orientation = image.getexif().get(_ORIENTATION, 1)
+    if image.format == "JPEG":
+        image.draft("RGB", _fitting(full))
+        _refuse_size(name, image.size, MAX_PIXELS)
+    image.load()  # now it is known to be whole
+    as_it_is = not animated and orientation not in _TURNS
+    if as_it_is and max(full) <= LONG_EDGE and _base64_chars(len(data)) <= MAX_BASE64:
+        return Picture(media_type, base64.b64encode(data).decode(), full, full)
+    # Made small before it is turned, which takes the same room again.
+    upright = _turned(_shrunk(image, _fitting(full)), orientation)
+    encoded = _encoded(upright, lossy=image.format == "JPEG")
+    original = (full[1], full[0]) if orientation in _LYING else full
+    return Picture(encoded.media_type, encoded.data, original, encoded.size, animated)
+
+
+def _fitting(size: Size) -> Size:
+    scale = min(1.0, LONG_EDGE / max(size))
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def _base64_chars(size: int) -> int:
+    return (size + 2) // 3 * 4
+
+
+def _shrunk(image: "Image", size: Size) -> "Image":
+    """In colours that can be mixed: a palette cannot."""
+    if image.mode.startswith("I;16"):
+        image = image.point(lambda value: value * (1 / 256)).convert("L")
+    elif image.mode not in {"RGB", "RGBA", "L"}:
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    image.thumbnail(size, reducing_gap=2.0)
+    return image
+
+
+def _turned(image: "Image", orientation: int) -> "Image":
+    from PIL.Image import Transpose  # noqa: PLC0415 - as above
+
+    return image.transpose(Transpose[_TURNS[orientation]]) if orientation in _TURNS else image
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    media_type: MediaType
+    data: str
+    size: Size
+
+
+def _encoded(image: "Image", *, lossy: bool) -> _Encoded:
+    """Without loss where the picture was so and it fits, else as well as fits."""
+    if not lossy:
+        data = _saved(image, "PNG", optimize=False)
+        if _base64_chars(len(data)) <= MAX_BASE64:
+            return _Encoded("image/png", base64.b64encode(data).decode(), image.size)
+    flat = _without_alpha(image)
+    while True:
+        for quality in _QUALITIES:
+            data = _saved(flat, "JPEG", quality=quality)
+            if _base64_chars(len(data)) <= MAX_BASE64:
+                return _Encoded("image/jpeg", base64.b64encode(data).decode(), flat.size)
+        flat = flat.resize((max(1, flat.width // 2), max(1, flat.height // 2)))
+
+
+def _saved(image: "Image", kind: str, **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def _without_alpha(image: "Image") -> "Image":
+    """On white, as a page would show it."""
+    from PIL import Image  # noqa: PLC0415 - as above
+
+    if image.mode != "RGBA":
+        return image
+    page = Image.new("RGB", image.size, "white")
+    page.paste(image, mask=image.getchannel("A"))
+    return page

@@ -1,0 +1,1 @@
+"""Files on the disk: paths, protected paths, atomic writes, encodings and file types."""

@@ -1,0 +1,80 @@
+"""Texts from before UTF-8: which of the old encodings one is in."""
+
+import re
+from typing import Final
+
+from ostler.tools.fs import western
+
+_SAMPLE: Final = 32 * 1024
+"""Bytes that are looked at: more of them make the guess slower, and hardly better."""
+_MOST_CHAOS: Final = 0.3
+# Few, the usual ones first: of all that exist, there is always an exotic one in which a short text makes sense, too.
+_CANDIDATES: Final = (
+    western.CODEC, "cp1250", "iso8859_2", "cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1254", "cp1255",
+    "cp1256", "cp850", "cp932", "euc_jp", "gb18030", "big5", "cp949",
+)  # fmt: skip
+_CENTRAL: Final = frozenset({"cp1250", "iso8859_2"})
+_LATIN: Final = _CENTRAL | {western.CODEC, "cp1254", "cp850"}
+_DOS: Final = frozenset({"cp850", "cp866"})
+_CLEARLY: Final = 0.1
+"""How much less chaos makes a text Central European and not western: they look alike where they share their letters."""
+_HIGH: Final = re.compile(rb"[\x80-\xff]")
+_DOS_LETTER: Final = re.compile(rb"[\x80-\x9f]")
+"""Nearly all letters of DOS's encodings, and hardly anything in the others."""
+_LETTER: Final = re.compile(rb"[A-Za-z]")
+_WORD: Final = re.compile(rb"[\x80-\xff]{4}")
+"""No western word has so many letters with accents one after the other."""
+_ENOUGH: Final = 8
+"""Bytes that are not ASCII; fewer make sense as a Chinese character or two as well."""
+_BETWEEN: Final = re.compile(rb"[\x00-\x2f]")
+"""Bytes that are no part of a longer character in any of them."""
+
+
+def guess(data: bytes) -> str | None:
+    """The most likely codec; null where none is. Takes up to some tenths of a second: not on the event loop."""
+    sample = _sample(data)
+    if _WORD.search(sample) is None and (len(_HIGH.findall(sample)) < _ENOUGH or western.is_western(sample)):
+        return western.CODEC
+    # Most files are UTF-8, and never get here.
+    from charset_normalizer import from_bytes  # noqa: PLC0415
+
+    candidates = _candidates(sample)
+    found = from_bytes(sample, cp_isolation=candidates, threshold=_MOST_CHAOS, preemptive_behaviour=False)
+    best = found.best()
+    if best is None:
+        return None
+    equals = {best.encoding, *best.could_be_from_charset}
+    equals |= {each.encoding for each in found if each.chaos <= best.chaos and each.coherence >= best.coherence}
+    if best.encoding in _CENTRAL:
+        near = (each for each in found if each.chaos <= best.chaos + _CLEARLY)
+        equals |= {name for each in near for name in (each.encoding, *each.could_be_from_charset)} & {western.CODEC}
+    return next((each for each in candidates if each in equals), best.encoding)
+
+
+def _candidates(sample: bytes) -> list[str]:
+    without = frozenset[str]() if _DOS_LETTER.search(sample) else _DOS
+    # A text with hardly a letter of ASCII is in another script than the Latin one.
+    if len(_LETTER.findall(sample)) * 10 < len(_HIGH.findall(sample)):
+        without |= _LATIN
+    return [each for each in _CANDIDATES if each not in without]
+
+
+def _sample(data: bytes) -> bytes:
+    """The first lines that are not plain ASCII: the others say nothing."""
+    parts: list[bytes] = []
+    room, place = _SAMPLE, 0
+    while room > 0 and (high := _HIGH.search(data, place)) is not None:
+        start = max(data.rfind(b"\n", place, high.start()) + 1, place, high.start() - _SAMPLE // 4)
+        end = data.find(b"\n", high.start()) + 1 or len(data)
+        parts.append(_shortened(data, start, end, room))
+        room -= len(parts[-1])
+        place = end
+    return b"".join(parts)
+
+
+def _shortened(data: bytes, start: int, end: int, room: int) -> bytes:
+    if end - start <= room:
+        return data[start:end]
+    # Not within a character, which would make the right encoding look wrong.
+    stop = _BETWEEN.search(data, start + room, start + room + _SAMPLE)
+    return data[start : stop.start() if stop else start + room]

@@ -1,0 +1,152 @@
+"""How bytes become text and back: which encoding a file is in, found out and used piece by piece.
+
+One call of a codec on a long text keeps every other thread waiting for the lock. Between two pieces it is let go.
+"""
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ostler.tools.fs import charset
+
+PIECE: Final = 256 * 1024
+"""Bytes, or characters, that one call works on: a few milliseconds."""
+_STRAY: Final = 0xF700
+"""Private use: with a byte of 128 or more added, a character that no font and no file has."""
+_ESCAPED: Final = re.compile("[\udc80-\udcff]")
+"""What Python makes of bytes that are no UTF-8."""
+_STRAY_CHARS: Final = re.compile(rb"\xef[\x9e\x9f][\x80-\xbf]")
+"""What is made of those here, as UTF-8 writes it."""
+_MOSTLY: Final = 4
+_ENOUGH_STRAYS: Final = 10_000
+"""After as many nobody has to look at the rest."""
+_GUESSED_PIECES: Final = 4
+"""The pieces that are not plain ASCII on which a guess is made."""
+
+Pieces = Callable[[], Iterable[bytes]]
+"""All of a file, from its beginning, as often as it is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How a file's bytes become text, and back."""
+
+    codec: str
+    bom: bytes = b""
+    strays: bool = False
+    """It is UTF-8 but for a few bytes, as logs are: each of those is a character that nobody else uses."""
+
+    def decode(self, data: bytes) -> str:
+        """Raises UnicodeDecodeError."""
+        return "".join(text for text, _ in self.decoded(pieces_of(data)))
+
+    def decoded(self, pieces: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+        """Each piece of the text with the bytes that it was. Raises UnicodeDecodeError."""
+        decoder = self._decoder()
+        bom, kept = self.bom, b""
+        for piece in pieces:
+            data = kept + piece.removeprefix(bom)
+            text = decoder.decode(piece.removeprefix(bom))
+            kept, bom = decoder.getstate()[0], b""
+            yield self._shown(text), data[: len(data) - len(kept)]
+        yield self._shown(decoder.decode(b"", True)), kept
+
+    def decode_line(self, data: bytes, *, cut: bool) -> str:
+        """Of bytes without the mark, which may end within a character if they were cut. Raises UnicodeDecodeError."""
+        return self._shown(self._decoder().decode(data, not cut))
+
+    def encode(self, text: str) -> bytes:
+        """Raises UnicodeEncodeError where the encoding has no such character."""
+        pieces = (text[start : start + PIECE] for start in range(0, len(text), PIECE))
+        return b"".join([self.bom, *map(self.encoded, pieces)])
+
+    def encoded(self, piece: str) -> bytes:
+        """The same without the mark, in one call."""
+        data = piece.encode(self.codec)
+        if not self.strays or piece.isascii():
+            return data
+        return _STRAY_CHARS.sub(lambda found: bytes([ord(found[0].decode()) - _STRAY]), data)
+
+    def _decoder(self) -> codecs.IncrementalDecoder:
+        return codecs.getincrementaldecoder(self.codec)("surrogateescape" if self.strays else "strict")
+
+    def _shown(self, text: str) -> str:
+        if not self.strays or text.isascii():
+            return text
+        return _ESCAPED.sub(lambda found: chr(ord(found[0]) - 0xDC00 + _STRAY), text)
+
+
+UTF_8: Final = Encoding("utf-8")
+# In the last one every byte means something, so that nothing is lost when an edited file is written again.
+_WESTERN: Final = (Encoding("cp1252"), Encoding("latin-1"))
+
+
+def pieces_of(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + PIECE] for start in range(0, len(data), PIECE))
+
+
+def encoding_of(pieces: Pieces, bom: bytes = b"") -> Encoding:
+    """UTF-8 where it is, else the old encoding that is most likely; encoded again, the text is what it was. Blocks.
+
+    Read shows, and Edit writes, what this says of the whole file, so that both say the same of the same bytes.
+    """
+    return next(each for each in _candidates(pieces, bom) if _keeps(each, pieces))
+
+
+def decode_bytes(data: bytes, bom: bytes = b"") -> tuple[str, Encoding]:
+    """All of a file in that encoding. Blocks."""
+    # First as most files are: what it takes to find that out is the text already.
+    marked = Encoding("utf-8", bom) if bom else UTF_8
+    try:
+        return marked.decode(data), marked
+    except UnicodeDecodeError:
+        encoding = encoding_of(lambda: pieces_of(data), bom)
+    return encoding.decode(data), encoding
+
+
+def _candidates(pieces: Pieces, bom: bytes) -> Iterator[Encoding]:
+    yield Encoding("utf-8", bom) if bom else UTF_8
+    if bom or _is_nearly_utf_8(pieces):
+        yield Encoding("utf-8", bom, strays=True)
+    codec = charset.guess(_foreign(pieces))
+    if codec is not None:
+        yield Encoding(codec)
+    yield from _WESTERN
+
+
+def _is_nearly_utf_8(pieces: Pieces) -> bool:
+    """Where most of what is not ASCII can be read so: bytes of another encoding hardly ever can."""
+    others = strays = 0
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    for piece in pieces():
+        text = decoder.decode(piece)
+        if text.isascii():
+            continue
+        others += len(text) - len(text.encode("ascii", "ignore"))
+        strays += len(text.encode("utf-8", "surrogateescape")) - len(text.encode("utf-8", "ignore"))
+        if strays > _ENOUGH_STRAYS:
+            break
+    return others - strays >= _MOSTLY * strays
+
+
+def _foreign(pieces: Pieces) -> bytes:
+    """A part of the file that is not plain ASCII."""
+    found: list[bytes] = []
+    for number, piece in enumerate(pieces()):
+        if not piece.isascii():
+            # The first line of a later piece may begin within a character.
+            found.append((piece.partition(b"\n")[2] if number else b"") or piece)
+            if len(found) == _GUESSED_PIECES:
+                break
+    return b"".join(found)
+
+
+def _keeps(encoding: Encoding, pieces: Pieces) -> bool:
+    """False where the bytes would not come back as they were: some encodings have two ways to say one thing."""
+    try:
+        one_way = encoding.codec == "utf-8" and not encoding.strays
+        return all(one_way or encoding.encoded(text) == data for text, data in encoding.decoded(pieces()))
+    except UnicodeError:
+        return False

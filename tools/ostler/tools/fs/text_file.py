@@ -1,0 +1,181 @@
+"""Text on the disk: what kind of file it is, how it is encoded, and how it is opened without surprises."""
+
+import codecs
+import hashlib
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import Final
+
+from ostler.tools.fs.encoding import UTF_8, Encoding, decode_bytes
+from ostler.tools.fs.file_type import HEAD, UNKNOWN, binary_name, is_image, is_pdf
+
+MAX_FILE_BYTES: Final = 1024**3
+
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_LAYOUT: Final = "\x1b\u00ad\u200b\u200c\u200d\u200e\u200f\ufeff"
+"""What a text may hold besides letters and blanks."""
+_PLAIN: Final = re.compile(rb"[\0\t\n\r\x20-\x7e]*")
+_STREAMS: Final = re.compile(
+    r"/dev/(stdin|stdout|stderr|tty.*|fd/.*)|/proc/[^/]+/(task/[^/]+/)?fd/[0-2]|/proc/kmsg|.*/trace_pipe"
+)
+
+
+class Unreadable(Exception):
+    """The file cannot be used as text; the words are for the model."""
+
+
+class TooLarge(Unreadable):
+    """There is too much of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A whole file, as it was at one moment."""
+
+    text: str
+    encoding: Encoding
+    status: os.stat_result
+    digest: str
+
+    @property
+    def total_lines(self) -> int:
+        return count_lines(self.text)
+
+
+def count_lines(text: str) -> int:
+    return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def open_regular(path: str) -> int:
+    """A descriptor of the file, or Unreadable for all that is no file of a known end. FileNotFoundError passes."""
+    _refuse_special(path, os.stat(path).st_mode)
+    # Non-blocking: between the look and the opening it may have become a FIFO, which would wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        _refuse_special(path, status.st_mode)
+        if status.st_size > MAX_FILE_BYTES:
+            raise TooLarge(
+                f"{path} is too large ({size_in_words(status.st_size)}; the limit is 1 GiB). "
+                "Search it with Grep, or take a part of it with a command."
+            )
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_stream(path: str) -> bool:
+    """By its written path: the real one is whatever the daemon's own input happens to be."""
+    return _STREAMS.fullmatch(path) is not None
+
+
+def _refuse_special(path: str, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise Unreadable(f"{path} is a folder, not a file. Look into it with Glob, or with `ls`.")
+    for is_kind, name in (
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+    ):
+        if is_kind(mode):
+            raise Unreadable(f"{path} is {name}, not a file.")
+
+
+def load(path: str) -> TextFile:
+    """The whole file as text. Raises Unreadable and OSError."""
+    descriptor = open_regular(path)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        # First as much as there should be: room for the most that is allowed takes longer to get than the file.
+        data = file.read(status.st_size + 1)
+        if len(data) > status.st_size:
+            data += file.read(MAX_FILE_BYTES + 1 - len(data))
+    if len(data) > MAX_FILE_BYTES:
+        raise TooLarge(f"{path} does not end within 1 GiB.")
+    encoding = detect(path, data[:HEAD], len(data))
+    if encoding.codec != UTF_8.codec:
+        return TextFile(decode_wide(path, data, encoding), encoding, status, digest_of(data))
+    refuse_nul(path, data, len(data))
+    return TextFile(*decode_bytes(data, encoding.bom), status, digest_of(data))
+
+
+def decode_wide(path: str, data: bytes, encoding: Encoding) -> str:
+    """By what the beginning says. Raises Unreadable."""
+    try:
+        return encoding.decode(data)
+    except UnicodeDecodeError:
+        raise damaged(path, encoding) from None
+
+
+def damaged(path: str, encoding: Encoding) -> Unreadable:
+    return Unreadable(f"{path} begins as {encoding.codec.upper()}, but is damaged further on.")
+
+
+def refuse_nul(path: str, data: bytes, size: int) -> None:
+    if b"\0" in data:
+        raise Unreadable(f"{path} is {UNKNOWN} ({size_in_words(size)}), which cannot be read as text.")
+
+
+def detect(path: str, head: bytes, size: int) -> Encoding:
+    """The encoding that the beginning of a file speaks for; UTF-8 stands for the old ones too. Raises Unreadable."""
+    refuse_kinds(path, head, size)
+    for bom, codec in _BOMS:
+        if head.startswith(bom):
+            return Encoding(codec, bom)
+    if b"\0" in head:
+        name = binary_name(head)
+        wide = _utf16_without_bom(head) if name == UNKNOWN and size % 2 == 0 else None
+        if wide is None:
+            raise Unreadable(f"{path} is {name} ({size_in_words(size)}), which cannot be read as text.")
+        return Encoding(wide)
+    return UTF_8
+
+
+def refuse_kinds(path: str, head: bytes, size: int) -> None:
+    """Files that only Read knows, and not as text."""
+    name = "an image" if is_image(head) else "a PDF document" if is_pdf(path, head) else None
+    if name is None:
+        return
+    raise Unreadable(f"{path} is {name} ({size_in_words(size)}), which cannot be read as text.")
+
+
+def _utf16_without_bom(head: bytes) -> str | None:
+    """Spaces, line ends and western letters have a NUL, most on the same side; and all of it is something to read."""
+    even, odd = head[0::2].count(0), head[1::2].count(0)
+    # Names with a NUL after each, as `find -print0` writes them, are letters on both sides.
+    enough = len(head) * 0.45 if _PLAIN.fullmatch(head) else 1
+    for codec, on_the_side, elsewhere in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if on_the_side >= enough and on_the_side > elsewhere and _is_written(head[: len(head) // 2 * 2], codec):
+            return codec
+    return None
+
+
+def _is_written(head: bytes, codec: str) -> bool:
+    try:
+        text = codecs.getincrementaldecoder(codec)().decode(head)  # the last character may be only half there
+    except UnicodeDecodeError:
+        return False
+    return all(letter.isprintable() or letter.isspace() or letter in _LAYOUT for letter in text)
+
+
+def size_in_words(size: int) -> str:
+    amount = float(size)
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if amount < 1024 or unit == "GB":
+            break
+        amount /= 1024
+    return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"

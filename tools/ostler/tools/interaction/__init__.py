@@ -1,0 +1,1 @@
+"""The tools that answer people and callers: StructuredOutput."""

@@ -1,0 +1,116 @@
+"""What may stand in the parentheses of a rule, tool by tool, and what it matches."""
+
+import re
+from typing import Final
+
+from ostler.tools.permissions.gitignore import BadPattern
+from ostler.tools.permissions.path_pattern import check_path, covers_everything
+
+PATH_TOOLS: Final = frozenset({"Read", "Edit", "Write", "NotebookEdit", "Grep", "Glob", "LSP"})
+"""Tools whose rules speak of paths."""
+
+_SHELLS: Final = frozenset({"Bash", "PowerShell"})
+_ANYTHING: Final = frozenset({"*", ":*", "**"})
+_LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_HOST: Final = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")
+_NAME: Final = re.compile(r"[^\s*()]+")
+_SKILL: Final = re.compile(r"[^\s*()]+?(?::\*)?")
+_KEY: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
+
+
+class BadContent(ValueError):
+    """A content that its tool cannot have, and where in it the trouble is."""
+
+    def __init__(self, message: str, position: int = 0) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def check_content(tool: str, content: str) -> str | None:
+    """The content in its one spelling; None where it says the same as the tool alone."""
+    if not content.strip():
+        raise BadContent(f"The parentheses are empty: write {tool} alone for all of its calls.")
+    if tool in _SHELLS:
+        return None if content.strip() in _ANYTHING else content
+    if content[0].isspace() or (content[-1].isspace() and content[-2] != "\\"):
+        raise BadContent("The content begins or ends with a space.", 0 if content[0].isspace() else len(content) - 1)
+    if tool in PATH_TOOLS:
+        return _checked_path(content)
+    if content in _ANYTHING:
+        return None
+    if tool.startswith("mcp__"):
+        raise BadContent(f"A rule about an MCP server or tool has no content: write {tool}.")
+    match tool:
+        case "WebFetch":
+            return _domain(content)
+        case "Agent" | "Task":
+            return _like(_NAME, content, "the kind of an agent, as in Agent(Explore)")
+        case "Skill" | "SlashCommand":
+            return _like(_SKILL, content, "the name of a skill, as in Skill(deploy) or Skill(deploy:*)")
+        case "Config":
+            return _like(_KEY, content, "the name of a setting, as in Config(model.name)")
+        case _:
+            return content
+
+
+def is_whole(tool: str, content: str | None) -> bool:
+    """Whether a rule speaks of all that the tool can do, or of all below a folder, in whatever spelling."""
+    if content is None:
+        return True
+    if tool in PATH_TOOLS:
+        return covers_everything(content)
+    return not content.strip("*: \t\n")
+
+
+def matches_text(tool: str, content: str | None, text: str) -> bool:
+    """Whether a content that is neither command nor path speaks of this host, kind, skill with arguments, or key."""
+    if content is None:
+        return True
+    match tool:
+        case "WebFetch":
+            return _is_host(content.removeprefix("domain:"), text.lower().removesuffix("."))
+        case "Skill" | "SlashCommand":
+            name = content.removesuffix(":*")
+            return text == name or (name != content and text.startswith((f"{name} ", f"{name}:")))
+        case "Config":
+            return text == content or text.startswith(f"{content}.")
+        case _:
+            return text == content
+
+
+def _checked_path(content: str) -> str:
+    try:
+        check_path(content)
+    except BadPattern as error:
+        raise BadContent(str(error), error.position) from None
+    return content
+
+
+def _domain(content: str) -> str | None:
+    kind, colon, host = content.partition(":")
+    if kind != "domain" or not colon:
+        bare = re.sub(r"^[a-z]+://", "", content.lower()).split("/")[0]
+        meant = f": perhaps WebFetch(domain:{bare})" if _HOST.fullmatch(bare) else ""
+        raise BadContent(f"WebFetch is allowed by host{meant or ', as in WebFetch(domain:example.com)'}.")
+    host = host.lower().removesuffix(".")
+    if host == "*":
+        return None
+    if not host.isascii():
+        raise BadContent("Write the host in ASCII, as in xn--bcher-kva.example.", len("domain:"))
+    if len(host) > 253 or not _HOST.fullmatch(host):
+        message = f"{host[:80]!r} is no host: no scheme, port or path, and a * only at the start, as in *.example.com."
+        raise BadContent(message, len("domain:"))
+    return f"domain:{host}"
+
+
+def _is_host(wanted: str, host: str) -> bool:
+    """`*.` stands for any sub-domain, and not for the domain itself."""
+    if wanted.startswith("*."):
+        return host.endswith(wanted[1:]) and len(host) > len(wanted) - 1
+    return host == wanted
+
+
+def _like(expression: re.Pattern[str], content: str, what: str) -> str:
+    if not expression.fullmatch(content):
+        raise BadContent(f"{content[:80]!r} is not {what}.")
+    return content

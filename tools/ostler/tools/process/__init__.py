@@ -1,0 +1,1 @@
+"""Child processes: spawned, tagged, listed, and ended with everything below them."""

@@ -1,0 +1,1 @@
+"""The tools that search: Glob and Grep, on ripgrep."""

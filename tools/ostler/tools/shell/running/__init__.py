@@ -1,0 +1,1 @@
+"""How a command runs: its program, its profile, its launch, and the copier of its output."""

@@ -1,0 +1,1 @@
+"""The tools for background tasks: TaskOutput, TaskStop, Monitor, Sleep."""

@@ -1,0 +1,274 @@
+"""Monitor: a command, a file that grows, or a resource of an MCP server, whose lines become messages to the session."""
+
+import os
+import shlex
+import stat
+from typing import Final
+
+from pydantic import Field
+
+from ostler.protocol.ids import CallId, TaskId
+from ostler.tools import commands
+from ostler.tools.context import NotWatchable, Resource, Surroundings, ToolContext, Watch
+from ostler.tools.fs import paths
+from ostler.tools.fs.text_file import is_stream
+from ostler.tools.one_line import one_line
+from ostler.tools.permissions.subject import OfCommand, OfPlaces, OfServer, OfText, Subject, place_of
+from ostler.tools.sandbox import NotProtectable
+from ostler.tools.search import line_filter
+from ostler.tools.shell.bash_policy import bound, is_longer, judge, read_ahead, reading, seems_read_only, subject
+from ostler.tools.shell.running.command import Backgrounded, run_command
+from ostler.tools.shell.running.launch import NoFolder, Order
+from ostler.tools.threads import read_in_thread
+from ostler.tools.tool import (
+    Allow,
+    AskFirst,
+    Block,
+    Check,
+    Failure,
+    Ran,
+    Refuse,
+    Tool,
+    ToolInput,
+    ToolOutput,
+    text_block,
+)
+
+_MAX_TIMEOUT_MS: Final = 24 * 3600 * 1000
+_MAX_COMMAND_BYTES: Final = 100_000
+_MAX_URI_CHARS: Final = 8_000
+_MAX_NAMES: Final = 50
+_REMEMBERED: Final = 1_000
+"""Calls that can wait for their permission at one time."""
+
+
+class ResourceInput(ToolInput):
+    """Something that an MCP server tells of."""
+
+    server: str = Field(description="The server's name.")
+    resource: str = Field(description="The resource's URI.")
+
+
+class MonitorInput(ToolInput):
+    """What to watch, for what, and how long."""
+
+    command: str | None = Field(None, description="A command, as bash takes it, whose lines are watched.")
+    path: str | None = Field(None, description="Absolute path of a file whose new lines are watched.")
+    mcp: ResourceInput | None = Field(None, description="A resource of an MCP server, whose new lines are watched.")
+    description: str = Field(description="What it waits for, in a few words.")
+    until: str | None = Field(None, description="A regular expression: the first line that matches ends it.")
+    timeout: int = Field(ge=1000, le=_MAX_TIMEOUT_MS, description="Milliseconds after which it ends.")
+
+
+class MonitorOutput(ToolOutput):
+    """The task that watches."""
+
+    task_id: TaskId
+    description: str
+    until: str | None = None
+    timeout_ms: int
+    sandboxed: bool = False
+
+
+class Monitor(Tool[MonitorInput, MonitorOutput]):
+    """Watches a command, a file or a resource in the background."""
+
+    name = "Monitor"
+    Input = MonitorInput
+    Output = MonitorOutput
+    title = "Watches a command, a file or a resource, and tells of its lines"
+    search_hint = "watch follow tail log wait for line background event"
+    runs_commands = True
+    waits_at_gate = True
+
+    def __init__(self) -> None:
+        self._bound: dict[CallId, str] = {}
+
+    def is_enabled(self, surroundings: Surroundings) -> bool:
+        return surroundings.background and self.name not in surroundings.switched_off
+
+    def path(self, given: MonitorInput) -> str | None:
+        return given.path
+
+    def server(self, given: MonitorInput) -> str | None:
+        return given.mcp.server if given.mcp is not None else None
+
+    def permission_matcher(self, given: MonitorInput) -> str:
+        return given.command or given.path or ""
+
+    def summary(self, given: MonitorInput) -> str:
+        # As with Bash: what is watched, and never only the model's words about it.
+        resource = f"{given.mcp.resource} of {given.mcp.server}" if given.mcp is not None else ""
+        return f"Monitor {one_line(given.command or given.path or resource, 200)}"
+
+    def classifier_text(self, given: MonitorInput) -> str:
+        return given.command or ""
+
+    def is_read_only(self, given: MonitorInput) -> bool:
+        return given.command is None or seems_read_only(given.command)
+
+    def is_destructive(self, given: MonitorInput) -> bool:
+        return given.command is not None and commands.is_destructive(reading(given.command))
+
+    async def subject(self, given: MonitorInput, surroundings: Surroundings) -> Subject:
+        """A command is bound by the rules of Bash, a file by those of Read."""
+        if given.command is not None:
+            about = await read_in_thread(subject, given.command, surroundings.shell_folder)
+            return OfCommand(about.reading, about.places, like="Bash")
+        if given.path is not None:
+            return OfPlaces((await read_in_thread(place_of, given.path),), like="Read")
+        return OfServer(given.mcp.server) if given.mcp is not None else OfText("")
+
+    async def validate(self, given: MonitorInput, context: ToolContext) -> Failure | None:
+        if sum(each is not None for each in (given.command, given.path, given.mcp)) != 1:
+            return Failure("Give one of command, path and mcp, and only one.")
+        if given.mcp is not None:
+            flaw = _resource_flaw(given.mcp, context.surroundings)
+        elif given.path is not None:
+            flaw = await read_in_thread(_path_flaw, given.path)
+        else:
+            flaw = _flaw(given.command or "")
+        if flaw is None and given.until is not None:
+            flaw = await _pattern_flaw(given.until)
+        if flaw is None and given.command is not None:
+            await read_ahead(given.command)
+        return Failure(flaw) if flaw is not None else None
+
+    async def check_permission(self, given: MonitorInput, context: ToolContext) -> Check:
+        if given.path is not None:
+            place, check = await read_in_thread(_may_follow, given.path, context.surroundings)
+            self._note(context.call_id, place)
+            return check
+        if given.mcp is not None:
+            self._note(context.call_id, context.surroundings.servers.get(given.mcp.server, ""))
+            question = f"Watch {' '.join(given.mcp.resource.split())[:200]} of the MCP server {given.mcp.server}?"
+            return AskFirst(question, reason="An MCP server acts with your powers.")
+        command = given.command or ""
+        self._note(context.call_id, await self.bound_to(given, context.surroundings) or "")
+        return (await read_in_thread(judge, command, context.surroundings)).check
+
+    async def bound_to(self, given: MonitorInput, surroundings: Surroundings) -> str | None:
+        if given.path is not None:
+            return await read_in_thread(paths.real, given.path)
+        if given.mcp is not None:
+            return surroundings.servers.get(given.mcp.server)
+        return (await read_in_thread(bound, given.command or "", surroundings)).digest
+
+    def _note(self, call_id: CallId, approved: str) -> None:
+        self._bound[call_id] = approved
+        if len(self._bound) > _REMEMBERED:
+            self._bound.pop(next(iter(self._bound)))
+
+    async def run(self, given: MonitorInput, context: ToolContext) -> Ran[MonitorOutput] | Failure:
+        if not context.tasks.enabled:
+            return Failure("Nothing goes on in the background here, so nothing can be watched.")
+        approved = self._bound.pop(context.call_id, None)
+        now = await self.bound_to(given, context.surroundings)
+        if approved is not None and approved != now:
+            return Failure("What is to be watched is something else than when it was allowed. Ask again.")
+        watch = Watch(given.until, given.timeout / 1000)
+        if given.mcp is not None:
+            resource = Resource(given.mcp.server, now or "", given.mcp.resource)
+            return await self._follow(given, resource, watch, context)
+        order = Order(
+            given.command if given.command is not None else _following(now or ""),
+            watch.seconds,
+            given.description,
+            in_background=True,
+            watch=watch,
+        )
+        try:
+            begun = await run_command(order, context)
+        except (NoFolder, NotProtectable) as error:
+            return Failure(str(error))
+        except OSError as error:
+            return Failure(f"The command could not be started: {error.strerror}.")
+        assert isinstance(begun, Backgrounded)
+        return Ran(_output(given, begun.task_id, sandboxed=begun.sandboxed))
+
+    async def _follow(
+        self, given: MonitorInput, resource: Resource, watch: Watch, context: ToolContext
+    ) -> Ran[MonitorOutput] | Failure:
+        try:
+            task_id = await context.tasks.follow(context.call_id, resource, given.description, watch)
+        except NotWatchable as error:
+            return Failure(str(error))
+        return Ran(_output(given, task_id))
+
+    def render(self, output: MonitorOutput) -> list[Block]:
+        what = "The first line that matches is" if output.until is not None else "Each line is"
+        return [
+            text_block(
+                f"Monitoring as {output.task_id}, for {output.timeout_ms / 1000:g} s at most. {what} told to you as a "
+                "message: go on with something else, or use Sleep. TaskStop ends it."
+            )
+        ]
+
+
+def _output(given: MonitorInput, task_id: TaskId, *, sandboxed: bool = False) -> MonitorOutput:
+    return MonitorOutput(
+        task_id=task_id,
+        description=given.description,
+        until=given.until,
+        timeout_ms=given.timeout,
+        sandboxed=sandboxed,
+    )
+
+
+def _resource_flaw(what: ResourceInput, surroundings: Surroundings) -> str | None:
+    if len(what.resource) > _MAX_URI_CHARS:
+        return f"The resource is longer than {_MAX_URI_CHARS} characters."
+    if not what.resource.strip():
+        return "The resource is empty."
+    if what.server in surroundings.servers:
+        return None
+    known = ", ".join(sorted(surroundings.servers)[:_MAX_NAMES])
+    have = f"There are: {known}." if known else "The session has none."
+    return f"There is no MCP server {what.server[:100]!r}. {have}"
+
+
+def _flaw(command: str) -> str | None:
+    if "\0" in command:
+        return "The command holds a NUL byte."
+    if not command.strip():
+        return "The command is empty."
+    if is_longer(command, _MAX_COMMAND_BYTES):
+        return f"The command is longer than {_MAX_COMMAND_BYTES} bytes: write it to a file with Write, and run that."
+    return None
+
+
+def _path_flaw(path: str) -> str | None:
+    """Blocks."""
+    if (flaw := paths.flaw(path)) is not None:
+        return flaw
+    if is_stream(paths.written(path)):
+        return f"{path} is a stream without an end, not a file."
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return None  # it may come
+    except OSError as error:
+        return f"{path[:500]} cannot be followed: {error.strerror}."
+    return None if stat.S_ISREG(mode) else f"{path} is no file that can grow."
+
+
+async def _pattern_flaw(until: str) -> str | None:
+    wrong = await line_filter.flaw(until)
+    return f"until is no usable pattern: {wrong}" if wrong is not None else None
+
+
+def _may_follow(path: str, surroundings: Surroundings) -> tuple[str, Check]:
+    """Where the path leads, and whether that may be read. Blocks."""
+    place = paths.real(path)
+    if paths.of_the_daemon(place, surroundings):
+        return place, Refuse(f"{path} is in the daemon's own folder.")
+    if paths.inside_roots(place, surroundings):
+        return place, Allow()
+    leads = "" if place == paths.written(path) else f", which leads to {place}"
+    return place, AskFirst(f"Follow {path}{leads}?", reason="It is outside the session's folders.")
+
+
+def _following(place: str) -> str:
+    """Only what is added from now on; a file that is replaced is opened again."""
+    # What tail says about that is no line of the file.
+    return f"exec tail -n 0 -F -- {shlex.quote(place)} 2>/dev/null"
