@@ -16,8 +16,7 @@ from PIL import Image
 from ostler.server.engine.calls.result_limits import cut_fields
 from ostler.tools.files.read import Read
 from ostler.tools.formats import worker
-from ostler.tools.formats.image import MAX_BASE64, picture
-from ostler.tools.formats.picture_size import webp_size
+from ostler.tools.formats.image import MAX_BASE64, picture, webp_size
 from ostler.tools.fs.text_file import Unreadable, size_in_words
 from tests.support.tool_calls import Session
 

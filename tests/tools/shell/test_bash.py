@@ -13,7 +13,7 @@ from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.output import text as shell_text
 from ostler.tools.shell.output.text import clean_ahead, for_the_model, meaning
 from ostler.tools.shell.running import command as running_command
-from ostler.tools.shell.shell_sleep import long_sleep, only_sleeps
+from ostler.tools.shell.sleep_detection import long_sleep, only_sleeps
 from ostler.tools.tool import AskFirst, Failure, FolderChanged
 from tests.support.clock import time_is_over_when
 from tests.support.tool_calls import Session, alive, until

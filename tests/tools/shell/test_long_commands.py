@@ -16,11 +16,11 @@ from ostler.server.engine.calls.schedule import Slot
 from ostler.server.models.assembler import ToolUse
 from ostler.tools.commands import MAX_BYTES, read_command
 from ostler.tools.commands.syntax.parser import forget
-from ostler.tools.one_line import one_line
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.powershell_parser import NotPlain, plain_commands
 from ostler.tools.tasks.monitor import Monitor
+from ostler.tools.text import one_line
 from ostler.tools.tool import AnyTool
 from tests.support.tool_calls import Session
 

@@ -5,8 +5,6 @@ from typing import Final
 MAX_LINE: Final = 2_000
 MAX_LONE_LINE: Final = 50_000
 """Of a line that is asked for alone: there is no other way to the rest of it."""
-
-
 _WORDS: Final = 100
 """Bytes in which it is said that a line is cut."""
 
@@ -40,3 +38,9 @@ def _fitting(line: str, max_bytes: int) -> int:
 def numbered(number: int, line: str) -> str:
     """As `cat -n` writes it."""
     return f"{number:6}\t{line}"
+
+
+def one_line(text: str, most: int) -> str:
+    """The beginning of the text, with one blank where there were several, or the end of a line."""
+    # A word has a character at least: more words than characters never fit.
+    return " ".join(text.split(maxsplit=most)[:most])[:most]

@@ -19,7 +19,6 @@ from ostler.clients.cli.commands import (
     diff,
     doctor,
     hooks,
-    logs,
     rules,
     run,
     schema,
@@ -43,7 +42,6 @@ app = Commands(
 )
 for group in (
     daemon,
-    logs,
     doctor,
     chat,
     run,

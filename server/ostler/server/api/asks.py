@@ -8,8 +8,8 @@ from ostler.protocol.errors import AskNotFound, Conflict, InvalidParams
 from ostler.protocol.ids import AskId
 from ostler.protocol.methods import ASK_LIST
 from ostler.protocol.shapes import Ask
-from ostler.server.api.brought_rule import BroughtRule
-from ostler.server.api.trusted_sessions import trust_changed
+from ostler.server.api.rule_changes import BroughtRule
+from ostler.server.api.trust import trust_changed
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.asks.asks import AskDesk, already, changed_input, check_answer, rule_to_remember
 from ostler.server.engine.asks.trust import shown, trusting

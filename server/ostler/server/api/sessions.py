@@ -3,12 +3,13 @@
 import asyncio
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ostler.protocol import times
-from ostler.protocol.errors import InvalidParams, MessageNotFound, ModeForbidden, TurnRunning
+from ostler.protocol.errors import BadFolder, InvalidParams, MessageNotFound, ModeForbidden, TurnRunning
 from ostler.protocol.ids import ResultId, SessionId, new_session_id
 from ostler.protocol.methods import SESSION_CREATE, SESSION_FORK, SESSION_LIST, SESSION_MESSAGES
 from ostler.protocol.session import (
@@ -27,8 +28,7 @@ from ostler.protocol.session import (
     SessionUpdate,
 )
 from ostler.protocol.shapes import Message, Usage
-from ostler.server.api.folders import checked_folder
-from ostler.server.api.trusted_sessions import trust_changed
+from ostler.server.api.trust import trust_changed
 from ostler.server.config.configuration import Configuration
 from ostler.server.engine.asks.trust import is_trusted, trusting
 from ostler.server.engine.calls.stored_results import drop_pieces
@@ -56,8 +56,30 @@ _OPTIONS = {
     "on_restart",
     "wake_on_task_end",
 }
-
 _Change = Callable[[sqlite3.Connection, SessionRecord], SessionRecord]
+
+
+def checked_folder(path: str) -> str:
+    """The folder as written, less what means nothing (`a/./b`, `a//b`); an error that says what is wrong with it."""
+    if not path or "\0" in path:
+        raise BadFolder(f"{path!r} is no path.", path=path)
+    if not os.path.isabs(path):
+        raise BadFolder(f"{path!r} is relative. Give the absolute path of a folder.", path=path)
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise BadFolder(f"{path!r} cannot be used: {error.strerror}.", path=path) from None
+    except ValueError:  # a lone surrogate, or anything else that the file system cannot spell
+        raise BadFolder(f"{path!r} is no path.", path=path) from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise BadFolder(f"{path!r} is not a folder.", path=path)
+    return path if path == "/" else _tidy(path)
+
+
+def _tidy(path: str) -> str:
+    # Not normpath: `a/../b` may lead elsewhere when `a` is a link.
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    return "/" + "/".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from ostler.server.engine.calls.executor import Executor
 from ostler.server.engine.calls.pending_call import Entry
 from ostler.server.engine.calls.stop_reasons import BY_DELETION, BY_PERSON
 from ostler.server.engine.loading import StoredSession
-from ostler.server.engine.restoring import restore_calls
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.settings_loader import Arranger
 from ostler.server.engine.turn.environment_updates import facts, told_facts
@@ -40,6 +39,18 @@ from ostler.storage.repositories.steers import Steer
 MAX_WAITING: Final = 100
 """Turns that wait in a session, and inputs that wait in a turn."""
 Resume = Callable[[TurnRun, TaskGroup], Executor | None]
+
+
+def restore_calls(run: TurnRun, group: TaskGroup, stored: StoredSession) -> Executor | None:
+    """The calls of the last message, each as far as it had come."""
+    if stored.last_message is None or not stored.last_calls:
+        return None
+    executor = run.new_executor(group, stored.last_message.id, lambda: ())
+    for one in stored.last_calls:
+        entry = executor.restore(one.use, one.call)
+        entry.ask = one.ask
+    executor.go_on()
+    return executor
 
 
 @dataclass(slots=True, weakref_slot=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ostler.clients.cli.chat.moment import MOMENT_SECONDS, Moment
+from ostler.clients.cli.chat.ask_queue import MOMENT_SECONDS, Moment
 
 
 @dataclass

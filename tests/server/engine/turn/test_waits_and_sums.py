@@ -6,7 +6,7 @@ from ostler.protocol.config import Model
 from ostler.protocol.ids import ResultId
 from ostler.protocol.shapes import Usage
 from ostler.server.engine.calls.result_limits import cut_fields, limit_of, stand_in
-from ostler.server.engine.session.sums import added
+from ostler.server.engine.session.usage import added
 from ostler.server.engine.turn.model_call import described, wait_before_retry
 from ostler.server.models.provider import ModelFailure
 from ostler.tools.files.read import Read

@@ -3,7 +3,7 @@
 import pytest
 
 from ostler.tools.files.edit import Edit
-from ostler.tools.files.editing import matching
+from ostler.tools.files.editing import text_match
 from ostler.tools.files.read import Read
 from tests.support.tool_calls import Session
 
@@ -12,9 +12,9 @@ READ, EDIT = Read(), Edit()
 
 
 def edited(text: str, old: str, new: str) -> str:
-    places = matching.find_places(text, old, new)
+    places = text_match.find_places(text, old, new)
     assert places
-    return matching.apply(text, places)
+    return text_match.apply(text, places)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from ostler.tools.files.editing import matching
+from ostler.tools.files.editing import text_match
 
 
 def edited(text: str, old: str, new: str) -> str:
-    places = matching.find_places(text, old, new)
+    places = text_match.find_places(text, old, new)
     assert places
-    return matching.apply(text, places)
+    return text_match.apply(text, places)
 
 
 def test_an_apostrophe_in_a_comment_does_not_make_the_quotes_of_the_code_curly() -> None:

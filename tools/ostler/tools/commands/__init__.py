@@ -11,12 +11,13 @@ if TYPE_CHECKING:
         first_help,
         judge_allow,
         judge_match,
+        named_absolutely,
+        names_its_files,
         rule_allows,
         rule_matches,
         sets_dangerous_variable,
         undecided,
     )
-    from ostler.tools.commands.rules.naming import named_absolutely, names_its_files
     from ostler.tools.commands.rules.suggest import (
         SIMPLE_FILE_COMMANDS,
         is_simple_file_command,
@@ -106,8 +107,8 @@ __getattr__ = lazily(
         "judge_allow": "rules.match",
         "judge_match": "rules.match",
         "may_run_others": "safety.wrappers",
-        "named_absolutely": "rules.naming",
-        "names_its_files": "rules.naming",
+        "named_absolutely": "rules.match",
+        "names_its_files": "rules.match",
         "needs_git_guard": "safety.read_only",
         "only_simple_file_commands": "rules.suggest",
         "part_is_read_only": "safety.read_only",

@@ -6,10 +6,10 @@ from typing import Any
 from pydantic import Field
 
 from ostler.tools.context import FileRead, Surroundings, ToolContext
-from ostler.tools.files.editing import matching, mutation, notebook_create, read_state
-from ostler.tools.files.editing.matching import Place
+from ostler.tools.files.editing import mutation, notebook_create, read_state, text_match
 from ostler.tools.files.editing.mutation import ChangeOutput, Plan
 from ostler.tools.files.editing.nearest_passage import closest_passage
+from ostler.tools.files.editing.text_match import Place
 from ostler.tools.fs import paths
 from ostler.tools.fs.similar_paths import known_to, missing_file
 from ostler.tools.fs.text_file import TextFile
@@ -134,22 +134,22 @@ def _filled(given: EditInput, place: str, before: TextFile | None) -> Plan | Fai
 
 def _replaced(given: EditInput, place: str, before: TextFile) -> Plan | Failure:
     try:
-        places = matching.find_places(before.text, given.old_string, given.new_string)
-    except matching.TooMany:
-        words = f"old_string occurs more than {matching.MAX_PLACES} times in {given.file_path}, which is the most."
+        places = text_match.find_places(before.text, given.old_string, given.new_string)
+    except text_match.TooMany:
+        words = f"old_string occurs more than {text_match.MAX_PLACES} times in {given.file_path}, which is the most."
         return Failure(f"{words} Replace a longer text, or do it with a command, as `sed -i`.", read_state.AMBIGUOUS)
     if not places:
         return _not_found(given, before)
     if len(places) > 1 and not given.replace_all:
         return _ambiguous(given, before, places)
-    first, text = places[0], matching.apply(before.text, places)
+    first, text = places[0], text_match.apply(before.text, places)
     if text == before.text:
         return _nothing_new(given)
     return Plan(
         place,
         before,
         text,
-        matching.line_of(before.text, first.start),
+        text_match.line_of(before.text, first.start),
         before.text[first.start : first.end],
         first.new,
     )
@@ -171,7 +171,7 @@ def _not_found(given: EditInput, before: TextFile) -> Failure:
 
 
 def _ambiguous(given: EditInput, before: TextFile, places: list[Place]) -> Failure:
-    lines = ", ".join(str(matching.line_of(before.text, place.start)) for place in places[:10])
+    lines = ", ".join(str(text_match.line_of(before.text, place.start)) for place in places[:10])
     more = ", …" if len(places) > 10 else ""
     return Failure(
         f"old_string occurs {len(places)} times in {given.file_path} (lines {lines}{more}). "

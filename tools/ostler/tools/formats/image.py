@@ -3,11 +3,11 @@
 import base64
 import contextlib
 import io
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from ostler.tools.formats.picture_size import WEBP_MARK, jpeg_scans, webp_size
 from ostler.tools.fs.text_file import Unreadable, size_in_words
 
 if TYPE_CHECKING:
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from ostler.tools.tool import Block  # not needed by the worker, which it would make slow to start
 
+WEBP_MARK: Final = b"WEBP"
+_START_OF_SCAN: Final = b"\xff\xda"
 MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 Size = tuple[int, int]
 """Width and height."""
-
 LONG_EDGE: Final = 1568
 """Pixels: the API would shrink what is larger, after it was paid for."""
 MAX_BASE64: Final = 5 * 1024 * 1024
@@ -53,6 +54,27 @@ _MEDIA_TYPES: Final[dict[str, MediaType]] = {
     "GIF": "image/gif",
     "WEBP": "image/webp",
 }
+
+
+def webp_size(data: bytes) -> tuple[int, int]:
+    """Width and height; zero where the header is cut short. Raises ValueError for what is no WebP."""
+    chunk, head = data[12:16], data[20:30].ljust(10, b"\0")
+    match chunk:
+        case b"VP8X":
+            return int.from_bytes(head[4:7], "little") + 1, int.from_bytes(head[7:10], "little") + 1
+        case b"VP8L":
+            bits = int.from_bytes(head[1:5], "little")
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 ":
+            width, height = struct.unpack("<HH", head[6:10])
+            return width & 0x3FFF, height & 0x3FFF
+        case _:
+            raise ValueError(f"no WebP picture begins with a chunk {chunk!r}")
+
+
+def jpeg_scans(data: bytes) -> int:
+    """How often a decoder goes over the picture; within its data the mark cannot occur."""
+    return data.count(_START_OF_SCAN)
 
 
 @dataclass(frozen=True, slots=True)

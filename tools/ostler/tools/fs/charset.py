@@ -3,18 +3,13 @@
 import re
 from typing import Final
 
-from ostler.tools.fs import western
+# ruff: noqa: RUF001 - letters and marks that look alike are meant
+
 
 _SAMPLE: Final = 32 * 1024
 """Bytes that are looked at: more of them make the guess slower, and hardly better."""
 _MOST_CHAOS: Final = 0.3
-# Few, the usual ones first: of all that exist, there is always an exotic one in which a short text makes sense, too.
-_CANDIDATES: Final = (
-    western.CODEC, "cp1250", "iso8859_2", "cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1254", "cp1255",
-    "cp1256", "cp850", "cp932", "euc_jp", "gb18030", "big5", "cp949",
-)  # fmt: skip
 _CENTRAL: Final = frozenset({"cp1250", "iso8859_2"})
-_LATIN: Final = _CENTRAL | {western.CODEC, "cp1254", "cp850"}
 _DOS: Final = frozenset({"cp850", "cp866"})
 _CLEARLY: Final = 0.1
 """How much less chaos makes a text Central European and not western: they look alike where they share their letters."""
@@ -28,13 +23,39 @@ _ENOUGH: Final = 8
 """Bytes that are not ASCII; fewer make sense as a Chinese character or two as well."""
 _BETWEEN: Final = re.compile(rb"[\x00-\x2f]")
 """Bytes that are no part of a longer character in any of them."""
+WESTERN_CODEC: Final = "cp1252"
+_LANGUAGES: Final = (
+    "äöüßé",  # German
+    "àâçéèêëîïôœùûüÿ",  # French
+    "áéíñóúüïàèòç",  # Spanish, Catalan
+    "àáâãçéêíóôõú",  # Portuguese
+    "àèéìíîòóùú",  # Italian
+    "åäöøæéüà",  # Swedish, Danish, Norwegian, Finnish
+    "áéëïóöüèêç",  # Dutch
+)
+_ITALIAN: Final = _LANGUAGES[4]
+_WITHIN: Final = re.compile("[àèìòù](?=[^\\W\\d_])")
+"""An Italian accent that is grave stands at the end of its word; a Czech letter in its place stands anywhere."""
+_MARKS: Final = frozenset("\xa0©®°§«»·´¨¯¶€™•¡¿ªº¹²³µ£¢¥¤¦¬±×÷¼½¾“”„‘’‚‹›–—…†‰")
+_MISPLACED: Final = re.compile(
+    # After a letter these are letters of other encodings: `byłem` as `by³em`. A square metre is meant, and so is `nº`.
+    "(?<=[^\\W\\d_])(?:[¹¡¿ªµ£¢¥¤¦¬±×÷¼½¾“„‘‚†‰]|(?<!m)[²³]|(?<![nN])º)"
+    # Before one, these.
+    "|(?<=[^\\W\\d_])[”…–—€™•](?=[^\\W\\d_])"
+)
+# Few, the usual ones first: of all that exist, there is always an exotic one in which a short text makes sense, too.
+_CANDIDATES: Final = (
+    WESTERN_CODEC, "cp1250", "iso8859_2", "cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1254", "cp1255",
+    "cp1256", "cp850", "cp932", "euc_jp", "gb18030", "big5", "cp949",
+)  # fmt: skip
+_LATIN: Final = _CENTRAL | {WESTERN_CODEC, "cp1254", "cp850"}
 
 
 def guess(data: bytes) -> str | None:
     """The most likely codec; null where none is. Takes up to some tenths of a second: not on the event loop."""
     sample = _sample(data)
-    if _WORD.search(sample) is None and (len(_HIGH.findall(sample)) < _ENOUGH or western.is_western(sample)):
-        return western.CODEC
+    if _WORD.search(sample) is None and (len(_HIGH.findall(sample)) < _ENOUGH or is_western(sample)):
+        return WESTERN_CODEC
     # Most files are UTF-8, and never get here.
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
@@ -47,7 +68,7 @@ def guess(data: bytes) -> str | None:
     equals |= {each.encoding for each in found if each.chaos <= best.chaos and each.coherence >= best.coherence}
     if best.encoding in _CENTRAL:
         near = (each for each in found if each.chaos <= best.chaos + _CLEARLY)
-        equals |= {name for each in near for name in (each.encoding, *each.could_be_from_charset)} & {western.CODEC}
+        equals |= {name for each in near for name in (each.encoding, *each.could_be_from_charset)} & {WESTERN_CODEC}
     return next((each for each in candidates if each in equals), best.encoding)
 
 
@@ -78,3 +99,18 @@ def _shortened(data: bytes, start: int, end: int, room: int) -> bytes:
     # Not within a character, which would make the right encoding look wrong.
     stop = _BETWEEN.search(data, start + room, start + room + _SAMPLE)
     return data[start : stop.start() if stop else start + room]
+
+
+def is_western(sample: bytes) -> bool:
+    try:
+        text = sample.decode(WESTERN_CODEC)
+    except UnicodeDecodeError:
+        return False
+    if _MISPLACED.search(text) is not None:
+        return False
+    letters = {letter for letter in text.lower() if not letter.isascii()} - _MARKS
+    return any(letters <= set(language) and _fits(language, text) for language in _LANGUAGES)
+
+
+def _fits(language: str, text: str) -> bool:
+    return language != _ITALIAN or _WITHIN.search(text) is None

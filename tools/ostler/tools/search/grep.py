@@ -1,10 +1,13 @@
 """Grep: text in files, with the real ripgrep."""
 
 import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from pydantic import Field
 
+from ostler.protocol.ids import ResultId
 from ostler.tools.context import NoSuchResult, Surroundings, ToolContext
 from ostler.tools.fs import paths
 from ostler.tools.fs.paths import Approved
@@ -12,9 +15,8 @@ from ostler.tools.permissions.subject import OfText, Subject
 from ostler.tools.search import ignore_files, ripgrep, search_root
 from ostler.tools.search.glob_pattern import BadPattern, matcher
 from ostler.tools.search.grep_output import MAX_CHARS, Collected, NameFilter, Origin, Wanted, collect
-from ostler.tools.search.grep_result import ResultOrigin, search_result
 from ostler.tools.search.search_root import Start
-from ostler.tools.search.stored_text import result_of
+from ostler.tools.search.stored_text import result_of, spooled
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
@@ -27,6 +29,30 @@ _MAX_COLUMNS: Final = MAX_CHARS * 4
 _MAX_GLOBS: Final = 100
 _SPELLED: Final = re.compile(r"\r|\\[rxuU]")
 """A carriage return, or what may be one, in a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOrigin:
+    """The one name that there is."""
+
+    result_id: ResultId
+
+    def relative(self, name: str) -> str:
+        return name
+
+    def found(self, name: str) -> str:
+        return f"result://{self.result_id}"
+
+    def visible(self, name: str) -> bool:
+        return True
+
+
+async def search_result(options: Sequence[str], pieces: AsyncIterator[str], wanted: Wanted) -> Collected:
+    """Raises NoSuchResult, and what ripgrep complains about."""
+    async with spooled(pieces) as text:
+        # As text, whatever stands in it: what a command printed is no binary file because of a NUL.
+        arguments = ["--text", *options, "--", "-"]
+        return await ripgrep.search(arguments, lambda search: collect(search, wanted), text)
 
 
 class GrepInput(ToolInput):

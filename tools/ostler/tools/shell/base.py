@@ -10,7 +10,6 @@ from pydantic import AliasChoices, Field
 from ostler.protocol.ids import CallId
 from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.description import fitting
-from ostler.tools.one_line import one_line
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.shell.bash_policy import Bound, is_longer, is_read_at_once, read_ahead
 from ostler.tools.shell.git_effects import GitChanges
@@ -19,6 +18,7 @@ from ostler.tools.shell.result import ShellOutput, gone_on, judged, next_folder,
 from ostler.tools.shell.running.command import Backgrounded, Finished, run_command
 from ostler.tools.shell.running.launch import NoFolder, Order
 from ostler.tools.shell.running.program import Begin
+from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
     Activity,

@@ -15,6 +15,7 @@ from ostler.tools.shell.base import ANOTHER, ShellInput, ShellTool, outside_the_
 from ostler.tools.shell.bash_policy import (
     Bound,
     Judged,
+    activity_of,
     bound,
     bound_at_once,
     changes_folder,
@@ -27,7 +28,6 @@ from ostler.tools.shell.bash_policy import (
     subject,
     subject_at_once,
 )
-from ostler.tools.shell.command_activity import activity_of
 from ostler.tools.shell.git_effects import GitChanges, git_changes
 from ostler.tools.shell.git_head import Move
 from ostler.tools.shell.output.text import is_silent, meaning
@@ -36,7 +36,7 @@ from ostler.tools.shell.running import program
 from ostler.tools.shell.running.program import Begin
 from ostler.tools.shell.sed_command import sed_command
 from ostler.tools.shell.sed_edit import SedEdits, Written
-from ostler.tools.shell.shell_sleep import long_sleep, only_sleeps
+from ostler.tools.shell.sleep_detection import long_sleep, only_sleeps
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, AskFirst, Check, Failure, Ran, Refuse
 

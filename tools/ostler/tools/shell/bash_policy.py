@@ -14,10 +14,10 @@ from ostler.tools.commands.syntax.words import read_word
 from ostler.tools.context import Surroundings
 from ostler.tools.fs import paths
 from ostler.tools.fs.protected_paths import why_guarded
-from ostler.tools.one_line import one_line
 from ostler.tools.permissions.subject import OWN_STREAMS, OfCommand, Place, places_of
+from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Allow, AskFirst, Check
+from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
 _MAX_SCRIPT_BYTES: Final = 16 * 1024 * 1024
 _AT_ONCE_LENGTH: Final = 2_048
@@ -31,10 +31,21 @@ _MOVING: Final = frozenset({"cd", "pushd", "popd"})
 _HARMLESS: Final = OWN_STREAMS | {"/dev/null", "/dev/tty"}
 _NO_FILES: Final = ("/dev/", "/proc/", "/sys/")
 """What is written there reaches a device, a socket or the kernel."""
-
-
 reading = commands.read_command
 """The command, taken apart; short ones are remembered there, since each is looked at several times."""
+_SEARCHES: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "find", "which", "type", "command"})
+_READS: Final = frozenset({
+    "cat", "head", "tail", "nl", "wc", "stat", "file", "strings", "od", "xxd", "hexdump", "cmp", "diff", "cut", "sort",
+    "uniq", "tr", "jq", "sed", "column", "md5sum", "sha1sum", "sha256sum", "readlink", "realpath",
+})  # fmt: skip
+_LISTS: Final = frozenset({"ls", "tree", "du", "df"})
+# Words between the others; by themselves they run.
+_NEUTRAL: Final = frozenset({"echo", "printf", "true", "false", ":", "cd", "pwd", "test", "["})
+_KINDS: Final[tuple[tuple[Activity, frozenset[str]], ...]] = (
+    ("search", _SEARCHES),
+    ("read", _READS),
+    ("list", _LISTS),
+)
 
 
 def is_longer(command: str, most_bytes: int) -> bool:
@@ -277,3 +288,16 @@ def _simple(command: str) -> Reading | None:
     if any(part.tokens and (part.words[0] is None or _scripts(part)) for part in read.parts):
         return None
     return None if commands.may_run_others(read) or "git" in commands.programs_in(read) else read
+
+
+def activity_of(command: str) -> Activity:
+    """Of several kinds the first of: search, read, list. What may change something runs, whatever else it does."""
+    if not seems_read_only(command):
+        return "run"
+    names = {part.words[0] for part in commands.read_command(command).parts if part.words} - _NEUTRAL
+    if not names <= _SEARCHES | _READS | _LISTS:
+        return "run"
+    for kind, programs in _KINDS:
+        if names & programs:
+            return kind
+    return "run"

@@ -13,9 +13,9 @@ from ostler.tools.commands import Part, Reading, Touched
 from ostler.tools.commands.syntax.parsed import literal_word, unknown_word
 from ostler.tools.context import Surroundings
 from ostler.tools.fs import paths
-from ostler.tools.one_line import one_line
 from ostler.tools.permissions.subject import OfCommand, places_of, real_in_command
 from ostler.tools.shell.powershell_parser import NotPlain, Plain, plain_commands
+from ostler.tools.text import one_line
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
 _MAX_PARTS: Final = 50

@@ -12,13 +12,13 @@ from ostler.tools import commands
 from ostler.tools.context import NotWatchable, Resource, Surroundings, ToolContext, Watch
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import is_stream
-from ostler.tools.one_line import one_line
 from ostler.tools.permissions.subject import OfCommand, OfPlaces, OfServer, OfText, Subject, place_of
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.search import line_filter
 from ostler.tools.shell.bash_policy import bound, is_longer, judge, read_ahead, reading, seems_read_only, subject
 from ostler.tools.shell.running.command import Backgrounded, run_command
 from ostler.tools.shell.running.launch import NoFolder, Order
+from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
     Allow,

@@ -8,7 +8,7 @@ import anyio
 from pydantic import Field
 
 from ostler.tools.context import Surroundings, ToolContext, Waker
-from ostler.tools.one_line import one_line
+from ostler.tools.text import one_line
 from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
 _MAX_SECONDS: Final = 3600

@@ -7,10 +7,10 @@ from pydantic import Field, model_validator
 from ostler.protocol.ids import TaskId
 from ostler.protocol.shapes import Task, TaskStatus
 from ostler.tools.context import TaskLook, ToolContext
-from ostler.tools.one_line import one_line
 from ostler.tools.search import line_filter, ripgrep
 from ostler.tools.shell.output.text import clean_ahead, for_the_model
 from ostler.tools.tasks.lookup import no_such_task, renamed
+from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from ostler.protocol.ids import TaskId
 from ostler.protocol.shapes import Task
 from ostler.tools.context import ToolContext
-from ostler.tools.one_line import one_line
 from ostler.tools.tasks.lookup import no_such_task, renamed
+from ostler.tools.text import one_line
 from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 
 UNKNOWN: Final = 1

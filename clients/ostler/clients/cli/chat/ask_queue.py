@@ -1,13 +1,33 @@
 """The asks that wait in front of a person, one after the other, and whose answer it is that is typed."""
 
+import math
 import time
 from collections.abc import Callable
+from typing import Final
 
 from ostler.clients.cli.chat.ask_prompt import Answering
-from ostler.clients.cli.chat.moment import Clock, Moment
 from ostler.clients.cli.terminal.console import Console
 from ostler.protocol.ids import AskId
 from ostler.protocol.shapes import Ask
+
+MOMENT_SECONDS: Final = 0.7
+"""Longer than between two keys of whoever types, shorter than reading takes."""
+Clock = Callable[[], float]
+
+
+class Moment:
+    """What has come up is answered by a key only after it has stood there for a while, and the fingers have rested."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._came_up = -math.inf
+
+    def begin(self) -> None:
+        self._came_up = self._clock()
+
+    def left(self, pressed: float) -> float:
+        """The seconds until keys count, if none is pressed meanwhile; `pressed` is when one was last."""
+        return max(0.0, max(self._came_up, pressed) + MOMENT_SECONDS - self._clock())
 
 
 class OpenAsks:

@@ -1,4 +1,4 @@
-"""`serve`, `start`, `stop`, `status`: the life of the daemon."""
+"""`serve`, `start`, `stop`, `status`, `logs`: the life of the daemon."""
 
 import os
 import sys
@@ -9,16 +9,18 @@ import typer
 from ostler.clients.cli import quick_rpc
 from ostler.clients.cli.context import setting_of
 from ostler.clients.cli.notices import REHEARSAL, is_rehearsal
-from ostler.clients.cli.output import Format, coloured, duration, facts, note, say, say_json
+from ostler.clients.cli.output import Format, coloured, duration, facts, is_terminal, note, printable, say, say_json
 from ostler.clients.cli.spinner import Progress
+from ostler.clients.sdk.errors import ClientError
 from ostler.clients.sdk.launch import DaemonOptions, daemon_command
 from ostler.clients.sdk.launch import start as start_daemon
 from ostler.clients.sdk.launch import stop as stop_daemon
 from ostler.clients.sdk.probe import DaemonState, probe, uptime_seconds
+from ostler.clients.sdk.tail import follow as follow_file
+from ostler.clients.sdk.tail import last_lines
 from ostler.protocol.places import Places
 
 NOT_RUNNING = 3
-
 Host = Annotated[str | None, typer.Option("--host", metavar="H", help="The address to listen on.")]
 Port = Annotated[int | None, typer.Option("--port", metavar="N", help="The port; 0 is any free one.")]
 Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="The Unix socket.")]
@@ -29,7 +31,7 @@ AllowHost = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    for command in (serve, start, stop, status):
+    for command in (serve, start, stop, status, logs):
         app.command()(command)
 
 
@@ -146,3 +148,24 @@ def _say_status(state: DaemonState, places: Places, info: dict[str, Any]) -> Non
 def _warn_if_read_only(state: DaemonState) -> None:
     if state.read_only:
         note(f"It cannot write, and only answers reads: {state.read_only} See `ostler doctor`.")
+
+
+def logs(
+    context: typer.Context,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what is written from now on.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", metavar="N", min=0, help="How many to begin with.")] = 50,
+) -> None:
+    """Show the daemon's log."""
+    path = setting_of(context).places.log_file
+    if follow:
+        for text in follow_file(path, lines):
+            sys.stdout.write(_shown(text))
+            sys.stdout.flush()
+    if not path.exists():
+        raise ClientError(f"There is no log yet at {path}. A daemon that `ostler start` starts writes one.")
+    for line in last_lines(path, lines):
+        say(_shown(line))
+
+
+def _shown(text: str) -> str:
+    return printable(text) if is_terminal() else text

@@ -1,6 +1,8 @@
 """`rules`: what agents may do without being asked, what they are asked about, and what they may not."""
 
+import re
 from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 # As in ostler.protocol.rule, which would load pydantic for every `--help`.
 BehaviorName = Literal["allow", "ask", "deny"]
 RuleScopeName = Literal["session", "local", "project", "user"]
-
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
 BehaviorArgument = Annotated[BehaviorName, typer.Argument(help="What the rule says.")]
 RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="`Tool` or `Tool(content)`.")]
@@ -24,14 +25,14 @@ ScopeOption = Annotated[
     RuleScopeName,
     typer.Option("--scope", help="How far it reaches: the session, the folder (local, project), or you (user)."),
 ]
-
 COLOURS: Final[dict[str, Colour]] = {"allow": "green", "ask": "yellow", "deny": "red"}
-
 group = Commands(
     help="Show, add, remove and try permission rules.\n\n"
     "Rules are `Tool` or `Tool(content)`: Bash(npm test:*), Read(secrets/**), WebFetch(domain:example.org). "
     "Deny beats ask, and ask beats allow, wherever they come from.",
 )
+_SPAN: Final = re.compile(r"(\d{1,6})\s*([smhd])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -111,7 +112,7 @@ def add(
     format: FormatOption = "text",
 ) -> None:
     """Add a rule to a session, or to the settings of its folder or of yours; it holds at once."""
-    from ostler.clients.cli.commands.until import moment
+    from ostler.clients.cli.commands.rules import moment
 
     wanted = {"behavior": behavior, "rule": rule, "scope": scope, "expires_at": moment(until) if until else None}
     made = with_daemon(context, _changing("rule/add", wanted, session, cwd))
@@ -199,3 +200,19 @@ def explain(
 def _part_line(part: dict[str, Any]) -> str:
     words = "only reads" if part["read_only"] else part["reason"] or "does more than read"
     return f"  {coloured('part', 'dim')}  {printable(part['text'])}  {coloured(f'({printable(words)})', 'dim')}"
+
+
+def moment(text: str) -> str:
+    """A span from now like `30m`, or a time of the clock here like `2026-12-31T18:00`, as the wire writes it."""
+    from ostler.protocol import times
+
+    now = datetime.now().astimezone()
+    span = _SPAN.fullmatch(text.strip())
+    try:
+        ends = now + timedelta(**{_UNITS[span[2]]: int(span[1])}) if span else datetime.fromisoformat(text.strip())
+        written = times.at(ends)
+    except (ValueError, OverflowError) as wrong:
+        raise typer.BadParameter(f"--until {text}: neither a span like 30m, 2h or 7d nor a time") from wrong
+    if written <= times.at(now):
+        raise typer.BadParameter(f"--until {text}: that is over already")
+    return written

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal
 import typer
 
 from ostler.clients.cli.context import with_daemon
-from ostler.clients.cli.output import Format, note, say, say_json
+from ostler.clients.cli.output import Format, fit, note, say, say_json
 from ostler.clients.sdk.errors import ClientError
+from ostler.protocol.errors import SessionNotFound
 from ostler.protocol.limits import MAX_PAGE
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 SessionArgument = Annotated[str, typer.Argument(metavar="ID", help="A session's id, as `ostler sessions` shows it.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
 ExportKind = Literal["jsonl", "markdown", "json"]
-
 _LIMIT: Final = 50
+_WIDTH: Final = 60
+_AT_ONCE: Final = 8
+"""The list does not say the words, so each session is asked: many at once, and never all."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -81,7 +84,7 @@ async def _list(ostler: "Ostler", wanted: dict[str, Any], limit: int) -> dict[st
 
 
 async def _titled(ostler: "Ostler", found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from ostler.clients.cli.commands.titles import titled
+    from ostler.clients.cli.commands.sessions import titled
 
     return await titled(ostler, found)
 
@@ -254,3 +257,32 @@ def _confirm(found: list[dict[str, Any]]) -> None:
         note(line)
     count = "this session" if len(found) == 1 else f"these {len(found)} sessions"
     typer.confirm(f"Delete {count} and everything of them?", abort=True, err=True)
+
+
+async def titled(ostler: "Ostler", found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same sessions; where there is no title, the first words of the first input stand for it."""
+    shown = [dict(session) for session in found]
+    import anyio
+
+    limiter = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def name(session: dict[str, Any]) -> None:
+        async with limiter:
+            session["title"] = await _first_words(ostler, session["id"])
+
+    async with anyio.create_task_group() as group:
+        for session in shown:
+            if not session["title"]:
+                group.start_soon(name, session)
+    return shown
+
+
+async def _first_words(ostler: "Ostler", session_id: str) -> str | None:
+    wanted = {"session_id": session_id, "limit": 1, "include_results": False}
+    try:
+        messages = (await ostler.request("session/messages", wanted))["messages"]
+    except SessionNotFound:
+        return None  # somebody deleted it meanwhile
+    blocks = messages[0]["content"] if messages else []
+    words = (str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+    return next((fit(said, _WIDTH) for said in words if said.strip()), None)

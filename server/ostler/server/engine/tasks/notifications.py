@@ -9,7 +9,7 @@ from ostler.protocol.shapes import Call, Task
 from ostler.server.prompt.reminders import note
 from ostler.storage.repositories.tasks import Told
 from ostler.tools.context import Waker
-from ostler.tools.one_line import one_line
+from ostler.tools.text import one_line
 
 _MAX_WAITING: Final = 200
 """Pieces of news of one session: a monitor on a busy file must not fill the context."""

@@ -34,11 +34,11 @@ from ostler.storage import Scope, Tx
 from ostler.storage.repositories import processes, sessions, tasks
 from ostler.storage.repositories.tasks import Position, TaskRecord
 from ostler.tools.context import Watch
-from ostler.tools.one_line import one_line
 from ostler.tools.process import process
 from ostler.tools.sandbox import release_noted
 from ostler.tools.shell.running.command import RunningCommand
 from ostler.tools.shell.running.launch import held_note
+from ostler.tools.text import one_line
 from ostler.tools.threads import change_in_thread, read_in_thread
 
 LETTERS: Final = {

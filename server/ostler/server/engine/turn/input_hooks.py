@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from ostler.server.engine.journal.journal import Said
 from ostler.server.engine.session.hooks import Hooking
+from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.turn.environment_updates import without_opening
 from ostler.server.engine.turn.setup import words
 from ostler.server.engine.turn.stop import Stop
 from ostler.storage.repositories.steers import Steer
@@ -41,3 +44,24 @@ class Steering:
         taken = self.waiting[:]
         self.waiting.clear()
         return taken, [words for steer in taken for words in self._heard.pop(steer.id)]
+
+
+async def heard(session: LiveSession, hooking: Hooking, task: str) -> tuple[tuple[str, ...], str | None]:
+    """What hooks have to say to the model about the input, and why it does not get it, if that is so."""
+    context: tuple[str, ...] = ()
+    if not session.began:
+        session.began = True
+        source = "resume" if len(session.history) > 1 else "startup"
+        begun = await hooking.moment("SessionStart", source=source)
+        context = begun.context
+        if begun.stop:
+            return (), begun.stop
+    outcome = await hooking.moment("UserPromptSubmit", prompt=task)
+    return (*context, *outcome.context), outcome.block or outcome.stop
+
+
+def take_back(session: LiveSession, opening: Said) -> None:
+    """The model is never sent it."""
+    session.history.take_back(opening.encoded)
+    session.state = without_opening(session.state)
+    session.journal.take_back(opening.message, session.tasks.news.bring_back(session.record.id), session.state)

@@ -27,11 +27,10 @@ from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.settings_loader import Arranger
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.engine.turn.endings import End, ended_by_model, failed, no_form, stopped_by_hook
-from ostler.server.engine.turn.input_hooks import Steering
+from ostler.server.engine.turn.input_hooks import Steering, heard, take_back
 from ostler.server.engine.turn.limits import Limits
 from ostler.server.engine.turn.model_call import Answered
 from ostler.server.engine.turn.model_requests import ModelRequests
-from ostler.server.engine.turn.opening import heard, take_back
 from ostler.server.engine.turn.options import Services, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix
 from ostler.server.engine.turn.stale_files import stale_hint

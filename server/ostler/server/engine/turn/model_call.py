@@ -18,8 +18,8 @@ from ostler.server.engine.calls.executor import Executor
 from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.session.history import joined
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.session.sums import added
 from ostler.server.engine.session.turn_state import TurnState
+from ostler.server.engine.session.usage import added
 from ostler.server.engine.turn.stop import Stop
 from ostler.server.models.assembler import Assembly, Delta, Step, ToolUse
 from ostler.server.models.pricing import usd

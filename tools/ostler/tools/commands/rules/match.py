@@ -1,6 +1,6 @@
 """`Bash(content)` rules: what they allow, and what they catch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, cast
@@ -23,11 +23,10 @@ from ostler.tools.commands.safety.wrappers import (
     programs_in,
     unwrapped,
 )
-from ostler.tools.commands.syntax.parsed import Part, Reading
+from ostler.tools.commands.syntax.parsed import Part, Reading, Redirection
 
 _SOCKETS: Final = ("/dev/tcp/", "/dev/udp/")
 _DECLARING: Final = frozenset({"export", "declare", "typeset", "readonly", "local"})
-
 Answer = Literal["yes", "no", "maybe"]
 Why = Literal["rule", "redirection"]
 
@@ -212,3 +211,28 @@ def _may_match(rule: tuple[str, ...], known: list[str]) -> Answer:
         if known[place] != wanted:
             return "no"
     return "maybe"
+
+
+def names_its_files(reading: Reading) -> bool:
+    """Whether each file that a redirection writes is known beforehand: neither an expansion nor a folder hides it."""
+    return all(_is_absolute(found) or _is_relative(found) for found in _writing(reading))
+
+
+def named_absolutely(reading: Reading) -> frozenset[str]:
+    """The files, written by redirections, that are the same wherever the command runs; `~` is not filled in."""
+    if any(map(sets_dangerous_variable, reading.parts)):
+        # With another HOME, `~` is another folder.
+        return frozenset()
+    return frozenset(found.target.text for found in _writing(reading) if _is_absolute(found))
+
+
+def _writing(reading: Reading) -> Iterator[Redirection]:
+    return (found for part in reading.parts for found in part.redirections if found.writes)
+
+
+def _is_absolute(found: Redirection) -> bool:
+    return found.target.kind == "home" or (found.target.kind == "literal" and found.target.text.startswith("/"))
+
+
+def _is_relative(found: Redirection) -> bool:
+    return found.target.kind == "literal" and bool(found.target.text) and found.folders is not None

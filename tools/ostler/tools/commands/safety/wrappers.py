@@ -1,19 +1,20 @@
 """What runs inside what: a command inside `sudo`, `xargs`, `sh -c`, `find -exec` and their like."""
 
 import posixpath
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from ostler.tools.commands.safety.marks import filled_in, marks
 from ostler.tools.commands.safety.program_table import data
 from ostler.tools.commands.syntax.parsed import Part, Reading, unknown_word
 from ostler.tools.commands.syntax.parser import read_command
 from ostler.tools.commands.syntax.strict_parser import ASSIGNMENT
 from ostler.tools.commands.syntax.words import Word
 
+_REPLACING: Final = re.compile(r"-[^-IiJ]*[IiJ](.*)|--replace=?(.*)", re.DOTALL)
 _MAX_DEPTH: Final = 8
 _MAX_INSIDE: Final = 20_000
 """Parts found in one part; above it is unknown what else there is."""
@@ -31,6 +32,36 @@ _GIT_FLAGS: Final = frozenset({
 _GIT_VALUES: Final = frozenset({
     "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path", "--super-prefix",
 })  # fmt: skip
+_known: Final[WeakKeyDictionary[Reading, tuple[Part, ...]]] = WeakKeyDictionary()
+_EVALUATING: Final = frozenset({
+    "[[", "test", "[", "let", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly",
+    "mapfile", "readarray", "wait", "getopts",
+})  # fmt: skip
+
+
+def filled_in(parts: Sequence[Part], marks: Iterable[str]) -> list[Part]:
+    """The parts as they are written, and as they are where a word with a mark in it is another one at each run."""
+    found = list(parts)
+    for part in parts:
+        words = tuple(
+            unknown_word(word.source) if any(mark in word.text for mark in marks) else word for word in part.tokens
+        )
+        found += [replace(part, tokens=words)] if words != part.tokens else []
+    return found
+
+
+def marks(part: Part) -> list[str]:
+    """What xargs puts its input in place of. One too many only makes a word unknown."""
+    found = {"{}"}
+    for word, following in zip(part.tokens, (*part.tokens[1:], None), strict=True):
+        if (spelled := _REPLACING.fullmatch(word.text)) is None:
+            continue
+        value = spelled[1] or spelled[2]
+        if not value and following is not None:
+            # Where only the run decides the mark, any word may have it.
+            found.add(following.literal if following.literal is not None else "")
+        found.add(value or "{}")
+    return sorted(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +114,6 @@ def unwrapped(part: Part) -> tuple[Part, ...]:
     return tuple(found)
 
 
-_known: Final[WeakKeyDictionary[Reading, tuple[Part, ...]]] = WeakKeyDictionary()
-
-
 def all_inside(reading: Reading) -> tuple[Part, ...]:
     """All that runs in a command: its parts, and what runs inside them. Each decision asks for it several times."""
     found = _known.get(reading)
@@ -121,12 +149,6 @@ def is_undecided(part: Part) -> bool:
     if not part.tokens or part.tokens[0].kind == "literal":
         return False
     return not part.tokens[0].source.startswith("((")
-
-
-_EVALUATING: Final = frozenset({
-    "[[", "test", "[", "let", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly",
-    "mapfile", "readarray", "wait", "getopts",
-})  # fmt: skip
 
 
 def _evaluates_hidden_text(reading: Reading) -> bool:
