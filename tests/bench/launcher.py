@@ -21,7 +21,8 @@ from ostler.protocol.places import find_places  # noqa: E402
 from ostler.protocol.session import Session, SessionCreate  # noqa: E402
 from ostler.server.config.configuration import load_configuration  # noqa: E402
 from ostler.server.config.private_files import own_folder  # noqa: E402
-from ostler.server.daemon.lifecycle import Daemon, open_daemon  # noqa: E402
+from ostler.server.daemon.daemon import Daemon  # noqa: E402
+from ostler.server.daemon.lifecycle import open_daemon  # noqa: E402
 from ostler.server.events.event_log import EventLog  # noqa: E402
 from ostler.storage import Scope, Tx  # noqa: E402
 

@@ -14,7 +14,7 @@ from ostler.protocol.places import find_places
 from ostler.protocol.wire import Shape
 from ostler.server.config.configuration import load_configuration
 from ostler.server.config.private_files import own_folder
-from ostler.server.daemon.lifecycle import Daemon as RunningDaemon
+from ostler.server.daemon.daemon import Daemon as RunningDaemon
 from ostler.server.daemon.lifecycle import open_daemon
 from ostler.storage import Scope, Tx
 from tests.support.daemon import Daemon

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ostler.protocol.ids import ResultId
-from ostler.tools.context import NoSuchResult
+from ostler.tools.services import NoSuchResult
 from ostler.tools.tool import AnyTool, Failure, Ran
 from tests.support.tool_calls import Session
 

@@ -9,7 +9,8 @@ import anyio
 
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.session import Mode
-from ostler.tools.context import FileRead, Surroundings, ToolContext
+from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.services import FileRead
 from ostler.tools.tool import AnyTool, Check, Failure, Ran
 
 

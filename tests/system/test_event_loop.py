@@ -10,7 +10,7 @@ from pathlib import Path
 
 from blockbuster import blockbuster_ctx
 
-from ostler.server.daemon.lifecycle import Daemon as RunningDaemon
+from ostler.server.daemon.daemon import Daemon as RunningDaemon
 from tests.support.inprocess import InProcessDaemon
 
 

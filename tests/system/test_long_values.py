@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ostler.server.daemon.lifecycle import Daemon as RunningDaemon
+from ostler.server.daemon.daemon import Daemon as RunningDaemon
 from ostler.server.http import sse_endpoint
 from tests.support.daemon import wait_until
 from tests.support.driver import QUICK, Stage, Talk

@@ -9,7 +9,7 @@ from tests.support.repository import ROOT
 INHERITING = """
 import anyio, ctypes, sys
 from pathlib import Path
-from ostler.tools.process import process
+from ostler.tools.process import orphans
 from tests.server.hooks.hooking import Project, command
 from tests.support.tool_calls import alive, until
 
@@ -60,7 +60,7 @@ def test_a_hooks_status_is_not_reaped_by_somebody_else(project: Project) -> None
     body = """
 async def reap():
     while True:
-        process.reap_orphans()
+        orphans.reap_orphans()
         await anyio.sleep(0)
 async with anyio.create_task_group() as group:
     group.start_soon(reap)

@@ -13,7 +13,7 @@ from ostler.protocol.generate.schema import wire_definitions
 from ostler.protocol.limits import MAX_BODY_BYTES
 from ostler.protocol.methods import Method
 from ostler.protocol.wire import Nothing, Shape
-from ostler.server.daemon.lifecycle import Daemon as RunningDaemon
+from ostler.server.daemon.daemon import Daemon as RunningDaemon
 from ostler.server.rpc.dispatcher import Caller
 from ostler.server.rpc.param_errors import PATTERNS
 from tests.support.daemon import Daemon, wait_until

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ostler.tools.context import Diagnostic
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
@@ -19,6 +18,7 @@ from ostler.tools.files.reading.output import DocumentOutput, PageOutput
 from ostler.tools.files.write import Write
 from ostler.tools.formats.pdf import Page
 from ostler.tools.fs.text_file import MAX_FILE_BYTES, digest_of
+from ostler.tools.services import Diagnostic
 from ostler.tools.tool import AnyTool, AskFirst, Failure, Ran
 from tests.support.tool_calls import Session
 

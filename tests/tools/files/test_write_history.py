@@ -5,11 +5,12 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from ostler.tools.context import OlderFile, ToolContext
+from ostler.tools.context import ToolContext
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
 from ostler.tools.fs.text_file import digest_of
+from ostler.tools.services import OlderFile
 from ostler.tools.tool import Failure, Ran
 from tests.support.tool_calls import Session
 

@@ -11,7 +11,7 @@ from tests.support.tool_calls import Session
 INHERITING = """
 import anyio, ctypes, functools, os, subprocess, sys, threading, time
 from pathlib import Path
-from ostler.tools.process import process, tree
+from ostler.tools.process import orphans, tree
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.running.profile import ShellProfile
 from tests.support.tool_calls import Session, alive, until
@@ -73,8 +73,8 @@ def test_what_an_orphan_started_ends_with_it(session: Session) -> None:
 nested = STRAY.replace("exec sleep 1000", "sleep 1000 & wait")
 await run(command=nested)
 assert not alive(stray())
-assert tree.adopted(os.getpid()) == set(process._children())
-assert not any(map(alive, process._children()))
+assert tree.adopted(os.getpid()) == set(orphans._children())
+assert not any(map(alive, orphans._children()))
 """
     run_inheriting(session, body)
 
@@ -147,7 +147,7 @@ group.start_soon(lambda: run(command=WAIT))
 await until(there("waiting"))
 on_thread = await anyio.to_thread.run_sync(start)
 expected = start()
-with process.awaited(expected.pid):
+with orphans.awaited(expected.pid):
     (session.folder / "go").touch()
     await until(lambda: len(session.processes.over) == 1)
     await run(command=STRAY)
@@ -177,7 +177,7 @@ child.wait()
 def test_orphans_are_reaped_and_awaited_children_are_not() -> None:
     code = """
 import ctypes, os, subprocess, sys, time
-from ostler.tools.process import process
+from ostler.tools.process import orphans
 ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 def dead(pid):
     return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z"
@@ -185,12 +185,12 @@ orphan = int(subprocess.check_output(["bash", "-c", "setsid sleep 0 >/dev/null &
 ours = subprocess.Popen(["bash", "-c", "exit 7"])
 while not (dead(orphan) and dead(ours.pid)):
     time.sleep(0.01)
-with process.awaited(ours.pid):
-    assert process.reap_orphans() == []
-    assert process.reap_orphans() == [orphan]
+with orphans.awaited(ours.pid):
+    assert orphans.reap_orphans() == []
+    assert orphans.reap_orphans() == [orphan]
     assert not os.path.exists(f"/proc/{orphan}")
-    assert process.reap_orphans() == []
+    assert orphans.reap_orphans() == []
     assert ours.wait() == 7
-assert process.reap_orphans() == []
+assert orphans.reap_orphans() == []
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

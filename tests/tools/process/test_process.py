@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from ostler.protocol.ids import CallId
-from ostler.tools.process import process, tree
+from ostler.tools.process import orphans, tree
 from ostler.tools.process.environment import MARKER
 from ostler.tools.shell.bash import Bash
 from tests.support.clock import time_is_over_when
@@ -190,7 +190,7 @@ async def test_what_a_dead_daemon_left_is_found_and_ended(session: Session) -> N
         await until(lambda: len(family(session)) == len(NAMES))
         daemon.kill()
     assert alive(pid)
-    ended = await process.kill_left_over(pid, start_time, call_id)
+    ended = await orphans.kill_left_over(pid, start_time, call_id)
     assert len(ended) >= len(NAMES)
     assert survivors(session) == []
 
@@ -205,7 +205,7 @@ async def test_what_a_dead_daemon_left_without_the_marker_is_found_by_its_output
         daemon.kill()
     os.kill(pid, signal.SIGKILL)
     await until(lambda: not alive(pid))
-    assert "sleep" in await process.kill_left_over(pid, start_time, call_id)
+    assert "sleep" in await orphans.kill_left_over(pid, start_time, call_id)
     assert not alive(int((session.folder / "stray").read_text()))
 
 
@@ -219,15 +219,15 @@ async def test_what_a_dead_daemon_left_in_a_session_of_the_call_is_ended_with_it
         daemon.kill()
     os.kill(pid, signal.SIGKILL)
     await until(lambda: not alive(pid))
-    await process.kill_left_over(pid, start_time, call_id)
+    await orphans.kill_left_over(pid, start_time, call_id)
     assert not alive(int((session.folder / "stray").read_text()))
 
 
 async def test_a_stranger_with_the_same_number_is_left_alone(session: Session) -> None:
     with asleep() as stranger:
         try:
-            assert await process.kill_left_over(stranger.pid, "1", "m_other#0") == []
-            assert await process.kill_left_over(stranger.pid, "", "m_other#0") == []
+            assert await orphans.kill_left_over(stranger.pid, "1", "m_other#0") == []
+            assert await orphans.kill_left_over(stranger.pid, "", "m_other#0") == []
             assert stranger.poll() is None
         finally:
             stranger.kill()
@@ -236,7 +236,7 @@ async def test_a_stranger_with_the_same_number_is_left_alone(session: Session) -
 async def test_marked_processes_are_ended_also_when_their_shell_is_gone() -> None:
     with asleep(**{MARKER: "m_mine#0"}) as marked:
         await until(lambda: tree._has_marker(marked.pid, b"OSTLER_CALL=m_mine#0"))
-        assert await process.kill_left_over(2**22, "1", "m_mine#0") == ["sleep"]
+        assert await orphans.kill_left_over(2**22, "1", "m_mine#0") == ["sleep"]
         assert marked.wait() == -signal.SIGTERM
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
+from ostler.tools.formats import terminal_text
+from ostler.tools.formats.terminal_text import clean_ahead, for_the_model
 from ostler.tools.shell import base
 from ostler.tools.shell.bash import Bash
-from ostler.tools.shell.output import text as shell_text
-from ostler.tools.shell.output.text import clean_ahead, for_the_model, meaning
+from ostler.tools.shell.output.text import meaning
 from ostler.tools.shell.running import command as running_command
 from ostler.tools.shell.sleep_detection import long_sleep, only_sleeps
 from ostler.tools.tool import AskFirst, Failure, FolderChanged
@@ -214,7 +215,7 @@ def test_long_output_is_cleaned_as_short_output_is() -> None:
 def test_outputs_that_nobody_asks_for_are_forgotten() -> None:
     for number in range(100):
         clean_ahead(f"{number}\0" + "x" * 20_000)
-    assert len(shell_text._cleaned_ahead) <= shell_text._MAX_AHEAD
+    assert len(terminal_text._cleaned_ahead) <= terminal_text._MAX_AHEAD
     assert for_the_model("0\0" + "x" * 20_000) == "0" + "x" * 20_000
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.context import FileRead, OlderFile
 from ostler.tools.files.editing.read_state import after_write
 from ostler.tools.fs.text_file import load
+from ostler.tools.services import FileRead, OlderFile
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.sed_command import sed_command
 from ostler.tools.tool import Allow, AskFirst, Failure, FileChanged, Refuse

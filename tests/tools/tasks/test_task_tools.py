@@ -9,9 +9,10 @@ import pytest
 
 from ostler.protocol.ids import SessionId, TaskId
 from ostler.protocol.shapes import Task
-from ostler.tools.context import NoTasks, Stir, TaskLook
+from ostler.tools.context import Stir
 from ostler.tools.search import line_filter
 from ostler.tools.search.ripgrep import Complaint
+from ostler.tools.services import NoTasks, TaskLook
 from ostler.tools.tasks.monitor import Monitor, MonitorOutput
 from ostler.tools.tasks.sleep import Sleep, SleepOutput
 from ostler.tools.tasks.task_output import TaskOutput, TaskOutputOutput, TaskState

@@ -1,7 +1,7 @@
 """Answering asks: the first answer wins, and whoever was slower is told who won, which is no error."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -10,8 +10,12 @@ from ostler.clients.sdk.retry import insist
 from ostler.clients.sdk.rpc import Link
 from ostler.protocol.ask import Answer, AskResolve, Cancel, Decline, Deny, Reject, RestrictFolder
 from ostler.protocol.errors import AskNotFound, AskResolved
+from ostler.protocol.limits import MAX_PAGE
 from ostler.protocol.methods import ASK_RESOLVE
 from ostler.protocol.shapes import Ask
+
+if TYPE_CHECKING:
+    from ostler.clients.sdk.client import Ostler
 
 OnAsk = Callable[[Ask], Awaitable[Answer | None]]
 """Called with each ask that opens. None leaves it to others. It is cancelled when somebody else was faster."""
@@ -88,3 +92,16 @@ class Answerer:
                 await resolve(self._link, ask, answer)
             finally:
                 self._sending.discard(scope)
+
+
+async def list_asks(ostler: "Ostler", session_id: str | None, status: str | None) -> list[dict[str, Any]]:
+    """All of them, however many pages they take."""
+    found: list[dict[str, Any]] = []
+    page: str | None = None
+    while True:
+        wanted = {"session_id": session_id, "status": status, "limit": MAX_PAGE, "page": page}
+        answered = await ostler.request("ask/list", wanted)
+        found += answered["asks"]
+        page = answered["next"]
+        if page is None:
+            return found

@@ -12,11 +12,12 @@ from ostler.server.api.rule_changes import BroughtRule
 from ostler.server.api.trust import trust_changed
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.asks.asks import AskDesk, already, changed_input, check_answer, rule_to_remember
-from ostler.server.engine.asks.trust import shown, trusting
+from ostler.server.engine.asks.trust import shown
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal.asks import Settled
 from ostler.server.rpc.paging import page_position, page_token
+from ostler.server.settings.trust import trusting
 from ostler.storage.repositories import asks, sessions
 from ostler.storage.repositories.clients import ClientRecord
 

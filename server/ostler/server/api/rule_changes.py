@@ -10,11 +10,11 @@ from ostler.protocol.rule import Behavior, RuleEntry, RuleScope
 from ostler.protocol.shapes import Ask
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.asks.asks import Remembered
-from ostler.server.engine.asks.trust import brings_only, is_trusted, trusting
 from ostler.server.engine.journal.asks import Settled
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.settings_loader import Arranger
 from ostler.server.settings import NEED_TRUST, CannotWrite, Settings, add_rule, check_addition, destination, remove_rule
+from ostler.server.settings.trust import brings_only, is_trusted, trusting
 from ostler.storage import Tx
 from ostler.storage.repositories import sessions, trust
 from ostler.storage.repositories.sessions import SessionRecord

@@ -30,7 +30,6 @@ from ostler.protocol.session import (
 from ostler.protocol.shapes import Message, Usage
 from ostler.server.api.trust import trust_changed
 from ostler.server.config.configuration import Configuration
-from ostler.server.engine.asks.trust import is_trusted, trusting
 from ostler.server.engine.calls.stored_results import drop_pieces
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal.session_view import provider_of, shown, shown_page, tell, tell_change
@@ -39,6 +38,7 @@ from ostler.server.events.event_log import EventLog
 from ostler.server.rpc.paging import page_position, page_token
 from ostler.server.settings import Settings, check_lists, default_mode
 from ostler.server.settings.entries import server_flaw
+from ostler.server.settings.trust import is_trusted, trusting
 from ostler.storage import Tx
 from ostler.storage.repositories import idempotency, messages, results, sessions, trust, turns, usage
 from ostler.storage.repositories.idempotency import Key

@@ -12,11 +12,11 @@ from ostler.protocol.errors import BadFolder, InvalidParams
 from ostler.protocol.ids import ClientId, SessionId
 from ostler.protocol.methods import TRUST_LIST
 from ostler.protocol.trust import Trust, TrustFor, TrustList, TrustPage
-from ostler.server.engine.asks.trust import is_trusted, trusting
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal.session_view import tell_change
 from ostler.server.rpc.paging import page_position, page_token
 from ostler.server.settings import Settings
+from ostler.server.settings.trust import is_trusted, trusting
 from ostler.storage import Tx
 from ostler.storage.repositories import sessions, trust, usage
 from ostler.storage.repositories.sessions import SessionRecord

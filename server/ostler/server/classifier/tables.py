@@ -1,4 +1,4 @@
-"""The package's data."""
+"""The tables of the classifier: TOML files beside its modules."""
 
 import tomllib
 from functools import cache

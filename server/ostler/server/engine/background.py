@@ -8,12 +8,13 @@ from typing import Final
 import anyio
 
 from ostler.protocol.errors import ProtocolError
-from ostler.server.engine.session.live import LiveSession, SandboxKeeper
+from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.session.shared import SandboxKeeper
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Tx
 from ostler.storage.repositories import processes
 from ostler.storage.repositories.processes import ProcessRecord
-from ostler.tools.process.process import kill_left_over, many_orphans, reap_orphans
+from ostler.tools.process.orphans import kill_left_over, many_orphans, reap_orphans
 from ostler.tools.sandbox import Proxy
 from ostler.tools.threads import read_in_thread
 

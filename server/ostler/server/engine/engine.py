@@ -23,9 +23,12 @@ from ostler.server.engine.journal.journal import Journal
 from ostler.server.engine.loading import load
 from ostler.server.engine.mcp_servers import finder
 from ostler.server.engine.recovery import Cut, settle
+from ostler.server.engine.session.file_reads import StoredReads
 from ostler.server.engine.session.hooks import Hooking
-from ostler.server.engine.session.live import LiveSession, Rooms, StoredProcesses, StoredReads
+from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.session.processes import StoredProcesses
 from ostler.server.engine.session.settings_loader import Arranger, no_hooks
+from ostler.server.engine.session.shared import Rooms
 from ostler.server.engine.session.usage import Purse
 from ostler.server.engine.tasks.output_files import remove
 from ostler.server.engine.tasks.recovery import recover

@@ -1,13 +1,13 @@
 """Which MCP servers a session has, and what they are started with."""
 
-from ostler.server.engine.asks.trust import is_trusted
 from ostler.server.engine.session.effective_settings import servers_of_session
-from ostler.server.engine.session.live import Rooms
+from ostler.server.engine.session.shared import Rooms
 from ostler.server.events.event_log import EventLog
 from ostler.server.mcp.connect import Site
 from ostler.server.mcp.connection import NotThere
 from ostler.server.mcp.connections import Find, Want
 from ostler.server.mcp.server_config import BadEntry, server_of
+from ostler.server.settings.trust import is_trusted
 from ostler.storage.repositories import sessions
 from ostler.tools.process.environment import command_environment
 

@@ -12,10 +12,10 @@ import anyio
 from ostler.protocol.ids import CallId
 from ostler.server.hooks.answers import Broke, Printed, Reply
 from ostler.server.hooks.types import Hook
-from ostler.tools.context import Processes
 from ostler.tools.process.environment import MARKER
 from ostler.tools.process.process import Child
 from ostler.tools.process.stdio import Mouth, Talker
+from ostler.tools.services import Processes
 from ostler.tools.shell.running.program import bash_path
 from ostler.tools.threads import read_in_thread
 

@@ -17,7 +17,7 @@ from ostler.server.hooks.events import matched_value
 from ostler.server.hooks.merge import Answered, answered, merge
 from ostler.server.hooks.prompt import AskModel
 from ostler.server.hooks.types import NOTHING, Hook, HookCall, Outcome
-from ostler.tools.context import Processes
+from ostler.tools.services import Processes
 
 AT_ONCE: Final = 20
 MatchesRule = Callable[[str, str, Mapping[str, Any]], bool]

@@ -15,9 +15,9 @@ from ostler.server.mcp.request_limits import bounded
 from ostler.server.mcp.server_config import Address, Program, Server, hider
 from ostler.server.mcp.stdio import Remarks, talking
 from ostler.server.version import version
-from ostler.tools.context import Processes
 from ostler.tools.process.environment import MARKER, meddles
 from ostler.tools.process.stdio import Talker
+from ostler.tools.services import Processes
 from ostler.tools.shell.running.program import bash_path
 from ostler.tools.threads import read_in_thread
 

@@ -1,15 +1,20 @@
-"""What of a project would act, for the person who is asked to trust it.
+"""What of a project would act, for the person who is asked to trust it, and whether somebody has trusted it.
 
 The local files count as the project's: they are meant to be a person's own and not committed, but they lie in the
 project, and nothing keeps a repository from bringing one along.
 """
 
 import hashlib
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from ostler.protocol import times
+from ostler.protocol.ids import ClientId
 from ostler.protocol.session import Mode
-from ostler.server.settings.types import HookEntry, McpEntry, ProjectActs, Source, SourcedRule, canonical
+from ostler.server.settings.types import HookEntry, McpEntry, ProjectActs, Settings, Source, SourcedRule, canonical
+from ostler.storage.repositories import trust
+from ostler.storage.repositories.trust import TrustRecord
 from ostler.tools.fs.paths import inside
 from ostler.tools.permissions import PathPattern, RealPaths, is_whole
 
@@ -101,3 +106,22 @@ def _line(words: str) -> str:
 
 def _digest(facts: Sequence[Any]) -> str:
     return hashlib.sha256("\n".join(sorted(map(canonical, facts))).encode()).hexdigest()
+
+
+def is_trusted(connection: sqlite3.Connection, settings: Settings) -> bool:
+    """Nothing to trust, or just that was trusted."""
+    acts = settings.project_acts
+    if not acts.lines:
+        return True
+    known = trust.find(connection, settings.folder)
+    return known is not None and known.digest == acts.digest
+
+
+def brings_only(settings: Settings, before: Settings, rule: str | None) -> bool:
+    """Whether the folder brings nothing more than before but this rule: then whoever wrote it trusts it still."""
+    added = set(settings.project_acts.lines) - set(before.project_acts.lines)
+    return added <= ({allowing_line(rule)} if rule is not None else set())
+
+
+def trusting(settings: Settings, by: ClientId | None) -> TrustRecord:
+    return TrustRecord(settings.folder, settings.project_acts.digest, times.now(), by)

@@ -16,8 +16,8 @@ from ostler.server.engine.journal.journal import Journal
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Store, Tx, open_store
 from ostler.storage.repositories import file_history, sessions
-from ostler.tools.context import OlderFile
 from ostler.tools.fs.text_file import digest_of
+from ostler.tools.services import OlderFile
 from tests.storage.records import record
 
 pytestmark = pytest.mark.anyio

@@ -24,7 +24,8 @@ from ostler.server.events.event_log import EventLog
 from ostler.storage import Store, Tx, open_store
 from ostler.storage.repositories import results
 from ostler.storage.repositories.results import DROPPED_AT_ONCE, PIECE_CHARS, ResultRecord
-from ostler.tools.context import NoSuchResult, Surroundings, ToolContext
+from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.services import NoSuchResult
 from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.tool import Block, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 from tests.support.inprocess import InProcessDaemon

@@ -11,9 +11,9 @@ import pytest
 
 from ostler.server.engine.calls.store_result import Intake
 from ostler.storage.repositories.results import Piece
+from ostler.tools.formats.terminal_text import for_the_model
 from ostler.tools.shell.output.full_output import PrintedText
 from ostler.tools.shell.output.output_file import decoded
-from ostler.tools.shell.output.text import for_the_model
 from ostler.tools.shell.result import ShellOutput
 from tests.support.background_commands import until
 from tests.support.crash import Scene

@@ -1,7 +1,7 @@
 """What a session has seen of files: told to whoever listens, and forgotten when it leaves the conversation."""
 
-from ostler.server.engine.session.live import StoredReads
-from ostler.tools.context import FileRead
+from ostler.server.engine.session.file_reads import StoredReads
+from ostler.tools.services import FileRead
 
 SHOWN = FileRead(1, 2, "digest", ((1, 3),), 3, ((1, 3),))
 WRITTEN = FileRead(1, 2, "digest", ((1, 3),), 3)

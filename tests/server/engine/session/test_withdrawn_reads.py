@@ -1,7 +1,7 @@
 """What a call has read counts only if the call comes to something."""
 
-from ostler.server.engine.session.live import StoredReads
-from ostler.tools.context import FileRead
+from ostler.server.engine.session.file_reads import StoredReads
+from ostler.tools.services import FileRead
 
 
 def known(lines: int) -> FileRead:

@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from ostler.server.engine.session.live import StoredReads
+from ostler.server.engine.session.file_reads import StoredReads
 from ostler.server.engine.turn.stale_files import stale_hint
-from ostler.tools.context import FileRead
+from ostler.tools.services import FileRead
 from tests.support.driver import Stage, Talk
 from tests.support.messages_api.replies import Block, calls, message, says
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ostler.tools.context import NoResults
 from ostler.tools.files.reading.stored_result import ResultLines, read_result
+from ostler.tools.services import NoResults
 from ostler.tools.tool import Failure
 from tests.support.stored_results import Kept
 

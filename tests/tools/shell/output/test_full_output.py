@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from ostler.tools.formats.terminal_text import for_the_model
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.output import cleaning as output_cleaning
 from ostler.tools.shell.output.cleaning import Cleaning
 from ostler.tools.shell.output.full_output import PrintedText, all_printed
 from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.shell.output.output_file import SHOWN_BYTES, OutputFile, decoded
-from ostler.tools.shell.output.text import for_the_model
 from tests.support.tool_calls import Session, until
 
 BASH = Bash()

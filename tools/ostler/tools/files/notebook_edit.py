@@ -2,13 +2,14 @@
 
 from pydantic import Field
 
-from ostler.tools.context import FileRead, Surroundings, ToolContext
+from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.files.editing import diagnostics, mutation, notebook_cells, read_state
 from ostler.tools.files.editing.mutation import ChangeOutput, Plan
 from ostler.tools.files.editing.notebook_cells import CellType, EditMode, Wanted
 from ostler.tools.formats.notebook import load_notebook
 from ostler.tools.fs import paths
 from ostler.tools.fs.similar_paths import known_to, missing_file
+from ostler.tools.services import FileRead
 from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, text_block
 
 

@@ -4,11 +4,12 @@ import os
 
 from pydantic import Field
 
-from ostler.tools.context import FileRead, ToolContext
+from ostler.tools.context import ToolContext
 from ostler.tools.files.editing import mutation, notebook_create, read_state
 from ostler.tools.files.editing.mutation import ChangeOutput, Plan
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import TextFile
+from ostler.tools.services import FileRead
 from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 from ostler.tools.formats import notebook_json
 from ostler.tools.formats.image import Picture, picture, pixels_of
 from ostler.tools.formats.image_file import SMALL_PIXELS, load_picture_of
+from ostler.tools.formats.terminal_text import for_the_model
 from ostler.tools.fs.text_file import TextFile, TooLarge, Unreadable, load, size_in_words
-from ostler.tools.shell.output.text import for_the_model
 
 FORMAT: Final = 4
 """The only major version that programs still write."""

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, BinaryIO, Final, TypeVar
 
 from ostler.tools.process.environment import clean_environment
-from ostler.tools.process.process import awaited
+from ostler.tools.process.orphans import awaited
 from ostler.tools.threads import read_in_thread
 
 T = TypeVar("T")

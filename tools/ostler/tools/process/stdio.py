@@ -9,8 +9,8 @@ from typing import Final, Literal
 import anyio
 
 from ostler.protocol.ids import CallId
-from ostler.tools.context import Processes
 from ostler.tools.process import process
+from ostler.tools.services import Processes
 
 Mouth = Literal["stdout", "stderr"]
 

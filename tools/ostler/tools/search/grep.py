@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ostler.protocol.ids import ResultId
-from ostler.tools.context import NoSuchResult, Surroundings, ToolContext
+from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.fs import paths
 from ostler.tools.fs.paths import Approved
 from ostler.tools.permissions.subject import OfText, Subject
@@ -17,6 +17,7 @@ from ostler.tools.search.glob_pattern import BadPattern, matcher
 from ostler.tools.search.grep_output import MAX_CHARS, Collected, NameFilter, Origin, Wanted, collect
 from ostler.tools.search.search_root import Start
 from ostler.tools.search.stored_text import result_of, spooled
+from ostler.tools.services import NoSuchResult
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
 

@@ -16,7 +16,7 @@ from typing import IO, Final, TypeVar
 
 from ostler.tools.fs.paths import inside
 from ostler.tools.process.environment import clean_environment
-from ostler.tools.process.process import awaited
+from ostler.tools.process.orphans import awaited
 from ostler.tools.threads import read_in_thread
 
 T = TypeVar("T")

@@ -11,13 +11,14 @@ from ostler.protocol.ids import ResultId, TaskId
 from ostler.tools.context import Surroundings
 from ostler.tools.files.editing import mutation
 from ostler.tools.files.editing.mutation import ChangeOutput
+from ostler.tools.formats.terminal_text import for_the_model
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import size_in_words
 from ostler.tools.shell.git_effects import GitChanges
 from ostler.tools.shell.output.full_output import PrintedText
 from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.shell.output.output_file import MAX_BYTES
-from ostler.tools.shell.output.text import for_the_model, signal_in, signal_name
+from ostler.tools.shell.output.text import signal_in, signal_name
 from ostler.tools.shell.running.command import Backgrounded, BackgroundedBy, Finished
 from ostler.tools.shell.running.launch import Order
 from ostler.tools.tool import Block, text_block

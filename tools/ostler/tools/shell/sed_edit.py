@@ -20,16 +20,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ostler.protocol.ids import CallId
-from ostler.tools.context import FileRead, FileReads, Surroundings, ToolContext
+from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.files.editing import mutation, read_state
 from ostler.tools.files.editing.diff import Hunk, hunks, unified
 from ostler.tools.files.editing.mutation import ChangeOutput, Plan, Planner
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import TextFile, Unreadable, load
 from ostler.tools.process.environment import command_environment
-from ostler.tools.process.process import awaited
+from ostler.tools.process.orphans import awaited
 from ostler.tools.sandbox import NotProtectable, confined, wrap
 from ostler.tools.sandbox.policy import confinement, kept_to_reading
+from ostler.tools.services import FileRead, FileReads
 from ostler.tools.shell.running.profile import Snapshot
 from ostler.tools.shell.sed_command import SedCommand, sed_command
 from ostler.tools.threads import read_in_thread

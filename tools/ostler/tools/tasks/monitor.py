@@ -9,12 +9,13 @@ from pydantic import Field
 
 from ostler.protocol.ids import CallId, TaskId
 from ostler.tools import commands
-from ostler.tools.context import NotWatchable, Resource, Surroundings, ToolContext, Watch
+from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import is_stream
 from ostler.tools.permissions.subject import OfCommand, OfPlaces, OfServer, OfText, Subject, place_of
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.search import line_filter
+from ostler.tools.services import NotWatchable, Resource, Watch
 from ostler.tools.shell.bash_policy import bound, is_longer, judge, read_ahead, reading, seems_read_only, subject
 from ostler.tools.shell.running.command import Backgrounded, run_command
 from ostler.tools.shell.running.launch import NoFolder, Order

@@ -6,9 +6,10 @@ from pydantic import Field, model_validator
 
 from ostler.protocol.ids import TaskId
 from ostler.protocol.shapes import Task, TaskStatus
-from ostler.tools.context import TaskLook, ToolContext
+from ostler.tools.context import ToolContext
+from ostler.tools.formats.terminal_text import clean_ahead, for_the_model
 from ostler.tools.search import line_filter, ripgrep
-from ostler.tools.shell.output.text import clean_ahead, for_the_model
+from ostler.tools.services import TaskLook
 from ostler.tools.tasks.lookup import no_such_task, renamed
 from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread

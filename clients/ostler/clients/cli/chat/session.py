@@ -12,8 +12,8 @@ from anyio.abc import TaskGroup, TaskStatus
 from ostler.clients import Ostler
 from ostler.clients.cli.chat.ask_prompt import Answering, Meaning
 from ostler.clients.cli.chat.ask_queue import OpenAsks
-from ostler.clients.cli.commands.asks import who_answered
 from ostler.clients.cli.output import Colour
+from ostler.clients.cli.render.ask import who_answered
 from ostler.clients.cli.render.turn import Narrator
 from ostler.clients.cli.terminal.console import Console
 from ostler.clients.cli.terminal.line_editor import Escape, Leave

@@ -10,7 +10,6 @@ from ostler.clients.cli.output import Colour, Format, coloured, facts, fit, is_t
 from ostler.clients.cli.tool_input import json_object
 from ostler.clients.sdk.errors import ClientError
 from ostler.protocol.errors import AskResolved
-from ostler.protocol.limits import MAX_PAGE
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
@@ -69,6 +68,8 @@ def asks(
         return
 
     async def ask(ostler: "Ostler") -> list[dict[str, Any]]:
+        from ostler.clients.sdk.asks import list_asks
+
         return await list_asks(ostler, session, None if all else "open")
 
     found = with_daemon(context, ask)
@@ -81,19 +82,6 @@ def asks(
         note("Nothing is asked.")
     elif is_terminal() and any(one["status"] == "open" for one in found):
         note("`ostler asks ID` shows one whole, `ostler answer ID CHOICE` answers it; the end of an ID is enough.")
-
-
-async def list_asks(ostler: "Ostler", session_id: str | None, status: str | None) -> list[dict[str, Any]]:
-    """All of them, however many pages they take."""
-    found: list[dict[str, Any]] = []
-    page: str | None = None
-    while True:
-        wanted = {"session_id": session_id, "status": status, "limit": MAX_PAGE, "page": page}
-        answered = await ostler.request("ask/list", wanted)
-        found += answered["asks"]
-        page = answered["next"]
-        if page is None:
-            return found
 
 
 def _line(ask: dict[str, Any]) -> str:
@@ -203,6 +191,8 @@ def _answer(choice: str, given: dict[str, Any]) -> dict[str, Any]:
 
 async def _found(ostler: "Ostler", given: str) -> dict[str, Any]:
     """The ask whose id begins or ends so: an open one, or else one that is settled."""
+    from ostler.clients.sdk.asks import list_asks
+
     for status in ("open", None):
         asks = {one["id"]: one for one in await list_asks(ostler, None, status)}
         fits = [one for one in asks if one.startswith(given) or one.endswith(given)]
@@ -216,13 +206,7 @@ async def _found(ostler: "Ostler", given: str) -> dict[str, Any]:
 async def _outcome(ostler: "Ostler", ask: dict[str, Any]) -> str:
     if ask["status"] != "resolved":
         return f"Too late: the ask {ask['id']} is {ask['status']}."
+    from ostler.clients.cli.render.ask import who_answered
+
     who = who_answered(ostler, ask.get("answered_by"), ask.get("answered_by_name"))
     return f"Too late: {who} answered {ask['id']} with {(ask.get('answer') or {}).get('choice', 'something')}."
-
-
-def who_answered(ostler: "Ostler", client_id: str | None, name: str | None) -> str:
-    """What people call whoever settled an ask; the id of a client that said no name."""
-    if client_id == ostler.daemon.client_id:
-        return "this terminal"
-    # Our own command is called so wherever it runs, which tells nobody anything.
-    return "another terminal" if name == "ostler (terminal)" else name or client_id or "somebody"

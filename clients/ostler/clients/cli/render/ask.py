@@ -3,12 +3,19 @@
 import json
 import shutil
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ostler.clients.cli.output import Colour, counted, printable
+from ostler.clients.cli.output import (
+    Colour,
+    counted,
+    printable,
+)
 from ostler.clients.cli.render.diff import patch_lines
 from ostler.clients.cli.render.text_width import fitting, width
 from ostler.protocol.shapes import Ask
+
+if TYPE_CHECKING:
+    from ostler.clients import Ostler
 
 ShownLine = tuple[str, Colour | None]
 
@@ -140,3 +147,11 @@ def _one_line(text: str) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def who_answered(ostler: "Ostler", client_id: str | None, name: str | None) -> str:
+    """What people call whoever settled an ask; the id of a client that said no name."""
+    if client_id == ostler.daemon.client_id:
+        return "this terminal"
+    # Our own command is called so wherever it runs, which tells nobody anything.
+    return "another terminal" if name == "ostler (terminal)" else name or client_id or "somebody"

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from ostler.clients.cli.commands.asks import list_asks, who_answered
+from ostler.clients.cli.render.ask import who_answered
 from ostler.clients.cli.session_choice import every
+from ostler.clients.sdk.asks import list_asks
 
 if TYPE_CHECKING:
     from ostler.clients import EventStream, Ostler

@@ -1,38 +1,16 @@
 """Whether what a project brings may act: asked once, and again when it has changed."""
 
-import sqlite3
 from datetime import UTC, datetime, timedelta
 
 from ostler.protocol import times
 from ostler.protocol.events import Notice
-from ostler.protocol.ids import ClientId, TurnId, new_ask_id
+from ostler.protocol.ids import TurnId, new_ask_id
 from ostler.protocol.shapes import Ask
 from ostler.server.engine.asks.asks import AskDesk
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.settings import Settings, allowing_line
-from ostler.storage.repositories import trust
-from ostler.storage.repositories.trust import TrustRecord
+from ostler.server.settings import Settings
 
 CHOICES = ["trust", "restrict"]
-
-
-def is_trusted(connection: sqlite3.Connection, settings: Settings) -> bool:
-    """Nothing to trust, or just that was trusted."""
-    acts = settings.project_acts
-    if not acts.lines:
-        return True
-    known = trust.find(connection, settings.folder)
-    return known is not None and known.digest == acts.digest
-
-
-def brings_only(settings: Settings, before: Settings, rule: str | None) -> bool:
-    """Whether the folder brings nothing more than before but this rule: then whoever wrote it trusts it still."""
-    added = set(settings.project_acts.lines) - set(before.project_acts.lines)
-    return added <= ({allowing_line(rule)} if rule is not None else set())
-
-
-def trusting(settings: Settings, by: ClientId | None) -> TrustRecord:
-    return TrustRecord(settings.folder, settings.project_acts.digest, times.now(), by)
 
 
 def trust_is_settled(session: LiveSession) -> bool:

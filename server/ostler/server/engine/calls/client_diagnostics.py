@@ -10,7 +10,7 @@ import orjson
 
 from ostler.server.clients.client_tools import ClientCalls
 from ostler.storage import Scope
-from ostler.tools.context import Diagnostic, Diagnostics, NoDiagnostics, Severity
+from ostler.tools.services import Diagnostic, Diagnostics, NoDiagnostics, Severity
 
 TOOL: Final = "mcp__ide__getDiagnostics"
 _SECONDS: Final = 1.0

@@ -19,7 +19,7 @@ from ostler.server.events.event_log import EventLog
 from ostler.storage import Tx
 from ostler.storage.repositories import file_history, turns
 from ostler.storage.repositories.file_history import ContentGone, KeptFile
-from ostler.tools.context import OlderFile
+from ostler.tools.services import OlderFile
 from ostler.tools.threads import read_in_thread
 
 MAX_FILE_BYTES: Final = 10 * 1024 * 1024

@@ -26,8 +26,9 @@ from ostler.server.engine.calls.result_limits import bounded, cut_fields
 from ostler.server.engine.calls.stop_reasons import BY_MISSING_SANDBOX
 from ostler.server.engine.calls.stored_results import OwnedResults
 from ostler.server.engine.journal.calls import Draft, Ended
+from ostler.server.engine.session.file_reads import CallReads
 from ostler.server.engine.session.hooks import Hooking, response_of
-from ostler.server.engine.session.live import CallReads, LiveSession
+from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.engine.tasks.tool_adapter import SessionTasks
 from ostler.server.observability import logs

@@ -9,7 +9,7 @@ from ostler.protocol.ids import ResultId, SessionId
 from ostler.server.events.event_log import EventLog
 from ostler.storage.repositories import results
 from ostler.storage.repositories.results import ResultRecord
-from ostler.tools.context import NoSuchResult
+from ostler.tools.services import NoSuchResult
 
 
 async def find_result(log: EventLog, result_id: ResultId) -> ResultRecord:

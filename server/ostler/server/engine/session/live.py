@@ -1,195 +1,30 @@
 """A session in memory: what its turns, calls and decisions read."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from itertools import islice
-from pathlib import Path
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ostler.protocol.events import PullRequest
-from ostler.protocol.ids import CallId
 from ostler.protocol.session import Mode, OnAsk
 from ostler.server.classifier import ClassifierDesk
-from ostler.server.clients.client_tools import ClientCalls
 from ostler.server.engine.journal.journal import Journal, linked
 from ostler.server.engine.permissions.decide import PermissionContext
 from ostler.server.engine.permissions.rule_match import may_read
 from ostler.server.engine.session.effective_settings import mode_in_force, rule_set, servers_of_session
+from ostler.server.engine.session.file_reads import StoredReads
 from ostler.server.engine.session.history import History
-from ostler.server.engine.session.settings_cache import SettingsRoom
+from ostler.server.engine.session.processes import StoredProcesses
+from ostler.server.engine.session.shared import Rooms
 from ostler.server.engine.session.usage import Purse
 from ostler.server.engine.tasks.registry import TaskDesk
 from ostler.server.hooks import HookRunner
 from ostler.server.settings import McpEntry, RuleSet, Settings
-from ostler.storage import Tx
-from ostler.storage.repositories import processes
-from ostler.storage.repositories.processes import ProcessRecord
 from ostler.storage.repositories.sessions import SessionRecord
-from ostler.tools.context import Assistant, FileRead, Stir, Surroundings
+from ostler.tools.context import Assistant, Stir, Surroundings
 from ostler.tools.fs import paths
-from ostler.tools.registry import Registry, ToolSet
+from ostler.tools.registry import ToolSet
 from ostler.tools.sandbox.policy import Sandboxing
-from ostler.tools.shell.running.profile import ShellProfile
 from ostler.tools.tool import AnyTool
-
-
-class StoredReads:
-    """What the session has seen of files; each call takes what it added along when it is stored."""
-
-    def __init__(self, stored: Mapping[str, dict[str, Any]]) -> None:
-        self._reads = {path: _file_read(read) for path, read in stored.items()}
-        self._listeners: list[Hear] = []
-
-    def listen(self, hear: "Hear") -> None:
-        """Be told of every file that is shown to the model, as it is shown."""
-        self._listeners.append(hear)
-
-    def forget_shown(self) -> dict[str, dict[str, Any]]:
-        """What was shown is not in the conversation any more; all of it as it is to be stored."""
-        self._reads = {path: replace(read, shown=()) for path, read in self._reads.items()}
-        return {path: _as_stored(read) for path, read in self._reads.items()}
-
-    def known(self) -> dict[str, FileRead]:
-        """All of it as it is now, to come back to."""
-        return dict(self._reads)
-
-    def back_to(self, known: Mapping[str, FileRead]) -> dict[str, dict[str, Any] | None]:
-        """Forget what was read since; what is different then, as it is to be stored: null where nothing is known."""
-        changed = {path: known.get(path) for path, read in self._reads.items() if known.get(path) is not read}
-        self._reads = dict(known)
-        return {path: _as_stored(read) if read is not None else None for path, read in changed.items()}
-
-    def latest(self, limit: int) -> list[tuple[str, FileRead]]:
-        """The files that were read last for the first time, at most so many."""
-        return list(islice(reversed(self._reads.items()), limit))
-
-    def recorder(self) -> "CallReads":
-        return CallReads(self._reads, self._listeners)
-
-
-class CallReads:
-    """The reads of the session as one call sees and extends them."""
-
-    def __init__(self, reads: dict[str, FileRead], listeners: "Sequence[Hear]" = ()) -> None:
-        self._reads = reads
-        self._listeners = listeners
-        self.added: dict[str, dict[str, Any]] = {}
-        self._before: dict[str, FileRead | None] = {}
-
-    def get(self, path: str) -> FileRead | None:
-        return self._reads.get(path)
-
-    def put(self, path: str, read: FileRead) -> None:
-        self._before.setdefault(path, self._reads.get(path))
-        self._reads[path] = read
-        self.added[path] = _as_stored(read)
-        if read.shown:  # what was only written was shown to nobody
-            for hear in self._listeners:
-                hear(path, read)
-
-    def take_back(self) -> None:
-        """The call has come to nothing: the model is not shown what it has read."""
-        for path, read in self._before.items():
-            if read is None:
-                self._reads.pop(path, None)
-            else:
-                self._reads[path] = read
-        self.added.clear()
-        self._before.clear()
-
-
-Hear = Callable[[str, FileRead], None]
-"""Called with the real path of a file that was read, and what is known of it."""
-
-
-_FIELDS: Final = tuple(each.name for each in fields(FileRead))
-
-
-def _as_stored(read: FileRead) -> dict[str, Any]:
-    # By hand: `asdict` copies everything in it, and takes ten times as long.
-    return {name: getattr(read, name) for name in _FIELDS}
-
-
-def _file_read(stored: dict[str, Any]) -> FileRead:
-    lines = {name: tuple((first, last) for first, last in stored.get(name) or ()) for name in ("ranges", "shown")}
-    return FileRead(**{**stored, **lines})
-
-
-@dataclass(frozen=True, slots=True)
-class StoredProcesses:
-    """The processes of a session's calls, stored before they begin."""
-
-    journal: Journal
-    _started: dict[int, str] = field(default_factory=dict)
-
-    async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
-        record = ProcessRecord(pid, start_time, self.journal.session_id, call_id)
-        self._started[pid] = start_time
-
-        def work(tx: Tx) -> None:
-            processes.add(tx.connection, record)
-
-        await self.journal.ahead(work).written()
-
-    def ended(self, call_id: CallId, pid: int) -> None:
-        start_time = self._started.pop(pid, None)
-        if start_time is not None:
-            self.journal.post(lambda tx: processes.drop(tx.connection, pid, start_time))
-
-
-class SandboxKeeper(Protocol):
-    """Knows the sandbox as the configuration says now."""
-
-    proxy: str | None
-    """The socket of the proxy that lets the allowed hosts through, while it runs."""
-
-    @property
-    def hosts(self) -> tuple[str, ...]: ...
-    def __call__(self) -> Sandboxing: ...
-
-
-@dataclass(slots=True)
-class Rooms:
-    """What all sessions of a daemon share."""
-
-    load_registry: Callable[[], Registry]
-    """The tools are loaded when they are first needed, so that the start does not wait for them."""
-    home: str
-    output_folder: Path
-    allow_bypass: Callable[[], bool]
-    """Whether sessions may be in mode bypassPermissions now."""
-    settings: SettingsRoom
-    sandbox: SandboxKeeper
-    bash_classifier: Callable[[], bool]
-    umask: int = 0o022
-    """The person's own: the daemon's is stricter, and commands are not to make a project's files private."""
-    testing: bool = False
-    client_calls: ClientCalls | None = None
-    """The way to the tools that clients provide."""
-    switched_off: Callable[[], frozenset[str]] = frozenset
-    """Tools that the configuration has switched off."""
-    background: Callable[[], bool] = lambda: True
-    """Whether commands may go on behind their calls."""
-    profile: Callable[[], ShellProfile | None] = lambda: None
-    """The person's profile, where commands are to have what it sets."""
-    most_files: Callable[[], int] = lambda: 100
-    """How many files Glob lists."""
-    read_tokens: Callable[[], int] = lambda: 25_000
-    """How much Read shows."""
-    assistant: Callable[[], Assistant | None] = lambda: None
-    """How sessions behave in assistant mode, where it is on."""
-    _registry: Registry | None = None
-
-    @property
-    def registry(self) -> Registry:
-        if self._registry is None:
-            self._registry = self.load_registry()
-        return self._registry
-
-    @property
-    def aliases(self) -> Mapping[str, str]:
-        """Old names of tools, and what they are called now."""
-        return {alias: tool.name for tool in self.registry.tools for alias in tool.aliases}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import orjson
 from ostler.protocol.config import Config
 from ostler.protocol.events import Notice
 from ostler.server.classifier import ClassifierDesk, ModelClassifier, Pay, RehearsalClassifier, small_model
-from ostler.server.engine.asks.trust import is_trusted
 from ostler.server.engine.session.hooks import Hooking
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.hooks import Hook, HookRunner
@@ -19,11 +18,12 @@ from ostler.server.models.provider import ModelRequest, Provider
 from ostler.server.models.registry import REHEARSAL
 from ostler.server.settings import Origin, Settings
 from ostler.server.settings.rule_lists import sourced
+from ostler.server.settings.trust import is_trusted
 from ostler.tools import commands
-from ostler.tools.context import Processes
 from ostler.tools.fs import paths
 from ostler.tools.permissions import matches_text, parse_rule
 from ostler.tools.process.environment import command_environment
+from ostler.tools.services import Processes
 from ostler.tools.shell.bash_policy import reading
 
 _ANSWER_TOKENS: Final = 1_000

@@ -8,9 +8,9 @@ from ostler.protocol.shapes import Task
 from ostler.server.engine.tasks.notifications import News, quoted
 from ostler.server.prompt.reminders import note
 from ostler.storage.repositories.tasks import TaskRecord, Told
+from ostler.tools.formats.terminal_text import for_the_model
 from ostler.tools.search.line_filter import matching_lines
 from ostler.tools.shell.output.output_file import OutputFile
-from ostler.tools.shell.output.text import for_the_model
 from ostler.tools.threads import read_in_thread
 
 _AT_ONCE: Final = 1024 * 1024

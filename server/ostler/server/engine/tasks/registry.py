@@ -33,9 +33,9 @@ from ostler.server.observability import logs
 from ostler.storage import Scope, Tx
 from ostler.storage.repositories import processes, sessions, tasks
 from ostler.storage.repositories.tasks import Position, TaskRecord
-from ostler.tools.context import Watch
-from ostler.tools.process import process
+from ostler.tools.process import orphans
 from ostler.tools.sandbox import release_noted
+from ostler.tools.services import Watch
 from ostler.tools.shell.running.command import RunningCommand
 from ostler.tools.shell.running.launch import held_note
 from ostler.tools.text import one_line
@@ -156,7 +156,7 @@ class TaskDesk:
         task = record.task
         try:
             if task.call_id is not None:
-                await process.kill_left_over(record.pid or 0, record.start_time or "", task.call_id)
+                await orphans.kill_left_over(record.pid or 0, record.start_time or "", task.call_id)
             await self.hear_rest(record)
             await change_in_thread(release_noted, held_note(record.output or ""))
             left, size = await read_in_thread(left_by, record.output or "")

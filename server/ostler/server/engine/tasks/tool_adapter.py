@@ -14,7 +14,7 @@ from ostler.server.mcp.connection import Unreachable
 from ostler.server.mcp.connections import Want
 from ostler.storage import Scope
 from ostler.storage.repositories.tasks import TaskRecord
-from ostler.tools.context import NotWatchable, Resource, TaskLook, Watch
+from ostler.tools.services import NotWatchable, Resource, TaskLook, Watch
 from ostler.tools.shell.running.command import BackgroundedBy, RunningCommand
 
 _MOST_KNOWN: Final = 1_000

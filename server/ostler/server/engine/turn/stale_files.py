@@ -13,8 +13,8 @@ import anyio
 
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.prompt.environment import printable
-from ostler.tools.context import FileRead
 from ostler.tools.files.editing.read_state import unchanged
+from ostler.tools.services import FileRead
 from ostler.tools.threads import read_in_thread
 
 _MAX_FILES: Final = 1000

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ostler.tools.context import Diagnostic, Severity
+from ostler.tools.services import Diagnostic, Severity
 from ostler.tools.tool import ToolOutput
 
 _LINES: Final = 20

@@ -14,11 +14,11 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from ostler.tools.context import FileRead
 from ostler.tools.files.editing.diff import Hunk
 from ostler.tools.files.editing.git_diff import GitDiff
 from ostler.tools.process.environment import clean_environment
-from ostler.tools.process.process import awaited
+from ostler.tools.process.orphans import awaited
+from ostler.tools.services import FileRead
 from ostler.tools.tool import Failure
 
 LARGE_BYTES: Final = 32 * 1024 * 1024

@@ -6,8 +6,8 @@ from typing import Any
 
 from ostler.protocol.ids import SessionId
 from ostler.tools.context import Surroundings
-from ostler.tools.files.edit import EditInput, EditPlanner
 from ostler.tools.files.editing import mutation
+from ostler.tools.files.editing.edit_plan import EditInput, EditPlanner
 from ostler.tools.files.editing.large_edit import read_of
 from ostler.tools.files.editing.mutation import Prepared, Written
 from ostler.tools.fs.atomic_write import Replaced

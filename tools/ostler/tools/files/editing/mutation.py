@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from ostler.tools.context import FileRead, OlderFile, Surroundings, ToolContext
+from ostler.tools.context import Surroundings, ToolContext
 from ostler.tools.files.editing import diagnostics, large_edit, notebook_create, read_state
 from ostler.tools.files.editing.diagnostics import DiagnosticOutput
 from ostler.tools.files.editing.diff import Hunk, hunks, snippet, unified
@@ -16,6 +16,7 @@ from ostler.tools.fs.atomic_write import Replaced, save_over
 from ostler.tools.fs.encoding import UTF_8, Encoding
 from ostler.tools.fs.protected_paths import why_guarded
 from ostler.tools.fs.text_file import MAX_FILE_BYTES, TextFile, TooLarge, Unreadable, digest_of, load
+from ostler.tools.services import FileRead, OlderFile
 from ostler.tools.threads import change_in_thread, read_in_thread
 from ostler.tools.tool import (
     DEFAULT_MAX_RESULT_CHARS,

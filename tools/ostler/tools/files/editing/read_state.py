@@ -4,8 +4,8 @@ import os
 from dataclasses import replace
 from typing import Final
 
-from ostler.tools.context import FileRead
 from ostler.tools.fs.text_file import TextFile, count_lines
+from ostler.tools.services import FileRead
 from ostler.tools.tool import Failure
 
 # The numbers that clients know these failures by.

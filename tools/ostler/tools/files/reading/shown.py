@@ -4,10 +4,11 @@ import os
 from dataclasses import replace
 from typing import Final
 
-from ostler.tools.context import FileRead, ToolContext
+from ostler.tools.context import ToolContext
 from ostler.tools.files.editing import read_state
 from ostler.tools.files.editing.read_state import Range
 from ostler.tools.files.reading.output import ReadOutput, UnchangedOutput
+from ostler.tools.services import FileRead
 from ostler.tools.tool import Ran
 
 BYTES_PER_TOKEN: Final = 4  # what English and code come to, near enough for a bound

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ostler.tools.context import NoSuchResult, Results
 from ostler.tools.search.stored_text import result_of
+from ostler.tools.services import NoSuchResult, Results
 from ostler.tools.text import cut_of, longest
 from ostler.tools.tool import Failure
 

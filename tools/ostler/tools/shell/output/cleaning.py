@@ -5,7 +5,7 @@ Only a line that is longer than anybody's progress bar is cleaned in parts.
 
 from typing import Final
 
-from ostler.tools.shell.output.text import for_the_model
+from ostler.tools.formats.terminal_text import for_the_model
 
 _LONGEST_LINE: Final = 256 * 1024
 _LONGEST_ESCAPE: Final = 600

@@ -12,12 +12,12 @@ import anyio
 
 from ostler.protocol.ids import CallId, TaskId
 from ostler.tools.context import ToolContext
+from ostler.tools.formats.terminal_text import clean_ahead
 from ostler.tools.process import process
 from ostler.tools.sandbox import release
 from ostler.tools.shell.output.full_output import PrintedText, all_printed
 from ostler.tools.shell.output.image import may_be_picture, picture_in
 from ostler.tools.shell.output.output_file import MAX_BYTES, Ending, OutputFile
-from ostler.tools.shell.output.text import clean_ahead
 from ostler.tools.shell.running.launch import Order, made_ready
 from ostler.tools.shell.running.pipe_copier import Copier
 from ostler.tools.threads import change_in_thread, change_later, kill_in_thread, read_in_thread

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ostler.tools.context import ToolContext, Watch
+from ostler.tools.context import ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.process.environment import command_environment, output_prefix
 from ostler.tools.sandbox import confined, hold, release, wrap
 from ostler.tools.sandbox.policy import Confinement, confinement, kept_to_reading
+from ostler.tools.services import Watch
 from ostler.tools.shell.output.output_file import OutputFile
 from ostler.tools.shell.running.profile import Snapshot
 from ostler.tools.shell.running.program import Begin, ShellProgram, bash

@@ -13,7 +13,7 @@ from typing import Final
 
 import anyio
 
-from ostler.tools.process import process
+from ostler.tools.process.orphans import no_orphan_yet
 from ostler.tools.process.process import Watched
 
 _PATIENCE: Final = 2.0
@@ -32,7 +32,7 @@ class Copier(Watched):
         """Into the file that is open there. Raises OSError."""
         pipe_end, pipe = os.pipe()
         try:
-            with process.no_orphan_yet():
+            with no_orphan_yet():
                 return cls(
                     os.posix_spawn(
                         _cat(),

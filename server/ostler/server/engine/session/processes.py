@@ -1,0 +1,31 @@
+"""The child processes of a session's calls, stored before they begin."""
+
+from dataclasses import dataclass, field
+
+from ostler.protocol.ids import CallId
+from ostler.server.engine.journal.journal import Journal
+from ostler.storage import Tx
+from ostler.storage.repositories import processes
+from ostler.storage.repositories.processes import ProcessRecord
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProcesses:
+    """The processes of a session's calls, stored before they begin."""
+
+    journal: Journal
+    _started: dict[int, str] = field(default_factory=dict)
+
+    async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
+        record = ProcessRecord(pid, start_time, self.journal.session_id, call_id)
+        self._started[pid] = start_time
+
+        def work(tx: Tx) -> None:
+            processes.add(tx.connection, record)
+
+        await self.journal.ahead(work).written()
+
+    def ended(self, call_id: CallId, pid: int) -> None:
+        start_time = self._started.pop(pid, None)
+        if start_time is not None:
+            self.journal.post(lambda tx: processes.drop(tx.connection, pid, start_time))
