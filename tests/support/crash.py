@@ -12,11 +12,9 @@ import pytest
 
 from ostler.tools.process.environment import MARKER
 from tests.support.daemon import Daemon, wait_until
-from tests.support.messages_api.replies import message, says
 from tests.support.messages_api.scripts import Step
 from tests.support.messages_api.server import ScriptedApi
-
-DONE: Final = message(says("Done."))
+from tests.support.model_replies import DONE
 
 _WAIT_MS: Final = 20_000
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from tests.support.daemon import Daemon
 from tests.support.driver import Json, Stage, Talk
-from tests.support.messages_api.replies import Block, calls, message, says
+from tests.support.messages_api.replies import Block, message
+from tests.support.model_replies import DONE
 
-DONE: Final = message(says("Done."))
 OURS: Final = ".ostler/settings.json"
 OUR_LOCAL: Final = ".ostler/settings.local.json"
 CLAUDES: Final = ".claude/settings.json"
@@ -39,18 +39,6 @@ def project(stage: Stage, files: Mapping[str, Json | str] | None = None) -> Path
     for name, settings in (files or {}).items():
         write(folder, name, settings)
     return folder
-
-
-def bash(command: str) -> Block:
-    return calls("Bash", {"command": command})
-
-
-def read(path: Path | str) -> Block:
-    return calls("Read", {"file_path": str(path)})
-
-
-def writes(path: Path | str, content: str = "new\n") -> Block:
-    return calls("Write", {"file_path": str(path), "content": content})
 
 
 def talk_of(stage: Stage, *blocks: Block, **session: Any) -> Talk:

@@ -10,6 +10,7 @@ import anyio
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.session import Mode
 from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.files.read import Read
 from ostler.tools.services import FileRead
 from ostler.tools.tool import AnyTool, Check, Failure, Ran
 
@@ -117,3 +118,18 @@ def alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state not in "ZX"
+
+
+def put_file(session: Session, name: str, data: str | bytes = "") -> str:
+    """A file in the folder of the session."""
+    path = session.folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return str(path)
+
+
+async def read_file(session: Session, name: str, data: str | bytes) -> str:
+    """The same, and the session has read it."""
+    path = put_file(session, name, data)
+    await session.done(Read(), file_path=path)
+    return path

@@ -16,12 +16,12 @@ from tests.support.inprocess import InProcessDaemon
 from tests.support.messages_api.behaviors import Reply
 from tests.support.messages_api.replies import Block, calls_raw, hang, message, new_call_id, pieces, says, thinks
 from tests.support.messages_api.server import ScriptedApi
+from tests.support.model_replies import DONE
 from tests.system.test_event_loop import Stalls
 
 MEGABYTE = 1024 * 1024
 LINES = "a\n" * (5 * MEGABYTE)
 """Of a line end everything that encodes it makes two characters."""
-DONE = message(says("Done."))
 
 
 class LongStage(Stage):

@@ -5,8 +5,7 @@ import pytest
 from tests.support.driver import Stage, Talk
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import calls, hold, message, says
-
-DONE = message(says("Done."))
+from tests.support.model_replies import DONE
 
 
 def fork_of(stage: Stage, talk: Talk, message_id: str | None = None) -> Talk:

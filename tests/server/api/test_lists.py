@@ -3,9 +3,8 @@
 from typing import Any
 
 from tests.support.driver import Json, Stage
-from tests.support.messages_api.replies import calls, message, says
-
-DONE = message(says("Done."))
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 
 
 def all_pages(stage: Stage, method: str, noun: str, **params: Any) -> list[Json]:

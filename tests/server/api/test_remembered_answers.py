@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.driver import Beside, Json, Stage, Talk
-from tests.support.projects import OUR_LOCAL, OURS, bash, decision, notices, project, talk_of
+from tests.support.model_replies import bash
+from tests.support.projects import OUR_LOCAL, OURS, decision, notices, project, talk_of
 
 ROUNDS = 8
 

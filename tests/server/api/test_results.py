@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.server.engine.turn.test_stale_files import ALLOW
 from tests.support.driver import Stage, Talk
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, bash, play
 
-DONE = message(says("Done."))
 WHOLE = "\n".join(str(number) for number in range(1, 20_001))
 
 
@@ -161,3 +162,15 @@ def test_found_lines_are_cut_and_have_no_carriage_return(stage: Stage) -> None:
     assert first["text"] == "hit one"
     assert second["text"].startswith("hit" + "x" * 497 + " [")
     assert len(second["text"]) < 600
+
+
+def test_what_a_command_printed_can_be_downloaded_until_its_session_is_gone(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOW)
+    play(stage, talk, bash("seq 1 20000; echo é"))
+    result_id = talk.all("tool.completed")[0]["call"]["result_id"]
+    answer = stage.daemon.http("GET", f"/results/{result_id}")
+    assert answer.status == 200
+    assert answer.body.decode() == "".join(f"{number}\n" for number in range(1, 20_001)) + "é"
+    assert stage.daemon.http("GET", f"/results/{result_id}", authorised=False).status == 401
+    stage.daemon.call("session/delete", session_id=talk.id)
+    assert stage.daemon.http("GET", f"/results/{result_id}").status == 404

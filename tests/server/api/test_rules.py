@@ -10,10 +10,10 @@ import pytest
 from ostler.protocol import times
 from tests.support.daemon import wait_until
 from tests.support.driver import Json, Stage, Talk
+from tests.support.model_replies import bash
 from tests.support.projects import (
     OUR_LOCAL,
     OURS,
-    bash,
     decisions,
     explained,
     explained_command,

@@ -10,11 +10,12 @@ from ostler.storage import Tx
 from ostler.storage.repositories import file_history
 from ostler.storage.repositories.file_history import KeptFile
 from ostler.tools.fs.text_file import digest_of
-from tests.server.engine.calls.file_changes import contents, diff, done, edit, kept, read, write
+from tests.server.engine.calls.file_changes import contents, diff, done, kept
 from tests.support.acting import create, make_agent
 from tests.support.driver import Stage
 from tests.support.inprocess import InProcessDaemon
-from tests.support.messages_api.replies import calls
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, edit, read, write
 
 
 @pytest.fixture
@@ -185,3 +186,24 @@ def test_when_the_first_content_made_room_the_diff_begins_later_and_says_so(home
         (found,) = daemon.call("session/diff", session_id=session_id)["files"]
         assert found["patch"].endswith("-second\n+now\n")
         assert "begins later" in found["note"]
+
+
+@pytest.mark.parametrize("where", ["file", "folder"])
+def test_what_became_a_link_is_said_to_be_one_and_what_is_behind_it_is_not_shown(
+    stage: Stage, folder: Path, where: str
+) -> None:
+    path = folder / "sub" / "a.txt"
+    talk = stage.talk(message(write(path, "mine\n")), DONE, folder=folder, mode="acceptEdits")
+    talk.turn()
+    secret = folder / "secret" / "a.txt"
+    secret.parent.mkdir()
+    secret.write_text("secret\n")
+    path.unlink()
+    if where == "file":
+        path.symlink_to(secret)
+    else:
+        path.parent.rmdir()
+        path.parent.symlink_to(secret.parent)
+    (found,) = diff(talk)
+    assert (found["path"], found["patch"]) == (str(path), None)
+    assert found["note"] == "It is a link now, or in a folder that is one."

@@ -1,8 +1,11 @@
 """`task/list`, `get`, `output`, `wait`, `stop`; `tool/background`; `turn/interrupt` with `tasks`."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +13,7 @@ from tests.support.background_commands import LONG, ended, printed, processes_of
 from tests.support.daemon import wait_until
 from tests.support.driver import Beside, Stage, seconds_of
 from tests.support.messages_api.replies import calls, message, says
+from tests.support.model_replies import DONE
 
 
 def test_tasks_are_listed_oldest_first_page_by_page_and_by_status(stage: Stage) -> None:
@@ -274,3 +278,61 @@ def test_an_interrupt_ends_the_tasks_of_its_turn_only_where_it_is_asked_for(stag
             assert stage.daemon.call("task/wait", task_id=task["id"], timeout_ms=0)["status"] == "running"
             assert processes_of(task)
     assert stage.daemon.call("task/get", task_id=older["id"])["status"] == "running"
+
+
+ALLOWED = {"allow": ["Bash", "PowerShell"]}
+
+
+def test_a_task_tells_its_call_and_what_the_model_knows_of_it(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOWED)
+    start = calls("Bash", {"command": f"echo ready; {until(Path('go'))}", "run_in_background": True}, id="toolu_start")
+    stage.api.script(talk.name, message(start), otherwise=DONE)
+    talk.turn()
+    task = talk.wait("task.started")["data"]["task"]
+    assert (task["call_id"], task["tool_use_id"]) == (
+        talk.wait("tool.completed")["data"]["call"]["call_id"],
+        "toolu_start",
+    )
+    assert (task["output_offset"], task["notified"], task["paused_ms"]) == (0, False, 0)
+    look = message(calls("TaskOutput", {"task_id": task["id"], "block": False}))
+    wait_until(lambda: stage.daemon.call("task/get", task_id=task["id"])["output_bytes"] == len("ready\n"))
+    stage.api.script(talk.name, DONE, DONE, look, otherwise=DONE)
+    talk.turn()
+    assert stage.daemon.call("task/get", task_id=task["id"])["output_offset"] == len("ready\n")
+    (talk.folder / "go").touch()
+    assert ended(talk, task)["notified"] is False
+    assert stage.daemon.call("task/get", task_id=task["id"])["notified"] is False
+    talk.turn()
+    [known] = stage.daemon.call("task/list", session_id=talk.id)["tasks"]
+    assert (known["notified"], known["status"]) == (True, "completed")
+
+
+# The registry.
+
+
+def test_a_task_has_the_shape_that_the_protocol_promises(stage: Stage) -> None:
+    talk, (task,) = talk_behind(stage, "exit 3")
+    assert list(task) == [
+        "id", "type", "status", "description", "session_id", "agent_id", "call_id", "tool_use_id", "command",
+        "resource", "exit_code", "error", "started_at", "ended_at", "paused_ms", "output_bytes", "output_offset",
+        "notified",
+    ]  # fmt: skip
+    assert re.fullmatch("b[0-9a-z]{8}", task["id"])
+    assert (task["session_id"], task["agent_id"], task["command"]) == (talk.id, None, "exit 3")
+    assert (task["status"], task["exit_code"], task["ended_at"]) == ("running", None, None)
+    over = ended(talk, task)
+    assert (over["status"], over["exit_code"]) == ("failed", 3)
+    assert over["ended_at"] >= over["started_at"] == task["started_at"]
+
+
+def test_a_task_of_another_kind_of_end_says_which(stage: Stage) -> None:
+    expected: list[tuple[str, tuple[Any, ...]]] = [
+        ("exit 0", ("completed", 0, None)),
+        ("exit 1", ("failed", 1, None)),
+        ("grep x /dev/null", ("failed", 1, None)),
+        ("kill -KILL $$", ("failed", None, "ended by SIGKILL")),
+    ]
+    talk, tasks = talk_behind(stage, *(command for command, _ in expected))
+    for task, (_, facts) in zip(tasks, expected, strict=True):
+        over = ended(talk, task)
+        assert (over["status"], over["exit_code"], over["error"]) == facts

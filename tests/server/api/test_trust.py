@@ -2,7 +2,8 @@
 
 from tests.support.driver import Json, Stage, Talk
 from tests.support.hooks import declared
-from tests.support.projects import OURS, bash, project, rules, talk_of
+from tests.support.model_replies import bash
+from tests.support.projects import OURS, project, rules, talk_of
 
 ALLOWING = rules(allow=["Bash(touch it)"])
 SUBMITTING = declared("UserPromptSubmit", "touch acted")

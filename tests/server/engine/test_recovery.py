@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from tests.support.crash import DONE, Scene, left_running
+from tests.support.crash import Scene, left_running
 from tests.support.daemon import wait_until
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import calls, hold, message, says
 from tests.support.messages_api.scripts import attempts
+from tests.support.model_replies import DONE
 
 
 def _endless(mark: Path) -> dict[str, Any]:

@@ -8,10 +8,11 @@ import pytest
 
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.editing.diff import Hunk, hunks, unified
+from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
-from ostler.tools.tool import FileChanged
-from tests.support.tool_calls import Session
+from ostler.tools.tool import AskFirst, FileChanged
+from tests.support.tool_calls import Session, put_file, read_file
 
 pytestmark = pytest.mark.anyio
 READ, WRITE, EDIT = Read(), Write(), Edit()
@@ -222,3 +223,51 @@ def patched(old: str, found: list[Hunk]) -> str:
         place = start + hunk.old_lines
     text = "".join(f"{line}\n" for line in [*made, *lines[place:]])
     return text.replace(mark + "\n", "")
+
+
+NOTEBOOK = NotebookEdit()
+
+
+# Edit.
+
+
+async def test_any_read_is_enough_for_an_edit_anywhere_in_the_file(session: Session) -> None:
+    path = put_file(session, "a.txt", "first\n" * 100 + "last\n")
+    await session.done(READ, file_path=path, limit=1)
+    await session.done(EDIT, file_path=path, old_string="last", new_string="end")
+    assert (session.folder / "a.txt").read_text().endswith("first\nend\n")
+
+
+async def test_each_error_of_edit_says_what_is_wrong_and_what_to_do(session: Session) -> None:
+    path = await read_file(session, "a.txt", "x x\n")
+    given = {"file_path": path, "new_string": "y"}
+    for old, words in {
+        "y": "old_string and new_string are the same: there is nothing to change.",
+        "zebra crossing": f"old_string does not occur in {path}. Nothing in it comes close.",
+        "x": f"old_string occurs 2 times in {path} (lines 1, 1). "
+        "Give more of the text around the one that you mean, or set replace_all.",
+        "": f"old_string is empty, but {path} is not: give the text that is to be replaced.",
+    }.items():
+        assert (await session.failure(EDIT, **given, old_string=old)).message == words
+
+
+@pytest.mark.parametrize("text", ["a\n", "a b\n", "\ta\n"])
+async def test_blanks_are_never_taken_as_equal(session: Session, text: str) -> None:
+    path = await read_file(session, "a.txt", text)
+    wrong = text.replace("\t", "    ").replace(" b", "  b").replace("\n", " \n")
+    assert (await session.failure(EDIT, file_path=path, old_string=wrong, new_string="c")).code == 5
+
+
+async def test_of_a_long_change_sixty_lines_are_shown(session: Session) -> None:
+    path = await read_file(session, "a.txt", "x\n")
+    new = "".join(f"{number}\n" for number in range(1, 101))
+    shown = (await session.text(EDIT, file_path=path, old_string="x\n", new_string=new)).split("\n")[1:]
+    assert shown == [*(f"{number:6}\t{number}" for number in range(1, 61)), "…"]
+
+
+async def test_who_is_asked_about_a_guarded_file_sees_the_change(session: Session) -> None:
+    path = await read_file(session, ".bashrc", "a\n")
+    check = await session.inside("acceptEdits").check(EDIT, file_path=path, old_string="a", new_string="b")
+    assert isinstance(check, AskFirst)
+    assert check.safety
+    assert check.diff == f"--- {path}\n+++ {path}\n@@ -1,1 +1,1 @@\n-a\n+b\n"

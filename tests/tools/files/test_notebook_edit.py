@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import pytest
 from ostler.tools.files.editing import read_state
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
-from ostler.tools.tool import Allow, AskFirst, Failure, FileChanged, Refuse
-from tests.support.tool_calls import Session
+from ostler.tools.files.write import Write
+from ostler.tools.services import Diagnostic
+from ostler.tools.tool import Allow, AskFirst, Failure, FileChanged, Ran, Refuse
+from tests.support.tool_calls import Session, read_file
 
 pytestmark = pytest.mark.anyio
 READ, EDIT = Read(), NotebookEdit()
@@ -349,3 +352,34 @@ async def test_numbers_elsewhere_in_the_file_stay_as_they_are_written(session: S
     await session.done(READ, file_path=str(path))
     await session.done(EDIT, notebook_path=str(path), cell_id="m", new_source="new")
     assert path.read_text() == text.replace('"old"', '"new"')
+
+
+WRITE = Write()
+
+
+NOTEBOOK = NotebookEdit()
+
+
+async def test_notebook_edit_tells_what_a_person_changed_and_what_an_editor_says(session: Session) -> None:
+    class Editor:
+        async def after_change(self, path: str, place: str) -> list[Diagnostic]:
+            return [Diagnostic("error", f"{os.path.basename(path)} is wrong", 1, 2)]
+
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "id": "c",
+        "metadata": {},
+        "source": "a",
+        "outputs": [],
+        "execution_count": None,
+    }
+    content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path = await read_file(session, "a.ipynb", json.dumps(content))
+    context = replace(session.context(), changed_by_person=True, diagnostics=Editor())
+    ran = await session.call(NOTEBOOK, {"notebook_path": path, "cell_id": "c", "new_source": "b"}, context)
+    assert isinstance(ran, Ran)
+    assert ran.output.user_modified
+    assert NOTEBOOK.render(ran.output)[0]["text"] == (
+        f"Cell replaced: c (code) in {path}\n(The person changed the text before it was written.)\n"
+        "Diagnostics now:\nerror 1:2: a.ipynb is wrong"
+    )

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ostler.tools.files.edit import Edit
+from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
+from ostler.tools.files.write import Write
+from ostler.tools.fs.text_file import digest_of
 from ostler.tools.tool import Allow, AskFirst, Failure, Refuse
-from tests.support.tool_calls import Session
+from tests.support.tool_calls import Session, put_file, read_file
 
 pytestmark = pytest.mark.anyio
 READ = Read()
@@ -170,3 +174,61 @@ async def test_the_daemons_own_folder_is_refused_even_inside_the_roots(session: 
 async def test_the_summary_names_file_and_lines() -> None:
     assert READ.summary(READ.parse({"file_path": "/a"})) == "Read /a"
     assert READ.summary(READ.parse({"file_path": "/a", "offset": 5, "limit": 10})) == "Read /a (lines 5-14)"
+
+
+WRITE = Write()
+
+
+EDIT = Edit()
+
+
+NOTEBOOK = NotebookEdit()
+
+
+# Read.
+
+
+async def test_a_file_that_was_only_touched_is_shown_again(session: Session) -> None:
+    path = await read_file(session, "a.txt", "a\n")
+    assert (await session.done(READ, file_path=path)).output.kind == "file_unchanged"
+    os.utime(path, ns=(1, 1))
+    assert (await session.done(READ, file_path=path)).output.kind == "text"
+
+
+async def test_what_is_remembered_of_a_read_is_time_size_digest_and_lines(session: Session) -> None:
+    path = put_file(session, "a.txt", "a\nb\nc\n")
+    await session.done(READ, file_path=path, offset=2, limit=1)
+    read, status = session.reads.by_path[path], os.stat(path)
+    assert (read.mtime_ns, read.size) == (status.st_mtime_ns, 6)
+    assert read.digest == digest_of(b"a\nb\nc\n")
+    assert (read.ranges, read.total_lines, read.partial) == (((2, 2),), 3, True)
+
+
+async def test_an_empty_or_past_read_shows_nothing_and_says_why(session: Session) -> None:
+    empty = (await session.done(READ, file_path=put_file(session, "empty"))).output
+    assert (empty.kind, empty.content, empty.num_lines, empty.total_lines) == ("text", "", 0, 0)
+    past = (await session.done(READ, file_path=put_file(session, "a", "a\nb"), offset=9)).output
+    assert (past.content, past.num_lines, past.start_line, past.total_lines) == ("", 0, 9, 2)
+    assert past.warning
+
+
+@pytest.mark.parametrize("path", ["/dev/stdin", "/dev/tty", "/proc/self/fd/2", "relative.txt"])
+async def test_what_no_permission_could_make_readable_is_refused_before_anybody_is_asked(
+    session: Session, path: str
+) -> None:
+    assert await READ.validate(READ.parse({"file_path": path}), session.context()) is not None
+
+
+@pytest.mark.parametrize("link", ["/dev/zero", "/dev/tty", "/dev/stdin"])
+async def test_a_device_is_refused_also_behind_a_link(session: Session, link: str) -> None:
+    path = session.folder / "harmless.txt"
+    path.symlink_to(link)
+    assert isinstance(await session.call(READ, {"file_path": str(path)}), Failure)
+    assert session.reads.by_path == {}
+
+
+@pytest.mark.parametrize("data", [b"old\0\1\2\n", b"abc\0def\0", b"one\0three\0seven\0"])
+async def test_bytes_with_a_nul_here_and_there_are_no_text(session: Session, data: bytes) -> None:
+    path = put_file(session, "a.dat", data)
+    failure = await session.failure(READ, file_path=path)
+    assert failure.message == f"{path} is a binary file ({len(data)} bytes), which cannot be read as text."

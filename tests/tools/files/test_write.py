@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from ostler.tools.files.edit import Edit
+from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
 from ostler.tools.fs import atomic_write
 from ostler.tools.fs.protected_paths import why_guarded
-from ostler.tools.tool import Allow, AskFirst, Failure, FileChanged, Ran, Refuse
-from tests.support.tool_calls import Session
+from ostler.tools.fs.text_file import MAX_FILE_BYTES
+from ostler.tools.tool import Allow, AnyTool, AskFirst, Failure, FileChanged, Ran, Refuse
+from tests.support.tool_calls import Session, put_file, read_file
 
 pytestmark = pytest.mark.anyio
 READ, WRITE, EDIT = Read(), Write(), Edit()
@@ -254,3 +256,107 @@ async def test_ten_megabytes_are_written(session: Session) -> None:
     assert isinstance(result, Ran)
     assert result.output.structured_patch is None
     assert path.stat().st_size == 10_000_100
+
+
+NOTEBOOK = NotebookEdit()
+
+
+# Write.
+
+
+async def test_what_was_written_is_shown_as_numbered_lines_around_the_change(session: Session) -> None:
+    old = "".join(f"line {number}\n" for number in range(1, 31))
+    path = await read_file(session, "a.txt", old)
+    shown = await session.text(WRITE, file_path=path, content=old.replace("line 20\n", "new\n"))
+    numbers = [f"    {number}\tline {number}" for number in (17, 18, 19)]
+    assert shown.split("\n") == [
+        f"File updated: {path}", *numbers, "    20\tnew", *(f"    {number}\tline {number}" for number in (21, 22, 23))
+    ]  # fmt: skip
+
+
+async def test_the_error_says_whether_a_file_was_not_read_read_in_part_or_changed(session: Session) -> None:
+    path = put_file(session, "a.txt", "1\n2\n")
+    given = {"file_path": path, "content": "x"}
+    assert (await session.failure(WRITE, **given)).message == (
+        f"{path} has not been read in this session. Read it first."
+    )
+    await session.done(READ, file_path=path, limit=1)
+    assert (await session.failure(WRITE, **given)).message.startswith(
+        f"Only a part of {path} has been read (lines 1-1 of 2)"
+    )
+    await session.done(READ, file_path=path)
+    put_file(session, "a.txt", "3\n")
+    assert (await session.failure(WRITE, **given)).message == f"{path} has changed since it was read. Read it again."
+
+
+async def test_a_change_that_keeps_the_size_is_a_change(session: Session) -> None:
+    path = await read_file(session, "a.txt", "old\n")
+    put_file(session, "a.txt", "her\n")
+    os.utime(path, ns=(1, 1))
+    assert (await session.failure(WRITE, file_path=path, content="new\n")).code == 3
+    assert (await session.failure(EDIT, file_path=path, old_string="her", new_string="new")).code == 3
+
+
+async def test_the_content_is_on_the_disk_before_the_name_is_given_to_it(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await read_file(session, "a.txt", "old\n")
+    done: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def synced(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        done.append(f"fsync of {'folder' if stat.S_ISDIR(status.st_mode) else status.st_size}")
+        fsync(descriptor)
+
+    def renamed(old: str, new: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        assert src_dir_fd == dst_dir_fd
+        assert os.readlink(f"/proc/self/fd/{dst_dir_fd}") == str(session.folder)
+        done.append(f"rename to {new}")
+        rename(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", renamed)
+    await session.done(WRITE, file_path=path, content="new content\n")
+    assert done == ["fsync of 12", "rename to a.txt", "fsync of folder"]
+
+
+@pytest.mark.parametrize("tool", [WRITE, EDIT], ids=lambda tool: tool.name)
+async def test_content_over_the_limit_is_refused_and_nothing_is_written(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tool: AnyTool
+) -> None:
+    assert MAX_FILE_BYTES == 1024**3
+    # A gibibyte takes longer, and says no more.
+    monkeypatch.setattr("ostler.tools.files.editing.mutation.MAX_FILE_BYTES", 10)
+    path = session.folder / "a.txt"
+    given = {"content": "x" * 11} if tool is WRITE else {"old_string": "", "new_string": "x" * 11}
+    failure = await session.failure(tool, file_path=str(path), **given)
+    assert (failure.code, failure.message) == (10, "The content is more than 1 GiB.")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("tool", [WRITE, EDIT], ids=lambda tool: tool.name)
+async def test_through_a_link_to_nothing_the_file_that_it_names_is_made(session: Session, tool: AnyTool) -> None:
+    link = session.folder / "link.txt"
+    link.symlink_to("target.txt")
+    given = {"content": "new\n"} if tool is WRITE else {"old_string": "", "new_string": "new\n"}
+    assert await session.text(tool, file_path=str(link), **given) == f"File created: {link}"
+    assert link.is_symlink()
+    assert (session.folder / "target.txt").read_text() == "new\n"
+
+
+async def test_a_file_of_the_same_time_and_another_size_has_changed(session: Session) -> None:
+    path = await read_file(session, "a.txt", "a\n")
+    before = os.stat(path)
+    put_file(session, "a.txt", "a\nb\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (await session.failure(EDIT, file_path=path, old_string="a", new_string="c")).code == 3
+    assert (await session.done(READ, file_path=path)).output.content == "a\nb"
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o6711])
+async def test_the_bits_that_change_who_runs_a_file_stay(session: Session, mode: int) -> None:
+    path = await read_file(session, "run", "#!/bin/sh\n")
+    os.chmod(path, mode)
+    await session.done(WRITE, file_path=path, content="#!/bin/bash\n")
+    assert stat.S_IMODE(os.stat(path).st_mode) == mode

@@ -14,7 +14,10 @@ import pytest
 from PIL import Image
 
 from ostler.server.engine.calls.result_limits import cut_fields
+from ostler.tools.files.edit import Edit
+from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
+from ostler.tools.files.write import Write
 from ostler.tools.formats import worker
 from ostler.tools.formats.image import MAX_BASE64, picture, webp_size
 from ostler.tools.fs.text_file import Unreadable, size_in_words
@@ -296,3 +299,22 @@ async def test_pages_are_not_for_images(session: Session) -> None:
     path = write(session, "a.png", saved(Image.new("RGB", (9, 9)), "PNG"))
     failure = await session.failure(READ, file_path=path, pages="1")
     assert failure.message == f"pages is for PDF documents, and {path} is none. Use offset and limit."
+
+
+WRITE = Write()
+
+
+EDIT = Edit()
+
+
+NOTEBOOK = NotebookEdit()
+
+
+async def test_no_image_is_sent_that_has_more_than_five_megabytes_as_it_is_sent(session: Session) -> None:
+    noise = [Image.effect_noise((1200, 1200), 100) for _ in range(3)]
+    path = session.folder / "a.png"
+    Image.merge("RGB", noise).save(path)
+    assert 5 * 1024 * 1024 < path.stat().st_size * 4 / 3 < 6 * 1024 * 1024
+    image = (await session.done(READ, file_path=str(path))).output.image
+    assert len(image.data) <= 5 * 1024 * 1024
+    assert (image.width, image.height, image.original_width) == (1200, 1200, 1200)

@@ -10,10 +10,13 @@ import nbformat.v4
 import pytest
 from PIL import Image
 
+from ostler.tools.files.edit import Edit
+from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
+from ostler.tools.files.write import Write
 from ostler.tools.formats.image import Picture
 from ostler.tools.formats.notebook import MAX_PICTURE_CHARS, Cell, LargePicture, Shown, with_large_pictures
-from tests.support.tool_calls import Session
+from tests.support.tool_calls import Session, put_file
 
 pytestmark = pytest.mark.anyio
 READ = Read()
@@ -371,3 +374,28 @@ async def test_many_long_texts_are_no_long_one(session: Session) -> None:
     texts = ",".join(['"' + r"<p class=\"a\">" * 20_000 + '"'] * 100)
     path = raw(session, many(f"[{texts}]", "metadata"))
     assert (await session.done(READ, file_path=path)).output.total_cells == 1
+
+
+WRITE = Write()
+
+
+EDIT = Edit()
+
+
+NOTEBOOK = NotebookEdit()
+
+
+async def test_the_pictures_of_a_notebook_are_together_no_more_than_one_answer_takes(session: Session) -> None:
+    def output(number: int) -> dict[str, Any]:
+        file = io.BytesIO()
+        Image.merge("RGB", [Image.effect_noise((1000, 1000), 100 + number) for _ in range(3)]).save(file, "PNG")
+        data = {"image/png": base64.b64encode(file.getvalue()).decode()}
+        return {"output_type": "display_data", "data": data, "metadata": {}}
+
+    cell: dict[str, Any] = {"cell_type": "code", "id": "c", "metadata": {}, "execution_count": 1, "source": ["draw()"]}
+    cell["outputs"] = [output(number) for number in range(4)]
+    text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    shown = (await session.done(READ, file_path=put_file(session, "a.ipynb", text))).output.cells[0].outputs
+    # Each has 4 MB as it is sent: with the third, more than 8 MB are used up.
+    assert [len(each.pictures) for each in shown] == [1, 1, 1, 0]
+    assert shown[3].text == "(a picture is left out: 3 are shown already)"

@@ -11,9 +11,13 @@ import anyio
 import pytest
 from PIL import Image
 
+from ostler.tools.files.edit import Edit
+from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
+from ostler.tools.files.reading.output import DocumentOutput, PageOutput
+from ostler.tools.files.write import Write
 from ostler.tools.formats import worker
-from ostler.tools.formats.pdf import Pages, load_document, parse_pages
+from ostler.tools.formats.pdf import Page, Pages, load_document, parse_pages
 from tests.support.tool_calls import Session, until
 from tests.tools.formats.pdf_documents import PICTURE, locked, nested_forms, pdf, stream, words
 
@@ -236,3 +240,21 @@ async def test_the_same_pages_are_not_shown_again(session: Session) -> None:
     write(session, pdf([words("Another text")] * 12))
     os.utime(path, ns=(1, 1))
     assert (await session.done(READ, file_path=path, pages="2")).output.pages[0].text == "Another text"
+
+
+WRITE = Write()
+
+
+EDIT = Edit()
+
+
+NOTEBOOK = NotebookEdit()
+
+
+async def test_a_page_that_cannot_be_shown_says_why() -> None:
+    page = PageOutput.of(Page(1, "", False, None, "it is a picture, and there is no more room"))
+    output = DocumentOutput(kind="pdf", file_path="/a.pdf", file_bytes=9, pages=[page], total_pages=1)
+    assert READ.render(output)[0]["text"] == (
+        'PDF document /a.pdf (1 pages)\n<page number="1">\n'
+        "(not shown: it is a picture, and there is no more room)\n</page>"
+    )

@@ -11,13 +11,13 @@ import pytest
 
 from tests.support.daemon import Daemon
 from tests.support.driver import QUICK, Stage
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
 from tests.support.messages_api.server import ScriptedApi
+from tests.support.model_replies import DONE
 from tests.support.repository import DOCS
 
 EXAMPLE = Path(__file__).parent / "word_count"
 PAGE = DOCS / "plug-ins.md"
-DONE = message(says("Done."))
 
 
 @pytest.fixture(scope="session")

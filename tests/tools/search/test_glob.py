@@ -11,6 +11,7 @@ from ostler.tools.search.glob_pattern import BadPattern, expand, matcher
 from ostler.tools.search.grep import Grep
 from ostler.tools.tool import Allow, AskFirst, Failure, Refuse
 from tests.support.tool_calls import Session
+from tests.tools.search.search_files import found, grep, put
 
 pytestmark = pytest.mark.anyio
 GLOB = Glob()
@@ -197,3 +198,59 @@ async def test_a_glob_that_takes_too_long_says_that_there_may_be_more(
     ran = await session.done(GLOB, pattern="*.txt")
     assert ran.output.timed_out
     assert GLOB.render(ran.output)[0]["text"].endswith(ripgrep.STOPPED)
+
+
+GREP = Grep()
+
+
+VERSION_CONTROL = [".git", ".svn", ".hg", ".bzr", ".jj", ".sl"]
+
+
+# Places.
+
+
+@pytest.mark.parametrize("folder", VERSION_CONTROL)
+async def test_every_version_control_is_left_out_unless_it_is_named(session: Session, folder: str) -> None:
+    put(session, f"{folder}/config.txt")
+    put(session, "deep/a.txt")
+    put(session, f"deep/{folder}/b.txt")
+    assert await found(session, "**/*.txt") == ["deep/a.txt"]
+    assert await found(session, f"{folder}/*.txt") == [f"{folder}/config.txt"]
+    assert await found(session, f"**/{folder}/*.txt") == [f"{folder}/config.txt", f"deep/{folder}/b.txt"]
+    for mode in ("files_with_matches", "count", "content"):
+        assert folder not in await grep(session, output_mode=mode)
+    assert await grep(session, path=folder) == f"{folder}/config.txt"
+
+
+async def test_names_are_relative_to_the_sessions_folder_and_absolute_outside_of_it(session: Session) -> None:
+    put(session, "src/a.txt")
+    outside = session.folder.parent / "outside"
+    outside.mkdir()
+    (outside / "b.txt").write_text("hit\n")
+    assert await found(session, "*.txt", "src") == ["src/a.txt"]
+    assert await grep(session, path="src") == "src/a.txt"
+    assert await found(session, "*.txt", str(outside)) == [f"{outside}/b.txt"]
+    assert await grep(session, path=str(outside), output_mode="content") == f"{outside}/b.txt:1:hit"
+
+
+async def test_the_output_of_glob_says_how_many_and_how_long(session: Session) -> None:
+    put(session, "a.txt")
+    put(session, ".hidden/b.txt")
+    output = (await session.done(GLOB, pattern="*.txt")).output
+    assert (output.num_files, output.truncated, output.timed_out) == (2, False, False)
+    assert output.duration_ms >= 0
+    assert set(output.filenames) == {"a.txt", ".hidden/b.txt"}
+
+
+async def test_what_is_ignored_is_found_by_its_own_name_in_every_kind_of_pattern(session: Session) -> None:
+    put(session, ".gitignore", "build/\n*.log\n")
+    put(session, "build/out.js")
+    put(session, "debug.log")
+    for pattern in ("**/*.js", "*.{js,log}", "[a-z]*.log"):
+        assert await found(session, pattern) == []
+    assert await found(session, "**/build/*.js") == ["build/out.js"]
+    assert await found(session, "debug.log") == ["debug.log"]
+
+
+async def test_an_empty_pattern_of_names_is_refused(session: Session) -> None:
+    assert (await session.failure(GLOB, pattern="")).message == "The pattern is empty: `**` finds every file."

@@ -2,15 +2,19 @@
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+import psutil
 import pytest
 
 from ostler.tools.search.glob import Glob
 from ostler.tools.search.grep import Grep
 from ostler.tools.tool import Allow, AnyTool, AskFirst, Failure, Refuse
-from tests.support.tool_calls import Session
+from tests.support.tool_calls import Session, until
+from tests.tools.search.search_files import found, grep, put
 
 pytestmark = pytest.mark.anyio
 GREP = Grep()
@@ -214,3 +218,107 @@ def test_the_schema_has_the_names_that_models_know(session: Session) -> None:
         "pattern", "path", "glob", "type", "output_mode", "-A", "-B", "-C", "context", "-n", "-i", "head_limit",
         "offset", "multiline",
     }  # fmt: skip
+
+
+GLOB = Glob()
+
+
+def searches() -> list[psutil.Process]:
+    """What runs of ripgrep, as children of this process."""
+    running = psutil.process_iter(["name", "ppid"])
+    return [each for each in running if (each.info["name"], each.info["ppid"]) == ("rg", os.getpid())]
+
+
+async def test_a_match_stays_in_its_line_and_in_its_case_unless_said_otherwise(session: Session) -> None:
+    put(session, "a.txt", "one\nTwo\n")
+    assert await grep(session, pattern="one.*Two") == "No matches found"
+    assert await grep(session, pattern="two") == "No matches found"
+    assert await grep(session, pattern="one.*Two", multiline=True) == "a.txt"
+    assert await grep(session, **{"pattern": "two", "-i": True}) == "a.txt"
+
+
+# Files of every sort.
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16"])
+async def test_encodings_with_a_mark_are_searched_as_what_they_are(session: Session, codec: str) -> None:
+    put(session, "a.txt", "grün hit\r\nnein".encode(codec))
+    assert await grep(session, output_mode="content") == "a.txt:1:grün hit"
+
+
+async def test_old_encodings_are_searched_and_shown_as_well_as_can_be(session: Session) -> None:
+    put(session, "a.txt", b"gr\xfcn hit\n")
+    assert await grep(session, output_mode="content") == "a.txt:1:gr\ufffdn hit"
+
+
+async def test_a_file_without_a_line_end_and_one_of_carriage_returns_are_searched(session: Session) -> None:
+    put(session, "a.txt", "no\nhit")
+    put(session, "b.txt", "hit\rhit\r")
+    assert await grep(session, output_mode="content") == "a.txt:2:hit\nb.txt:1:hit\rhit"
+
+
+async def test_the_end_of_a_line_stands_before_its_carriage_return(session: Session) -> None:
+    put(session, "a.txt", "one hit\r\ntwo hits\r\n")
+    put(session, "b.txt", "hit\n")
+    assert await grep(session, pattern="hit$", output_mode="content") == "a.txt:1:one hit\nb.txt:1:hit"
+    assert await grep(session, pattern="^one hit$.*hits$", multiline=True) == "a.txt"
+    # Who looks for the carriage return itself finds it.
+    for pattern in ("hit\\r$", "hit\r", r"hit\x0d$"):
+        assert await grep(session, pattern=pattern) == "a.txt"
+
+
+@pytest.mark.parametrize("glob", ["*.py,*.ts", "*.py, *.ts", "*.py *.ts", "sub/*.py,*.ts,*.py"])
+async def test_several_patterns_of_names_stand_beside_each_other(session: Session, glob: str) -> None:
+    for name in ("sub/a.py", "b.ts", "c.js", ".gitignore", "ignored.py"):
+        put(session, name, "ignored.py\n" if name == ".gitignore" else "hit\n")
+    assert await grep(session, glob=glob, output_mode="content") == "b.ts:1:hit\nsub/a.py:1:hit"
+    assert await grep(session, glob="!*.py,!*.ts,!.*", output_mode="content") == "c.js:1:hit"
+    put(session, "one, two.ts")
+    assert await grep(session, glob="one, two.ts") == "one, two.ts"
+    assert (await session.failure(GREP, pattern="hit", glob="*.py,[z-a]")).message == "[z-a] is no set of characters."
+
+
+async def test_a_binary_file_that_matches_is_said_to(session: Session) -> None:
+    put(session, "late.bin", b"hit 1\n" + b"x\n" * 100_000 + b"\0\nhit 2\n")
+    put(session, "named.bin", b"\0\1hit\n")
+    put(session, "text.txt", "hit\n")
+    no_more = "a binary file, of which no more is shown"
+    shown = await grep(session, output_mode="content")
+    assert shown == f"late.bin:1:hit 1\nlate.bin: {no_more}\ntext.txt:1:hit"
+    assert await grep(session, output_mode="content", path="named.bin") == f"named.bin: {no_more}"
+    assert await grep(session, output_mode="content", path="named.bin", pattern="none") == "No matches found"
+
+
+async def test_one_line_of_fifty_megabytes_is_searched_and_shown_in_part(session: Session) -> None:
+    put(session, "a.txt", b"x" * 25_000_000 + b"hit" + b"x" * 25_000_000)
+    assert await grep(session) == "a.txt"
+    assert len(await grep(session, output_mode="content")) < 700
+
+
+async def test_a_pattern_that_explodes_takes_time_but_not_the_memory(session: Session) -> None:
+    put(session, "a.txt", "x" * 5_000_000)
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(grep, session, pattern="(?:x{1,500}){1,50}y"))
+        await until(lambda: any(each.cpu_times().user > 2.5 for each in searches()))
+        # 64 MB for each of its threads, and what it needs for itself; without a bound it was a gigabyte with two.
+        most = 150_000_000 + (os.cpu_count() or 1) * 80_000_000
+        assert max(each.memory_info().rss for each in searches()) < most
+        group.cancel_scope.cancel()
+    await until(lambda: not searches())
+
+
+async def test_a_sparse_file_of_two_gigabytes_is_searched_in_bounds(session: Session) -> None:
+    path = put(session, "sparse", "hit\n")
+    os.truncate(path, 2 * 1024**3)
+    put(session, "a.txt")
+    assert await grep(session, path="a.txt") == "a.txt"
+    assert "a.txt" in await grep(session)
+    assert await found(session, "sp*") == ["sparse"]
+
+
+async def test_a_file_that_may_not_be_read_is_passed_over(session: Session) -> None:
+    put(session, "a.txt")
+    (session.folder / "gone").symlink_to("nowhere")
+    os.mkfifo(session.folder / "pipe")
+    assert await grep(session) == "a.txt"
+    assert await found(session, "*") == ["a.txt"]

@@ -1,5 +1,6 @@
 """Bash: what a command sees, what the model sees of it, and how it ends."""
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from ostler.tools.formats.terminal_text import clean_ahead, for_the_model
 from ostler.tools.shell import base
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.output.text import meaning
+from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.running import command as running_command
 from ostler.tools.shell.sleep_detection import long_sleep, only_sleeps
 from ostler.tools.tool import AskFirst, Failure, FolderChanged
@@ -441,3 +443,38 @@ async def test_many_commands_run_side_by_side(session: Session) -> None:
     assert sorted(map(int, results)) == list(range(20))
     assert len(session.processes.begun) == len(session.processes.over) == 20
     assert not any(map(alive, (pid for _, pid, _ in session.processes.begun)))
+
+
+POWERSHELL = PowerShell()
+
+
+# Without a terminal.
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("echo lost >/dev/tty", "No such device or address"),
+        ("exec 1>&- 2>&-; exec cat", ""),
+        ("printf 'no end of line'", "no end of line"),
+    ],
+)
+async def test_there_is_no_terminal_to_ask_somebody_on(session: Session, command: str, shown: str) -> None:
+    with anyio.fail_after(20):
+        assert shown in await session.text(BASH, command=command)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_EDITOR", "true"), ("GIT_TERMINAL_PROMPT", "0")],
+)
+async def test_nothing_opens_a_pager_an_editor_or_a_question(session: Session, name: str, value: str) -> None:
+    assert await session.text(BASH, command=f"printenv {name}") == value
+
+
+async def test_a_program_that_insists_on_a_terminal_gets_one_as_the_description_says(session: Session) -> None:
+    described = re.search(r"`(printf .* \| script -qec 'COMMAND' /dev/null)`", BASH.description(session.surroundings))
+    assert described is not None
+    command = described[1].replace("COMMAND", "test -t 0 && read answer && echo got $answer")
+    shown = await session.text(BASH, command=command)
+    assert "got y" in shown.split("\n")

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from ostler.tools.files.edit import Edit
+from ostler.tools.files.write import Write
 from ostler.tools.sandbox import Support
 from ostler.tools.sandbox.policy import Sandboxing, SandboxMode
 from ostler.tools.shell.base import ShellTool
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
+from ostler.tools.shell.result import ShellOutput
 from ostler.tools.tool import AskFirst, Failure
 from tests.support.tool_calls import Session, until
 
@@ -255,3 +258,35 @@ async def test_an_unreadable_name_of_a_variable_of_ours_is_no_matter(session: Se
     result = await session.call(BASH, {"command": "echo ${PSModulePath-none}"}, context)
     assert not isinstance(result, Failure)
     assert result.output.stdout == "none\n"
+
+
+POWERSHELL = PowerShell()
+
+
+# What is offered and given back.
+
+
+def test_the_output_tells_all_that_clients_are_promised() -> None:
+    assert {
+        "stdout", "stderr", "exit_code", "interrupted", "timed_out", "is_image", "background_task_id",
+        "backgrounded_by", "return_code_interpretation", "no_output_expected", "persisted_result_id",
+        "persisted_size", "sandboxed", "duration_ms", "git",
+    } <= set(ShellOutput.model_fields)  # fmt: skip
+    assert PowerShell.Output is Bash.Output is ShellOutput
+    assert PowerShell.Input is Bash.Input
+    assert (Bash.max_result_chars, PowerShell.max_result_chars) == (30_000, 30_000)
+
+
+def test_the_descriptions_carry_the_rules_of_the_house(session: Session) -> None:
+    bash = BASH.description(session.surroundings)
+    for words in (
+        "use Read, Glob, Grep, Edit and Write rather than cat, find, grep, sed or echo",
+        "Commit, push or open a pull request only when you were asked to",
+        "Never change git's configuration",
+        "--no-verify",
+        "never force-push or amend unless you were told to",
+        "Add files by name",
+    ):
+        assert words in bash, words
+    assert "Documentation, notes and READMEs only when they were asked for" in Write().description(session.surroundings)
+    assert "Change existing files rather than adding new ones" in Edit().description(session.surroundings)

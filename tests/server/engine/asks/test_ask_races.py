@@ -4,9 +4,9 @@ from functools import partial
 from typing import Any
 
 from tests.support.driver import Beside, Json, Stage, Talk
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 
-DONE = message(says("Done."))
 ROUNDS = 40
 
 

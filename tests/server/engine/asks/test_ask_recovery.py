@@ -8,10 +8,11 @@ import pytest
 
 from ostler.protocol.ids import AskId, TurnId
 from ostler.storage.repositories import asks, turns
-from tests.support.crash import DONE, Scene
+from tests.support.crash import Scene
 from tests.support.driver import Stage
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import calls, calls_raw, hold, message, says
+from tests.support.model_replies import DONE
 
 
 def _marks(mark: Path) -> dict[str, Any]:

@@ -7,14 +7,9 @@ import pytest
 from ostler.protocol import times
 from tests.support.driver import Json, Stage, Talk
 from tests.support.hooks import hooked
-from tests.support.messages_api.replies import Block, calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, bash
 from tests.support.projects import talk_of
-
-DONE = message(says("Done."))
-
-
-def bash(command: str) -> Block:
-    return calls("Bash", {"command": command})
 
 
 def asked(stage: Stage, *commands: str, **session: Any) -> tuple[Talk, str, Json]:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.engine.calls.file_changes import edit, read, talk_in, write
+from tests.server.engine.calls.file_changes import talk_in
 from tests.support.driver import Stage
+from tests.support.model_replies import edit, read, write
 
 
 @pytest.fixture

@@ -10,13 +10,12 @@ from tests.support.crash import Scene
 from tests.support.driver import Json, Stage, Talk
 from tests.support.hooks import declared
 from tests.support.messages_api.replies import message
+from tests.support.model_replies import DONE, bash
 from tests.support.projects import (
     CLAUDES,
     CLAUDES_LOCAL,
-    DONE,
     OUR_LOCAL,
     OURS,
-    bash,
     decisions,
     explained_command,
     notices,

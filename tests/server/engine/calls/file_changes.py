@@ -5,19 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.driver import Json, Stage, Talk
-from tests.support.messages_api.replies import Block, calls, message, says
-
-
-def read(path: Path | str) -> Block:
-    return calls("Read", {"file_path": str(path)})
-
-
-def write(path: Path | str, content: str) -> Block:
-    return calls("Write", {"file_path": str(path), "content": content})
-
-
-def edit(path: Path | str, old: str, new: str, **more: Any) -> Block:
-    return calls("Edit", {"file_path": str(path), "old_string": old, "new_string": new, **more})
+from tests.support.messages_api.replies import Block, message, says
 
 
 def talk_in(stage: Stage, folder: Path, *turns: list[Block], **session: Any) -> Talk:

@@ -7,8 +7,7 @@ import pytest
 
 from tests.support.driver import Stage, Talk
 from tests.support.messages_api.replies import Block, calls, calls_raw, message, pieces, says
-
-DONE = message(says("Done."))
+from tests.support.model_replies import DONE
 
 
 def only_result(talk: Talk, call: Block) -> str:

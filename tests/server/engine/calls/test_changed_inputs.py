@@ -8,7 +8,8 @@ from typing import Any
 from tests.support.driver import Json, Stage, Talk
 from tests.support.hooks import deciding, declared
 from tests.support.messages_api.replies import calls, message
-from tests.support.projects import DONE, OURS, decision, project, write
+from tests.support.model_replies import DONE
+from tests.support.projects import OURS, decision, project, write
 
 PRE = "PreToolUse"
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.driver import Stage, Talk
-from tests.support.projects import OURS, bash, decisions, project, rules, talk_of, writes
+from tests.support.model_replies import bash, write
+from tests.support.projects import OURS, decisions, project, rules, talk_of
 
 
 def script(talk: Talk, words: str) -> Path:
@@ -81,7 +82,7 @@ def test_a_changed_input_is_another_script_which_is_looked_at_anew(stage: Stage)
 
 def test_allow_with_another_path_is_checked_by_the_tool_again(stage: Stage) -> None:
     folder = project(stage, {OURS: rules(deny=["Edit(kept)"])})
-    talk = talk_of(stage, writes(folder / "a"), folder=folder)
+    talk = talk_of(stage, write(folder / "a"), folder=folder)
     turn_id = talk.start()
     talk.answer(talk.ask(), "allow", input={"file_path": str(folder / "kept"), "content": "x"})
     talk.ended(turn_id)
@@ -90,7 +91,7 @@ def test_allow_with_another_path_is_checked_by_the_tool_again(stage: Stage) -> N
 
 
 def test_allow_with_a_path_of_the_daemons_own_is_refused_by_the_tool(stage: Stage) -> None:
-    talk = talk_of(stage, writes("/nowhere/a"), folder=project(stage))
+    talk = talk_of(stage, write("/nowhere/a"), folder=project(stage))
     turn_id = talk.start()
     planted = stage.daemon.home / "planted"
     talk.answer(talk.ask(), "allow", input={"file_path": str(planted), "content": "x"})
@@ -102,7 +103,7 @@ def test_allow_with_a_path_of_the_daemons_own_is_refused_by_the_tool(stage: Stag
 def test_a_link_that_is_planted_between_ask_and_answer_leads_nowhere(stage: Stage) -> None:
     folder = project(stage)
     (folder / "there").mkdir()
-    talk = talk_of(stage, writes(folder / "here" / "new"), folder=folder)
+    talk = talk_of(stage, write(folder / "here" / "new"), folder=folder)
     (folder / "here").mkdir()
     turn_id = talk.start()
     ask = talk.ask()

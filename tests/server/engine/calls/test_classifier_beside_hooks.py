@@ -8,7 +8,8 @@ from tests.server.engine.permissions.test_modes import classifying, judged, make
 from tests.support.daemon import wait_until
 from tests.support.driver import Stage
 from tests.support.hooks import hooked
-from tests.support.projects import bash, decisions, talk_of
+from tests.support.model_replies import bash
+from tests.support.projects import decisions, talk_of
 
 WAITING = "touch here; while [ ! -e go ]; do sleep 0.02; done"
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.server.engine.calls.file_changes import edit, read, talk_in, write
+from tests.server.engine.calls.file_changes import talk_in
 from tests.support.driver import Json, Stage, Talk
 from tests.support.editor import DIAGNOSTICS, editor, says
+from tests.support.model_replies import edit, read, write
 
 
 @pytest.fixture

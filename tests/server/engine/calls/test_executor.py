@@ -2,9 +2,8 @@
 
 from tests.support.driver import Stage, Talk, is_gone
 from tests.support.messages_api.behaviors import Gate
-from tests.support.messages_api.replies import Block, calls, calls_raw, hold, message, says
-
-DONE = message(says("Done."))
+from tests.support.messages_api.replies import Block, calls, calls_raw, hold, message
+from tests.support.model_replies import DONE, bash
 
 
 def safe_gate(talk: Talk, name: str) -> Block:
@@ -13,10 +12,6 @@ def safe_gate(talk: Talk, name: str) -> Block:
 
 def gate(talk: Talk, name: str) -> Block:
     return calls("Gate", {"path": talk.gate(name)})
-
-
-def bash(command: str) -> Block:
-    return calls("Bash", {"command": command})
 
 
 def test_a_read_behind_an_edit_sees_what_was_edited(stage: Stage) -> None:

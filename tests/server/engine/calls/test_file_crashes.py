@@ -9,14 +9,16 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.server.engine.calls.file_changes import contents, diff, edit, kept, read, write
+from tests.server.engine.calls.file_changes import contents, diff, kept
 from tests.support import stop_tools
 from tests.support.daemon import wait_until
+from tests.support.disks import close_to_writers, fill, small_disk
 from tests.support.driver import Stage, Talk, is_gone
-from tests.support.messages_api.replies import Block, calls, message, says
+from tests.support.messages_api.behaviors import Gate
+from tests.support.messages_api.replies import Block, calls, hold, message
+from tests.support.model_replies import DONE, edit, read, write
 from tests.support.stop_tools import MOMENTS, Moment
 
-DONE = message(says("Done."))
 OLD, NEW = "one\ntwo\nthree\n", "one\n2\nthree\n"
 TOOLS = ["Edit", "Write", "sed", "NotebookEdit"]
 
@@ -165,3 +167,50 @@ def test_the_process_that_edits_a_large_file_ends_with_its_daemon(
             with suppress(psutil.NoSuchProcess):
                 editor.kill()
     assert path.read_text()[:6] == "first\n"
+
+
+LONG = "x" * 40_000
+
+
+# Disks that fail.
+
+
+def changes(folder: Path) -> dict[Path, Block]:
+    """Files, and the calls that make them too long for the disk."""
+    cell = {"cell_type": "markdown", "id": "c", "metadata": {}, "source": ["old"]}
+    notebook = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    paths = [folder / name for name in ("written.txt", "edited.txt", "changed.ipynb")]
+    for path, text in zip(paths, ("old\n", "old\n", notebook), strict=True):
+        path.write_text(text)
+    given = {"notebook_path": str(paths[2]), "cell_id": "c", "new_source": LONG}
+    blocks = [write(paths[0], LONG), edit(paths[1], "old", LONG), calls("NotebookEdit", given)]
+    return dict(zip(paths, blocks, strict=True))
+
+
+@pytest.mark.parametrize(("closed", "words"), [(False, "No space left on device"), (True, "Read-only file system")])
+def test_a_disk_that_takes_nothing_is_a_result_and_the_turn_goes_on(
+    own_stage: Callable[..., Stage], tmp_path: Path, closed: bool, words: str
+) -> None:
+    stage, gate = own_stage(), Gate()
+    with small_disk(tmp_path.resolve() / "disk") as disk:
+        blocks = changes(disk)
+        before = {path: path.read_bytes() for path in blocks}
+        sed = calls("Bash", {"command": "sed -i s/old/new/ edited.txt"})
+        tries = message(hold(gate), *blocks.values(), *([sed] if closed else []))
+        talk = stage.talk(message(*map(read, blocks)), tries, DONE, folder=disk, mode="acceptEdits")
+        turn_id = talk.start()
+        gate.wait_until_reached()
+        if closed:
+            close_to_writers(disk)
+        else:
+            fill(disk)
+        gate.open()
+        assert talk.ended(turn_id)["reason"] == "completed"
+        failed = talk.result_texts()[3:]
+        assert [words in text for text in failed] == [True] * (4 if closed else 3)
+        assert {path: path.read_bytes() for path in blocks} == before
+        assert not [name for name in left(disk) if name.endswith(".tmp")]
+        assert diff(talk) == []
+        assert (len(kept(stage, talk.id)), talk.all("file.changed")) == (3, [])
+        assert contents(stage) == len(set(before.values()))
+        talk.is_usable()

@@ -19,6 +19,9 @@ from ostler.storage.repositories import file_history, sessions
 from ostler.tools.fs.text_file import digest_of
 from ostler.tools.services import OlderFile
 from tests.storage.records import record
+from tests.support.driver import Stage
+from tests.support.messages_api.replies import message
+from tests.support.model_replies import DONE, edit, read
 
 pytestmark = pytest.mark.anyio
 
@@ -113,3 +116,27 @@ async def test_what_a_session_keeps_is_bounded_and_the_oldest_turn_goes_first(
     for kept in turns:
         await kept.keep("/a", older(os.urandom(2_000)))
     assert [row.left_out for row in await rows(store, turns[0])] == ["no_room", None, None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path.resolve() / "project"
+    place.mkdir()
+    return place
+
+
+# What clients are told.
+
+
+def test_clients_are_told_of_a_change_with_its_patch_and_the_output_of_the_call(stage: Stage, folder: Path) -> None:
+    path = folder / "a.txt"
+    path.write_text("one\ntwo\n")
+    talk = stage.talk(message(read(path)), message(edit(path, "two", "2")), DONE, folder=folder, mode="acceptEdits")
+    talk.turn()
+    call = talk.all("tool.completed")[-1]["call"]
+    patch = f"--- {path}\n+++ {path}\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    assert talk.all("file.changed") == [{"path": str(path), "patch": patch, "call_id": call["call_id"]}]
+    output = call["output"]
+    assert (output["kind"], output["original"], output["replace_all"]) == ("update", "one\ntwo\n", False)
+    assert (output["old_string"], output["new_string"], output["user_modified"]) == ("two", "2", False)
+    assert output["structured_patch"][0]["lines"] == [" one", "-two", "+2"]

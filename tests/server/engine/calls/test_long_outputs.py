@@ -9,19 +9,24 @@ from typing import Any, Final
 
 import pytest
 
+from ostler.protocol.ids import ResultId
+from ostler.server.engine.calls.result_limits import stand_in
 from ostler.server.engine.calls.store_result import Intake
 from ostler.storage.repositories.results import Piece
 from ostler.tools.formats.terminal_text import for_the_model
+from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.output.full_output import PrintedText
 from ostler.tools.shell.output.output_file import decoded
+from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.result import ShellOutput
+from tests.server.engine.turn.test_stale_files import ALLOW
 from tests.support.background_commands import until
 from tests.support.crash import Scene
 from tests.support.daemon import Daemon, wait_until
 from tests.support.driver import Json, Stage, Talk
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, bash, play
 
-DONE: Final = message(says("Done."))
 ALLOWED: Final = {"allow": ["Bash"]}
 NUMBERED: Final = "seq -f '%099.0f' 1 30000"
 WHOLE: Final = "\n".join(f"{number:099}" for number in range(1, 30_001))
@@ -308,3 +313,31 @@ def test_a_batch_ends_after_some_pieces_whatever_they_bring(bring: int) -> None:
         assert len(taken) - before <= 32
     assert sum(piece.chars for piece in packed) == 1_000 * bring + len("the end")
     assert intake.extent.end.endswith("the end")
+
+
+# Nothing.
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("true", "(Bash completed with no output)"),
+        (r"printf '\n \n\t\n'", "(Bash completed with no output)"),
+        (r"printf '\033[0m\r'", "(Bash completed with no output)"),
+        ("exit 3", "(exit code 3)"),
+    ],
+)
+def test_a_command_that_prints_nothing_is_said_to_have_done_so(stage: Stage, command: str, text: str) -> None:
+    talk = stage.talk(rules=ALLOW)
+    play(stage, talk, bash(command))
+    assert talk.result_texts() == [text]
+    # For clients nothing is added.
+    assert "completed" not in talk.all("tool.completed")[0]["call"]["output"]["stdout"]
+
+
+def test_both_shells_show_the_end_where_a_builds_error_stands() -> None:
+    text = "".join(f"line {number}\n" for number in range(10_000)) + "error: last"
+    for tool in (Bash(), PowerShell()):
+        shown = stand_in(tool, text, ResultId("r_1"))["text"]
+        assert "First and last 1.0 KB:\nline 0\n" in shown
+        assert shown.endswith("\nerror: last\n</persisted-output>")

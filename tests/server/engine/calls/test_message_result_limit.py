@@ -14,9 +14,9 @@ from ostler.tools.search.grep import Grep
 from ostler.tools.shell.bash import Bash
 from ostler.tools.tool import AnyTool, text_block
 from tests.support.driver import Stage, Talk
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 
-DONE = message(says("Done."))
 TOOLS: dict[str, AnyTool] = {"Bash": Bash(), "Read": Read(), "Grep": Grep()}
 BUDGET = 200_000
 

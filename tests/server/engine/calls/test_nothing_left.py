@@ -12,9 +12,9 @@ from ostler.tools.shell.output.output_file_pool import MOST
 from tests.support.background_commands import descriptors, ended
 from tests.support.daemon import wait_until
 from tests.support.driver import Stage, Talk, no_children
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 
-DONE = message(says("Done."))
 LEAVES = "sleep 1000 & (setsid sleep 1000 >/dev/null 2>&1 &);"
 ENDED: list[tuple[str, dict[str, Any]]] = [
     ("Bash", {"command": "echo short"}),

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.server.engine.calls.file_changes import diff, done, read
+from tests.server.engine.calls.file_changes import diff, done
 from tests.support.driver import Stage
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, read
 from tests.tools.formats.pdf_documents import PICTURE, nested_forms, pdf, words
 
-DONE = message(says("Done."))
 CELL: dict[str, Any] = {
     "cell_type": "code",
     "id": "c",

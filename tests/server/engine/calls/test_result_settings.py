@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import orjson
 import pytest
 
 from ostler.protocol.config import Results
@@ -11,10 +12,10 @@ from ostler.server.engine.calls.result_limits import limit_of
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
 from ostler.tools.shell.bash import Bash
-from tests.support.driver import Stage
-from tests.support.messages_api.replies import calls, message, says
-
-DONE = message(says("Done."))
+from tests.server.engine.turn.test_stale_files import ALLOW
+from tests.support.driver import Stage, Talk
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, bash
 
 
 def test_a_tools_limit_is_its_own_and_fifty_thousand_at_most_unless_it_is_set() -> None:
@@ -106,3 +107,40 @@ def test_values_out_of_bounds_are_refused_in_words(stage: Stage, key: str, value
     error = stage.daemon.error("config/set", key=key, value=value)
     assert error["data"]["errors"][0]["path"] == "value"
     assert words in error["data"]["errors"][0]["reason"]
+
+
+def sent(talk: Talk, place: int) -> bytes:
+    """A message of the newest request, as the model got it."""
+    return orjson.dumps(talk.requests[-1].messages[place]["content"])
+
+
+# What was sent once.
+
+
+def test_a_result_that_was_replaced_stays_so_under_a_larger_limit(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(OSTLER_RESULTS__MAX_CHARS='{"Bash": 5000}')
+    talk = stage.talk(message(bash("seq 1 2000")), otherwise=DONE, rules=ALLOW)
+    talk.turn()
+    first = sent(talk, 2)
+    assert first.count(b"<persisted-output>") == 1
+    stage.daemon.environment["OSTLER_RESULTS__MAX_CHARS"] = '{"Bash": 50000}'
+    stage.restart()
+    talk.turn("Once more.")
+    assert sent(talk, 2) == first
+    assert stage.api.prefix_changes == []
+
+
+def test_a_result_that_was_shown_whole_stays_so_under_a_smaller_limit(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk = stage.talk(message(bash("seq 1 2000")), otherwise=DONE, rules=ALLOW)
+    talk.turn()
+    first = sent(talk, 2)
+    assert b"<persisted-output>" not in first
+    stage.daemon.environment |= {
+        "OSTLER_RESULTS__MAX_CHARS": '{"Bash": 4000}',
+        "OSTLER_RESULTS__PER_MESSAGE_CHARS": "10000",
+    }
+    stage.restart()
+    talk.turn("Once more.")
+    assert sent(talk, 2) == first
+    assert stage.api.prefix_changes == []

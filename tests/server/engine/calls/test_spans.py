@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable
 
 from tests.support.driver import Stage
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 
 STEPS = {"look_up", "schema", "validate", "hooks_before", "permission", "run", "render", "persist", "hooks_after"}
 WAITS = {"order", "ask"}
-DONE = message(says("Done."))
 SPAN = re.compile(r'^ostler_tool_step_seconds_count\{step="(\w+)",tool="(\w+)"\} (\S+)$', re.MULTILINE)
 CALL = re.compile(r'^ostler_tool_calls_total\{outcome="(\w+)",tool="(\w+)"\} (\S+)$', re.MULTILINE)
 

@@ -6,19 +6,8 @@ from tests.support.daemon import wait_until
 from tests.support.driver import Stage
 from tests.support.hooks import deciding, hooked, printing, request_text, runs_of, told
 from tests.support.messages_api.replies import message
-from tests.support.projects import (
-    OURS,
-    bash,
-    decision,
-    decisions,
-    notices,
-    project,
-    read,
-    rules,
-    runs,
-    talk_of,
-    write,
-)
+from tests.support.model_replies import bash, read
+from tests.support.projects import OURS, decision, decisions, notices, project, rules, runs, talk_of, write
 
 PRE = "PreToolUse"
 

@@ -3,16 +3,8 @@
 import pytest
 
 from tests.support.driver import Stage
-from tests.support.projects import (
-    OURS,
-    bash,
-    decision,
-    decisions,
-    explained_command,
-    project,
-    rules,
-    runs,
-)
+from tests.support.model_replies import bash
+from tests.support.projects import OURS, decision, decisions, explained_command, project, rules, runs
 
 
 def test_an_allow_rule_does_not_cover_what_follows_its_command(stage: Stage) -> None:

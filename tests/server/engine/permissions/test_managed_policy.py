@@ -12,16 +12,8 @@ from ostler.server.settings import BadPolicy
 from tests.support.driver import Json, Stage
 from tests.support.inprocess import InProcessDaemon
 from tests.support.messages_api.server import ScriptedApi
-from tests.support.projects import (
-    OURS,
-    bash,
-    decision,
-    decisions,
-    project,
-    rules,
-    runs,
-    talk_of,
-)
+from tests.support.model_replies import bash
+from tests.support.projects import OURS, decision, decisions, project, rules, runs, talk_of
 
 Governed = Callable[[Json], Stage]
 _SETTINGS: Final = {"permissions.allow_bypass": True, "model": "claude-sonnet-5"}

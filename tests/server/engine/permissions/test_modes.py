@@ -10,19 +10,8 @@ from tests.support.driver import Json, Stage, Talk
 from tests.support.messages_api.behaviors import Reply
 from tests.support.messages_api.recorded_requests import Recorded
 from tests.support.messages_api.replies import message, says
-from tests.support.projects import (
-    DONE,
-    bash,
-    decision,
-    decisions,
-    explained,
-    explained_command,
-    project,
-    read,
-    runs,
-    talk_of,
-    writes,
-)
+from tests.support.model_replies import DONE, bash, read, write
+from tests.support.projects import decision, decisions, explained, explained_command, project, runs, talk_of
 
 CLASSIFIER = "classifier-of-the-tests"
 
@@ -35,7 +24,7 @@ _numbers = itertools.count(1)
 def test_accept_edits_lets_edits_and_simple_file_commands_pass_inside_the_roots(stage: Stage) -> None:
     folder = project(stage)
     outside = stage.folder / "outside"
-    blocks = [writes(folder / "a"), bash("mkdir d"), bash("cp a d/b"), writes(outside), bash("touch ../x"), bash("cc")]
+    blocks = [write(folder / "a"), bash("mkdir d"), bash("cp a d/b"), write(outside), bash("touch ../x"), bash("cc")]
     talk = runs(stage, *blocks, folder=folder, mode="acceptEdits")
     assert [behavior for behavior, _ in decisions(talk)] == ["allow", "allow", "allow", "deny", "deny", "deny"]
     assert (folder / "d" / "b").exists()
@@ -52,7 +41,7 @@ def test_accept_edits_asks_before_a_guarded_file_is_written_by_a_command_too(sta
 def test_plan_mode_reads_and_changes_nothing(stage: Stage) -> None:
     folder = project(stage)
     (folder / "a").write_text("a\n")
-    blocks = [read(folder / "a"), bash("ls"), bash("touch x"), writes(folder / "b")]
+    blocks = [read(folder / "a"), bash("ls"), bash("touch x"), write(folder / "b")]
     talk = runs(stage, *blocks, folder=folder, mode="plan", rules={"allow": ["Bash", "Edit"]})
     assert [behavior for behavior, _ in decisions(talk)] == ["allow", "allow", "deny", "deny"]
     assert "plan mode" in talk.result_texts()[2]

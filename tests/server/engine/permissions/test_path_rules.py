@@ -6,19 +6,8 @@ import pytest
 
 from tests.support.driver import Json, Stage, Talk
 from tests.support.messages_api.replies import calls
-from tests.support.projects import (
-    OURS,
-    decision,
-    decisions,
-    explained,
-    output,
-    project,
-    read,
-    rules,
-    runs,
-    talk_of,
-    writes,
-)
+from tests.support.model_replies import read, write
+from tests.support.projects import OURS, decision, decisions, explained, output, project, rules, runs, talk_of
 
 SECRET = "a secret word"
 
@@ -67,7 +56,7 @@ def test_an_allow_rule_must_cover_the_link_and_where_it_leads(stage: Stage) -> N
 def test_creating_is_editing(stage: Stage) -> None:
     folder = project(stage, {OURS: rules(deny=["Edit(kept/**)"])})
     (folder / "kept").mkdir()
-    talk = runs(stage, writes(folder / "kept" / "new"), folder=folder, mode="acceptEdits")
+    talk = runs(stage, write(folder / "kept" / "new"), folder=folder, mode="acceptEdits")
     assert decision(talk)["rule"] == "Edit(kept/**)"
     assert not (folder / "kept" / "new").exists()
 
@@ -76,7 +65,7 @@ def test_an_edit_rule_allows_edit_and_write_inside_it_alone(stage: Stage) -> Non
     folder = project(stage)
     (folder / "src").mkdir()
     talk = runs(
-        stage, writes(folder / "src" / "a"), writes(folder / "b"), folder=folder, rules={"allow": ["Edit(src/**)"]}
+        stage, write(folder / "src" / "a"), write(folder / "b"), folder=folder, rules={"allow": ["Edit(src/**)"]}
     )
     assert decisions(talk) == [("allow", "rule"), ("deny", "on_ask")]
 
@@ -86,7 +75,7 @@ def test_a_link_planted_in_an_allowed_folder_does_not_lead_a_write_out(stage: St
     (folder / "src").mkdir()
     (folder / "precious").write_text("old\n")
     (folder / "src" / "a").symlink_to("../precious")
-    talk = runs(stage, writes(folder / "src" / "a"), folder=folder, rules={"allow": ["Edit(src/**)"]})
+    talk = runs(stage, write(folder / "src" / "a"), folder=folder, rules={"allow": ["Edit(src/**)"]})
     assert talk.results()[0]["is_error"]
     assert (folder / "precious").read_text() == "old\n"
 

@@ -9,7 +9,8 @@ import pytest
 
 from ostler.tools.sandbox import probe_sandbox
 from tests.support.driver import Stage
-from tests.support.projects import bash, decisions, explained_command, output, project, runs
+from tests.support.model_replies import bash
+from tests.support.projects import decisions, explained_command, output, project, runs
 
 SANDBOX = probe_sandbox()
 needs_sandbox = pytest.mark.skipif(not SANDBOX.works, reason=f"no sandbox here: {SANDBOX.reason}")

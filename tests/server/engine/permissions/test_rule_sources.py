@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.driver import Stage
+from tests.support.model_replies import bash
 from tests.support.projects import (
     CLAUDES,
     CLAUDES_LOCAL,
     OUR_LOCAL,
     OURS,
-    bash,
     decision,
     decisions,
     explained_command,

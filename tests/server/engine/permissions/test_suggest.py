@@ -20,10 +20,10 @@ from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.powershell_policy import check
 from tests.support.driver import Json, Stage, Talk
 from tests.support.messages_api.replies import calls
+from tests.support.model_replies import bash
 from tests.support.projects import (
     OUR_LOCAL,
     OURS,
-    bash,
     decision,
     decisions,
     explained,

@@ -12,7 +12,8 @@ import pytest
 from tests.support.driver import Json, Stage
 from tests.support.hooks import deciding, runs_of
 from tests.support.messages_api.replies import message, says
-from tests.support.projects import OURS, bash, decisions, project, runs
+from tests.support.model_replies import bash
+from tests.support.projects import OURS, decisions, project, runs
 
 PRE = "PreToolUse"
 DENY = deciding(PRE, permissionDecision="deny", permissionDecisionReason="not on Fridays")

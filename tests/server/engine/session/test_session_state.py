@@ -5,8 +5,7 @@ from collections.abc import Callable
 from tests.support.driver import Json, Stage, Talk
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import calls, hold, message, says
-
-DONE = message(says("Done."))
+from tests.support.model_replies import DONE
 
 
 def waiting(stage: Stage) -> tuple[Talk, str, Json]:

@@ -5,12 +5,11 @@ import pytest
 from tests.support.daemon import wait_until
 from tests.support.driver import Stage, Talk
 from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, bash
 from tests.support.projects import (
     CLAUDES,
-    DONE,
     OUR_LOCAL,
     OURS,
-    bash,
     decisions,
     explained_command,
     notices,

@@ -13,7 +13,8 @@ from tests.support.driver import Json, Stage, Talk
 from tests.support.hooks import hooked
 from tests.support.messages_api.behaviors import Reply, Usage
 from tests.support.messages_api.replies import message, says
-from tests.support.projects import DONE, OURS, bash, decisions, project
+from tests.support.model_replies import DONE, bash
+from tests.support.projects import OURS, decisions, project
 
 ONE = Usage(1, 1)
 """What each request of the turn's own takes."""

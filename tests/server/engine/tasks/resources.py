@@ -6,12 +6,11 @@ from typing import Any
 
 from tests.support.driver import Stage, Talk
 from tests.support.messages_api.behaviors import Reply
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 from tests.support.repository import MCP_SERVERS
 
 Json = dict[str, Any]
-
-DONE = message(says("Done."))
 ALLOWED = {"allow": ["mcp__notes"]}
 PLAIN, NEWER = str(MCP_SERVERS / "plain.py"), str(MCP_SERVERS / "newer.py")
 
@@ -19,10 +18,6 @@ PLAIN, NEWER = str(MCP_SERVERS / "plain.py"), str(MCP_SERVERS / "newer.py")
 def monitor(uri: str = "notes://log", server: str = "notes", **given: Any) -> Reply:
     what = {"server": server, "resource": uri}
     return message(calls("Monitor", {"description": "the notes", "timeout": 60_000, "mcp": what, **given}))
-
-
-def sleep() -> Reply:
-    return message(calls("Sleep", {"seconds": 60}))
 
 
 def plain(path: Path, *behaviours: str) -> Json:

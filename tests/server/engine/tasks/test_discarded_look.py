@@ -5,10 +5,9 @@ from pathlib import Path
 from tests.support.background_commands import printed, talk_behind, until
 from tests.support.driver import Stage
 from tests.support.messages_api.behaviors import Gate
-from tests.support.messages_api.replies import calls, cut, hold, message, says
+from tests.support.messages_api.replies import calls, cut, hold, message
 from tests.support.messages_api.scripts import attempts
-
-DONE = message(says("Done."))
+from tests.support.model_replies import DONE
 
 
 def test_output_that_a_broken_stream_took_along_is_given_again(stage: Stage) -> None:

@@ -11,23 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.engine.tasks.resources import (
-    ALLOWED,
-    DONE,
-    NEWER,
-    append,
-    begun,
-    given,
-    monitor,
-    pid_of,
-    plain,
-    printed,
-    sleep,
-)
+from tests.server.engine.tasks.resources import ALLOWED, NEWER, append, begun, given, monitor, pid_of, plain, printed
 from tests.server.engine.tasks.test_monitor import told
 from tests.support.daemon import wait_until
 from tests.support.driver import Stage, is_gone
 from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, sleep
 
 
 def test_lines_that_are_new_in_a_resource_become_messages_and_wake_a_sleep(stage: Stage, log: Path) -> None:

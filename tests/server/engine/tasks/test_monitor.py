@@ -10,18 +10,14 @@ import psutil
 from tests.support.daemon import wait_until
 from tests.support.driver import Stage, Talk
 from tests.support.messages_api.behaviors import Reply
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, sleep
 
-DONE = message(says("Done."))
 ALLOWED = {"allow": ["Bash"]}
 
 
 def monitor(**given: Any) -> Reply:
     return message(calls("Monitor", {"description": "the server", "timeout": 60_000, **given}))
-
-
-def sleep() -> Reply:
-    return message(calls("Sleep", {"seconds": 60}))
 
 
 def following(path: object) -> str:

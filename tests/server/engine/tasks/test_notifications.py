@@ -6,9 +6,8 @@ from typing import Any
 
 from tests.support.background_commands import ended, notes_about, talk_behind, until
 from tests.support.driver import Json, Stage, Talk
-from tests.support.messages_api.replies import calls, message, says
-
-DONE = message(says("Done."))
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 
 
 def looks(stage: Stage, talk: Talk, task: Json, tool: str = "TaskOutput", **given: Any) -> None:
@@ -67,3 +66,29 @@ def test_it_is_not_told_after_a_restart_either(own_stage: Callable[..., Stage]) 
     stage.restart()
     talk.turn("And now?")
     assert notes_about(talk, task) == []
+
+
+def test_an_end_wakes_nobody_who_does_not_want_it(stage: Stage) -> None:
+    talk, (task,) = talk_behind(stage, until(Path("go")))
+    requests = len(talk.requests)
+    (talk.folder / "go").touch()
+    ended(talk, task)
+    # What comes after it on the same stream is the proof: nothing began in between.
+    stage.daemon.call("session/update", session_id=talk.id, metadata={"later": 1})
+    talk.wait("session.updated", lambda data: data["session"]["metadata"] == {"later": 1})
+    assert talk.types("turn.started") == ["turn.started"]
+    assert (len(talk.requests), notes_about(talk, task)) == (requests, [])
+
+
+def test_an_end_is_told_to_clients_once_whatever_daemons_come_after_it(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage()
+    talk, (task,) = talk_behind(stage, "exit 0")
+    ended(talk, task)
+    stage.restart()
+    stage.restart()
+    stage.daemon.call("session/update", session_id=talk.id, metadata={"later": 1})
+    talk.seen.clear()
+    talk._returned.clear()
+    talk.reconnect(0)
+    talk.wait("session.updated", lambda data: data["session"]["metadata"] == {"later": 1})
+    assert talk.types("task.ended") == ["task.ended"]

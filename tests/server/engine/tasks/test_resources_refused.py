@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.engine.tasks.resources import ALLOWED, DONE, Json, begun, given, monitor, pid_of, plain
+from tests.server.engine.tasks.resources import ALLOWED, Json, begun, given, monitor, pid_of, plain
 from tests.support.daemon import wait_until
 from tests.support.driver import Stage, is_gone
+from tests.support.model_replies import DONE
 
 GONE: Json = {"gone": {"command": "/no/such/program"}}
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.support.daemon import wait_until
-from tests.support.driver import Beside, Stage, Talk, no_children
+from tests.support.driver import Beside, Json, Stage, Talk, no_children
 from tests.support.messages_api.behaviors import Reply
 from tests.support.messages_api.recorded_requests import Recorded
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 
-DONE = message(says("Done."))
 ALLOWED = {"allow": ["Bash"]}
 
 
@@ -217,3 +217,31 @@ def test_sleeps_run_beside_each_other_without_a_process(stage: Stage) -> None:
     talk.ended(turn_id)
     assert [call["call"]["output"]["woken_by"] for call in talk.all("tool.completed")] == ["time", "message"]
     assert re.fullmatch(r"Slept for \d+(\.\d)? s: nothing has happened\.", talk.result_texts()[1])
+
+
+SHELLS_ALLOWED = {"allow": ["Bash", "PowerShell"]}
+
+
+def ran(stage: Stage, given: Json, tool: str = "Bash") -> tuple[Talk, Json]:
+    """A turn with one call, and that call."""
+    talk = stage.talk(rules=SHELLS_ALLOWED)
+    stage.api.script(talk.name, message(calls(tool, given)), otherwise=DONE)
+    assert talk.turn()["reason"] == "completed"
+    call: Json = talk.wait("tool.completed")["data"]["call"]
+    return talk, call
+
+
+def test_in_assistant_mode_a_tick_wakes_who_sleeps(own_stage: Callable[..., Stage]) -> None:
+    stage = own_stage(OSTLER_ASSISTANT="true", OSTLER_TURNS__TICK_SECONDS="1")
+    talk, call = ran(stage, {"seconds": 300}, "Sleep")
+    assert call["output"]["woken_by"] == "tick"
+    assert re.match(r"<tick>\w{3} \d{4}-\d\d-\d\d \d\d:\d\d</tick>\nWoken after ", talk.result_texts()[0])
+    [sleep] = [tool for tool in talk.requests[0].body["tools"] if tool["name"] == "Sleep"]
+    assert "After 1 seconds at the latest you get a `<tick>`" in sleep["description"]
+
+
+def test_nothing_ticks_for_others(stage: Stage) -> None:
+    talk, call = ran(stage, {"seconds": 0.1}, "Sleep")
+    assert call["output"]["woken_by"] == "time"
+    [sleep] = [tool for tool in talk.requests[0].body["tools"] if tool["name"] == "Sleep"]
+    assert "tick" not in sleep["description"]

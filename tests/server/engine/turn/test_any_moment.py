@@ -9,8 +9,8 @@ from tests.support.driver import Json, Stage, Talk
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import calls, cut, hold, message, says, thinks
 from tests.support.messages_api.scripts import attempts
+from tests.support.model_replies import DONE
 
-DONE = message(says("Done."))
 MOMENTS = range(1, 34, 2)
 
 

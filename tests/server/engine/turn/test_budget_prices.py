@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tests.support.driver import Stage
 from tests.support.messages_api.failures import fails
-from tests.support.projects import DONE
+from tests.support.model_replies import DONE
 
 
 def test_a_budget_with_a_model_without_a_price_is_an_error_at_the_start(stage: Stage) -> None:

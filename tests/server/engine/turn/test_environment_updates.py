@@ -14,10 +14,10 @@ from ostler.storage.repositories import states
 from tests.support.daemon import wait_until
 from tests.support.driver import Stage, Talk
 from tests.support.hooks import hooked
-from tests.support.messages_api.replies import calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 from tests.support.projects import project
 
-DONE = message(says("Done."))
 PLAN = "The permission mode is now plan"
 
 

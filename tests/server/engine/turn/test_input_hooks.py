@@ -7,7 +7,8 @@ import pytest
 from tests.support.driver import Stage
 from tests.support.hooks import deciding, declared, hooked, printing, request_text, runs_of, told
 from tests.support.messages_api.replies import message, says
-from tests.support.projects import OURS, bash, notices, project, runs, talk_of, write
+from tests.support.model_replies import bash
+from tests.support.projects import OURS, notices, project, runs, talk_of, write
 
 SUBMIT = "UserPromptSubmit"
 

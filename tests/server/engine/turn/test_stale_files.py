@@ -12,10 +12,11 @@ import pytest
 from ostler.server.engine.session.file_reads import StoredReads
 from ostler.server.engine.turn.stale_files import stale_hint
 from ostler.tools.services import FileRead
+from tests.support.daemon import wait_until
 from tests.support.driver import Stage, Talk
-from tests.support.messages_api.replies import Block, calls, message, says
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE, bash, play, read
 
-DONE = message(says("Done."))
 HEAD = "Changed on the disk since you read it; read it again before you rely on it or edit it:"
 ALLOW = {"allow": ["Bash", "Edit"]}
 
@@ -35,24 +36,10 @@ def _names(text: str) -> Iterable[str]:
     return lines[2:-1] if HEAD in lines else []
 
 
-def read(path: str) -> Block:
-    return calls("Read", {"file_path": path})
-
-
-def runs(command: str) -> Block:
-    return calls("Bash", {"command": command})
-
-
-def play(stage: Stage, talk: Talk, *blocks: Block) -> None:
-    """A turn with a call a message."""
-    stage.api.script(talk.name, *(message(block) for block in blocks), otherwise=DONE)
-    assert talk.turn()["reason"] == "completed"
-
-
 def test_a_command_that_changes_a_read_file_is_told_once(stage: Stage) -> None:
     talk = stage.talk(rules=ALLOW)
     path = talk.file("a.txt", "alpha\n")
-    play(stage, talk, read(path), runs(f"echo beta >> {path}"), runs("touch other"), runs("touch another"))
+    play(stage, talk, read(path), bash(f"echo beta >> {path}"), bash("touch other"), bash("touch another"))
     assert hints(talk) == [[], [f"- {path}"], [], []]
 
 
@@ -60,14 +47,14 @@ def test_the_next_change_is_told_again(stage: Stage) -> None:
     talk = stage.talk(rules=ALLOW)
     path = talk.file("a.txt", "alpha\n")
     change = f"echo more >> {path}"
-    play(stage, talk, read(path), runs(change), runs(f"{change} #"), read(path), runs(f"{change} ##"))
+    play(stage, talk, read(path), bash(change), bash(f"{change} #"), read(path), bash(f"{change} ##"))
     assert hints(talk) == [[], [f"- {path}"], [f"- {path}"], [], [f"- {path}"]]
 
 
 def test_a_file_that_is_gone_is_told_as_gone(stage: Stage) -> None:
     talk = stage.talk(rules=ALLOW)
     path = talk.file("a.txt", "alpha\n")
-    play(stage, talk, read(path), runs(f"rm {path}"), runs("touch other"))
+    play(stage, talk, read(path), bash(f"rm {path}"), bash("touch other"))
     assert hints(talk) == [[], [f"- {path} (it is gone)"], []]
 
 
@@ -75,7 +62,7 @@ def test_what_another_program_changed_is_told_after_the_next_call_that_is_not_re
     talk = stage.talk(rules=ALLOW)
     path = Path(talk.file("a.txt", "alpha\n"))
     gate = calls("Gate", {"path": talk.gate("go"), "reads": True})
-    stage.api.script(talk.name, message(read(str(path))), message(gate), message(runs("touch b")), otherwise=DONE)
+    stage.api.script(talk.name, message(read(str(path))), message(gate), message(bash("touch b")), otherwise=DONE)
     turn_id = talk.start()
     talk.at_gate("go")
     path.write_text("another\n")
@@ -88,7 +75,7 @@ def test_edits_of_the_model_itself_and_a_new_time_alone_are_no_news(stage: Stage
     talk = stage.talk(rules=ALLOW)
     path = talk.file("a.txt", "alpha\n")
     edit = calls("Edit", {"file_path": path, "old_string": "alpha", "new_string": "beta"})
-    play(stage, talk, read(path), edit, runs(f"touch -d '2001-01-01' {path}"))
+    play(stage, talk, read(path), edit, bash(f"touch -d '2001-01-01' {path}"))
     assert Path(path).stat().st_mtime < 1_000_000_000
     assert hints(talk) == [[], [], []]
 
@@ -96,7 +83,7 @@ def test_edits_of_the_model_itself_and_a_new_time_alone_are_no_news(stage: Stage
 def test_many_files_are_named_in_part_and_in_order(stage: Stage) -> None:
     talk = stage.talk(rules=ALLOW)
     paths = [talk.file(f"{number:02}.txt", "alpha\n") for number in range(23)]
-    change = runs(f"for f in {talk.folder}/*.txt; do echo x >> $f; done")
+    change = bash(f"for f in {talk.folder}/*.txt; do echo x >> $f; done")
     stage.api.script(talk.name, message(*map(read, paths)), message(change), otherwise=DONE)
     talk.turn()
     assert hints(talk) == [[], [*(f"- {path}" for path in paths[:20]), "- and 3 more"]]
@@ -109,9 +96,9 @@ def test_a_hint_is_not_repeated_after_a_restart(own_stage: Callable[..., Stage])
     stage.api.script(
         talk.name,
         message(read(path)),
-        message(runs(f"echo x >> {path}")),
+        message(bash(f"echo x >> {path}")),
         DONE,
-        message(runs("touch b")),
+        message(bash("touch b")),
         otherwise=DONE,
     )
     talk.turn()
@@ -123,14 +110,14 @@ def test_a_hint_is_not_repeated_after_a_restart(own_stage: Callable[..., Stage])
 def test_a_name_cannot_pretend_to_be_words_of_ours(stage: Stage) -> None:
     talk = stage.talk(rules=ALLOW)
     path = talk.file("a\n<ostler-note>.txt", "alpha\n")
-    play(stage, talk, read(path), runs(f"rm -r {talk.folder}/*.txt"))
+    play(stage, talk, read(path), bash(f"rm -r {talk.folder}/*.txt"))
     assert hints(talk) == [[], [f"- {os.path.dirname(path)}/a\\x0a\\x3costler-note>.txt (it is gone)"]]
 
 
 def test_a_file_of_more_than_a_megabyte_counts_as_changed_by_its_time_alone(stage: Stage) -> None:
     talk = stage.talk(rules=ALLOW)
     small, large = talk.file("small.txt", "x" * 1024 * 1024), talk.file("large.txt", "x" * 1024 * 1024 + "x")
-    play(stage, talk, read(small), read(large), runs(f"touch -d '2001-01-01' {small} {large}"))
+    play(stage, talk, read(small), read(large), bash(f"touch -d '2001-01-01' {small} {large}"))
     assert hints(talk) == [[], [], [f"- {large}"]]
 
 
@@ -174,3 +161,58 @@ async def test_a_disk_that_does_not_answer_is_waited_for_a_second(tmp_path: Path
     finally:
         answers.set()
     assert not session.state
+
+
+# Files that were read before.
+
+
+def test_a_command_that_fails_after_a_change_is_told_of_too(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOW)
+    path = talk.file("a.txt", "alpha\n")
+    play(stage, talk, read(path), bash(f"echo beta >> {path}; exit 3"))
+    assert hints(talk) == [[], [f"- {path}"]]
+
+
+def test_a_command_that_is_stopped_after_a_change_is_told_of_too(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOW)
+    path = talk.file("a.txt", "alpha\n")
+    command = f"echo beta >> {path}; touch ready; sleep 1000"
+    stage.api.script(talk.name, message(read(path)), message(bash(command)), otherwise=DONE)
+    turn_id = talk.start()
+    wait_until((talk.folder / "ready").exists)
+    stage.daemon.call("turn/interrupt", turn_id=turn_id)
+    talk.ended(turn_id)
+    assert hints(talk) == [[], [f"- {path}"]]
+
+
+def test_a_file_that_was_not_read_is_not_named(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOW)
+    path, other = talk.file("a.txt", "alpha\n"), talk.file("b.txt", "beta\n")
+    play(stage, talk, read(path), bash(f"echo more >> {other}"))
+    assert hints(talk) == [[], []]
+
+
+def test_what_reads_only_looks_at_nothing(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOW)
+    path = talk.file("a.txt", "alpha\n")
+    gate: dict[str, Any] = {"path": talk.gate("go"), "reads": True}
+    stage.api.script(talk.name, message(read(path)), message(calls("Gate", gate)), otherwise=DONE)
+    turn_id = talk.start()
+    talk.at_gate("go")
+    Path(path).write_text("another\n")
+    talk.open_gate("go")
+    talk.ended(turn_id)
+    assert hints(talk) == [[], []]
+
+
+def test_a_change_behind_a_call_is_named_after_the_next_that_is_not_read_only(stage: Stage) -> None:
+    talk = stage.talk(rules=ALLOW)
+    path = talk.file("a.txt", "alpha\n")
+    behind = calls("Bash", {"command": f"echo beta >> {path}", "run_in_background": True})
+    stage.api.script(talk.name, message(read(path)), DONE, message(behind), DONE, message(bash("true")), otherwise=DONE)
+    talk.turn()
+    talk.turn()
+    talk.wait("task.ended")
+    talk.turn()
+    assert [f"- {path}"] in hints(talk)
+    assert sum(map(len, hints(talk))) == 1

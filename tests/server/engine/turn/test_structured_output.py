@@ -5,8 +5,8 @@ import pytest
 from tests.support.driver import Stage
 from tests.support.messages_api.replies import calls, message, says
 from tests.support.messages_api.scripts import attempts
+from tests.support.model_replies import DONE
 
-DONE = message(says("Done."))
 FORM = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "people": {"type": "integer", "minimum": 0}},

@@ -9,8 +9,8 @@ from tests.support.messages_api.behaviors import Reply
 from tests.support.messages_api.failures import fails
 from tests.support.messages_api.replies import calls, message, says
 from tests.support.messages_api.scripts import attempts
+from tests.support.model_replies import DONE
 
-DONE = message(says("Done."))
 ALWAYS = {"OSTLER_MODEL__TOOL_EXTRAS": "always"}
 
 

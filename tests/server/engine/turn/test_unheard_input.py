@@ -13,7 +13,8 @@ from tests.support.hooks import hooked
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import calls, hold, message, says
 from tests.support.messages_api.scripts import attempts
-from tests.support.projects import DONE, notices, talk_of
+from tests.support.model_replies import DONE
+from tests.support.projects import notices, talk_of
 
 SUBMIT = "UserPromptSubmit"
 SLOW = "touch here; until [ -e go ]; do sleep 0.02; done; cat > told; "

@@ -4,7 +4,14 @@ import time
 
 import pytest
 
+from ostler.tools.files.edit import Edit
 from ostler.tools.files.editing import text_match
+from ostler.tools.files.notebook_edit import NotebookEdit
+from ostler.tools.files.read import Read
+from ostler.tools.files.write import Write
+from tests.support.tool_calls import Session, read_file
+
+pytestmark = pytest.mark.anyio
 
 
 def edited(text: str, old: str, new: str) -> str:
@@ -67,3 +74,23 @@ def test_every_form_of_quotes_is_equal_to_the_straight_one() -> None:
 
 def test_quotes_and_line_ends_are_taken_as_equal_at_once() -> None:
     assert edited("say “a”\r\nand\r\n", 'say "a"\nand', 'say "b"\nor') == "say “b”\r\nor\r\n"
+
+
+READ, WRITE, EDIT, NOTEBOOK = Read(), Write(), Edit(), NotebookEdit()
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "written"),
+    [
+        ("say “hi” and ‘ho’\n", "\"hi\" and 'ho'", "\"ha\" or 'he'", "say “ha” or ‘he’\n"),
+        ("it’s late\n", "it's", "it isn't", "it isn’t late\n"),
+        pytest.param("sag „ja“ und ‚nein‘\n", "\"ja\" und 'nein'", "\"so\" oder 'nie'", "sag „so“ oder ‚nie‘\n"),
+        pytest.param("das „ist\n", 'das "ist', 'das "war"', "das „war“\n"),
+    ],
+)
+async def test_what_is_written_has_the_quotes_of_the_file(
+    session: Session, text: str, old: str, new: str, written: str
+) -> None:
+    path = await read_file(session, "a.txt", text)
+    await session.done(EDIT, file_path=path, old_string=old, new_string=new)
+    assert (session.folder / "a.txt").read_text() == written

@@ -2,12 +2,15 @@
 
 import os
 import re
+import time
+from pathlib import Path
 
 import anyio
 import psutil
 import pytest
 
 from ostler.tools.shell.bash import Bash
+from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.running import command as running_command
 from ostler.tools.tool import Failure
 from tests.support.clock import time_is_over_when
@@ -192,3 +195,62 @@ async def test_a_shell_that_is_replaced_still_tells_how_it_ended(session: Sessio
     result = await session.done(BASH, command="exec sh -c 'echo other; exit 7'")
     assert (result.output.stdout, result.output.exit_code) == ("other\n", 7)
     await until(lambda: len(session.processes.over) == 1)
+
+
+POWERSHELL = PowerShell()
+
+
+TIDY = """
+import signal, sys, time
+def tidy(*_):
+    time.sleep(0.7)
+    open("tidy", "w").write("done")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, tidy)
+open("ready", "w").close()
+signal.pause()
+"""
+
+
+def _is_called(pid: str, name: str) -> bool:
+    try:
+        return name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+async def test_what_is_asked_to_end_has_time_to_tidy_up(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    (session.folder / "tidy.py").write_text(TIDY)
+    result = await session.done(BASH, command="exec python3 tidy.py", timeout=limit)
+    assert result.output.timed_out
+    assert (session.folder / "tidy").read_text() == "done"
+
+
+async def test_what_does_not_end_is_killed_after_two_seconds(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    command = "trap '' TERM; echo $BASHPID >pid; touch ready; while :; do read -t 0.05 <> <(:); done"
+    began = time.monotonic()
+    result = await session.done(BASH, command=command, timeout=limit)
+    assert result.output.timed_out
+    assert time.monotonic() - began >= 2
+    assert not alive(int((session.folder / "pid").read_text()))
+
+
+async def test_a_tree_of_processes_that_doubles_itself_is_ended(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a fork bomb does, up to 255 processes."""
+    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    name = f"bomb.{os.getpid()}"
+    script = (
+        f'n=$1; if [ "$n" -gt 0 ]; then "$0" $((n-1)) & "$0" $((n-1)) & fi; echo >>count; exec -a {name} sleep 1000'
+    )
+    (session.folder / "bomb").write_text(f"#!/bin/bash\n{script}\n")
+    (session.folder / "bomb").chmod(0o755)
+    command = "./bomb 7 & until [ $(wc -l <count) -ge 255 ]; do sleep 0.05; done 2>/dev/null; touch ready; wait"
+    with anyio.fail_after(60):
+        result = await session.done(BASH, command=command, timeout=limit)
+    assert result.output.timed_out
+    assert (session.folder / "count").read_text().count("\n") == 255
+    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _is_called(pid, name)]

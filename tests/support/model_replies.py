@@ -1,0 +1,36 @@
+"""What the scripted model says in many tests: that it is done, and calls of the common tools."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.driver import Stage, Talk
+from tests.support.messages_api.behaviors import Reply
+from tests.support.messages_api.replies import Block, calls, message, says
+
+DONE: Final = message(says("Done."))
+
+
+def bash(command: str, **given: Any) -> Block:
+    return calls("Bash", {"command": command, **given})
+
+
+def read(path: Path | str) -> Block:
+    return calls("Read", {"file_path": str(path)})
+
+
+def write(path: Path | str, content: str = "new\n") -> Block:
+    return calls("Write", {"file_path": str(path), "content": content})
+
+
+def edit(path: Path | str, old: str, new: str, **given: Any) -> Block:
+    return calls("Edit", {"file_path": str(path), "old_string": old, "new_string": new, **given})
+
+
+def sleep() -> Reply:
+    return message(calls("Sleep", {"seconds": 60}))
+
+
+def play(stage: Stage, talk: Talk, *blocks: Block) -> None:
+    """A turn with a call a message."""
+    stage.api.script(talk.name, *(message(block) for block in blocks), otherwise=DONE)
+    assert talk.turn()["reason"] == "completed"
