@@ -26,7 +26,7 @@ from ostler.protocol.turn import TurnStart
 PROJECT = Path(__file__).parent / "demo_project"
 COLOURS = {"daemon": "33", "you": "1", "terminal A": "36", "terminal B": "35"}
 PLAIN = not sys.stdout.isatty() or "NO_COLOR" in os.environ
-BEGAN = time.monotonic()
+STARTED = time.monotonic()
 
 FIRST = "read stable.py and find hay in *.py then replace hay with oats in stable.py then run python3 -m unittest -q"
 SECOND = "read README.md then run python3 stable.py"
@@ -35,7 +35,7 @@ SECOND = "read README.md then run python3 stable.py"
 def say(who: str, what: str) -> None:
     name = f"{who:<10}" if PLAIN else f"\x1b[{COLOURS[who]}m{who:<10}\x1b[0m"
     for line in what.splitlines() or [""]:
-        print(f"{time.monotonic() - BEGAN:6.2f}s  {name}  {line}", flush=True)
+        print(f"{time.monotonic() - STARTED:6.2f}s  {name}  {line}", flush=True)
 
 
 def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
@@ -51,44 +51,44 @@ def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
 
 
 class Terminal:
-    """Shows a session as it happens, and would do so for ever: it reconnects by itself."""
+    """Prints the events of a session as they happen; it reconnects by itself when the daemon restarts."""
 
     def __init__(self, name: str, *, brief: bool = False) -> None:
         self.name = name
         self._brief = brief
-        """Shows what is done and asked, and not what is said."""
+        """Print calls and asks only, no text and no patches."""
         self.cursors: list[int] = []
         self._seen: list[Event] = []
-        self._news = anyio.Event()
-        self._words = ""
+        self._new_event = anyio.Event()
+        self._partial_line = ""
 
     async def follow(self, home: Path, session_id: str) -> None:
         async with connect(str(home), name=self.name) as ostler:
             async for event in ostler.events(session_id, after=0):
-                self._take(event)
+                self._handle_event(event)
 
-    def _take(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         if event.type == "message.delta":
             self._write(event.data)
         elif event.cursor is not None:
             self.cursors.append(event.cursor)
             self._show(event)
         self._seen.append(event)
-        self._news.set()
+        self._new_event.set()
 
     def _write(self, delta: dict[str, Any]) -> None:
-        """Text as it comes, a line at a time."""
+        """Print text as it is streamed, a line at a time."""
         if delta["kind"] != "text" or self._brief:
             return
-        self._words += delta["text"]
-        *whole, self._words = self._words.split("\n")
+        self._partial_line += delta["text"]
+        *whole, self._partial_line = self._partial_line.split("\n")
         for line in whole:
             say(self.name, f"  {line}")
 
     def _flush(self) -> None:
-        if self._words.strip():
-            say(self.name, f"  {self._words}")
-        self._words = ""
+        if self._partial_line.strip():
+            say(self.name, f"  {self._partial_line}")
+        self._partial_line = ""
 
     def _show(self, event: Event) -> None:
         data = event.data
@@ -110,81 +110,81 @@ class Terminal:
             case _:
                 pass
 
-    async def sees(self, wanted: Callable[[Event], bool]) -> Event:
-        """The first event of a kind, now or later; what came before it is forgotten."""
+    async def wait_for_event(self, wanted: Callable[[Event], bool]) -> Event:
+        """Wait for the first event of a kind; events before it are dropped."""
         with anyio.fail_after(30):
             while True:
                 for at, event in enumerate(self._seen):
                     if wanted(event):
                         del self._seen[: at + 1]
                         return event
-                self._news = anyio.Event()
-                await self._news.wait()
+                self._new_event = anyio.Event()
+                await self._new_event.wait()
 
 
-def of(kind: str) -> Callable[[Event], bool]:
+def has_type(kind: str) -> Callable[[Event], bool]:
     return lambda event: event.type == kind
 
 
-async def begin(home: Path, session_id: str, words: str) -> None:
+async def start_turn(home: Path, session_id: str, words: str) -> None:
     async with connect(str(home), name="demo") as ostler:
         say("you", f"> {words}")
         await ostler.call(TURN_START, TurnStart.model_validate({"session_id": session_id, "input": words}))
 
 
-async def create(ostler: Ostler, project: Path) -> str:
+async def create_session(ostler: Ostler, project: Path) -> str:
     params = {"cwd": str(project), "title": "the grey mare", "mode": "acceptEdits", "on_restart": "resume"}
     session = await ostler.call(SESSION_CREATE, SessionCreate.model_validate(params))
     say("you", f"a session in {project}: {session.id}")
     return session.id
 
 
-async def answer(home: Path, terminal: Terminal) -> None:
+async def answer_next_ask(home: Path, terminal: Terminal) -> None:
     """The second terminal says yes to the next ask that it sees."""
-    ask = (await terminal.sees(of("ask.opened"))).data["ask"]
+    ask = (await terminal.wait_for_event(has_type("ask.opened"))).data["ask"]
     async with connect(str(home), name=terminal.name) as ostler:
         await ostler.call(ASK_RESOLVE, AskResolve(ask_id=ask["id"], answer=Allow()))
     say(terminal.name, "< allow")
 
 
-async def both_see(terminals: list[Terminal], kind: str) -> None:
+async def wait_for_both(terminals: list[Terminal], kind: str) -> None:
     for terminal in terminals:
-        await terminal.sees(of(kind))
+        await terminal.wait_for_event(has_type(kind))
 
 
-async def show(home: Path, project: Path) -> None:
+async def run_demo(home: Path, project: Path) -> None:
     terminals = [Terminal("terminal A"), Terminal("terminal B", brief=True)]
     daemon = start_daemon(home)
     try:
         async with connect(str(home), name="demo") as ostler:
-            session_id = await create(ostler, project)
+            session_id = await create_session(ostler, project)
         async with anyio.create_task_group() as group:
             for terminal in terminals:
                 group.start_soon(terminal.follow, home, session_id)
-            await both_see(terminals, "session.created")
-            await begin(home, session_id, FIRST)
-            await answer(home, terminals[1])
-            await both_see(terminals, "turn.ended")
+            await wait_for_both(terminals, "session.created")
+            await start_turn(home, session_id, FIRST)
+            await answer_next_ask(home, terminals[1])
+            await wait_for_both(terminals, "turn.ended")
 
-            await begin(home, session_id, SECOND)
-            await both_see(terminals, "ask.opened")
-            # A question of half a message would go with it.
-            await message_is_whole(home, session_id)
+            await start_turn(home, session_id, SECOND)
+            await wait_for_both(terminals, "ask.opened")
+            # An ask of an unfinished message would be lost with it in the crash.
+            await wait_for_whole_message(home, session_id)
             daemon.kill()
             daemon.wait()
             say("daemon", "killed with SIGKILL, in the middle of the turn, with the question open")
             daemon = start_daemon(home)
             await answer_after_restart(home, session_id, terminals[1])
-            await both_see(terminals, "turn.ended")
+            await wait_for_both(terminals, "turn.ended")
             group.cancel_scope.cancel()
-        transcript(home, session_id)
+        print_transcript(home, session_id)
     finally:
-        stop(daemon)
+        stop_daemon(daemon)
     assert terminals[0].cursors == terminals[1].cursors == sorted(set(terminals[0].cursors))
     print(f"Both terminals saw {len(terminals[0].cursors)} stored events: the same, in order, none lost, none twice.")
 
 
-async def message_is_whole(home: Path, session_id: str) -> None:
+async def wait_for_whole_message(home: Path, session_id: str) -> None:
     async with connect(str(home), name="demo") as ostler:
         with anyio.fail_after(30):
             while (await ostler.request("session/get", {"session_id": session_id}))["message"]:  # noqa: ASYNC110 - another process has to come that far
@@ -199,14 +199,14 @@ async def answer_after_restart(home: Path, session_id: str, terminal: Terminal) 
     say(terminal.name, "< allow")
 
 
-def transcript(home: Path, session_id: str) -> None:
+def print_transcript(home: Path, session_id: str) -> None:
     print("\nThe transcript, as `ostler show` prints it:\n", flush=True)
     command = [str(Path(sys.executable).with_name("ostler")), "--home", str(home), "show", session_id]
     subprocess.run(command, check=True)
     print()
 
 
-def stop(daemon: "subprocess.Popen[bytes]") -> None:
+def stop_daemon(daemon: "subprocess.Popen[bytes]") -> None:
     if daemon.poll() is None:
         daemon.send_signal(signal.SIGTERM)
         daemon.wait(10)
@@ -233,7 +233,7 @@ def main() -> None:
         home, project = Path(folder) / "home", Path(folder) / "inn"
         home.mkdir(mode=0o700)
         shutil.copytree(PROJECT, project)
-        anyio.run(show, home, project)
+        anyio.run(run_demo, home, project)
     print(NEXT)
 
 

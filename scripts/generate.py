@@ -1,4 +1,4 @@
-"""Write the files in docs/ that are made from the protocol models; with --check, only say which are stale."""
+"""Write the files in docs/ that are made from the code; with --check, only say which are stale."""
 
 import argparse
 import json
@@ -6,46 +6,46 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from ostler.protocol.generate.openrpc import openrpc_document
-from ostler.protocol.generate.reference import reference_page
-from ostler.protocol.generate.schema import json_schema_document
-from ostler.protocol.generate.typescript import typescript_types
+from ostler.protocol.generate.openrpc import build_openrpc
+from ostler.protocol.generate.reference import render_reference
+from ostler.protocol.generate.schema import build_json_schema
+from ostler.protocol.generate.typescript import render_typescript
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 
 
-def generated() -> dict[str, str]:
+def generate_files() -> dict[str, str]:
     """What each file should hold."""
     return {
-        "openrpc.json": _pretty(openrpc_document()),
-        "ostler.d.ts": typescript_types(),
-        "reference.md": reference_page(),
-        "schema.json": _pretty(json_schema_document()),
+        "openrpc.json": _format_json(build_openrpc()),
+        "ostler.d.ts": render_typescript(),
+        "reference.md": render_reference(),
+        "schema.json": _format_json(build_json_schema()),
     }
 
 
-def _pretty(document: dict[str, Any]) -> str:
+def _format_json(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def stale_files(folder: Path) -> list[Path]:
+def find_stale_files(folder: Path) -> list[Path]:
     """The files in a folder that are missing, or do not hold what they should."""
-    return [folder / name for name, text in generated().items() if _held(folder / name) != text.encode()]
+    return [folder / name for name, text in generate_files().items() if _read_file(folder / name) != text.encode()]
 
 
-def _held(file: Path) -> bytes | None:
+def _read_file(file: Path) -> bytes | None:
     return file.read_bytes() if file.exists() else None
 
 
 def write_files(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in generated().items():
+    for name, text in generate_files().items():
         (folder / name).write_bytes(text.encode())
 
 
 def check_files(folder: Path) -> int:
     """The exit code: 1, and a line for each stale file, or silence."""
-    stale = stale_files(folder)
+    stale = find_stale_files(folder)
     for file in stale:
         print(f"{file} is stale: run `make generate`", file=sys.stderr)
     return 1 if stale else 0

@@ -1,4 +1,4 @@
-"""The floor of a turn: a bare loop that asks the model, does what it calls for, and asks again. It stores nothing."""
+"""The floor of a turn: a bare agent loop that requests a message, runs its calls and goes on. It stores nothing."""
 
 import asyncio
 import json
@@ -15,9 +15,9 @@ _TOOLS: Final = [{"name": name, "input_schema": {"type": "object"}} for name in 
 Json = dict[str, Any]
 
 
-def _opening(conversation: str, count: int, text: str) -> list[Json]:
-    """A conversation that has so many messages already."""
-    messages: list[Json] = [{"role": "user", "content": f"[{conversation}] go on"}]
+def _build_history(name: str, count: int, text: str) -> list[Json]:
+    """The messages of a conversation that has `count` of them already."""
+    messages: list[Json] = [{"role": "user", "content": f"[{name}] go on"}]
     for number in range((count - 1) // 2):
         call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {"file_path": "/x"}}
         result = {"type": "tool_result", "tool_use_id": call["id"], "content": [{"type": "text", "text": text}]}
@@ -25,10 +25,10 @@ def _opening(conversation: str, count: int, text: str) -> list[Json]:
     return messages
 
 
-async def _ask(client: httpx2.AsyncClient, messages: list[Json]) -> list[Json]:
+async def _request_calls(client: httpx2.AsyncClient, messages: list[Json]) -> list[Json]:
     """The calls of the model's next message."""
     body = orjson.dumps({"model": "m", "max_tokens": 1, "stream": True, "tools": _TOOLS, "messages": messages})
-    found: list[Json] = []
+    calls: list[Json] = []
     async with client.stream("POST", "/v1/messages", content=body, headers=_HEADERS) as response:
         async for line in response.aiter_lines():
             if not line.startswith("data: "):
@@ -36,15 +36,15 @@ async def _ask(client: httpx2.AsyncClient, messages: list[Json]) -> list[Json]:
             event = orjson.loads(line[6:])
             match event["type"]:
                 case "content_block_start" if event["content_block"]["type"] == "tool_use":
-                    found.append({**event["content_block"], "input": ""})
-                case "content_block_delta" if found:
-                    found[-1]["input"] += event["delta"].get("partial_json", "")
+                    calls.append({**event["content_block"], "input": ""})
+                case "content_block_delta" if calls:
+                    calls[-1]["input"] += event["delta"].get("partial_json", "")
                 case _:
                     pass
-    return [{**call, "input": orjson.loads(call["input"])} for call in found]
+    return [{**call, "input": orjson.loads(call["input"])} for call in calls]
 
 
-async def _run(call: Json) -> Json:
+async def _run_call(call: Json) -> Json:
     if call["name"] == "Read":
         text = await asyncio.to_thread(Path(call["input"]["file_path"]).read_text)
     else:
@@ -56,25 +56,25 @@ async def _run(call: Json) -> Json:
     return {"type": "tool_result", "tool_use_id": call["id"], "content": content}
 
 
-async def _turn(client: httpx2.AsyncClient, messages: list[Json], requests: int) -> None:
+async def _run_turn(client: httpx2.AsyncClient, messages: list[Json], requests: int) -> None:
     for _ in range(requests):
-        calls = await _ask(client, messages)
+        calls = await _request_calls(client, messages)
         if not calls:
             return
         messages.append({"role": "assistant", "content": calls})
-        messages.append({"role": "user", "content": await asyncio.gather(*map(_run, calls))})
+        messages.append({"role": "user", "content": await asyncio.gather(*map(_run_call, calls))})
 
 
-async def _obey(order: Json) -> None:
+async def _handle_orders(order: Json) -> None:
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx2.AsyncClient(base_url=order["url"], timeout=60, limits=limits, trust_env=False) as client:
-        kept: dict[str, list[Json]] = {}
+        histories: dict[str, list[Json]] = {}
         _write({})
         while line := await asyncio.to_thread(sys.stdin.readline):
-            told = json.loads(line)
-            for name in told["conversations"]:
-                kept.setdefault(name, _opening(name, told["messages"], told["text"]))
-            turns = (_turn(client, kept[name], told["requests"]) for name in told["conversations"])
+            batch = json.loads(line)
+            for name in batch["conversations"]:
+                histories.setdefault(name, _build_history(name, batch["messages"], batch["text"]))
+            turns = (_run_turn(client, histories[name], batch["requests"]) for name in batch["conversations"])
             await asyncio.gather(*turns)
             _write({})
 
@@ -85,4 +85,4 @@ def _write(answer: Json) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_obey(json.loads(sys.stdin.readline())))
+    asyncio.run(_handle_orders(json.loads(sys.stdin.readline())))

@@ -1,10 +1,10 @@
-"""Events spread to many readers that all keep up."""
+"""Measures fan-out: events that are broadcast to many readers, which all keep up."""
 
 from dataclasses import dataclass
 
-from tests.bench.processes import Bench, Child, cpu_seconds
+from tests.bench.processes import Bench, Child, read_cpu_seconds
 from tests.bench.table import Row
-from tests.bench.wire import get_events
+from tests.bench.wire import build_events_request
 
 EVENTS_PER_SECOND = 25_000.0
 
@@ -15,19 +15,21 @@ class _Result:
     cpu_us: float
     """Processor time of the server for each delivery."""
     event_bytes: int
-    group: int
-    """Events to a commit."""
+    events_per_commit: int
+    """Events in one commit."""
 
 
-def fan_out(bench: Bench) -> list[Row]:
+def measure_fan_out(bench: Bench) -> list[Row]:
     most = max(bench.sizes.fan_out)
-    rows = [row for readers in bench.sizes.fan_out for row in _measured(bench, "stored", readers, aim=readers == most)]
-    return [*rows, *_measured(bench, "passing", most, aim=True)]
+    rows = [
+        row for readers in bench.sizes.fan_out for row in _measure_kind(bench, "stored", readers, aim=readers == most)
+    ]
+    return [*rows, *_measure_kind(bench, "passing", most, aim=True)]
 
 
-def _measured(bench: Bench, kind: str, readers: int, *, aim: bool) -> list[Row]:
-    ours = _daemon(bench, kind, readers)
-    bare = _bare(bench, ours, readers, stored=kind == "stored")
+def _measure_kind(bench: Bench, kind: str, readers: int, *, aim: bool) -> list[Row]:
+    ours = _measure_daemon(bench, kind, readers)
+    bare = _measure_floor(bench, ours, readers, stored=kind == "stored")
     name = f"{kind} events, {readers} reader{'s' if readers > 1 else ''}"
     wanted = EVENTS_PER_SECOND if aim else None
     produced, floor = ours.events_per_second, bare.events_per_second
@@ -39,42 +41,54 @@ def _measured(bench: Bench, kind: str, readers: int, *, aim: bool) -> list[Row]:
     return rows if readers > 1 else [rows[0], rows[2]]
 
 
-def _daemon(bench: Bench, kind: str, readers: int) -> _Result:
-    home = bench.homes.empty()
-    with bench.child("launcher", {"home": str(home)}) as daemon:
+def _measure_daemon(bench: Bench, kind: str, readers: int) -> _Result:
+    home = bench.homes.create_empty()
+    with bench.start_child("launcher", {"home": str(home)}) as daemon:
         token = (home / "token").read_text().strip()
-        request = get_events(daemon.first["port"], token)
-        return _typical([_spread(bench, daemon, request, {"kind": kind}, readers) for _ in range(bench.sizes.spreads)])
+        request = build_events_request(daemon.first_answer["port"], token)
+        return _pick_median(
+            [_run_once(bench, daemon, request, {"kind": kind}, readers) for _ in range(bench.sizes.fan_out_rounds)]
+        )
 
 
-def _bare(bench: Bench, ours: _Result, readers: int, *, stored: bool) -> _Result:
+def _measure_floor(bench: Bench, ours: _Result, readers: int, *, stored: bool) -> _Result:
     order = {
         "event_bytes": ours.event_bytes,
         "record_bytes": ours.event_bytes if stored else 0,
         "folder": str(bench.folder),
     }
-    with bench.child("floors", order) as floor:
-        told: dict[str, object] = {"group": ours.group}
-        return _typical([_spread(bench, floor, get_events(0, ""), told, readers) for _ in range(bench.sizes.spreads)])
+    with bench.start_child("floors", order) as floor:
+        batch: dict[str, object] = {"group": ours.events_per_commit}
+        return _pick_median(
+            [
+                _run_once(bench, floor, build_events_request(0, ""), batch, readers)
+                for _ in range(bench.sizes.fan_out_rounds)
+            ]
+        )
 
 
-def _typical(results: list[_Result]) -> _Result:
-    """The one in the middle."""
+def _pick_median(results: list[_Result]) -> _Result:
+    """The result with the median rate."""
     return sorted(results, key=lambda result: result.events_per_second)[len(results) // 2]
 
 
-def _spread(bench: Bench, server: Child, request: bytes, order: dict[str, object], readers: int) -> _Result:
+def _run_once(bench: Bench, server: Child, request: bytes, order: dict[str, object], readers: int) -> _Result:
     events = bench.sizes.events
-    watch = {"port": server.first["port"], "request": request.decode(), "readers": readers, "events": events}
-    with bench.child("crowd", watch) as crowd:
-        before = cpu_seconds(server.pid)
-        produced = server.ask({**order, "events": events})
-        seen = crowd.answer()
-        cpu = cpu_seconds(server.pid) - before
+    crowd_order = {
+        "port": server.first_answer["port"],
+        "request": request.decode(),
+        "readers": readers,
+        "events": events,
+    }
+    with bench.start_child("crowd", crowd_order) as crowd:
+        before = read_cpu_seconds(server.pid)
+        produced = server.call({**order, "events": events})
+        received = crowd.read_answer()
+        cpu = read_cpu_seconds(server.pid) - before
     return _Result(
-        events / (seen["ended"] - produced["began"]),
+        events / (received["ended"] - produced["began"]),
         cpu / (events * readers) * 1e6,
-        round(seen["bytes"] / (events * readers)),
-        # What is not stored has no commit; the producer pauses after so many.
+        round(received["bytes"] / (events * readers)),
+        # Transient events have no commit; 64 is after how many the producer pauses.
         max(1, round(events / produced["commits"])) if produced.get("commits") else 64,
     )

@@ -1,4 +1,4 @@
-"""The floors: bare asyncio that moves the same bytes and forces the disk as often, and knows nothing else."""
+"""The floors: a bare asyncio server that moves the same bytes and syncs the disk as often, and does nothing else."""
 
 import asyncio
 import json
@@ -23,84 +23,85 @@ asyncio.run(main())
 
 _STREAM_HEAD: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: floor\n\n"
 _QUEUED_BYTES: Final = 512 * 1024
-_ROWS: Final = 500
+_PAGE_ROWS: Final = 500
 
 
 @dataclass(slots=True)
 class Floor:
-    """Answers requests of one length with bytes of one length, after what had to be done for them."""
+    """Answers requests of one length with bytes of one length, after the write and the query that each one needs."""
 
     request_bytes: int = 0
     answer: bytes = b""
     event: bytes = b""
     """What every reader gets for each request."""
     record: bytes = b""
-    """What goes to the disk for each request."""
+    """What is written to the disk for each request."""
     file: int | None = None
     database: sqlite3.Connection | None = None
     query: str = ""
-    """What is read for each request."""
+    """What is read from the database for each request."""
     readers: list[asyncio.Transport] = field(default_factory=list)
     pending: list[asyncio.Transport] = field(default_factory=list)
-    full: set[asyncio.Protocol] = field(default_factory=set)
-    """Connections with so much to send that more has to wait."""
-    room: asyncio.Event = field(default_factory=asyncio.Event)
+    paused: set[asyncio.Protocol] = field(default_factory=set)
+    """Connections whose write buffers are full."""
+    writable: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def take(self, transport: asyncio.Transport) -> None:
-        """One request; all that come in the same round of the loop share one visit to the disk."""
+    def queue_request(self, transport: asyncio.Transport) -> None:
+        """Take one request; all that come in the same round of the event loop share one sync of the disk."""
         if not self.pending:
             asyncio.get_running_loop().call_soon(self._answer_all)
         self.pending.append(transport)
 
     def _answer_all(self) -> None:
-        asked, self.pending = self.pending, []
-        self.force(len(asked))
-        for transport in asked:
+        transports, self.pending = self.pending, []
+        self.write_records(len(transports))
+        for transport in transports:
             if self.database is not None and self.query:
                 self.database.execute(self.query).fetchall()
             transport.write(self.answer)
         if self.event:
-            self.spread(len(asked))
+            self.broadcast(len(transports))
 
-    def force(self, records: int) -> None:
+    def write_records(self, records: int) -> None:
         if self.file is not None:
             os.write(self.file, self.record * records)
             os.fdatasync(self.file)
 
-    def spread(self, events: int) -> None:
+    def broadcast(self, events: int) -> None:
         data = self.event * events
         for transport in self.readers:
             transport.write(data)
 
     async def produce(self, events: int, group: int) -> float:
-        """Spread many events, so many to a visit to the disk, while everybody keeps up."""
+        """Broadcast events, `group` of them for each sync of the disk, at the pace of the slowest reader."""
         began = time.monotonic()
         for first in range(0, events, group):
             size = min(group, events - first)
-            self.force(size)
-            self.spread(size)
+            self.write_records(size)
+            self.broadcast(size)
             await asyncio.sleep(0)
-            await self.wait_for_room()
+            await self.wait_until_writable()
         return began
 
     async def replay(self, transport: asyncio.Transport) -> None:
         """Send every stored event to one reader."""
         assert self.database is not None
         rows = self.database.execute("SELECT cursor, session_id, time, type, data_json FROM events ORDER BY cursor")
-        while page := rows.fetchmany(_ROWS):
-            transport.write(b"".join(_frames(page)))
-            await self.wait_for_room()
+        while page := rows.fetchmany(_PAGE_ROWS):
+            transport.write(b"".join(_format_frames(page)))
+            await self.wait_until_writable()
 
-    async def wait_for_room(self) -> None:
-        while self.full:
-            self.room.clear()
-            await self.room.wait()
+    async def wait_until_writable(self) -> None:
+        while self.paused:
+            self.writable.clear()
+            await self.writable.wait()
 
 
-def _frames(page: list[Any]) -> Iterator[bytes]:
-    for cursor, session_id, moment, kind, data in page:
+def _format_frames(page: list[Any]) -> Iterator[bytes]:
+    for cursor, session_id, timestamp, kind, data in page:
         line = (
-            f'{{"cursor":{cursor},"session_id":"{session_id}","root_id":"{session_id}","turn_id":null,"time":"{moment}"'
+            f'{{"cursor":{cursor},"session_id":"{session_id}","root_id":"{session_id}",'
+            f'"turn_id":null,"time":"{timestamp}"'
         )
         yield f'id: {cursor}\nevent: {kind}\ndata: {line},"type":"{kind}","data":{data}}}\n\n'.encode()
 
@@ -118,11 +119,11 @@ class _Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(_QUEUED_BYTES)
 
     def pause_writing(self) -> None:
-        self._floor.full.add(self)
+        self._floor.paused.add(self)
 
     def resume_writing(self) -> None:
-        self._floor.full.discard(self)
-        self._floor.room.set()
+        self._floor.paused.discard(self)
+        self._floor.writable.set()
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
@@ -132,7 +133,7 @@ class _Connection(asyncio.Protocol):
         self._bytes += len(data)
         while self._bytes >= self._floor.request_bytes:
             self._bytes -= self._floor.request_bytes
-            self._floor.take(self._transport)
+            self._floor.queue_request(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport in self._floor.readers:
@@ -147,7 +148,7 @@ class _Connection(asyncio.Protocol):
             self._floor.readers.append(self._transport)
 
 
-def _floor(order: dict[str, Any]) -> Floor:
+def _build_floor(order: dict[str, Any]) -> Floor:
     length = order.get("answer_bytes", 0)
     head = f"HTTP/1.1 200 OK\r\ncontent-length: {max(0, length - 100):063d}\r\n\r\n".encode()
     record = order.get("record_bytes", 0)
@@ -165,12 +166,12 @@ def _floor(order: dict[str, Any]) -> Floor:
 
 async def _serve(order: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
-    floor = _floor(order)
+    floor = _build_floor(order)
     server = await loop.create_server(lambda: _Connection(floor), "127.0.0.1", 0)
     _write({"port": server.sockets[0].getsockname()[1]})
     while line := await asyncio.to_thread(sys.stdin.readline):
-        told = json.loads(line)
-        _write({"began": await floor.produce(told["events"], told["group"])})
+        batch = json.loads(line)
+        _write({"began": await floor.produce(batch["events"], batch["group"])})
 
 
 def _write(answer: dict[str, Any]) -> None:

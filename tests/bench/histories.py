@@ -1,4 +1,4 @@
-"""Sessions that have come far: their messages and calls are written as turns would have left them."""
+"""Writes sessions with long histories into a database: messages and calls as turns would have left them."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,8 +11,8 @@ from ostler.storage.repositories import calls, messages, sessions, turns
 from ostler.storage.repositories.sessions import SessionRecord
 
 MODEL = "claude-sonnet-4-5"
-ONE_RESULT = "The quick brown mare walks past the stable door and back again, line by line.\n" * 8
-"""So that a thousand of them come near to what a model's window holds."""
+RESULT_TEXT = "The quick brown mare walks past the stable door and back again, line by line.\n" * 8
+"""So long that a thousand of them nearly fill the context window of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class History:
     record: SessionRecord
     turn_id: TurnId
 
-    def add(self, role: str, content: list[dict[str, Any]], brought: dict[str, Any] | None = None) -> Message:
+    def add(self, role: str, content: list[dict[str, Any]], results: dict[str, Any] | None = None) -> Message:
         message = Message.model_validate(
             {
                 "id": new_message_id(),
@@ -34,51 +34,51 @@ class History:
                 "created_at": times.now(),
             }
         )
-        messages.add(self.tx.connection, message, brought)
+        messages.add(self.tx.connection, message, results)
         scope = Scope(self.record.id, self.record.root_id, self.turn_id)
         self.tx.append("message.completed", scope, reference=message.id)
         return message
 
     def add_read(self, number: int) -> None:
-        """A call and its result: two messages."""
-        content = [{"type": "text", "text": ONE_RESULT}]
+        """Add a call and its result: two messages."""
+        content = [{"type": "text", "text": RESULT_TEXT}]
         call = self.add_call(number, status="completed", content=content)
         result = {"type": "tool_result", "tool_use_id": call.tool_use_id, "content": content}
         self.add("user", [result], {call.tool_use_id: call.call_id})
 
     def add_call(self, number: int, **fields: Any) -> Call:
-        name, given = f"toolu_{number:08d}", {"file_path": f"/stable/{number}"}
-        message = self.add("assistant", [{"type": "tool_use", "id": name, "name": "Read", "input": given}])
-        whose = {"session_id": self.record.id, "turn_id": self.turn_id}
-        named = {"call_id": call_id(message.id, 0), "tool_use_id": name, "tool": "Read", "input": given}
-        call = Call.model_validate({**whose, **named, **fields})
+        name, tool_input = f"toolu_{number:08d}", {"file_path": f"/stable/{number}"}
+        message = self.add("assistant", [{"type": "tool_use", "id": name, "name": "Read", "input": tool_input}])
+        scope = {"session_id": self.record.id, "turn_id": self.turn_id}
+        identity = {"call_id": call_id(message.id, 0), "tool_use_id": name, "tool": "Read", "input": tool_input}
+        call = Call.model_validate({**scope, **identity, **fields})
         calls.put(self.tx.connection, call)
         return call
 
 
-def write_history(tx: Tx, record: SessionRecord, opening: str, count: int) -> None:
-    """A session at rest with so many messages."""
-    history = _begun(tx, record, opening, status="ended", reason="completed", ended_at=times.now())
+def write_history(tx: Tx, record: SessionRecord, first_input: str, count: int) -> None:
+    """Write an idle session with `count` messages."""
+    history = _begin_history(tx, record, first_input, status="ended", reason="completed", ended_at=times.now())
     for number in range((count - 2) // 2):
         history.add_read(number)
     history.add("assistant", [{"type": "text", "text": "Done."}])
 
 
 def write_unfinished(tx: Tx, record: SessionRecord) -> None:
-    """A session whose turn was cut while a call ran."""
-    history = _begun(tx, replace(record, status="running"), "go on", status="running")
+    """Write a session whose turn was cut while a call ran."""
+    history = _begin_history(tx, replace(record, status="running"), "go on", status="running")
     history.add_read(0)
     history.add_call(1, status="running", started_at=times.now())
 
 
-def _begun(tx: Tx, record: SessionRecord, opening: str, **fields: Any) -> History:
-    """A session with a turn that has its input."""
+def _begin_history(tx: Tx, record: SessionRecord, first_input: str, **fields: Any) -> History:
+    """Write a session with a turn that has only its input."""
     record = replace(record, model=MODEL, provider="anthropic", options={"rules": {"allow": ["Bash(true)"]}})
     sessions.put(tx.connection, record)
-    named = {"id": new_turn_id(), "session_id": record.id, "started_at": times.now(), "cursor": tx.next_cursor}
-    turn = Turn.model_validate({**named, **fields})
+    identity = {"id": new_turn_id(), "session_id": record.id, "started_at": times.now(), "cursor": tx.next_cursor}
+    turn = Turn.model_validate({**identity, **fields})
     settings = {"model": MODEL, "max_requests": 500}
-    turns.put(tx.connection, turn, {**settings, "input": [{"type": "text", "text": opening}], "mode": None})
+    turns.put(tx.connection, turn, {**settings, "input": [{"type": "text", "text": first_input}], "mode": None})
     history = History(tx, record, turn.id)
-    history.add("user", [{"type": "text", "text": opening}])
+    history.add("user", [{"type": "text", "text": first_input}])
     return history

@@ -2,7 +2,7 @@
 
 import gc
 
-# As the daemon itself does: what is imported stays.
+# As the daemon itself does: what is imported is never collected.
 gc.disable()
 
 import asyncio  # noqa: E402
@@ -20,23 +20,23 @@ from ostler.protocol.ids import new_message_id  # noqa: E402
 from ostler.protocol.places import find_places  # noqa: E402
 from ostler.protocol.session import Session, SessionCreate  # noqa: E402
 from ostler.server.config.configuration import load_configuration  # noqa: E402
-from ostler.server.config.private_files import own_folder  # noqa: E402
+from ostler.server.config.private_files import ensure_private_folder  # noqa: E402
 from ostler.server.daemon.daemon import Daemon  # noqa: E402
 from ostler.server.daemon.lifecycle import open_daemon  # noqa: E402
 from ostler.server.events.event_log import EventLog  # noqa: E402
 from ostler.storage import Scope, Tx  # noqa: E402
 
 _IN_FLIGHT: Final = 512
-"""Units of work that wait for the disk."""
-_STEP: Final = 64
-"""Events between two looks at the readers."""
+"""Transactions that wait for the disk."""
+_EVENTS_PER_CHECK: Final = 64
+"""Events between two checks of the readers."""
 _QUEUED_BYTES: Final = 512 * 1024
 """What may wait for the slowest reader before the producer waits too: a quarter of what would cut it."""
 
 
-async def _keep_pace(log: EventLog) -> None:
-    while max((reader.queued_bytes for reader in log.readers), default=0) > _QUEUED_BYTES:  # noqa: ASYNC110
-        # A look now and then: a reader does not tell the log what it has taken.
+async def _wait_for_readers(log: EventLog) -> None:
+    while max((reader.queued_bytes for reader in log.subscribers), default=0) > _QUEUED_BYTES:  # noqa: ASYNC110
+        # Polled: a reader does not notify the log of what it has read.
         await asyncio.sleep(0.001)
 
 
@@ -52,35 +52,35 @@ async def _append_stored(log: EventLog, session: Session, events: int) -> None:
         waiting.append(log.submit(unit, session.root_id))
         if len(waiting) >= _IN_FLIGHT:
             await waiting.popleft()
-        if number % _STEP == 0:
-            await _keep_pace(log)
+        if number % _EVENTS_PER_CHECK == 0:
+            await _wait_for_readers(log)
     for future in waiting:
         await future
 
 
-async def _say_passing(log: EventLog, session: Session, events: int) -> None:
+async def _publish_transient(log: EventLog, session: Session, events: int) -> None:
     scope = Scope(session.id, session.root_id)
     delta = MessageDelta(message_id=new_message_id(), index=0, kind="text", offset=0, text="and the mare, ")
     for number in range(events):
-        log.say("message.delta", scope, delta)
-        if number % _STEP == 0:
+        log.publish_transient("message.delta", scope, delta)
+        if number % _EVENTS_PER_CHECK == 0:
             await asyncio.sleep(0)
-            await _keep_pace(log)
+            await _wait_for_readers(log)
 
 
 async def _produce(daemon: Daemon, session: Session, order: dict[str, Any]) -> dict[str, Any]:
-    work = _append_stored if order["kind"] == "stored" else _say_passing
-    counts = daemon.house.store.writer.counts
+    work = _append_stored if order["kind"] == "stored" else _publish_transient
+    counts = daemon.api.store.writer.counts
     commits = counts.commits
     began = time.monotonic()
-    await work(daemon.house.log, session, order["events"])
+    await work(daemon.api.log, session, order["events"])
     return {"began": began, "commits": counts.commits - commits}
 
 
-async def _obey(daemon: Daemon, home: str) -> None:
-    session = await daemon.house.sessions.create(SessionCreate(cwd=home, title="Walk the horses"))
-    await daemon.front.pages()  # loaded in the background otherwise, at the cost of what is timed
-    _write({"port": daemon.listening.port})
+async def _handle_orders(daemon: Daemon, home: str) -> None:
+    session = await daemon.api.sessions.create(SessionCreate(cwd=home, title="Walk the horses"))
+    await daemon.router.ensure_pages()  # loaded in the background otherwise, at the cost of what is timed
+    _write({"port": daemon.listen_sockets.port})
     while line := await anyio.to_thread.run_sync(sys.stdin.readline):
         _write(await _produce(daemon, session, json.loads(line)))
     daemon.stopping.set()
@@ -89,11 +89,11 @@ async def _obey(daemon: Daemon, home: str) -> None:
 async def _run(home: str) -> None:
     places = find_places(home)
     for folder in places.folders:
-        own_folder(folder)
+        ensure_private_folder(folder)
     configuration = load_configuration(places.config_file, {"listen.port": 0}, {})
     async with open_daemon(places, configuration) as daemon, anyio.create_task_group() as group:
         group.start_soon(daemon.serve, lambda: None)
-        await _obey(daemon, home)
+        await _handle_orders(daemon, home)
 
 
 def _write(answer: dict[str, Any]) -> None:

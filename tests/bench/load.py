@@ -6,12 +6,12 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from tests.bench.wire import answer_length
+from tests.bench.wire import parse_answer_length
 
 
 @dataclass(slots=True)
 class _Count:
-    """What all connections together have seen since the warm-up."""
+    """The answers to all connections together since the warm-up."""
 
     answers: int = 0
     milliseconds: list[float] = field(default_factory=list)
@@ -35,7 +35,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._data += data
-        length = answer_length(self._data)
+        length = parse_answer_length(self._data)
         if length is None or len(self._data) < length:
             return
         if b'"result"' not in self._data:

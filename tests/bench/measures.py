@@ -1,40 +1,40 @@
-"""Everything that is measured, by name."""
+"""The table of measures, by name."""
 
 from collections.abc import Callable
 from typing import Final
 
-from tests.bench.creates import create
-from tests.bench.decisions import decisions
-from tests.bench.deliveries import deliver, stop_reading
-from tests.bench.fan_out import fan_out
-from tests.bench.listings import list_sessions
-from tests.bench.many_sessions import at_once, weigh
-from tests.bench.outputs import output
+from tests.bench.creates import measure_creates
+from tests.bench.decisions import measure_decisions
+from tests.bench.deliveries import measure_deliveries, measure_stopped_readers
+from tests.bench.fan_out import measure_fan_out
+from tests.bench.listings import measure_listings
+from tests.bench.many_sessions import measure_live_sessions, measure_sessions_at_once
+from tests.bench.outputs import measure_output
 from tests.bench.processes import Bench
-from tests.bench.recoveries import recover
-from tests.bench.relays import relay
-from tests.bench.replays import replay
-from tests.bench.round_trips import round_trip
-from tests.bench.starts import memory, start
+from tests.bench.recoveries import measure_recovery
+from tests.bench.relays import measure_relay
+from tests.bench.replays import measure_replay
+from tests.bench.round_trips import measure_round_trips
+from tests.bench.starts import measure_memory, measure_start
 from tests.bench.table import Row
-from tests.bench.tools import files_and_shell, search
+from tests.bench.tools import measure_files_and_shell, measure_search
 
 MEASURES: Final[dict[str, Callable[[Bench], list[Row]]]] = {
-    "start": start,
-    "memory": memory,
-    "create": create,
-    "delivery": deliver,
-    "fan-out": fan_out,
-    "replay": replay,
-    "list": list_sessions,
-    "stopped-reader": stop_reading,
-    "relay": relay,
-    "round-trip": round_trip,
-    "at-once": at_once,
-    "live-sessions": weigh,
-    "recovery": recover,
-    "decisions": decisions,
-    "search": search,
-    "files-and-shell": files_and_shell,
-    "output": output,
+    "start": measure_start,
+    "memory": measure_memory,
+    "create": measure_creates,
+    "delivery": measure_deliveries,
+    "fan-out": measure_fan_out,
+    "replay": measure_replay,
+    "list": measure_listings,
+    "stopped-reader": measure_stopped_readers,
+    "relay": measure_relay,
+    "round-trip": measure_round_trips,
+    "at-once": measure_sessions_at_once,
+    "live-sessions": measure_live_sessions,
+    "recovery": measure_recovery,
+    "decisions": measure_decisions,
+    "search": measure_search,
+    "files-and-shell": measure_files_and_shell,
+    "output": measure_output,
 }

@@ -1,4 +1,4 @@
-"""The scripted Messages API as a process of a run, with scripts that never run out."""
+"""The scripted Messages API as a process of its own, with scripts that have no last step."""
 
 import asyncio
 import json
@@ -9,80 +9,80 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tests.support.messages_api.behaviors import Reply
-from tests.support.messages_api.recorded_requests import Recorded
+from tests.support.messages_api.recorded_requests import RecordedRequest
 from tests.support.messages_api.replies import calls, clock, message, pause, says
 from tests.support.messages_api.scripts import Script, loop
 from tests.support.messages_api.server import ScriptedApi
 
 FILES: Final = 400
-"""Files that are read in turn: one that was read before, and is as it was, would not be shown again."""
+"""Files that are read in turn: Read does not show an unchanged file a second time."""
 LATER_DELTAS: Final = 5
-_BETWEEN_DELTAS: Final = 0.006
-_THOUGHT_SECONDS: Final = 0.01
+_DELTA_INTERVAL_SECONDS: Final = 0.006
+_REPLY_DELAY_SECONDS: Final = 0.01
 BASH_CALLS: Final = 20
 FLOOD_PIECES: Final = 20
 TASK_SECONDS: Final = 5
 
 
 _MODEL: Final = re.compile(rb'"model": ?"([^"]*)"')
-_OPENING: Final = re.compile(rb'"messages": ?\[')
+_MESSAGES_START: Final = re.compile(rb'"messages": ?\[')
 _KEPT_BYTES: Final = 128 * 1024
 """Enough for the system prompt, the tools and all of a short conversation, whose steps are counted."""
-_GLANCE_BYTES: Final = 4096
+_FIRST_MESSAGE_BYTES: Final = 4096
 _ANSWERED: Final = ({"role": "assistant"}, {"role": "user"})
 
 
-class _Glancing(ScriptedApi):
-    """Looks at the beginning of a request instead of parsing all of it, and drops the rest as it comes.
+class _PrefixParsingApi(ScriptedApi):
+    """Parses only the beginning of a request, and drops the rest as it comes.
 
-    Whatever else is done with a long one fills the caches that the two processors share: the client's next steps would
-    take the longer, the longer the conversation is, and not by its own doing.
+    Parsing a long request would fill the caches that the two processors share: the client's next steps would become
+    slower with the length of the conversation because of this server, and not because of the client.
     """
 
     kept_bytes = _KEPT_BYTES
 
     def read(self, body: memoryview) -> dict[str, Any] | None:
-        model, opening = _MODEL.search(body), _OPENING.search(body)
+        model, opening = _MODEL.search(body), _MESSAGES_START.search(body)
         if model is None or opening is None:
             return None
-        first = bytes(body[opening.end() : opening.end() + _GLANCE_BYTES]).decode(errors="replace")
+        first = bytes(body[opening.end() : opening.end() + _FIRST_MESSAGE_BYTES]).decode(errors="replace")
         answered = cast(bytearray, body.obj).count(b'"role":"assistant"', 0, len(body))
         return {"model": model[1].decode(), "messages": [{"role": "user", "content": first}, *_ANSWERED * answered]}
 
 
-def file_names(folder: Path) -> list[Path]:
+def list_file_paths(folder: Path) -> list[Path]:
     return [folder / f"stable{number}.txt" for number in range(FILES)]
 
 
-def _reads(name: str, folder: Path, parallel: int) -> Script:
-    """So many Reads in each message, each of another file."""
-    files = file_names(folder)
+def _build_reads_script(name: str, folder: Path, parallel: int) -> Script:
+    """`parallel` Reads in each message, each of another file."""
+    files = list_file_paths(folder)
 
-    def step(request: Recorded) -> Reply:
+    def step(request: RecordedRequest) -> Reply:
         first = request.number * parallel
         wanted = (files[(first + place) % FILES] for place in range(parallel))
-        return _thought_over(message(*(calls("Read", {"file_path": str(path)}) for path in wanted)))
+        return _delay_reply(message(*(calls("Read", {"file_path": str(path)}) for path in wanted)))
 
     return Script(name, (), step)
 
 
-def _commands() -> Script:
-    """The same command in each message, without end: the turn has its own."""
-    return Script("bash", (), lambda _: _thought_over(message(calls("Bash", {"command": "true"}))))
+def _build_commands_script() -> Script:
+    """The same command in each message, without end: `max_requests` ends the turn."""
+    return Script("bash", (), lambda _: _delay_reply(message(calls("Bash", {"command": "true"}))))
 
 
-def _thought_over(reply: Reply) -> Reply:
-    """After a moment, always of one length: who waits for it has gone to sleep in short conversations, too."""
-    return replace(reply, before=(pause(_THOUGHT_SECONDS),))
+def _delay_reply(reply: Reply) -> Reply:
+    """Delay a reply by a fixed time, so that the client sleeps before it in short conversations as in long ones."""
+    return replace(reply, before=(pause(_REPLY_DELAY_SECONDS),))
 
 
-def _clocks() -> Script:
-    """A message whose deltas tell when they were sent."""
-    later = [act for _ in range(LATER_DELTAS) for act in (pause(_BETWEEN_DELTAS), clock())]
+def _build_clocks_script() -> Script:
+    """A message whose deltas contain the time when they were sent."""
+    later = [act for _ in range(LATER_DELTAS) for act in (pause(_DELTA_INTERVAL_SECONDS), clock())]
     return Script("clocks", (), message(says(clock(), *later)))
 
 
-def _flood(request: Recorded) -> Reply:
+def _reply_with_flood(request: RecordedRequest) -> Reply:
     """One command that prints as many bytes as the conversation's name says, piece by piece."""
     if request.step:
         return message(says("Done."))
@@ -92,7 +92,7 @@ def _flood(request: Recorded) -> Reply:
     return message(calls("Bash", {"command": command}))
 
 
-def _lines(request: Recorded) -> Reply:
+def _reply_with_long_command(request: RecordedRequest) -> Reply:
     """A command of as many bytes as the conversation's name says, all of it lines of one letter; it is refused."""
     if request.step:
         return message(says("Done."))
@@ -100,7 +100,7 @@ def _lines(request: Recorded) -> Reply:
     return message(calls("Bash", {"command": "a\n" * (size // 2)}, piece_chars=64 * 1024))
 
 
-def _tasks(request: Recorded) -> Reply:
+def _reply_with_tasks(request: RecordedRequest) -> Reply:
     """As many commands in the background as the conversation's name says, each printing all the time."""
     if request.step:
         return message(says("Done."))
@@ -110,42 +110,42 @@ def _tasks(request: Recorded) -> Reply:
     return message(*(calls("Bash", call) for _ in range(count)))
 
 
-def _scripts(folder: Path) -> list[Script]:
+def _build_scripts(folder: Path) -> list[Script]:
     return [
-        _reads("read", folder, 1),
-        _reads("ten", folder, 10),
-        _commands(),
+        _build_reads_script("read", folder, 1),
+        _build_reads_script("ten", folder, 10),
+        _build_commands_script(),
         loop("twenty", BASH_CALLS, "Bash", {"command": "true"}),
         Script("words", (), message(says("Done."))),
-        _clocks(),
-        Script("flood", (), _flood),
-        Script("tasks", (), _tasks),
-        Script("lines", (), _lines),
+        _build_clocks_script(),
+        Script("flood", (), _reply_with_flood),
+        Script("tasks", (), _reply_with_tasks),
+        Script("lines", (), _reply_with_long_command),
     ]
 
 
-def _trips(requests: list[Recorded]) -> list[dict[str, Any]]:
-    """From the last event of each answer to the first byte of the same conversation's next request."""
-    last: dict[str, Recorded] = {}
-    found: list[dict[str, Any]] = []
+def _collect_round_trips(requests: list[RecordedRequest]) -> list[dict[str, Any]]:
+    """Milliseconds from the last event of each answer to the first byte of the same conversation's next request."""
+    last: dict[str, RecordedRequest] = {}
+    trips: list[dict[str, Any]] = []
     for request in requests:
         before = last.get(request.conversation)
         if before is not None and before.sent and request.size > before.size:
             took = (request.began - before.last_sent) * 1000
-            found.append({"conversation": request.conversation, "ms": took})
+            trips.append({"conversation": request.conversation, "ms": took})
         last[request.conversation] = request
-    return found
+    return trips
 
 
 async def _serve(order: dict[str, Any]) -> None:
-    api = _Glancing(*_scripts(Path(order["folder"])), strict=False, keep=False)
+    api = _PrefixParsingApi(*_build_scripts(Path(order["folder"])), strict=False, keep=False)
     started = asyncio.Event()
     serving = asyncio.create_task(api.serve(0, started.set))
     await started.wait()
     _write({"url": api.url})
     while await asyncio.to_thread(sys.stdin.readline):
         failures = [request.status for request in api.requests if request.status not in (0, 200)]
-        _write({"trips": _trips(api.requests), "requests": len(api.requests), "failures": failures})
+        _write({"trips": _collect_round_trips(api.requests), "requests": len(api.requests), "failures": failures})
         api.requests.clear()
     api.stop()
     await serving

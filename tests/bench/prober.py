@@ -1,4 +1,4 @@
-"""A process that asks a server for the same small thing again and again, and tells how late the answers were."""
+"""A process that sends a server the same small request again and again, and reports how long each answer took."""
 
 import json
 import select
@@ -7,16 +7,16 @@ import sys
 import time
 from typing import Any, Final
 
-from tests.bench.wire import answer_length
+from tests.bench.wire import parse_answer_length
 
-_EVERY_SECONDS: Final = 0.003
+_INTERVAL_SECONDS: Final = 0.003
 
 
-def _asked(connection: socket.socket, request: bytes) -> float:
+def _time_request(connection: socket.socket, request: bytes) -> float:
     began = time.perf_counter()
     connection.sendall(request)
     data = b""
-    while (length := answer_length(data)) is None or len(data) < length:
+    while (length := parse_answer_length(data)) is None or len(data) < length:
         piece = connection.recv(65_536)
         if not piece:
             raise RuntimeError("the connection was closed")
@@ -29,13 +29,13 @@ def main() -> None:
     connection = socket.create_connection(("127.0.0.1", order["port"]), timeout=30)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     request = order["request"].encode()
-    _asked(connection, request)
+    _time_request(connection, request)
     _write({})
-    found: list[float] = []
-    # The next line, or the end of the orders, ends it.
-    while not select.select([sys.stdin], [], [], _EVERY_SECONDS)[0]:
-        found.append(_asked(connection, request))
-    _write({"milliseconds": found})
+    samples: list[float] = []
+    # The next order, or the end of standard input, ends it.
+    while not select.select([sys.stdin], [], [], _INTERVAL_SECONDS)[0]:
+        samples.append(_time_request(connection, request))
+    _write({"milliseconds": samples})
 
 
 def _write(answer: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The processes of a run, and what they use."""
+"""The processes that the measures start, and the memory and processor time that they use."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.support.daemon import Daemon
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What every measure works with."""
+    """What every measure is given: a folder, the sizes, homes, and ways to start processes."""
 
     folder: Path
     sizes: Sizes
@@ -27,23 +27,23 @@ class Bench:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Bytecode is kept, as where ostler is installed, but not in the tree."""
+        """Bytecode is cached, as where ostler is installed, but not in the source tree."""
         return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode")}
 
-    def daemon(self, home: Path, model_url: str | None = None) -> Daemon:
-        """A daemon; with a URL it asks the model there."""
+    def make_daemon(self, home: Path, model_url: str | None = None) -> Daemon:
+        """A daemon, not yet started; with a URL it uses the model there."""
         model = {"ANTHROPIC_BASE_URL": model_url} if model_url else {}
         return Daemon(home, environment={**self.environment, **model}, cold=True)
 
     @contextmanager
-    def settled_daemon(self, home: Path, model_url: str | None = None) -> Iterator[Daemon]:
+    def run_settled_daemon(self, home: Path, model_url: str | None = None) -> Iterator[Daemon]:
         """A daemon that has loaded what it loads in the background, so that nothing competes with what is timed."""
-        with self.daemon(home, model_url) as daemon:
-            # Any page will do, also one that there is not: it is answered when the pages are there.
-            daemon.http("GET", "/no-such-page")
+        with self.make_daemon(home, model_url) as daemon:
+            # Any page will do, even a missing one: the request is answered when the pages are loaded.
+            daemon.send_http("GET", "/no-such-page")
             yield daemon
 
-    def child(self, module: str, order: dict[str, Any]) -> "Child":
+    def start_child(self, module: str, order: dict[str, Any]) -> "Child":
         return Child([sys.executable, "-m", f"tests.bench.{module}"], self.environment, order)
 
 
@@ -56,7 +56,7 @@ class Child:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**inherited, **environment}
         )
         try:
-            self.first = self.ask(order)
+            self.first_answer = self.call(order)
         except BaseException:
             self.kill()
             raise
@@ -65,13 +65,13 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, order: dict[str, Any]) -> dict[str, Any]:
+    def call(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
-        return self.answer()
+        return self.read_answer()
 
-    def answer(self) -> dict[str, Any]:
+    def read_answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -94,12 +94,12 @@ class Child:
         self.kill()
 
 
-def rss_mb(pid: int) -> float:
+def read_rss_mb(pid: int) -> float:
     """The memory of a process that is in RAM now."""
     return float(psutil.Process(pid).memory_info().rss) / 1e6
 
 
-def cpu_seconds(pid: int) -> float:
+def read_cpu_seconds(pid: int) -> float:
     """The processor time of a process so far, on all cores."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)

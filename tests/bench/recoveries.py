@@ -1,4 +1,4 @@
-"""A start after a crash that cut many turns short."""
+"""Measures a start after a crash that cut many turns short."""
 
 import time
 from contextlib import closing
@@ -11,43 +11,43 @@ from tests.bench.table import Row
 from tests.support.daemon import wait_until
 
 
-def recover(bench: Bench) -> list[Row]:
+def measure_recovery(bench: Bench) -> list[Row]:
     """The floor of a recovery is one transaction that changes as many rows."""
     count = bench.sizes.unfinished
     ready: list[float] = []
-    at_rest: list[float] = []
+    without_unfinished: list[float] = []
     recovered: list[float] = []
     bare: list[float] = []
     for _ in range(bench.sizes.recoveries):
-        until_ready, after_ready = _start(bench, bench.homes.with_unfinished(count))
+        until_ready, after_ready = _time_recovery(bench, bench.homes.create_with_unfinished_turns(count))
         ready.append(until_ready)
         recovered.append(after_ready)
-        bare.append(_bare_ms(bench.homes.with_unfinished(count) / "ostler.db"))
-        at_rest.append(_ready_ms(bench))
+        bare.append(_time_bare_update(bench.homes.create_with_unfinished_turns(count) / "ostler.db"))
+        without_unfinished.append(_time_clean_start(bench))
     name = f"{count:,} unfinished turns"
     return [
-        Row(f"start to ready, {name}", "ms", median(ready), median(at_rest), samples=ready),
+        Row(f"start to ready, {name}", "ms", median(ready), median(without_unfinished), samples=ready),
         Row(f"recovery of {name}, after ready", "ms", median(recovered), median(bare), samples=recovered),
     ]
 
 
-def _start(bench: Bench, home: Path) -> tuple[float, float]:
-    """Until it is ready, and from then on until every session is in order."""
+def _time_recovery(bench: Bench, home: Path) -> tuple[float, float]:
+    """Milliseconds until the daemon is ready, and from then on until every session is recovered."""
     began = time.perf_counter()
-    with bench.daemon(home) as daemon:
+    with bench.make_daemon(home) as daemon:
         ready = time.perf_counter()
         wait_until(lambda: " sessions_recovered " in daemon.stderr, seconds=60)
         return (ready - began) * 1000, (time.perf_counter() - ready) * 1000
 
 
-def _ready_ms(bench: Bench) -> float:
-    home = bench.homes.with_sessions(bench.sizes.unfinished)
+def _time_clean_start(bench: Bench) -> float:
+    home = bench.homes.create_with_sessions(bench.sizes.unfinished)
     began = time.perf_counter()
-    with bench.daemon(home):
+    with bench.make_daemon(home):
         return (time.perf_counter() - began) * 1000
 
 
-def _bare_ms(database: Path) -> float:
+def _time_bare_update(database: Path) -> float:
     with closing(open_database(database).connection) as connection:
         began = time.perf_counter()
         connection.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""From the model's sending a delta to a reader's having it."""
+"""Measures the time from the model's sending a delta to its arrival at a reader."""
 
 import json
 import re
@@ -13,8 +13,8 @@ from tests.bench.histories import MODEL
 from tests.bench.model import LATER_DELTAS
 from tests.bench.processes import Bench
 from tests.bench.table import Row
-from tests.bench.turns import daemon_with_model, new_session, scripted_model
-from tests.bench.wire import Caller, Follower, get_events, post
+from tests.bench.turns import create_session, run_daemon_with_model, run_scripted_model
+from tests.bench.wire import Caller, Follower, build_call_request, build_events_request
 from tests.support.daemon import Daemon
 
 OVER_FLOOR_MS: Final = 0.5
@@ -29,73 +29,76 @@ class _Delays:
     """Of each message's first delta."""
     later: list[float] = field(default_factory=list)
 
-    def see(self, sent: list[bytes], came: int, seen: int) -> int:
-        """Count deltas that came together; returns how many of the message have come by now."""
-        for clock in sent:
-            (self.later if seen else self.first).append((came - int(clock)) / 1e6)
-            seen += 1
-        return seen
+    def add(self, clocks: list[bytes], received_at: int, count: int) -> int:
+        """Add deltas that came together; `count` and the result are how many of the message came before and by now."""
+        for clock in clocks:
+            (self.later if count else self.first).append((received_at - int(clock)) / 1e6)
+            count += 1
+        return count
 
 
-def relay(bench: Bench) -> list[Row]:
+def measure_relay(bench: Bench) -> list[Row]:
     ours, bare = _Delays(), _Delays()
-    with scripted_model(bench) as model:
-        port = int(model.first["url"].rsplit(":", 1)[1])
-        with daemon_with_model(bench, bench.homes.empty(), model) as daemon, bench.child("proxy", {"port": port}) as by:
-            session_id = new_session(daemon, bench)
-            _follow(daemon, session_id, ours, bench.sizes.relays)
-            _read_through(by.first["port"], bare, bench.sizes.relays)
-    return [*_rows("first delta", ours.first, bare.first), *_rows("later deltas", ours.later, bare.later)]
+    with run_scripted_model(bench) as model:
+        port = int(model.first_answer["url"].rsplit(":", 1)[1])
+        with (
+            run_daemon_with_model(bench, bench.homes.create_empty(), model) as daemon,
+            bench.start_child("proxy", {"port": port}) as proxy,
+        ):
+            session_id = create_session(daemon, bench)
+            _measure_daemon(daemon, session_id, ours, bench.sizes.relays)
+            _measure_proxy(proxy.first_answer["port"], bare, bench.sizes.relays)
+    return [*_build_rows("first delta", ours.first, bare.first), *_build_rows("later deltas", ours.later, bare.later)]
 
 
-def _rows(name: str, ours: list[float], bare: list[float]) -> list[Row]:
+def _build_rows(name: str, ours: list[float], bare: list[float]) -> list[Row]:
     floor = median(bare)
-    late, late_floor = (quantiles(each, n=100)[-1] if len(each) > 1 else each[0] for each in (ours, bare))
+    p99, p99_floor = (quantiles(each, n=100)[-1] if len(each) > 1 else each[0] for each in (ours, bare))
     return [
         Row(f"relay of the {name}, median", "ms", median(ours), floor, floor + OVER_FLOOR_MS, samples=ours),
-        Row(f"relay of the {name}, 99th percentile", "ms", late, late_floor),
+        Row(f"relay of the {name}, 99th percentile", "ms", p99, p99_floor),
     ]
 
 
-def _follow(daemon: Daemon, session_id: str, delays: _Delays, messages: int) -> None:
+def _measure_daemon(daemon: Daemon, session_id: str, delays: _Delays, messages: int) -> None:
     """A turn for each message, read on the daemon's event stream."""
-    request = post(daemon.port, daemon.token, "turn/start", session_id=session_id, input="[clocks] speak")
-    stream = get_events(daemon.port, daemon.token, f"?session={session_id}")
+    request = build_call_request(daemon.port, daemon.token, "turn/start", session_id=session_id, input="[clocks] speak")
+    stream = build_events_request(daemon.port, daemon.token, f"?session={session_id}")
     with Caller(daemon.port) as caller, Follower(daemon.port, stream) as follower:
         for _ in range(messages):
             caller.send(request)
-            seen = 0
-            while b"event: turn.ended" not in (event := follower.next_event()):
+            count = 0
+            while b"event: turn.ended" not in (event := follower.read_event()):
                 if b"event: message.delta" in event:
-                    seen = delays.see(_CLOCK.findall(event), time.monotonic_ns(), seen)
-            caller.answer()
-            _whole(seen)
-            # The session counts as idle a moment later, with an event of its own.
-            while b'"status":"idle"' not in follower.next_event():
+                    count = delays.add(_CLOCK.findall(event), time.monotonic_ns(), count)
+            caller.read_answer()
+            _check_complete(count)
+            # The session becomes idle a little later, with an event of its own.
+            while b'"status":"idle"' not in follower.read_event():
                 pass
 
 
-def _read_through(port: int, delays: _Delays, messages: int) -> None:
+def _measure_proxy(port: int, delays: _Delays, messages: int) -> None:
     """The same messages through the bare proxy."""
-    told = {
+    request = {
         "model": MODEL,
         "max_tokens": 1,
         "stream": True,
         "messages": [{"role": "user", "content": "[clocks] speak"}],
     }
-    body = json.dumps(told).encode()
+    body = json.dumps(request).encode()
     head = f"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as connection:
         for _ in range(messages):
             connection.sendall(head + body)
-            data, seen = b"", 0
+            data, count = b"", 0
             while not data.endswith(b"\r\n0\r\n\r\n"):
                 data += connection.recv(65_536)
                 clocks = _CLOCK.findall(data)
-                seen = delays.see(clocks[seen:], time.monotonic_ns(), seen)
-            _whole(seen)
+                count = delays.add(clocks[count:], time.monotonic_ns(), count)
+            _check_complete(count)
 
 
-def _whole(seen: int) -> None:
-    if seen != LATER_DELTAS + 1:
-        raise RuntimeError(f"{seen} deltas came")
+def _check_complete(count: int) -> None:
+    if count != LATER_DELTAS + 1:
+        raise RuntimeError(f"{count} deltas came")

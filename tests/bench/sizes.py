@@ -1,4 +1,4 @@
-"""How much of everything a run does."""
+"""The sizes of a run: how many sessions, readers, events and rounds each measure uses."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,18 @@ class Sizes:
     settle_seconds: float
     """From the ready line until the imports in the background are done."""
     readers: int
-    """Readers attached when memory is looked at."""
+    """Readers attached when memory is read."""
     create_seconds: float
     connections: tuple[int, ...]
     """Numbers of keep-alive connections that create sessions."""
     deliveries: int
-    """Updates whose way to a reader is timed."""
+    """Updates whose delivery to a reader is timed."""
     fan_out: tuple[int, ...]
-    """Numbers of readers that events are spread to."""
+    """Numbers of readers that events are broadcast to."""
     events: int
-    """Events spread in one go."""
-    spreads: int
-    """How often; the median counts."""
+    """Events broadcast in one round."""
+    fan_out_rounds: int
+    """Rounds of the fan-out; the median counts."""
     replayed: int
     """Events stored before a reader asks for all of them."""
     replays: int
@@ -46,7 +46,7 @@ class Sizes:
     at_once: tuple[int, int]
     """Sessions that run commands at the same time, and sessions that read."""
     live_sessions: int
-    """Sessions in memory when it is looked at."""
+    """Sessions in memory when it is read."""
     unfinished: int
     """Sessions whose turns a crash cut short."""
     recoveries: int
@@ -76,7 +76,7 @@ FULL = Sizes(
     deliveries=1500,
     fan_out=(1, 10, 50),
     events=20_000,
-    spreads=3,
+    fan_out_rounds=3,
     replayed=100_000,
     replays=3,
     pages=40,
@@ -110,7 +110,7 @@ TINY = Sizes(
     deliveries=5,
     fan_out=(2,),
     events=200,
-    spreads=1,
+    fan_out_rounds=1,
     replayed=300,
     replays=1,
     pages=2,

@@ -26,7 +26,7 @@ class Row:
     @property
     def ratio(self) -> float | None:
         over, under = (self.floor, self.ours) if self.more_is_better else (self.ours, self.floor)
-        # A floor of nothing, as of memory that did not grow, is no measure for anything.
+        # There is no ratio to a floor of zero, as of memory that did not grow.
         return over / under if round(under, 2) > 0 else None
 
     @property
@@ -48,27 +48,27 @@ class Row:
         }
 
 
-def rendered(rows: Iterable[Row]) -> str:
+def render_table(rows: Iterable[Row]) -> str:
     """All rows as aligned text, the first column to the left and the numbers to the right."""
-    cells = [_HEADINGS, *(_cells(row) for row in rows)]
+    cells = [_HEADINGS, *(_format_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADINGS))]
-    lines = [_aligned(line, widths) for line in cells]
+    lines = [_align(line, widths) for line in cells]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], "", _LEGEND]) + "\n"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _format_cells(row: Row) -> tuple[str, ...]:
     ratio = f"{row.ratio:.1f}" if row.ratio is not None else ""
-    aim = _number(row.aim, row.unit) if row.aim is not None else ""
+    aim = _format_number(row.aim, row.unit) if row.aim is not None else ""
     met = {None: "", True: "yes", False: "NO"}[row.met]
-    return (row.measure, _number(row.ours, row.unit), _number(row.floor, row.unit), ratio, aim, met)
+    return (row.measure, _format_number(row.ours, row.unit), _format_number(row.floor, row.unit), ratio, aim, met)
 
 
-def _number(value: float, unit: str) -> str:
+def _format_number(value: float, unit: str) -> str:
     text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
     return f"{text} {unit}"
 
 
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+def _align(line: Sequence[str], widths: Sequence[int]) -> str:
     first, *others = line
     return "  ".join(
         [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]

@@ -1,4 +1,4 @@
-"""The bench itself: every measure runs, at a size at which its numbers mean nothing."""
+"""Tests of the bench: every measure runs, at a size at which its numbers mean nothing."""
 
 import json
 
@@ -8,12 +8,12 @@ from tests.bench.homes import Homes
 from tests.bench.measures import MEASURES
 from tests.bench.processes import Bench
 from tests.bench.sizes import TINY
-from tests.bench.table import Row, rendered
+from tests.bench.table import Row, render_table
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """One for all, so that the bytecode is compiled once."""
+    """One for all measures, so that the bytecode is compiled once."""
     folder = tmp_path_factory.mktemp("bench")
     return Bench(folder, TINY, Homes(folder))
 
@@ -23,7 +23,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 def test_measure_gives_numbers_of_ours_and_of_a_floor(name: str, bench: Bench) -> None:
     rows = MEASURES[name](bench)
     assert rows
-    table = rendered(rows)
+    table = render_table(rows)
     for row in rows:
         assert row.measure in table
         # Memory may stay as it was, or shrink; everything else takes some time.

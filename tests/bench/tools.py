@@ -1,4 +1,4 @@
-"""The everyday tools, each beside a bare program that does the same work in this run."""
+"""Measures the tools used most, each beside a bare program that does the same work in this run."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from tests.bench.processes import Bench
 from tests.bench.table import Row
 from tests.support.tool_calls import Session
 
-_RATIO: Final = 1.3
+_MAX_RATIO: Final = 1.3
 _DENSE_MS: Final = 20.0
 _READS_MS: Final = 5.0
 _BASH_MS: Final = 5.0
@@ -29,52 +29,64 @@ _EDIT_MS: Final = 100.0
 _EDITED_BYTES: Final = 5_000_000
 _PDF_MS: Final = 1000.0
 _FIRST_LINES: Final = 250
-_TEN: Final = 10
+_READS: Final = 10
 
 Work = Callable[[], Awaitable[object]]
 
 
-def search(bench: Bench) -> list[Row]:
+def measure_search(bench: Bench) -> list[Row]:
     """Grep and Glob in a large tree, and a match on nearly every line, which ends at its limit."""
-    tree = _tree(bench)
-    session = _session(bench, tree)
+    tree = _make_tree(bench)
+    session = _open_session(bench, tree)
     rounds = max(1, bench.sizes.searches // 3)
-    grep = _bare_rg("--files-with-matches", "-e", "needle", str(tree))
-    files = _bare_rg("--files", "--glob=*.py", str(tree))
+    grep = _build_bare_rg("--files-with-matches", "-e", "needle", str(tree))
+    files = _build_bare_rg("--files", "--glob=*.py", str(tree))
     return [
-        _row("Grep in a tree of files", _call(session, Grep(), pattern="needle"), grep, rounds, ratio=_RATIO),
-        _row(
-            "Glob in a tree of files", _call(session, Glob(), pattern="**/*.py"), _newest(files), rounds, ratio=_RATIO
+        _measure_row(
+            "Grep in a tree of files", _build_call(session, Grep(), pattern="needle"), grep, rounds, ratio=_MAX_RATIO
         ),
-        _row(
+        _measure_row(
+            "Glob in a tree of files",
+            _build_call(session, Glob(), pattern="**/*.py"),
+            _build_newest_first(files),
+            rounds,
+            ratio=_MAX_RATIO,
+        ),
+        _measure_row(
             "Grep, the first 250 lines of a dense match",
-            _call(session, Grep(), pattern="line", output_mode="content"),
-            _first_lines(tree),
+            _build_call(session, Grep(), pattern="line", output_mode="content"),
+            _build_first_lines(tree),
             rounds,
             over=_DENSE_MS,
         ),
     ]
 
 
-def files_and_shell(bench: Bench) -> list[Row]:
-    session = _session(bench, bench.folder / "worked-on")
+def measure_files_and_shell(bench: Bench) -> list[Row]:
+    session = _open_session(bench, bench.folder / "worked-on")
     rounds = bench.sizes.searches
     return [
-        _ten_reads(session, rounds),
-        _row("Bash `true`, the tool alone", _call(session, Bash(), command="true"), _subprocess, rounds, over=_BASH_MS),
-        _edit(session, rounds),
-        _pdf_page(bench, session, rounds),
+        _measure_ten_reads(session, rounds),
+        _measure_row(
+            "Bash `true`, the tool alone",
+            _build_call(session, Bash(), command="true"),
+            _run_true,
+            rounds,
+            over=_BASH_MS,
+        ),
+        _measure_edit(session, rounds),
+        _measure_pdf_page(bench, session, rounds),
     ]
 
 
-def _session(bench: Bench, folder: Path) -> Session:
+def _open_session(bench: Bench, folder: Path) -> Session:
     folder.mkdir(parents=True, exist_ok=True)
     outputs = bench.folder / "outputs"
     return Session(folder.resolve(), outputs)
 
 
-def _tree(bench: Bench) -> Path:
-    """Many small files, of which one in a hundred has what is looked for."""
+def _make_tree(bench: Bench) -> Path:
+    """Many small files, of which one in a hundred contains the pattern."""
     tree = bench.folder / "tree"
     if tree.exists():
         return tree
@@ -85,19 +97,19 @@ def _tree(bench: Bench) -> Path:
         folder.mkdir(parents=True)
         for place in range(per_folder):
             ending = "py" if place % 2 else "txt"
-            found = b"needle\n" if place % 100 == 0 else b""
-            # Not by pathlib, which would take longer than all that is measured.
+            last_line = b"needle\n" if place % 100 == 0 else b""
+            # Not with pathlib: making the tree would take longer than all the searches.
             descriptor = os.open(f"{folder}/file{place}.{ending}", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            os.write(descriptor, lines + found)
+            os.write(descriptor, lines + last_line)
             os.close(descriptor)
     return tree
 
 
-def _call(session: Session, tool: AnyTool, **given: Any) -> Work:
-    return lambda: session.done(tool, **given)
+def _build_call(session: Session, tool: AnyTool, **arguments: Any) -> Work:
+    return lambda: session.expect_result(tool, **arguments)
 
 
-def _row(
+def _measure_row(
     name: str,
     ours: Work,
     bare: Work,
@@ -107,8 +119,8 @@ def _row(
     over: float | None = None,
     aim: float | None = None,
 ) -> Row:
-    """In turn, so that a busy moment of the machine meets both."""
-    samples, floors = anyio.run(_timed, ours, bare, rounds)
+    """Ours and bare in turn, so that a busy moment of the machine slows both."""
+    samples, floors = anyio.run(_time_rounds, ours, bare, rounds)
     floor = median(floors)
     if ratio is not None:
         aim = floor * ratio
@@ -117,7 +129,7 @@ def _row(
     return Row(name, "ms", median(samples), floor, aim, samples=samples)
 
 
-async def _timed(ours: Work, bare: Work, rounds: int) -> tuple[list[float], list[float]]:
+async def _time_rounds(ours: Work, bare: Work, rounds: int) -> tuple[list[float], list[float]]:
     samples: list[float] = []
     floors: list[float] = []
     for number in range(rounds + 1):
@@ -132,8 +144,8 @@ async def _timed(ours: Work, bare: Work, rounds: int) -> tuple[list[float], list
 # Floors.
 
 
-def _bare_rg(*arguments: str) -> Work:
-    command = [ripgrep.find(), "--no-config", "--hidden", "--no-require-git", *arguments]
+def _build_bare_rg(*arguments: str) -> Work:
+    command = [ripgrep.find_ripgrep(), "--no-config", "--hidden", "--no-require-git", *arguments]
 
     async def work() -> bytes:
         return (await anyio.run_process(command, check=False)).stdout
@@ -141,17 +153,17 @@ def _bare_rg(*arguments: str) -> Work:
     return work
 
 
-def _newest(files: Work) -> Work:
+def _build_newest_first(files: Work) -> Work:
     async def work() -> None:
-        found = await files()
-        assert isinstance(found, bytes)
-        sorted(found.split(b"\n")[:-1], key=lambda path: os.stat(path).st_mtime_ns, reverse=True)
+        output = await files()
+        assert isinstance(output, bytes)
+        sorted(output.split(b"\n")[:-1], key=lambda path: os.stat(path).st_mtime_ns, reverse=True)
 
     return work
 
 
-def _first_lines(tree: Path) -> Work:
-    command = [ripgrep.find(), "--no-config", "--line-number", "-e", "line", str(tree)]
+def _build_first_lines(tree: Path) -> Work:
+    command = [ripgrep.find_ripgrep(), "--no-config", "--line-number", "-e", "line", str(tree)]
 
     async def work() -> None:
         await anyio.to_thread.run_sync(lambda: _read_lines(command))
@@ -167,48 +179,48 @@ def _read_lines(command: list[str]) -> None:
         running.kill()
 
 
-async def _subprocess() -> None:
+async def _run_true() -> None:
     await anyio.run_process(["bash", "-c", "true"])
 
 
-# Rows of their own.
+# Measures with a preparation of their own.
 
 
-def _ten_reads(session: Session, rounds: int) -> Row:
-    """Beside each other, against the slowest of them alone."""
+def _measure_ten_reads(session: Session, rounds: int) -> Row:
+    """Ten in parallel, against the slowest of ten one after another."""
     paths = []
-    for number in range(_TEN * (rounds + 1) * 2):
+    for number in range(_READS * (rounds + 1) * 2):
         path = session.folder / f"read{number}.txt"
         path.write_text("".join(f"line {line}\n" for line in range(1000)))
         paths.append(str(path))
-    fresh = iter(paths)
+    unread_paths = iter(paths)
 
     async def together() -> None:
         async with anyio.create_task_group() as group:
-            for _ in range(_TEN):
-                group.start_soon(_read, session, next(fresh))
+            for _ in range(_READS):
+                group.start_soon(_read, session, next(unread_paths))
 
     slowest: list[float] = []
 
     async def alone() -> None:
         took: list[float] = []
-        for _ in range(_TEN):
+        for _ in range(_READS):
             began = time.perf_counter()
-            await _read(session, next(fresh))
+            await _read(session, next(unread_paths))
             took.append((time.perf_counter() - began) * 1000)
         slowest.append(max(took))
 
-    samples, _ = anyio.run(_timed, together, alone, rounds)
+    samples, _ = anyio.run(_time_rounds, together, alone, rounds)
     floor = median(slowest[1:])
     name = "ten Reads beside each other, against the slowest"
     return Row(name, "ms", median(samples), floor, floor + _READS_MS, samples=samples)
 
 
 async def _read(session: Session, path: str) -> None:
-    await session.done(Read(), file_path=path)
+    await session.expect_result(Read(), file_path=path)
 
 
-def _edit(session: Session, rounds: int) -> Row:
+def _measure_edit(session: Session, rounds: int) -> Row:
     path = session.folder / "large.txt"
     line = "the mare stands in box %06d\n"
     count = _EDITED_BYTES // len(line % 0)
@@ -220,14 +232,16 @@ def _edit(session: Session, rounds: int) -> Row:
 
     async def ours() -> None:
         if session.reads.get(str(path)) is None:
-            await session.done(Read(), file_path=str(path), limit=10)
+            await session.expect_result(Read(), file_path=str(path), limit=10)
         number = next(numbers)
-        await session.done(Edit(), file_path=str(path), old_string=f"box {number:06d}", new_string=f"BOX {number:06d}")
+        await session.expect_result(
+            Edit(), file_path=str(path), old_string=f"box {number:06d}", new_string=f"BOX {number:06d}"
+        )
 
     async def floor() -> None:
         await anyio.to_thread.run_sync(_rewrite, bare, next(others))
 
-    return _row("Edit of a file of 5 MB", ours, floor, rounds, aim=_EDIT_MS)
+    return _measure_row("Edit of a file of 5 MB", ours, floor, rounds, aim=_EDIT_MS)
 
 
 def _rewrite(path: Path, number: int) -> None:
@@ -240,23 +254,23 @@ def _rewrite(path: Path, number: int) -> None:
     new.rename(path)
 
 
-def _pdf_page(bench: Bench, session: Session, rounds: int) -> Row:
+def _measure_pdf_page(bench: Bench, session: Session, rounds: int) -> Row:
     pages = bench.sizes.pdf_pages
     path = session.folder / "long.pdf"
-    path.write_bytes(pdf(pages))
+    path.write_bytes(build_pdf(pages))
     wanted = pages * 3 // 4
 
     async def ours() -> None:
         session.reads.by_path.clear()
-        await session.done(Read(), file_path=str(path), pages=str(wanted))
+        await session.expect_result(Read(), file_path=str(path), pages=str(wanted))
 
     async def floor() -> None:
-        await anyio.to_thread.run_sync(_page_text, path, wanted)
+        await anyio.to_thread.run_sync(_read_page_text, path, wanted)
 
-    return _row(f"Read, page {wanted:,} of a PDF of {pages:,}", ours, floor, max(3, rounds // 3), aim=_PDF_MS)
+    return _measure_row(f"Read, page {wanted:,} of a PDF of {pages:,}", ours, floor, max(3, rounds // 3), aim=_PDF_MS)
 
 
-def _page_text(path: Path, page: int) -> str:
+def _read_page_text(path: Path, page: int) -> str:
     # Imported here: only this floor needs it.
     import pypdfium2
 
@@ -268,7 +282,7 @@ def _page_text(path: Path, page: int) -> str:
         document.close()
 
 
-def pdf(pages: int) -> bytes:
+def build_pdf(pages: int) -> bytes:
     """A document with a line of text on each page."""
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
     kids = []
@@ -281,17 +295,17 @@ def pdf(pages: int) -> bytes:
             b" /Resources << /Font << /F1 3 0 R >> >> >>" % len(objects)
         )
     objects[1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (pages, b" ".join(b"%d 0 R" % kid for kid in kids))
-    return _file_of(objects)
+    return _assemble_pdf(objects)
 
 
-def _file_of(objects: list[bytes]) -> bytes:
+def _assemble_pdf(objects: list[bytes]) -> bytes:
     written = bytearray(b"%PDF-1.4\n")
-    places = []
+    offsets = []
     for number, content in enumerate(objects, 1):
-        places.append(len(written))
+        offsets.append(len(written))
         written += b"%d 0 obj\n%s\nendobj\n" % (number, content)
     table = len(written)
     written += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
-    written += b"".join(b"%010d 00000 n \n" % place for place in places)
+    written += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
     written += b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, table)
     return bytes(written)

@@ -23,13 +23,13 @@ OSTLER = Path(sys.executable).with_name("ostler")
 RUN_SECONDS = 60.0
 
 
-def clean_environment(home: Path) -> dict[str, str]:
+def build_environment(home: Path) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("OSTLER_", "ANTHROPIC_", "_"))}
     return {**kept, "OSTLER_HOME": str(home), "NO_COLOR": "1"}
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     code: int
     out: str
     err: str
@@ -49,9 +49,9 @@ class Cli:
 
     @property
     def environment(self) -> dict[str, str]:
-        return clean_environment(self.home)
+        return build_environment(self.home)
 
-    def run(self, *arguments: str, cwd: Path | None = None, typed: str = "", **environment: str) -> Ran:
+    def run(self, *arguments: str, cwd: Path | None = None, typed: str = "", **environment: str) -> CommandResult:
         environ = {**self.environment, **environment}
         if not self.cold and can_fork(environment):
             done = run_command(list(arguments), environ, typed, cwd, RUN_SECONDS)
@@ -66,7 +66,7 @@ class Cli:
                 timeout=RUN_SECONDS,
                 check=False,
             )
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def spawn(self, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -79,19 +79,19 @@ class Cli:
             env=self.environment,
         )
 
-    def in_terminal(self, *arguments: str, typed: str = "", **environment: str) -> Ran:
+    def run_in_terminal(self, *arguments: str, typed: str = "", **environment: str) -> CommandResult:
         """With a terminal on all three streams; what is printed comes back as `out`. It is never cold."""
         assert can_fork(environment)
         ours, theirs = pty.openpty()
         environ = {**self.environment, "TERM": "xterm", "COLUMNS": "120", **environment}
         process = fork_command(list(arguments), environ, (theirs, theirs, theirs), terminal=True)
         os.write(ours, typed.encode())
-        printed = b"".join(_until_closed(ours))
+        printed = b"".join(_read_until_closed(ours))
         os.close(ours)
-        return Ran(process.wait(60), printed.decode().replace("\r\n", "\n"), "")
+        return CommandResult(process.wait(60), printed.decode().replace("\r\n", "\n"), "")
 
 
-def _until_closed(terminal: int) -> Iterator[bytes]:
+def _read_until_closed(terminal: int) -> Iterator[bytes]:
     while True:
         try:
             piece = os.read(terminal, 65536)
@@ -121,19 +121,19 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rehearsing(home: Path) -> Iterator[Daemon]:
+def rehearsal_daemon(home: Path) -> Iterator[Daemon]:
     """A daemon whose model is `rehearsal` and takes no time to speak."""
     with Daemon(home, environment={"OSTLER_REHEARSAL_PACE_MS": "0"}) as running:
         yield running
 
 
 @pytest.fixture
-def agent(rehearsing: Daemon) -> Cli:
-    """The command on the home of a daemon that rehearses."""
-    return Cli(rehearsing.home)
+def rehearsal_cli(rehearsal_daemon: Daemon) -> Cli:
+    """The command on the home of a daemon whose model is `rehearsal`."""
+    return Cli(rehearsal_daemon.home)
 
 
 @pytest.fixture
-def served(daemon: Daemon) -> Cli:
+def daemon_cli(daemon: Daemon) -> Cli:
     """The command on a home whose daemon runs already."""
     return Cli(daemon.home)

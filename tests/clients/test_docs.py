@@ -16,11 +16,11 @@ DOCUMENTED_ID = "s_0mwir4vco49cz99ze66x"
 DOCUMENTED_ASK = "k_0mwir4w1c3k9qz7d2x5f"
 
 
-def blocks(page: str, language: str) -> list[str]:
+def find_code_blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
-def ran(cli: Cli, folder: Path, code: str) -> tuple[str, str]:
+def run_program(cli: Cli, folder: Path, code: str) -> tuple[str, str]:
     """What a program prints that is run as it stands."""
     program = folder / "program.py"
     program.write_text(code)
@@ -33,23 +33,23 @@ def ran(cli: Cli, folder: Path, code: str) -> tuple[str, str]:
 
 def test_the_program_of_the_first_page_runs_as_it_stands(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("hello\nTODO one\n")
-    (code,) = blocks("../README.md", "python")
+    (code,) = find_code_blocks("../README.md", "python")
     answer = "Read README.md: 2 lines, the first is “hello”"
-    assert ran(cli, tmp_path, code) == (f"call: Read {tmp_path}/README.md\n{answer}\n", "")
+    assert run_program(cli, tmp_path, code) == (f"call: Read {tmp_path}/README.md\n{answer}\n", "")
 
 
 def test_the_programs_of_the_sdk_page_print_what_it_says(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("hello\nTODO one\n")
-    programs, outputs = blocks("sdk.md", "python"), blocks("sdk.md", "text")
+    programs, outputs = find_code_blocks("sdk.md", "python"), find_code_blocks("sdk.md", "text")
     assert len(programs) == 2
     for code, printed in zip(programs, outputs, strict=False):
-        assert ran(cli, tmp_path, code) == (printed, "")
+        assert run_program(cli, tmp_path, code) == (printed, "")
 
 
 def test_the_error_tree_in_the_documentation_is_the_real_one() -> None:
     from ostler.clients.sdk import errors
 
-    assert blocks("sdk.md", "text")[-1].strip() in (errors.__doc__ or "")
+    assert find_code_blocks("sdk.md", "text")[-1].strip() in (errors.__doc__ or "")
 
 
 def test_every_command_is_documented(cli: Cli) -> None:
@@ -78,17 +78,17 @@ def test_the_examples_of_the_command_page_are_real(cli: Cli, tmp_path: Path) -> 
     """Run from the top of the page to its end, in one home."""
     folder = tmp_path / "proj"
     real = {"/home/a/proj": str(folder)}
-    for example in examples():
+    for example in find_examples():
         command = example.command
         for documented, found in real.items():
             command = command.replace(documented, found)
-        shown = normal(printed(cli, shlex.split(command)[1:]), cli.home)
-        assert shown == normal(example.output, Path("/home/a/.ostler")), example.command
+        shown = normalize(capture_command(cli, shlex.split(command)[1:]), cli.home)
+        assert shown == normalize(example.output, Path("/home/a/.ostler")), example.command
         if DOCUMENTED_ID not in real:
-            real |= prepared(cli.home, folder)
+            real |= prepare_sessions(cli.home, folder)
 
 
-def printed(cli: Cli, words: list[str]) -> str:
+def capture_command(cli: Cli, words: list[str]) -> str:
     """What a person sees: both streams as they come."""
     reading, writing = os.pipe()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -105,16 +105,16 @@ class Example:
         self.output = output
 
 
-def examples() -> list[Example]:
+def find_examples() -> list[Example]:
     found: list[Example] = []
-    for block in blocks("cli.md", "console"):
+    for block in find_code_blocks("cli.md", "console"):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             found.append(Example(command, output))
     return found
 
 
-def prepared(home: Path, folder: Path) -> dict[str, str]:
+def prepare_sessions(home: Path, folder: Path) -> dict[str, str]:
     """A session in which nothing has happened, and one that asks something: their real ids by the documented ones."""
     folder.mkdir()
     (folder / "README.md").write_text("hello\nTODO one\n")
@@ -124,11 +124,11 @@ def prepared(home: Path, folder: Path) -> dict[str, str]:
     asking = daemon.call("session/create", cwd=str(folder), title="build")
     with daemon.follow(f"?session={asking['id']}&after=0") as stream:
         daemon.call("turn/start", session_id=asking["id"], input="run make")
-        ask = stream.until("ask.opened")["data"]["ask"]
+        ask = stream.wait_for("ask.opened")["data"]["ask"]
     return {DOCUMENTED_ID: quiet["id"], DOCUMENTED_ASK: ask["id"]}
 
 
-def normal(text: str, home: Path) -> str:
+def normalize(text: str, home: Path) -> str:
     """The text without what is different each time."""
     folder = "/home/a" if home == Path("/home/a/.ostler") else str(home.parent)
     text = text.replace(str(home), "HOME").replace(f"{folder}/proj", "FOLDER")

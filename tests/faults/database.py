@@ -1,4 +1,4 @@
-"""Looking at the database file from outside."""
+"""Checks of the integrity of the database file."""
 
 import shutil
 import sqlite3
@@ -18,7 +18,7 @@ def check_database(path: Path, findings: Findings) -> None:
 
 
 def check_copy(home: Path, folder: Path, findings: Findings) -> None:
-    """The same for a daemon that was just killed, on a copy: looking at the file itself would mend it."""
+    """The same for a daemon that was just killed, on a copy: opening the file itself would recover its WAL."""
     if not (home / "ostler.db").exists():
         return
     folder.mkdir(exist_ok=True)

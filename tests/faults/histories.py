@@ -1,4 +1,4 @@
-"""Whether sessions are whole: what was said is there once, what was called has one result, what ran, ran once."""
+"""Checks of histories and of the log: each input is there once, each call has one result, no command ran twice."""
 
 import re
 from collections import Counter
@@ -6,40 +6,44 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from tests.faults.call_ledger import ExpectedSession
 from tests.faults.caller import Caller
-from tests.faults.diary import Kept
 from tests.faults.rows import Findings
 from tests.support.daemon import Daemon
 
-UNKNOWN: Final = "interrupted, outcome unknown"
-_NOT_RUN: Final = ("before it started", "said no", "Cancelled before anybody answered", "was denied")
-_WORDS: Final = re.compile(r"say [\w.]+;")
-_TOKEN: Final = re.compile(r"token-\d+")
+OUTCOME_UNKNOWN: Final = "interrupted, outcome unknown"
+_NOT_RUN_PHRASES: Final = ("before it started", "said no", "Cancelled before anybody answered", "was denied")
+_INPUT_PATTERN: Final = re.compile(r"say [\w.]+;")
+_TOKEN_PATTERN: Final = re.compile(r"token-\d+")
 
 Json = dict[str, Any]
 
 
-def history(caller: Caller, session_id: str) -> list[Json]:
-    found: list[Json] = []
+def fetch_messages(caller: Caller, session_id: str) -> list[Json]:
+    messages: list[Json] = []
     page: str | None = None
     while True:
         answer = caller.call("session/messages", session_id=session_id, page=page)
-        found += answer["messages"]
+        messages += answer["messages"]
         page = answer["next"]
         if page is None:
-            return found
+            return messages
 
 
-def check_acknowledged(caller: Caller, kept: Kept, findings: Findings) -> None:
-    """What can be said of a session at any time: its turns and the answers to its asks are there."""
-    session = caller.call("session/get", session_id=kept.id)  # waits until it is recovered
-    turns = {turn["id"] for turn in caller.call("turn/list", session_id=kept.id, limit=500)["turns"]}
-    findings.expect(turns >= set(kept.turns), f"{kept.name}: turns were lost: {set(kept.turns) - turns}")
-    for ask_id, choice in kept.answers.items():
+def check_acknowledged(caller: Caller, expected: ExpectedSession, findings: Findings) -> None:
+    """What holds for a session at any time: its acknowledged turns and the answers to its asks are stored."""
+    session = caller.call("session/get", session_id=expected.id)  # waits until it is recovered
+    turns = {turn["id"] for turn in caller.call("turn/list", session_id=expected.id, limit=500)["turns"]}
+    findings.expect(
+        turns >= set(expected.turn_ids), f"{expected.name}: turns were lost: {set(expected.turn_ids) - turns}"
+    )
+    for ask_id, choice in expected.answers.items():
         ask = caller.call("ask/get", ask_id=ask_id)
         right = ask["status"] == "resolved" and ask["answer"]["choice"] == choice
-        findings.expect(right, f"{kept.name}: {ask_id} was answered {choice}, and is {ask['status']} {ask['answer']}")
-    check_pairs(history(caller, kept.id), kept.name, findings, running=session["turn"] is not None)
+        findings.expect(
+            right, f"{expected.name}: {ask_id} was answered {choice}, and is {ask['status']} {ask['answer']}"
+        )
+    check_pairs(fetch_messages(caller, expected.id), expected.name, findings, running=session["turn"] is not None)
 
 
 def check_pairs(messages: list[Json], name: str, findings: Findings, *, running: bool) -> None:
@@ -55,8 +59,8 @@ def check_pairs(messages: list[Json], name: str, findings: Findings, *, running:
             findings.expect(not stray, f"{name}: results without calls: {stray}")
 
 
-def check_words(messages: list[Json], kept: Kept, findings: Findings) -> None:
-    """At the end: everything that was acknowledged is in the history once."""
+def check_inputs(messages: list[Json], expected: ExpectedSession, findings: Findings) -> None:
+    """At the end: every acknowledged input is in the history once."""
     texts = (
         block["text"]
         for message in messages
@@ -64,28 +68,30 @@ def check_words(messages: list[Json], kept: Kept, findings: Findings) -> None:
         for block in message["content"]
         if block["type"] == "text"
     )
-    found = Counter(words for text in texts for words in _WORDS.findall(text))
-    said = {_WORDS.findall(words)[0] for words in kept.said}
-    maybe = {_WORDS.findall(words)[0] for words in kept.maybe_said}
-    for words in said:
+    found = Counter(words for block_text in texts for words in _INPUT_PATTERN.findall(block_text))
+    acknowledged = {_INPUT_PATTERN.findall(words)[0] for words in expected.inputs}
+    uncertain = {_INPUT_PATTERN.findall(words)[0] for words in expected.uncertain_inputs}
+    for words in acknowledged:
         findings.expect(
-            found[words] == 1, f"{kept.name}: {words!r} was acknowledged, and is there {found[words]} times"
+            found[words] == 1, f"{expected.name}: {words!r} was acknowledged, and is there {found[words]} times"
         )
-    for words in found.keys() - said:
-        findings.expect(words in maybe and found[words] == 1, f"{kept.name}: {words!r} is there {found[words]} times")
+    for words in found.keys() - acknowledged:
+        findings.expect(
+            words in uncertain and found[words] == 1, f"{expected.name}: {words!r} is there {found[words]} times"
+        )
 
 
 def check_effects(messages: list[Json], name: str, marks: Counter[str], findings: Findings) -> set[str]:
-    """What the results say has happened has happened; returns the tokens that the history speaks of."""
-    results = {block["tool_use_id"]: block for block in _blocks(messages, "tool_result")}
+    """What the results report was really done; returns the tokens of the commands in the history."""
+    results = {block["tool_use_id"]: block for block in _iterate_blocks(messages, "tool_result")}
     tokens: set[str] = set()
-    for use in _blocks(messages, "tool_use"):
+    for use in _iterate_blocks(messages, "tool_use"):
         result = results.get(use["id"])
         if result is None:
-            continue  # told already, by check_pairs
-        text = text_of(result)
+            continue  # check_pairs has reported it already
+        text = get_text(result)
         if use["name"] == "Bash":
-            token = _TOKEN.findall(use["input"]["command"])[0]
+            token = _TOKEN_PATTERN.findall(use["input"]["command"])[0]
             tokens.add(token)
             _check_command(name, token, marks[token], result, findings)
         elif use["name"] == "Write" and not result.get("is_error"):
@@ -96,39 +102,39 @@ def check_effects(messages: list[Json], name: str, marks: Counter[str], findings
 
 
 def _check_command(name: str, token: str, runs: int, result: Json, findings: Findings) -> None:
-    text = text_of(result)
+    text = get_text(result)
     if not result.get("is_error"):
         findings.expect(runs == 1, f"{name}: {token} has completed, and ran {runs} times")
-    elif any(words in text for words in _NOT_RUN):
+    elif any(words in text for words in _NOT_RUN_PHRASES):
         findings.expect(runs == 0, f"{name}: {token} ran {runs} times, and its result says {text!r}")
 
 
-def text_of(result: Json) -> str:
+def get_text(result: Json) -> str:
     content = result["content"]
     return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
 
 
-def _blocks(messages: list[Json], kind: str) -> Iterator[Json]:
+def _iterate_blocks(messages: list[Json], kind: str) -> Iterator[Json]:
     return (block for message in messages for block in message["content"] if block["type"] == kind)
 
 
-def whole_log(daemon: Daemon) -> list[Json]:
+def read_whole_log(daemon: Daemon) -> list[Json]:
     """Every stored event."""
-    found: list[Json] = []
+    events: list[Json] = []
     with Caller(daemon) as caller:
         head = int(caller.call("server/stats")["cursor"])
     with daemon.follow("?after=0") as stream:
-        for event in stream.events():
+        for event in stream.read_events():
             if event["cursor"] is not None:
-                found.append(event)
+                events.append(event)
                 if event["cursor"] >= head:
                     break
-    return found
+    return events
 
 
 def check_log(log: list[Json], findings: Findings) -> None:
     """Everything that began in the log ended in it, once."""
-    seen = {kind: Counter(_subject(event) for event in log if event["type"] == kind) for kind in _KINDS}
+    seen = {kind: Counter(_get_subject_id(event) for event in log if event["type"] == kind) for kind in _EVENT_TYPES}
     ends = seen["message.completed"] + seen["message.aborted"]
     pairs = (
         ("turn.ended", seen["turn.started"], seen["turn.ended"]),
@@ -143,11 +149,11 @@ def check_log(log: list[Json], findings: Findings) -> None:
     findings.expect(not twice, f"calls that started twice: {twice}")
 
 
-_KINDS: Final = (
+_EVENT_TYPES: Final = (
     *("turn.started", "turn.ended", "tool.queued", "tool.started", "tool.completed"),
     *("message.started", "message.completed", "message.aborted", "ask.opened", "ask.resolved"),
 )
-_NAMES: Final = {
+_SUBJECT_KEYS: Final = {
     "turn": ("turn", "id"),
     "tool": ("call", "call_id"),
     "message": ("message", "id"),
@@ -155,6 +161,6 @@ _NAMES: Final = {
 }
 
 
-def _subject(event: Json) -> str:
-    thing, identity = _NAMES[event["type"].partition(".")[0]]
+def _get_subject_id(event: Json) -> str:
+    thing, identity = _SUBJECT_KEYS[event["type"].partition(".")[0]]
     return str(event["data"][thing][identity])

@@ -1,4 +1,4 @@
-"""SIGKILL while a resource of an MCP server is watched that changes all the time: no line is lost, no server stays."""
+"""SIGKILL while a task watches a changing resource of an MCP server: no line is lost, no server process is left."""
 
 import random
 import sys
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tests.faults.caller import Caller
 from tests.faults.rows import Findings, Row
-from tests.faults.task_kills import processes_of
+from tests.faults.task_kills import find_processes
 from tests.support.daemon import Daemon, wait_until
 from tests.support.messages_api.replies import calls, message, says
 from tests.support.messages_api.scripts import Script
@@ -18,24 +18,24 @@ from tests.support.messages_api.server import ScriptedApi
 from tests.support.repository import MCP_SERVERS
 
 _SERVER: Final = MCP_SERVERS / "plain.py"
-_LONGEST: Final = 1.5
-_BETWEEN_LINES: Final = 0.02
+_MAX_WAIT_SECONDS: Final = 1.5
+_LINE_INTERVAL_SECONDS: Final = 0.02
 _DAY_MS: Final = 24 * 3600 * 1000
 
 
 class _Writer(threading.Thread):
-    """Adds a numbered line to the resource now and then, whoever looks."""
+    """Adds numbered lines to the resource, whether the daemon runs or not."""
 
-    def __init__(self, path: Path, chance: random.Random) -> None:
+    def __init__(self, path: Path, rng: random.Random) -> None:
         super().__init__(daemon=True)
         self.lines: list[str] = []
         self._path = path
-        self._chance = chance
+        self._rng = rng
         self._done = threading.Event()
 
     def run(self) -> None:
         with self._path.open("a") as file:
-            while not self._done.wait(self._chance.uniform(0, 2 * _BETWEEN_LINES)):
+            while not self._done.wait(self._rng.uniform(0, 2 * _LINE_INTERVAL_SECONDS)):
                 self.lines.append(f"line {len(self.lines)}")
                 file.write(self.lines[-1] + "\n")
                 file.flush()
@@ -45,37 +45,41 @@ class _Writer(threading.Thread):
         self.join()
 
 
-def resource_kills(folder: Path, *, count: int, seed: int, say: Callable[[str], None], seconds: float = 30) -> Row:
-    """Kill a daemon `count` times, or for so many seconds, while it watches."""
-    deadline, chance = time.monotonic() + seconds, random.Random(seed)
+def kill_during_watch(
+    folder: Path, *, count: int, seed: int, report: Callable[[str], None], seconds: float = 30
+) -> Row:
+    """Kill a daemon `count` times, or for so many seconds, while it watches a resource."""
+    deadline, rng = time.monotonic() + seconds, random.Random(seed)
     log, findings, kills = folder / "log", Findings(), 0
     log.write_text("old\n")
-    given = {"description": "d", "timeout": _DAY_MS, "mcp": {"server": "notes", "resource": "notes://log"}}
-    script = Script("watch", (message(calls("Monitor", given)),), message(says("Done.")))
+    monitor_input = {"description": "d", "timeout": _DAY_MS, "mcp": {"server": "notes", "resource": "notes://log"}}
+    script = Script("watch", (message(calls("Monitor", monitor_input)),), message(says("Done.")))
     with ScriptedApi(script, keep=False) as api:
         daemon = Daemon(folder / "home", environment=api.environment)
         writer = _Writer(log, random.Random(seed))
         try:
             daemon.start()
-            task_id = _begin(daemon, folder, log)
+            task_id = _start_watch(daemon, folder, log)
             writer.start()
             while kills < count and time.monotonic() < deadline:
-                threading.Event().wait(chance.uniform(0, _LONGEST))
+                threading.Event().wait(rng.uniform(0, _MAX_WAIT_SECONDS))
                 daemon.kill()
                 daemon.start()
                 kills += 1
-                say(f"{kills} kills of a daemon that watches")
+                report(f"{kills} kills of a daemon that watches")
             writer.finish()
-            _compare(daemon, task_id, writer.lines, findings)
-            _leave(daemon, folder, findings)
+            _check_lines(daemon, task_id, writer.lines, findings)
+            _stop_and_check(daemon, folder, findings)
         finally:
             daemon.kill()
             daemon.end_commands()
     numbers = {"kills": kills, "lines": len(writer.lines)}
-    return findings.row("SIGKILL of who watches a resource", f"a line each {_BETWEEN_LINES} s, seed {seed}", **numbers)
+    return findings.build_row(
+        "SIGKILL of who watches a resource", f"a line each {_LINE_INTERVAL_SECONDS} s, seed {seed}", **numbers
+    )
 
 
-def _begin(daemon: Daemon, folder: Path, log: Path) -> str:
+def _start_watch(daemon: Daemon, folder: Path, log: Path) -> str:
     server = {"command": sys.executable, "args": [str(_SERVER), str(log)]}
     session: dict[str, Any] = {"rules": {"allow": ["mcp__notes"]}, "mcp_servers": {"notes": server}}
     with Caller(daemon) as caller:
@@ -85,22 +89,22 @@ def _begin(daemon: Daemon, folder: Path, log: Path) -> str:
         return str(task["id"])
 
 
-def _compare(daemon: Daemon, task_id: str, written: list[str], findings: Findings) -> None:
-    """Every line once and in order, save what a crash between two files told twice: a run of lines, again."""
+def _check_lines(daemon: Daemon, task_id: str, written: list[str], findings: Findings) -> None:
+    """Every line in order, and once, except that a crash between two files may have repeated a run of lines."""
     with Caller(daemon) as caller:
 
-        def printed() -> list[str]:
+        def read_lines() -> list[str]:
             output: str = caller.call("task/output", task_id=task_id)["output"]
             return output.splitlines()
 
-        wait_until(lambda: printed()[-1:] == written[-1:], 30)
-        told = printed()
+        wait_until(lambda: read_lines()[-1:] == written[-1:], 30)
+        lines = read_lines()
         findings.expect(caller.call("task/get", task_id=task_id)["status"] == "running", "it is over")
-    findings.expect(list(dict.fromkeys(told)) == written, f"lost or out of order: {set(written) - set(told)}")
+    findings.expect(list(dict.fromkeys(lines)) == written, f"lost or out of order: {set(written) - set(lines)}")
 
 
-def _leave(daemon: Daemon, folder: Path, findings: Findings) -> None:
-    servers = processes_of(folder)
+def _stop_and_check(daemon: Daemon, folder: Path, findings: Findings) -> None:
+    servers = find_processes(folder)
     findings.expect(len(servers) == 1, f"{len(servers)} servers run")
     findings.expect(daemon.stop() == 0, "the last stop failed")
-    findings.expect(not processes_of(folder), "a server was left")
+    findings.expect(not find_processes(folder), "a server was left")

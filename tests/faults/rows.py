@@ -1,10 +1,10 @@
-"""What a scenario reports: a row of the table, and what was found wrong."""
+"""The report of a scenario: a row of the table, and the problems that were found."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-_MOST_PROBLEMS: Final = 20
+_MAX_PROBLEMS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +22,22 @@ class Row:
 
 
 class Findings:
-    """Collects what does not hold, so that one run tells everything that is wrong."""
+    """Collects failed expectations, so that one run shows everything that is wrong."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     def expect(self, holds: bool, otherwise: str) -> None:
-        if not holds and len(self.problems) < _MOST_PROBLEMS:
+        if not holds and len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(otherwise)
 
-    def row(self, name: str, done: str, **numbers: object) -> Row:
+    def build_row(self, name: str, done: str, **numbers: object) -> Row:
         return Row(name, done, numbers, tuple(self.problems))
 
 
-def table(rows: Sequence[Row]) -> str:
+def render_table(rows: Sequence[Row]) -> str:
     """The rows, aligned, then the reasons of those that failed."""
-    cells = [("scenario", "what was done", "numbers", ""), *(_cells(row) for row in rows)]
+    cells = [("scenario", "what was done", "numbers", ""), *(_format_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(3)]
     lines = ["  ".join(f"{text:<{width}}" for text, width in zip(line, [*widths, 0], strict=True)) for line in cells]
     lines.insert(1, "  ".join("-" * width for width in [*widths, 6]))
@@ -45,6 +45,6 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(line.rstrip() for line in [*lines, *([""] if reasons else []), *reasons])
 
 
-def _cells(row: Row) -> tuple[str, str, str, str]:
+def _format_cells(row: Row) -> tuple[str, str, str, str]:
     numbers = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in row.numbers.items())
     return row.name, row.done, numbers, "ok" if row.ok else "FAILED"

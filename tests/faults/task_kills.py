@@ -1,4 +1,4 @@
-"""SIGKILL while background tasks start, run and end: none is lost, none is told twice, nothing of them stays behind."""
+"""SIGKILL while background tasks start, run and end: none is lost, none is reported twice, no file of them is left."""
 
 import contextlib
 import itertools
@@ -13,24 +13,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from tests.faults.caller import Caller, Lost, Refused
+from tests.faults.caller import Caller, CallRefused, ConnectionLost
 from tests.faults.database import check_database
-from tests.faults.histories import check_pairs, history, text_of, whole_log
+from tests.faults.histories import check_pairs, fetch_messages, get_text, read_whole_log
 from tests.faults.rows import Findings, Row
 from tests.support.daemon import Daemon, wait_until
 from tests.support.messages_api.behaviors import Reply
-from tests.support.messages_api.recorded_requests import Recorded
+from tests.support.messages_api.recorded_requests import RecordedRequest
 from tests.support.messages_api.replies import calls, message, says
 from tests.support.messages_api.scripts import Script
 from tests.support.messages_api.server import ScriptedApi
 
 _SESSIONS: Final = 3
-_MOST_AT_ONCE: Final = 3
-_LONGEST: Final = 0.6
+_MAX_AT_ONCE: Final = 3
+_MAX_SECONDS: Final = 0.6
 _FIRST_REQUEST_SECONDS: Final = 8.0
 _JOIN_SECONDS: Final = 60.0
-_STARTED: Final = re.compile(r"Running in background as (\w+)\.")
-_TOLD: Final = re.compile(r"^<ostler-note>\nThe background task (\w+) ")
+_STARTED_PATTERN: Final = re.compile(r"Running in background as (\w+)\.")
+_NOTIFIED_PATTERN: Final = re.compile(r"^<ostler-note>\nThe background task (\w+) ")
 
 Json = dict[str, Any]
 
@@ -40,7 +40,7 @@ class _Model:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.marks = folder / "marks"
-        self.brief = False
+        self.text_only = False
         self._seed = seed
         self._serial = itertools.count()
 
@@ -48,20 +48,20 @@ class _Model:
     def script(self) -> Script:
         return Script("tasks", (), self._answer)
 
-    def _answer(self, request: Recorded) -> Reply:
-        chance = random.Random(f"{self._seed} {request.conversation} {request.step} {request.message_count}")
-        if self.brief or chance.random() < 0.3:
+    def _answer(self, request: RecordedRequest) -> Reply:
+        rng = random.Random(f"{self._seed} {request.conversation} {request.step} {request.message_count}")
+        if self.text_only or rng.random() < 0.3:
             return message(says("Done."))
-        commands = [self._command(chance) for _ in range(chance.randint(1, _MOST_AT_ONCE))]
+        commands = [self._build_command(rng) for _ in range(rng.randint(1, _MAX_AT_ONCE))]
         return message(*(calls("Bash", {"command": each, "run_in_background": True}) for each in commands))
 
-    def _command(self, chance: random.Random) -> str:
+    def _build_command(self, rng: random.Random) -> str:
         token = f"token-{next(self._serial)}"
-        seconds = chance.choice((0, 0, chance.uniform(0, _LONGEST)))
-        words = (
+        seconds = rng.choice((0, 0, rng.uniform(0, _MAX_SECONDS)))
+        script = (
             f"echo begin-{token} >> {self.marks}; sleep {seconds:.2f}; echo {token}; echo end-{token} >> {self.marks}"
         )
-        return f"{words}; exit {chance.choice((0, 0, 3))}"
+        return f"{script}; exit {rng.choice((0, 0, 3))}"
 
 
 class _Trial:
@@ -86,33 +86,33 @@ class _Trial:
                 self._sessions.append(created["id"])
             self.daemon.stop()
 
-    def cycle(self) -> None:
+    def run_cycle(self) -> None:
         self.daemon.start()
         with ThreadPoolExecutor(_SESSIONS) as pool:
-            working = [pool.submit(self._work, session_id) for session_id in self._sessions]
+            working = [pool.submit(self._run_turns_until_lost, session_id) for session_id in self._sessions]
             with contextlib.suppress(TimeoutError):
                 self._api.wait_for_requests(len(self._api.requests) + 1, _FIRST_REQUEST_SECONDS)
-            threading.Event().wait(self._random.uniform(0, 2 * _LONGEST))
+            threading.Event().wait(self._random.uniform(0, 2 * _MAX_SECONDS))
             self.daemon.kill()
             for each in working:
                 each.result(_JOIN_SECONDS)
         self.kills += 1
 
-    def _work(self, session_id: str) -> None:
+    def _run_turns_until_lost(self, session_id: str) -> None:
         """Turn after turn, until the daemon is gone."""
-        with contextlib.suppress(Lost), Caller(self.daemon) as caller:
+        with contextlib.suppress(ConnectionLost), Caller(self.daemon) as caller:
             while True:
-                _turn(caller, session_id)
+                _run_turn(caller, session_id)
 
     def finish(self) -> None:
-        self._model.brief = True
+        self._model.text_only = True
         self.daemon.start()
         with Caller(self.daemon) as caller:
             # The first may be one that was resumed: it starts more, or has made its last request already.
-            self._turns(caller)
+            self._run_turns(caller)
             wait_until(lambda: caller.call("task/list", status="running")["tasks"] == [], 60)
-            wait_until(lambda: not processes_of(self._folder))
-            self._turns(caller)
+            wait_until(lambda: not find_processes(self._folder))
+            self._run_turns(caller)
             self._compare(caller)
             for session_id in self._sessions:
                 caller.call("session/delete", session_id=session_id)
@@ -122,28 +122,28 @@ class _Trial:
         self.findings.expect(self.daemon.stop() == 0, "the last stop failed")
         check_database(self.daemon.home / "ostler.db", self.findings)
 
-    def _turns(self, caller: Caller) -> None:
+    def _run_turns(self, caller: Caller) -> None:
         for session_id in self._sessions:
-            _turn(caller, session_id)
+            _run_turn(caller, session_id)
 
     # What has to hold.
 
     def _compare(self, caller: Caller) -> None:
-        tasks = {task["id"]: task for task in _listed(caller)}
-        told: Counter[str] = Counter()
-        named: Counter[str] = Counter()
+        tasks = {task["id"]: task for task in _list_tasks(caller)}
+        notified: Counter[str] = Counter()
+        started: Counter[str] = Counter()
         for session_id in self._sessions:
-            messages = history(caller, session_id)
+            messages = fetch_messages(caller, session_id)
             check_pairs(messages, session_id, self.findings, running=False)
-            told.update(_found(messages, "text", _TOLD))
-            named.update(_found(messages, "tool_result", _STARTED))
+            notified.update(_find_in_blocks(messages, "text", _NOTIFIED_PATTERN))
+            started.update(_find_in_blocks(messages, "tool_result", _STARTED_PATTERN))
         marks = Counter(self._model.marks.read_text().split()) if self._model.marks.exists() else Counter()
         self.findings.expect(all(runs == 1 for runs in marks.values()), f"ran twice: {marks.most_common(3)}")
-        self.findings.expect(named.keys() <= tasks.keys(), f"tasks were lost: {named.keys() - tasks.keys()}")
-        self.findings.expect(max(told.values(), default=1) == 1, f"told too often: {told.most_common(3)}")
-        untold = [tasks[task_id] for task_id in tasks.keys() - told.keys()]
-        self.findings.expect(not untold, f"{len(untold)} never told: {untold[:3]}")
-        self.findings.expect(told.keys() <= tasks.keys(), f"told of unknown ones: {told.keys() - tasks.keys()}")
+        self.findings.expect(started.keys() <= tasks.keys(), f"tasks were lost: {started.keys() - tasks.keys()}")
+        self.findings.expect(max(notified.values(), default=1) == 1, f"told too often: {notified.most_common(3)}")
+        unnotified = [tasks[task_id] for task_id in tasks.keys() - notified.keys()]
+        self.findings.expect(not unnotified, f"{len(unnotified)} never told: {unnotified[:3]}")
+        self.findings.expect(notified.keys() <= tasks.keys(), f"told of unknown ones: {notified.keys() - tasks.keys()}")
         for task in tasks.values():
             self._check_end(task, marks)
         self._check_log(tasks)
@@ -151,7 +151,7 @@ class _Trial:
         self.counts["tasks"] = len(tasks)
 
     def _check_end(self, task: Json, marks: Counter[str]) -> None:
-        """A killed daemon takes nothing from its tasks: each came to its own end, and left its exit code."""
+        """Tasks survive the kill of their daemon: each ran to its end, and left its exit code."""
         token = re.findall(r"begin-(token-\d+)", task["command"])[0]
         code = int(task["command"].rpartition(" ")[2])
         self.findings.expect(marks[f"end-{token}"] == 1, f"{task['id']} did not come to its end: {task}")
@@ -160,57 +160,59 @@ class _Trial:
 
     def _check_log(self, tasks: dict[str, Json]) -> None:
         seen: Counter[tuple[str, str]] = Counter()
-        for event in whole_log(self.daemon):
+        for event in read_whole_log(self.daemon):
             if event["type"] in {"task.started", "task.ended"}:
                 seen[event["type"], event["data"]["task"]["id"]] += 1
         wanted = Counter((kind, task_id) for task_id in tasks for kind in ("task.started", "task.ended"))
         self.findings.expect(seen == wanted, f"the log tells {(seen - wanted) or (wanted - seen)} too often or never")
 
 
-def _turn(caller: Caller, session_id: str) -> None:
+def _run_turn(caller: Caller, session_id: str) -> None:
     """One turn to its end, or the one that runs already."""
     try:
         turn = caller.call("turn/start", session_id=session_id, input=f"[tasks:{session_id}] go on")
         turn_id = turn["id"]
-    except Refused as refused:
-        if refused.word != "turn_running":
+    except CallRefused as refused:
+        if refused.code != "turn_running":
             raise
         turn_id = caller.call("turn/list", session_id=session_id, limit=500)["turns"][-1]["id"]
     caller.call("turn/wait", turn_id=turn_id, timeout_ms=20_000)
 
 
-def _listed(caller: Caller) -> list[Json]:
-    found: list[Json] = []
+def _list_tasks(caller: Caller) -> list[Json]:
+    tasks: list[Json] = []
     page: str | None = None
     while True:
         answer = caller.call("task/list", limit=500, page=page)
-        found += answer["tasks"]
+        tasks += answer["tasks"]
         page = answer["next"]
         if page is None:
-            return found
+            return tasks
 
 
-def _found(messages: list[Json], kind: str, pattern: re.Pattern[str]) -> list[str]:
+def _find_in_blocks(messages: list[Json], kind: str, pattern: re.Pattern[str]) -> list[str]:
     blocks = [block for one in messages for block in one["content"] if block["type"] == kind]
-    texts = (block["text"] if kind == "text" else text_of(block) for block in blocks)
+    texts = (block["text"] if kind == "text" else get_text(block) for block in blocks)
     return [name for text in texts for name in pattern.findall(text)]
 
 
-def processes_of(folder: Path) -> set[int]:
-    """What runs for the sessions of a trial."""
+def find_processes(folder: Path) -> set[int]:
+    """The processes of the sessions of a trial."""
     mark = f"FAULTS_TRIAL={folder}".encode()
-    return {int(name) for name in os.listdir("/proc") if name.isdigit() and mark in _environment(name)}
+    return {int(name) for name in os.listdir("/proc") if name.isdigit() and mark in _read_environment(name)}
 
 
-def _environment(pid: str) -> list[bytes]:
+def _read_environment(pid: str) -> list[bytes]:
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return []
 
 
-def task_kills(folder: Path, *, count: int, seed: int, say: Callable[[str], None], seconds: float = 30) -> Row:
-    """Kill a daemon `count` times, or for so many seconds, while its tasks come and go."""
+def kill_during_tasks(
+    folder: Path, *, count: int, seed: int, report: Callable[[str], None], seconds: float = 30
+) -> Row:
+    """Kill a daemon `count` times, or for so many seconds, while its tasks start and end."""
     deadline = time.monotonic() + seconds
     model = _Model(folder, seed)
     with ScriptedApi(model.script, keep=False) as api:
@@ -218,16 +220,16 @@ def task_kills(folder: Path, *, count: int, seed: int, say: Callable[[str], None
         try:
             trial.prepare()
             while trial.kills < count and time.monotonic() < deadline:
-                trial.cycle()
-                say(f"{trial.kills} kills among tasks")
+                trial.run_cycle()
+                report(f"{trial.kills} kills among tasks")
             trial.finish()
         finally:
             trial.daemon.kill()
             trial.daemon.end_commands()
     trial.findings.expect(trial.counts["tasks"] > 0, "no task was ever started")
-    return trial.findings.row(
+    return trial.findings.build_row(
         "SIGKILL among tasks",
-        f"{_SESSIONS} sessions, up to {_MOST_AT_ONCE} tasks a message, seed {seed}",
+        f"{_SESSIONS} sessions, up to {_MAX_AT_ONCE} tasks a message, seed {seed}",
         kills=trial.kills,
         tasks=trial.counts["tasks"],
         completed=trial.counts["completed"],

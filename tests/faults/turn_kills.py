@@ -1,4 +1,4 @@
-"""SIGKILL at random points of turns: nothing acknowledged is lost, nothing runs twice, every turn comes to an end."""
+"""SIGKILL at random points of turns: nothing acknowledged is lost, no command runs twice, every turn ends."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from typing import Any, Final
 from tests.faults.caller import Caller
 from tests.faults.database import check_database
 from tests.faults.histories import (
-    UNKNOWN,
+    OUTCOME_UNKNOWN,
     check_acknowledged,
     check_effects,
+    check_inputs,
     check_log,
     check_pairs,
-    check_words,
-    history,
-    whole_log,
+    fetch_messages,
+    read_whole_log,
 )
 from tests.faults.mixed_model import MixedModel
 from tests.faults.person import Person
@@ -29,15 +29,15 @@ from tests.faults.rows import Findings, Row
 from tests.support.daemon import Daemon, wait_until
 from tests.support.messages_api.server import ScriptedApi
 
-_ROOMS: Final = 2
-"""Daemons that are killed side by side: one of them loads the SDK while the other one works."""
+_DAEMONS: Final = 2
+"""Daemons that are killed in parallel: one of them loads the SDK while the other one works."""
 _PEOPLE: Final = 4
 _JOIN_SECONDS: Final = 60.0
 _FINISH_SECONDS: Final = 60.0
 _FIRST_REQUEST_SECONDS: Final = 8.0
 
 
-class _Room:
+class _Trial:
     """One daemon, its model, and the people who use it."""
 
     def __init__(self, folder: Path, seed: int, api: ScriptedApi, model: MixedModel) -> None:
@@ -49,7 +49,7 @@ class _Room:
         self.counts: Counter[str] = Counter()
         self.kills = 0
         self.early = 0
-        """Kills before the first request after a start: what is recovered, said and answered then needs no model."""
+        """Kills before the first request after a start: they hit recovery, inputs and answers, which need no model."""
         environment = {
             **api.environment,
             "OSTLER_TESTING": "1",
@@ -60,28 +60,28 @@ class _Room:
         self.people = [Person(f"p{number}", folder, seed) for number in range(_PEOPLE)]
         self._random = random.Random(seed)
 
-    def cycle(self) -> None:
+    def run_cycle(self) -> None:
         """One kill, and what has to hold after the one before."""
-        left = _processes(self.folder)
+        leftover = _find_processes(self.folder)
         requests = len(self.api.requests)
         self.daemon.start()
-        moment = self._random.random()
-        if moment < 0.1:
+        chance = self._random.random()
+        if chance < 0.1:
             self._wait(0.3)
             self.daemon.kill()
         else:
-            self._check(left)
-            self._kill_at_work(at_once=moment < 0.55)
+            self._check(leftover)
+            self._kill_at_work(at_once=chance < 0.55)
         self.kills += 1
         self.early += len(self.api.requests) == requests
 
-    def _check(self, left: set[int]) -> None:
+    def _check(self, leftover: set[int]) -> None:
         with Caller(self.daemon) as caller:
             for person in self.people:
-                person.diary.settle(caller)
-                for kept in person.diary.sessions[-1:]:
-                    check_acknowledged(caller, kept, self.findings)
-        wait_until(lambda: not left & _processes(self.folder))
+                person.ledger.settle_pending(caller)
+                for expected in person.ledger.sessions[-1:]:
+                    check_acknowledged(caller, expected, self.findings)
+        wait_until(lambda: not leftover & _find_processes(self.folder))
         self._check_model()
 
     def _check_model(self) -> None:
@@ -92,7 +92,7 @@ class _Room:
         with ThreadPoolExecutor(_PEOPLE) as pool:
             running = [pool.submit(person.run, self.daemon) for person in self.people]
             if not at_once:
-                # How long it takes until the model can be asked anything depends on the machine.
+                # How long it takes until the first request depends on the machine.
                 with contextlib.suppress(TimeoutError):
                     self.api.wait_for_requests(len(self.api.requests) + 1, _FIRST_REQUEST_SECONDS)
             self._wait(0.8)
@@ -100,24 +100,24 @@ class _Room:
             for one in running:
                 one.result(_JOIN_SECONDS)
 
-    def _wait(self, most: float) -> None:
-        threading.Event().wait(self._random.uniform(0, most))
+    def _wait(self, max_seconds: float) -> None:
+        threading.Event().wait(self._random.uniform(0, max_seconds))
 
     # The end.
 
     def finish(self) -> None:
-        self.model.brief = True
+        self.model.text_only = True
         self.daemon.start()
         try:
             self._check(set())
-            wait_until(lambda: _all_finish(self.people, self.daemon), _FINISH_SECONDS)
-            wait_until(lambda: not _processes(self.folder))
+            wait_until(lambda: _finish_all(self.people, self.daemon), _FINISH_SECONDS)
+            wait_until(lambda: not _find_processes(self.folder))
             self._compare()
         finally:
             self._check_model()
         self.findings.expect(self.daemon.stop() == 0, "the last stop failed")
         check_database(self.daemon.home / "ostler.db", self.findings)
-        for problem in (problem for person in self.people for problem in person.diary.problems):
+        for problem in (problem for person in self.people for problem in person.ledger.problems):
             self.findings.expect(False, problem)
 
     def _compare(self) -> None:
@@ -125,16 +125,16 @@ class _Room:
         self.findings.expect(all(runs == 1 for runs in marks.values()), f"ran twice: {marks.most_common(3)}")
         known: set[str] = set()
         with Caller(self.daemon) as caller:
-            for kept in (kept for person in self.people for kept in person.diary.sessions):
-                check_acknowledged(caller, kept, self.findings)
-                messages = history(caller, kept.id)
-                check_pairs(messages, kept.name, self.findings, running=False)
-                check_words(messages, kept, self.findings)
-                known |= check_effects(messages, kept.name, marks, self.findings)
-                self._count_turns(caller.call("turn/list", session_id=kept.id, limit=500)["turns"])
+            for expected in (expected for person in self.people for expected in person.ledger.sessions):
+                check_acknowledged(caller, expected, self.findings)
+                messages = fetch_messages(caller, expected.id)
+                check_pairs(messages, expected.name, self.findings, running=False)
+                check_inputs(messages, expected, self.findings)
+                known |= check_effects(messages, expected.name, marks, self.findings)
+                self._count_turns(caller.call("turn/list", session_id=expected.id, limit=500)["turns"])
                 self.counts["cut"] += sum(_was_cut(message) for message in messages)
         self.findings.expect(marks.keys() <= known, f"ran, and the history says nothing: {marks.keys() - known}")
-        log = whole_log(self.daemon)
+        log = read_whole_log(self.daemon)
         check_log(log, self.findings)
         self._count_log(log)
 
@@ -147,14 +147,14 @@ class _Room:
     def _count_log(self, log: list[dict[str, Any]]) -> None:
         self.counts.update(event["type"] for event in log)
         ended = [event["data"]["call"] for event in log if event["type"] == "tool.completed"]
-        self.counts["unknown"] += sum(UNKNOWN in str(call["content"]) for call in ended)
+        self.counts["unknown"] += sum(OUTCOME_UNKNOWN in str(call["content"]) for call in ended)
         for person in self.people:
-            self.counts.update(person.diary.done)
-            self.counts["lost"] += person.diary.lost
+            self.counts.update(person.ledger.call_counts)
+            self.counts["lost"] += person.ledger.lost_calls
 
 
-def _all_finish(people: list[Person], daemon: Daemon) -> bool:
-    """Everybody gets their chance, also behind one who is not done."""
+def _finish_all(people: list[Person], daemon: Daemon) -> bool:
+    """Every person is called, also after one who is not done."""
     done = [person.finish(daemon) for person in people]
     return all(done)
 
@@ -163,67 +163,69 @@ def _was_cut(message: dict[str, Any]) -> bool:
     return message["role"] == "assistant" and message["stop_reason"] is None
 
 
-def _processes(folder: Path) -> set[int]:
-    """What the commands of this room's sessions are, and have started."""
+def _find_processes(folder: Path) -> set[int]:
+    """The processes of the commands of this trial's sessions, and those that they have started."""
     mark = f"FAULTS_TRIAL={folder}".encode()
-    return {int(name) for name in os.listdir("/proc") if name.isdigit() and mark in _environment(name)}
+    return {int(name) for name in os.listdir("/proc") if name.isdigit() and mark in _read_environment(name)}
 
 
-def _environment(pid: str) -> list[bytes]:
+def _read_environment(pid: str) -> list[bytes]:
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return []
 
 
-def turn_kills(folder: Path, *, count: int, seed: int, say: Callable[[str], None], seconds: float = 900) -> Row:
+def kill_during_turns(
+    folder: Path, *, count: int, seed: int, report: Callable[[str], None], seconds: float = 900
+) -> Row:
     """Kill daemons `count` times in all while their sessions are at work."""
     deadline = time.monotonic() + seconds
-    places = [folder / f"room{number}" for number in range(_ROOMS)]
-    with ThreadPoolExecutor(_ROOMS) as pool:
+    folders = [folder / f"room{number}" for number in range(_DAEMONS)]
+    with ThreadPoolExecutor(_DAEMONS) as pool:
         total = [0]
 
-        def killed() -> None:
+        def count_kill() -> None:
             total[0] += 1
-            say(f"{total[0]} of {count} kills in turns")
+            report(f"{total[0]} of {count} kills in turns")
 
-        shares = [count // _ROOMS + (number < count % _ROOMS) for number in range(_ROOMS)]
+        shares = [count // _DAEMONS + (number < count % _DAEMONS) for number in range(_DAEMONS)]
         running = [
-            pool.submit(_one_room, place, seed + number, share, deadline, killed)
-            for number, (place, share) in enumerate(zip(places, shares, strict=True))
+            pool.submit(_run_trial, trial_folder, seed + number, share, deadline, count_kill)
+            for number, (trial_folder, share) in enumerate(zip(folders, shares, strict=True))
         ]
-        rooms = [one.result() for one in running]
-    return _row(rooms, count, seed)
+        trials = [one.result() for one in running]
+    return _build_row(trials, count, seed)
 
 
-def _one_room(folder: Path, seed: int, count: int, deadline: float, killed: Callable[[], None]) -> _Room:
+def _run_trial(folder: Path, seed: int, count: int, deadline: float, on_kill: Callable[[], None]) -> _Trial:
     folder.mkdir(parents=True)
     model = MixedModel(folder, seed)
     with ScriptedApi(model.script, keep=False) as api:
-        room = _Room(folder, seed, api, model)
+        trial = _Trial(folder, seed, api, model)
         try:
-            while room.kills < count and time.monotonic() < deadline:
-                room.cycle()
-                killed()
-            room.finish()
+            while trial.kills < count and time.monotonic() < deadline:
+                trial.run_cycle()
+                on_kill()
+            trial.finish()
         except Exception as error:
-            raise RuntimeError(f"seed {seed}, after {room.kills} kills: {room.findings.problems}") from error
+            raise RuntimeError(f"seed {seed}, after {trial.kills} kills: {trial.findings.problems}") from error
         finally:
-            room.daemon.kill()
-    room.findings.expect(room.kills == count, f"only {room.kills} of {count} kills in time")
-    return room
+            trial.daemon.kill()
+    trial.findings.expect(trial.kills == count, f"only {trial.kills} of {count} kills in time")
+    return trial
 
 
-def _row(rooms: list[_Room], count: int, seed: int) -> Row:
+def _build_row(trials: list[_Trial], count: int, seed: int) -> Row:
     findings = Findings()
-    for problem in (f"seed {room.seed}: {problem}" for room in rooms for problem in room.findings.problems):
+    for problem in (f"seed {trial.seed}: {problem}" for trial in trials for problem in trial.findings.problems):
         findings.expect(False, problem)
-    counts: Counter[str] = sum((room.counts for room in rooms), Counter())
-    return findings.row(
+    counts: Counter[str] = sum((trial.counts for trial in trials), Counter())
+    return findings.build_row(
         "SIGKILL in turns",
-        f"{_ROOMS} daemons, {_PEOPLE} people each, seed {seed}",
-        kills=sum(room.kills for room in rooms),
-        early=sum(room.early for room in rooms),
+        f"{_DAEMONS} daemons, {_PEOPLE} people each, seed {seed}",
+        kills=sum(trial.kills for trial in trials),
+        early=sum(trial.early for trial in trials),
         turns=f"{counts['turn.started']} ({counts['turn completed']} completed)",
         queued=counts["turn.queued"],
         steers=counts["turn/steer"],
@@ -233,5 +235,5 @@ def _row(rooms: list[_Room], count: int, seed: int) -> Row:
         aborted=counts["message.aborted"],
         cut=counts["cut"],
         outcome_unknown=counts["unknown"],
-        requests=sum(len(room.api.requests) for room in rooms),
+        requests=sum(len(trial.api.requests) for trial in trials),
     )

@@ -1,17 +1,17 @@
-"""The load: writers that each own some sessions and change them as fast as they are answered."""
+"""The write load: writers that each own some sessions and change them as fast as they are answered."""
 
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.faults.caller import Caller, Lost, Refused
-from tests.faults.ledger import Change, Ledger, State, look
+from tests.faults.caller import Caller, CallRefused, ConnectionLost
+from tests.faults.ledger import Change, Ledger, State, get_state
 from tests.support.daemon import Daemon
 
-_FEWEST: Final = 3
-_MOST: Final = 10
-_STOPPING: Final = {"shutting_down", "read_only", "storage_error"}
+_MIN_SESSIONS: Final = 3
+_MAX_SESSIONS: Final = 10
+_STOPPING_CODES: Final = {"shutting_down", "read_only", "storage_error"}
 
 
 class Writer:
@@ -30,17 +30,17 @@ class Writer:
             try:
                 while True:
                     self._step(caller)
-            except Lost:
+            except ConnectionLost:
                 return
-            except Refused as refused:
-                if refused.word not in _STOPPING:
+            except CallRefused as refused:
+                if refused.code not in _STOPPING_CODES:
                     raise
 
     def _step(self, caller: Caller) -> None:
         kind: Callable[[], Change] | None
-        if len(self.ledger.states) < _FEWEST:
+        if len(self.ledger.states) < _MIN_SESSIONS:
             kind = self._create
-        elif len(self.ledger.states) > _MOST:
+        elif len(self.ledger.states) > _MAX_SESSIONS:
             kind = self._delete
         else:
             choices = (self._create, self._update, self._archive, self._fork, self._delete, None)
@@ -48,7 +48,7 @@ class Writer:
         if kind is None:
             self._read(caller)
         else:
-            self.ledger.make(caller, kind())
+            self.ledger.make_change(caller, kind())
 
     def _create(self) -> Change:
         name = self._new_name()
@@ -78,9 +78,9 @@ class Writer:
 
     def _read(self, caller: Caller) -> None:
         session_id, state = self._pick()
-        found = look(caller, session_id)
-        if found != state:
-            self.ledger.problems.append(f"session/get {session_id} gave {found}; acknowledged was {state}")
+        stored = get_state(caller, session_id)
+        if stored != state:
+            self.ledger.problems.append(f"session/get {session_id} gave {stored}; acknowledged was {state}")
 
     def _pick(self) -> tuple[str, State]:
         return self._random.choice(list(self.ledger.states.items()))

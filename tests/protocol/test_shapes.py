@@ -1,4 +1,4 @@
-"""The shapes of the wire, each as a client gets or sends it, with every field that it was promised."""
+"""Wire shapes: an example of each, as clients get or send it, keeps every field through its model."""
 
 from typing import Any
 
@@ -279,28 +279,30 @@ EXAMPLES: list[tuple[str, type[BaseModel], dict[str, Any]]] = [
 ]
 
 
-def lost(example: Any, sent: Any, path: str = "") -> list[str]:
-    """What an example says that is gone, or otherwise, after a model had it."""
+def find_differences(example: Any, sent: Any, path: str = "") -> list[str]:
+    """Lists what is missing or different in an example after a round trip through its model."""
     match example, sent:
         case dict(), dict():
             missing = [f"{path}.{key}" for key in example.keys() - sent.keys()]
             return missing + [
-                line for key in example.keys() & sent.keys() for line in lost(example[key], sent[key], f"{path}.{key}")
+                line
+                for key in example.keys() & sent.keys()
+                for line in find_differences(example[key], sent[key], f"{path}.{key}")
             ]
         case list(), list() if len(example) == len(sent):
-            return [line for at, one in enumerate(example) for line in lost(one, sent[at], f"{path}[{at}]")]
+            return [line for at, one in enumerate(example) for line in find_differences(one, sent[at], f"{path}[{at}]")]
         case _:
             return [] if example == sent else [f"{path}: {example!r} became {sent!r}"]
 
 
 @pytest.mark.parametrize(("model", "example"), [each[1:] for each in EXAMPLES], ids=[each[0] for each in EXAMPLES])
 def test_an_example_goes_through_its_model_and_loses_nothing(model: type[BaseModel], example: dict[str, Any]) -> None:
-    assert lost(example, model.model_validate(example).model_dump(mode="json")) == []
+    assert find_differences(example, model.model_validate(example).model_dump(mode="json")) == []
 
 
 def test_a_field_that_no_model_has_would_be_missed() -> None:
     example = {**TASK, "colour": "red"}
-    assert lost(example, Task.model_validate(example).model_dump(mode="json")) == [".colour"]
+    assert find_differences(example, Task.model_validate(example).model_dump(mode="json")) == [".colour"]
 
 
 def test_a_block_of_an_unknown_kind_comes_back_as_it_was() -> None:

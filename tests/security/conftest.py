@@ -1,13 +1,13 @@
-"""One daemon for all that is tried."""
+"""One daemon for all probes."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.security.target import Target, target
+from tests.security.target import Target, open_target
 
 
 @pytest.fixture(scope="session")
 def probed() -> Iterator[Target]:
-    with target() as found:
+    with open_target() as found:
         yield found

@@ -31,12 +31,12 @@ def read_from_afar(pid: str) -> bytes:
     taken = ctypes.create_string_buffer(16)
     here = (ctypes.c_void_p * 2)(ctypes.addressof(taken), 16)
     there = (ctypes.c_void_p * 2)(ctypes.addressof(taken), 16)
-    _checked(_libc.process_vm_readv(int(pid), here, 1, there, 1, 0))
+    _raise_on_error(_libc.process_vm_readv(int(pid), here, 1, there, 1, 0))
     return b"read"
 
 
 def attach(pid: str) -> bytes:
-    _checked(_libc.ptrace(_PTRACE_ATTACH, int(pid), None, None))
+    _raise_on_error(_libc.ptrace(_PTRACE_ATTACH, int(pid), None, None))
     os.waitpid(int(pid), 0)
     _libc.ptrace(_PTRACE_DETACH, int(pid), None, None)
     return b"attached"
@@ -62,23 +62,23 @@ def end(pid: str) -> bytes:
 
 
 def ask_on_socket(path: str) -> bytes:
-    return _asked(_connected(socket.AF_UNIX, path), b"localhost")
+    return _send_request(_connect(socket.AF_UNIX, path), b"localhost")
 
 
 def ask_on_port(port: str) -> bytes:
-    return _asked(_connected(socket.AF_INET, ("127.0.0.1", int(port))), b"localhost:%d" % int(port))
+    return _send_request(_connect(socket.AF_INET, ("127.0.0.1", int(port))), b"localhost:%d" % int(port))
 
 
 def ask_as_orphan(path: str) -> bytes:
     """Ask when the process between us has ended, and in a session of its own."""
-    return _from_process_without_parent(os.setsid, lambda: ask_on_socket(path))
+    return _run_as_orphan(os.setsid, lambda: ask_on_socket(path))
 
 
 def ask_with_the_connection_of_a_dead_process(path: str) -> bytes:
     """The kernel remembers who connected, and that one is gone when the daemon looks."""
     made: list[socket.socket] = []
-    return _from_process_without_parent(
-        lambda: made.append(_connected(socket.AF_UNIX, path)), lambda: _asked(made[0], b"localhost")
+    return _run_as_orphan(
+        lambda: made.append(_connect(socket.AF_UNIX, path)), lambda: _send_request(made[0], b"localhost")
     )
 
 
@@ -98,14 +98,14 @@ def _is_open(name: str) -> bool:
     return os.path.lexists(f"/proc/self/fd/{name}")
 
 
-def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
+def _connect(family: int, address: str | tuple[str, int]) -> socket.socket:
     found = socket.socket(family)
     found.settimeout(30)
     found.connect(address)
     return found
 
 
-def _asked(connection: socket.socket, host: bytes) -> bytes:
+def _send_request(connection: socket.socket, host: bytes) -> bytes:
     connection.sendall(_ASK % host)
     parts = []
     while part := connection.recv(65536):
@@ -113,7 +113,7 @@ def _asked(connection: socket.socket, host: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _from_process_without_parent(before: Callable[[], object], act: Callable[[], bytes]) -> bytes:
+def _run_as_orphan(before: Callable[[], object], act: Callable[[], bytes]) -> bytes:
     """`before` runs in a process that then ends, `act` in its child, once it is an orphan."""
     out, back = os.pipe()
     middle = os.fork()
@@ -123,7 +123,7 @@ def _from_process_without_parent(before: Callable[[], object], act: Callable[[],
         if os.fork() == 0:
             while os.getppid() == parent:
                 os.sched_yield()
-            os.write(back, _learned(act))
+            os.write(back, _run_attempt(act))
         os._exit(0)
     os.close(back)
     os.waitpid(middle, 0)
@@ -131,12 +131,12 @@ def _from_process_without_parent(before: Callable[[], object], act: Callable[[],
         return told.read()
 
 
-def _checked(result: int) -> None:
+def _raise_on_error(result: int) -> None:
     if result < 0:
         raise OSError(ctypes.get_errno(), "refused")
 
 
-def _learned(attempt: Callable[[], bytes]) -> bytes:
+def _run_attempt(attempt: Callable[[], bytes]) -> bytes:
     try:
         return attempt() or b"nothing"
     except OSError as error:
@@ -174,7 +174,7 @@ def main(arguments: list[str]) -> None:
         arguments = json.loads(Path(arguments[1]).read_text())
     name, *rest = arguments
     # In hexadecimal, so that it arrives as it is: what a command prints is cleaned for the model.
-    sys.stdout.write(_learned(lambda: ATTEMPTS[name](*rest)).hex())
+    sys.stdout.write(_run_attempt(lambda: ATTEMPTS[name](*rest)).hex())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ A page cannot know the token. Where only its address can keep it out, it is give
 
 from typing import Final
 
-from tests.security.probe import OWN, TOKEN, Probe, raw, request
+from tests.security.probe import OWN_HOST, TOKEN, Probe, build_request, make_raw_probe
 
 CALL: Final = '{"jsonrpc":"2.0","id":1,"method":"session/list","params":{}}'
 EVIL: Final = "Origin: https://evil.example"
@@ -17,7 +17,7 @@ UPGRADE: Final = (
 )
 PREFLIGHT: Final = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization")
 
-_NAMES_OF_OTHERS: Final = (
+_FOREIGN_HOSTS: Final = (
     "evil.example:<PORT>",
     "127.0.0.1.evil.example:<PORT>",
     "localhost.evil.example:<PORT>",
@@ -41,7 +41,7 @@ _NAMES_OF_OTHERS: Final = (
     "localhost",
     "",
 )
-_ORIGINS_OF_OTHERS: Final = (
+_FOREIGN_ORIGINS: Final = (
     "null",
     "file://",
     "https://evil.example",
@@ -60,42 +60,48 @@ _ORIGINS_OF_OTHERS: Final = (
 )
 
 
-def _page(outcome: str, name: str, line: str, *headers: str, host: str | None = OWN, body: str = "") -> Probe:
-    return raw("page", name, request(line, *headers, host=host, body=body), outcome)
+def _make_probe(
+    outcome: str, name: str, line: str, *headers: str, host: str | None = OWN_HOST, body: str = ""
+) -> Probe:
+    return make_raw_probe("page", name, build_request(line, *headers, host=host, body=body), outcome)
 
 
-def _rebinding() -> list[Probe]:
+def _list_rebinding_probes() -> list[Probe]:
     """The page's own name suddenly means our address."""
     named = [
-        _page("403", f"rebinding to us as {host!r}", "GET /metrics", TOKEN, host=host) for host in _NAMES_OF_OTHERS
+        _make_probe("403", f"rebinding to us as {host!r}", "GET /metrics", TOKEN, host=host) for host in _FOREIGN_HOSTS
     ]
     evil = "evil.example:<PORT>"
     forwarded = ("X-Forwarded-Host: localhost:<PORT>", "Forwarded: host=localhost:<PORT>", "X-Host: localhost:<PORT>")
     absolute = "http://evil.example:<PORT>/metrics"
     return [
         *named,
-        _page("403", "rebinding, for a probe", "GET /healthz", host=evil),
-        _page("403", "rebinding, with our name as forwarded", "GET /metrics", TOKEN, *forwarded, host=evil),
-        _page("403", "two hosts, ours first", "GET /metrics", "Host: evil.example", TOKEN),
-        _page("403", "two hosts, ours last", "GET /metrics", f"Host: {OWN}", TOKEN, host=evil),
-        _page("403", "no host", "GET /metrics", TOKEN, host=None),
-        _page("403", "our address in the target, its name as host", f"GET http://{OWN}/metrics", TOKEN, host=evil),
-        _page("401", "its name in the target, ours as host", f"GET {absolute}"),
+        _make_probe("403", "rebinding, for a probe", "GET /healthz", host=evil),
+        _make_probe("403", "rebinding, with our name as forwarded", "GET /metrics", TOKEN, *forwarded, host=evil),
+        _make_probe("403", "two hosts, ours first", "GET /metrics", "Host: evil.example", TOKEN),
+        _make_probe("403", "two hosts, ours last", "GET /metrics", f"Host: {OWN_HOST}", TOKEN, host=evil),
+        _make_probe("403", "no host", "GET /metrics", TOKEN, host=None),
+        _make_probe(
+            "403", "our address in the target, its name as host", f"GET http://{OWN_HOST}/metrics", TOKEN, host=evil
+        ),
+        _make_probe("401", "its name in the target, ours as host", f"GET {absolute}"),
     ]
 
 
-def _origins() -> list[Probe]:
-    two = (f"Origin: http://{OWN}", EVIL, TOKEN)
+def _list_origin_probes() -> list[Probe]:
+    two = (f"Origin: http://{OWN_HOST}", EVIL, TOKEN)
     return [
         *(
-            _page("403", f"a fetch from {origin!r}", "GET /metrics", f"Origin: {origin}", TOKEN)
-            for origin in _ORIGINS_OF_OTHERS
+            _make_probe("403", f"a fetch from {origin!r}", "GET /metrics", f"Origin: {origin}", TOKEN)
+            for origin in _FOREIGN_ORIGINS
         ),
-        _page("403", "two origins", "GET /metrics", *two),
-        _page("403", "a probe from elsewhere", "GET /readyz", EVIL),
-        _page("401", "a fetch from our own origin, without the token", "GET /metrics", f"Origin: http://{OWN}"),
-        _page("403", "a preflight", "OPTIONS /rpc", EVIL, *PREFLIGHT),
-        _page(
+        _make_probe("403", "two origins", "GET /metrics", *two),
+        _make_probe("403", "a probe from elsewhere", "GET /readyz", EVIL),
+        _make_probe(
+            "401", "a fetch from our own origin, without the token", "GET /metrics", f"Origin: http://{OWN_HOST}"
+        ),
+        _make_probe("403", "a preflight", "OPTIONS /rpc", EVIL, *PREFLIGHT),
+        _make_probe(
             "403",
             "a preflight for a private network",
             "OPTIONS /rpc",
@@ -103,13 +109,13 @@ def _origins() -> list[Probe]:
             *PREFLIGHT,
             "Access-Control-Request-Private-Network: true",
         ),
-        _page("401", "a preflight from our own origin", "OPTIONS /rpc", f"Origin: http://{OWN}", *PREFLIGHT),
-        _page("401", "a preflight without an origin", "OPTIONS /rpc", *PREFLIGHT),
-        _page("401", "options of everything", "OPTIONS *"),
+        _make_probe("401", "a preflight from our own origin", "OPTIONS /rpc", f"Origin: http://{OWN_HOST}", *PREFLIGHT),
+        _make_probe("401", "a preflight without an origin", "OPTIONS /rpc", *PREFLIGHT),
+        _make_probe("401", "options of everything", "OPTIONS *"),
     ]
 
 
-def _forms() -> list[Probe]:
+def _list_form_probes() -> list[Probe]:
     """What a page may send without being asked for a preflight first."""
     multipart = f'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n{CALL}\r\n--x--\r\n'
     bodies = {
@@ -122,45 +128,49 @@ def _forms() -> list[Probe]:
     sites = ("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors")
     return [
         *(
-            _page(status, f"a form of {kind}, {status}", "POST /rpc", f"Content-Type: {kind}", *more, body=body)
+            _make_probe(status, f"a form of {kind}, {status}", "POST /rpc", f"Content-Type: {kind}", *more, body=body)
             for kind, body in bodies.items()
             for more, status in (((), "401"), (("Origin: null",), "403"))
         ),
-        _page("401", "a fetch that asks for no permission", "POST /rpc", *sites, "Content-Type: text/plain", body=CALL),
-        _page("401", "a script tag", "GET /openrpc.json", *sites, "Sec-Fetch-Dest: script"),
-        _page("401", "a frame", "GET /", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"),
-        _page("401", "a call with an idle body", "POST /rpc", "Content-Type: application/json", "Content-Length: 100"),
+        _make_probe(
+            "401", "a fetch that asks for no permission", "POST /rpc", *sites, "Content-Type: text/plain", body=CALL
+        ),
+        _make_probe("401", "a script tag", "GET /openrpc.json", *sites, "Sec-Fetch-Dest: script"),
+        _make_probe("401", "a frame", "GET /", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"),
+        _make_probe(
+            "401", "a call with an idle body", "POST /rpc", "Content-Type: application/json", "Content-Length: 100"
+        ),
     ]
 
 
-def _streams() -> list[Probe]:
+def _list_stream_probes() -> list[Probe]:
     """An event source and a WebSocket cannot send headers, so that daemons are tempted to take tokens elsewhere."""
     places = ("token", "access_token", "authorization", "key", "bearer", "code")
     accept = "Accept: text/event-stream"
     return [
         *(
-            _page("401", f"an event source with the token as {place}", f"GET /events?{place}=<TOKEN>", accept)
+            _make_probe("401", f"an event source with the token as {place}", f"GET /events?{place}=<TOKEN>", accept)
             for place in places
         ),
-        _page("401", "an event source that resumes", "GET /events?after=0", accept, "Last-Event-ID: 0"),
-        _page("401", "an event source with a fragment", "GET /events#<TOKEN>", accept),
-        _page("403", "an event source from elsewhere", "GET /events", accept, EVIL),
-        *(_page("401", f"a WebSocket on {path}", f"GET {path}", *UPGRADE) for path in ("/", "/rpc", "/events")),
-        _page(
+        _make_probe("401", "an event source that resumes", "GET /events?after=0", accept, "Last-Event-ID: 0"),
+        _make_probe("401", "an event source with a fragment", "GET /events#<TOKEN>", accept),
+        _make_probe("403", "an event source from elsewhere", "GET /events", accept, EVIL),
+        *(_make_probe("401", f"a WebSocket on {path}", f"GET {path}", *UPGRADE) for path in ("/", "/rpc", "/events")),
+        _make_probe(
             "401",
             "a WebSocket with the token as protocol",
             "GET /events",
             *UPGRADE,
             "Sec-WebSocket-Protocol: bearer, <TOKEN>",
         ),
-        _page("403", "a WebSocket from elsewhere", "GET /events", *UPGRADE, EVIL, TOKEN),
-        raw(
+        _make_probe("403", "a WebSocket from elsewhere", "GET /events", *UPGRADE, EVIL, TOKEN),
+        make_raw_probe(
             "page",
             "a WebSocket with a frame right behind",
-            request("GET /events", *UPGRADE) + b"\x81\x85\0\0\0\0hello",
+            build_request("GET /events", *UPGRADE) + b"\x81\x85\0\0\0\0hello",
             "401",
         ),
     ]
 
 
-PROBES: Final = [*_rebinding(), *_origins(), *_forms(), *_streams()]
+PROBES: Final = [*_list_rebinding_probes(), *_list_origin_probes(), *_list_form_probes(), *_list_stream_probes()]

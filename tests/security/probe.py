@@ -1,4 +1,4 @@
-"""A probe: who tries, how, and what it must come to."""
+"""A probe: who attacks, how, and which outcomes are allowed."""
 
 import re
 import socket
@@ -8,52 +8,54 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tests.security.target import Target
-from tests.support.daemon import Answer
+from tests.support.daemon import HttpResponse
 
-Who = Literal["page", "scanner", "child", "user"]
+Attacker = Literal["page", "scanner", "child", "user"]
 
-PATIENCE_SECONDS: Final = 30.0
-OWN: Final = "localhost:<PORT>"
+TIMEOUT_SECONDS: Final = 30.0
+OWN_HOST: Final = "localhost:<PORT>"
 TOKEN: Final = "Authorization: Bearer <TOKEN>"
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     name: str
-    who: Who
+    attacker: Attacker
     attempt: Callable[[Target], bytes]
     """Gives all that whoever tries has learned."""
     outcomes: tuple[str, ...]
     """The ways in which it may fail: the status of each answer, `nothing`, or the error of the operating system."""
 
     def __str__(self) -> str:
-        return f"{self.who}: {self.name}"
+        return f"{self.attacker}: {self.name}"
 
 
-def raw(who: Who, name: str, words: bytes, *outcomes: str) -> Probe:
+def make_raw_probe(who: Attacker, name: str, words: bytes, *outcomes: str) -> Probe:
     """Bytes over TCP."""
-    return Probe(name, who, lambda target: said_to(target, target.filled_in(words)), outcomes)
+    return Probe(name, who, lambda target: send_raw(target, target.fill_in(words)), outcomes)
 
 
-def request(line: str, *headers: str, host: str | None = OWN, body: str = "", version: str = "HTTP/1.1") -> bytes:
+def build_request(
+    line: str, *headers: str, host: str | None = OWN_HOST, body: str = "", version: str = "HTTP/1.1"
+) -> bytes:
     lines = [f"{line} {version}", *([] if host is None else [f"Host: {host}"]), *headers]
     if body and not any(header.lower().startswith(("content-length", "transfer-encoding")) for header in headers):
         lines.append("Content-Length: <LENGTH>")
     return "".join(f"{one}\r\n" for one in lines).encode() + b"\r\n" + body.encode()
 
 
-def said_to(target: Target, words: bytes) -> bytes:
-    with connected(target) as connection:
+def send_raw(target: Target, words: bytes) -> bytes:
+    with open_connection(target) as connection:
         with suppress(ConnectionError):  # it need not listen to the end
             connection.sendall(words)
-        return heard(connection)
+        return receive_all(connection)
 
 
-def connected(target: Target) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", target.daemon.port), PATIENCE_SECONDS)
+def open_connection(target: Target) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", target.daemon.port), TIMEOUT_SECONDS)
 
 
-def heard(connection: socket.socket) -> bytes:
+def receive_all(connection: socket.socket) -> bytes:
     """All that is said until the daemon hangs up; a daemon that does not is one that can be held."""
     parts: list[bytes] = []
     with suppress(ConnectionResetError):
@@ -62,26 +64,26 @@ def heard(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def outcome_of(said: bytes) -> str:
+def classify_outcome(said: bytes) -> str:
     if not said:
         return "nothing"
     if said.startswith(b"HTTP/"):
-        return " ".join(str(answer.status) for answer in answers_in(said))
+        return " ".join(str(answer.status) for answer in parse_answers(said))
     return said.decode(errors="replace").strip()
 
 
 _HEAD: Final = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n")
 
 
-def answers_in(said: bytes) -> list[Answer]:
+def parse_answers(said: bytes) -> list[HttpResponse]:
     """Each answer, as strict as a client can be: bytes that belong to none are a mistake."""
-    found: list[Answer] = []
+    found: list[HttpResponse] = []
     while said:
         head = _HEAD.match(said)
         assert head is not None, said
         lines = [line.partition(b":") for line in head[2].splitlines()]
         headers = {name.decode().lower(): value.strip().decode() for name, _, value in lines}
         end = head.end() + int(headers["content-length"])
-        found.append(Answer(int(head[1]), headers, said[head.end() : end]))
+        found.append(HttpResponse(int(head[1]), headers, said[head.end() : end]))
         said = said[end:]
     return found

@@ -1,4 +1,4 @@
-"""The daemon that is probed: it has something to hide."""
+"""The daemon that is probed: its key, token and session are secrets that no probe may learn."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from tests.support.daemon import Daemon
 TITLE: Final = "velvet-otter-ledger"
 TEXT: Final = "crimson-heron-cipher"
 KEY: Final = "sk-ant-amber-lynx-lantern"
-WRONG: Final = "quiet-marten-password"
+WRONG_TOKEN: Final = "quiet-marten-password"
 
 _ENVIRONMENT: Final = {
     "ANTHROPIC_API_KEY": KEY,
@@ -40,33 +40,33 @@ class Target:
     def log(self) -> str:
         return (self.daemon.home / "logs" / "ostler.log").read_text(errors="replace") + self.daemon.stderr
 
-    def secrets(self) -> list[str]:
+    def list_secrets(self) -> list[str]:
         """What no answer and no line of the log may hold."""
-        return [self.daemon.token, self._basic(), TITLE, TEXT, KEY, WRONG]
+        return [self.daemon.token, self._encode_basic(), TITLE, TEXT, KEY, WRONG_TOKEN]
 
-    def filled_in(self, words: bytes) -> bytes:
+    def fill_in(self, words: bytes) -> bytes:
         """A probe is written down before there is a daemon; here it learns where that is."""
         places = {
             b"<PORT>": str(self.daemon.port),
             b"<TOKEN>": self.daemon.token,
-            b"<BASIC>": self._basic(),
+            b"<BASIC>": self._encode_basic(),
             b"<SESSION>": self.session_id,
-            b"<WRONG>": WRONG,
+            b"<WRONG>": WRONG_TOKEN,
         }
         for name, value in places.items():
             words = words.replace(name, value.encode())
         body = words.partition(b"\r\n\r\n")[2]
         return words.replace(b"<LENGTH>", str(len(body)).encode())
 
-    def _basic(self) -> str:
+    def _encode_basic(self) -> str:
         return b64encode(f"ostler:{self.daemon.token}".encode()).decode()
 
-    def counts(self) -> dict[str, Any]:
+    def fetch_counts(self) -> dict[str, Any]:
         """What would be different if somebody had got in."""
         stats = self.daemon.call("server/stats")
         return {name: stats[name] for name in ("calls", "cursor", "sessions", "readers", "clients_attached")}
 
-    def command(self, command: str) -> str:
+    def run_command(self, command: str) -> str:
         """What a command prints that the model of a session runs, with a rule that lets it."""
         session = self.daemon.call("session/create", cwd=str(self.folder), rules={"allow": ["Bash"]})
         turn = self.daemon.call("run", session_id=session["id"], input=f"run `{command}`")["turn"]
@@ -74,15 +74,15 @@ class Target:
         messages = self.daemon.call("session/messages", session_id=session["id"])["messages"]
         results = [block for one in messages for block in one["content"] if block["type"] == "tool_result"]
         assert len(results) == 1, messages
-        return _text(results[0]["content"])
+        return _extract_text(results[0]["content"])
 
 
-def _text(content: Any) -> str:
+def _extract_text(content: Any) -> str:
     return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
 
 
 @contextmanager
-def target() -> Iterator[Target]:
+def open_target() -> Iterator[Target]:
     # Not pytest's folder, which is closed to others already: what keeps them out must be the daemon's own.
     folder = Path(tempfile.mkdtemp(prefix="ostler-probes-"))
     folder.chmod(0o755)
@@ -91,7 +91,7 @@ def target() -> Iterator[Target]:
     home = folder / "home"
     arguments = ["--log-file", str(home / "logs" / "ostler.log")]
     try:
-        with Daemon(home, arguments, _ENVIRONMENT, powerless(), cold=True) as daemon:
+        with Daemon(home, arguments, _ENVIRONMENT, build_unprivileged_prefix(), cold=True) as daemon:
             session = daemon.call("session/create", cwd=str(project), title=TITLE)
             daemon.call("run", session_id=session["id"], input=f"say {TEXT}")
             yield Target(daemon, project, session["id"])
@@ -99,6 +99,6 @@ def target() -> Iterator[Target]:
         shutil.rmtree(folder)
 
 
-def powerless() -> list[str]:
+def build_unprivileged_prefix() -> list[str]:
     """Root may look into every process: a daemon of root shows only without that power what it keeps to itself."""
     return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.getuid() == 0 else []

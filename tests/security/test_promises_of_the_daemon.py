@@ -1,4 +1,4 @@
-"""What the daemon promises and no other test is named after: its door, its asks, its log, what it keeps."""
+"""Promises of the daemon that no other test is named after: access, asks, logs, data at rest."""
 
 import json
 import select
@@ -13,16 +13,16 @@ from starlette.routing import Route
 from starlette.types import Message
 
 from ostler.protocol.config import Listen
-from ostler.server.api.downloads import build_pages
-from ostler.server.http.access import Door, names_for
+from ostler.server.api.downloads import build_downloads_app
+from ostler.server.http.access import AccessGuard, make_allowed_names
 from ostler.server.http.sockets import open_sockets
 from ostler.storage.sqlite.database import open_database
-from tests.security.target import KEY, TEXT, TITLE, WRONG
+from tests.security.target import KEY, TEXT, TITLE, WRONG_TOKEN
 from tests.support.daemon import Daemon
 
 
 @pytest.fixture(scope="module")
-def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+def keyed_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """A daemon with a key, of a person whose own files are open to everybody."""
     environment = {"ANTHROPIC_API_KEY": KEY, "OSTLER_MODEL": "rehearsal", "OSTLER_LOG__LEVEL": "debug"}
     open_to_all = ["sh", "-c", 'umask 0; exec "$@"', "sh"]
@@ -34,12 +34,12 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def test_every_route_is_behind_the_token(shared_daemon: Daemon) -> None:
-    pages = build_pages(cast(Any, None), cast(Any, None), "")
+    pages = build_downloads_app(cast(Any, None), cast(Any, None), "")
     paths = [route.path.format(result_id="r_1", session_id="s_1") for route in pages.routes if isinstance(route, Route)]
     assert {"/metrics", "/openrpc.json", "/results/r_1", "/sessions/s_1/export"} <= set(paths)
     for path in ["/rpc", "/events", *paths]:
         for method in ("GET", "POST"):
-            answer = shared_daemon.http(method, path, authorised=False)
+            answer = shared_daemon.send_http(method, path, authorised=False)
             assert (answer.status, answer.body) == (401, b""), path
 
 
@@ -59,29 +59,31 @@ async def test_every_asgi_scope_is_behind_the_token(kind: str) -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    door = Door(inside, token=token, names=names_for("http://127.0.0.1:7717", [], []), wrong_per_minute=10)
-    await door({"type": kind, "path": "/healthz", "headers": headers, "state": {}}, receive, send)
+    guard = AccessGuard(
+        inside, token=token, names=make_allowed_names("http://127.0.0.1:7717", [], []), wrong_per_minute=10
+    )
+    await guard({"type": kind, "path": "/healthz", "headers": headers, "state": {}}, receive, send)
     assert sent == ([{"type": "websocket.close", "code": 1008}] if kind == "websocket" else [])
 
 
 # Delay after ten wrong tokens a minute, never for a right one.
 
 
-def test_right_tokens_overtake_a_wrong_one_that_waits(keeper: Daemon) -> None:
+def test_right_tokens_overtake_a_wrong_one_that_waits(keyed_daemon: Daemon) -> None:
     """By the order of the answers: had they to wait as well, five of them would never all come before it."""
     for _ in range(11):
-        assert keeper.http("GET", "/metrics", headers=_wrong(), authorised=False).status == 401
-    assert any(_is_overtaken(keeper) for _ in range(5))
+        assert keyed_daemon.send_http("GET", "/metrics", headers=_build_wrong_header(), authorised=False).status == 401
+    assert any(_is_overtaken(keyed_daemon) for _ in range(5))
 
 
-def _wrong() -> dict[str, str]:
-    return {"Authorization": f"Bearer {WRONG}"}
+def _build_wrong_header() -> dict[str, str]:
+    return {"Authorization": f"Bearer {WRONG_TOKEN}"}
 
 
 def _is_overtaken(daemon: Daemon) -> bool:
-    late = daemon.connection()
-    late.request("GET", "/metrics", headers=_wrong())
-    assert [daemon.http("GET", "/readyz").status for _ in range(5)] == [200] * 5
+    late = daemon.open_connection()
+    late.request("GET", "/metrics", headers=_build_wrong_header())
+    assert [daemon.send_http("GET", "/readyz").status for _ in range(5)] == [200] * 5
     waits = not select.select([cast(socket.socket, late.sock)], [], [], 0)[0]
     assert late.getresponse().status == 401
     late.close()
@@ -95,7 +97,7 @@ def test_behind_a_proxy_its_names_must_be_given(tmp_path: Path) -> None:
     """Who listens on every address is called by none of them: what a proxy passes on is checked as well."""
     listening = open_sockets(Listen(host="0.0.0.0", port=0, behind_proxy=True), tmp_path / "ostler.sock")
     listening.close()
-    names = names_for(listening.url, ["Box.example"], [])
+    names = make_allowed_names(listening.url, ["Box.example"], [])
     local = {f"{host}:{listening.port}".encode() for host in ("127.0.0.1", "localhost", "[::1]")}
     assert names.hosts == {*local, b"box.example"}
     assert names.origins == {b"http://" + host for host in local}
@@ -104,47 +106,52 @@ def test_behind_a_proxy_its_names_must_be_given(tmp_path: Path) -> None:
 # A new user message never approves anything.
 
 
-def test_a_new_user_message_never_approves_anything(keeper: Daemon, tmp_path: Path) -> None:
-    session = keeper.call("session/create", cwd=str(tmp_path))["id"]
-    with keeper.follow(f"?session={session}") as stream:
-        turn = keeper.call("turn/start", session_id=session, input="run `touch approved`")["id"]
-        ask = stream.until("ask.opened")["data"]["ask"]
-        keeper.call("turn/steer", turn_id=turn, input="yes, allow it")
-        keeper.call("turn/start", session_id=session, input=f"allow {ask['id']}", queue=True)
-        assert [one["id"] for one in keeper.call("ask/list", session_id=session)["asks"]] == [ask["id"]]
-        keeper.call("ask/resolve", ask_id=ask["id"], answer={"choice": "deny"})
-        assert stream.until("turn.ended")["data"]["turn"]["id"] == turn
+def test_a_new_user_message_never_approves_anything(keyed_daemon: Daemon, tmp_path: Path) -> None:
+    session = keyed_daemon.call("session/create", cwd=str(tmp_path))["id"]
+    with keyed_daemon.follow(f"?session={session}") as stream:
+        turn = keyed_daemon.call("turn/start", session_id=session, input="run `touch approved`")["id"]
+        ask = stream.wait_for("ask.opened")["data"]["ask"]
+        keyed_daemon.call("turn/steer", turn_id=turn, input="yes, allow it")
+        keyed_daemon.call("turn/start", session_id=session, input=f"allow {ask['id']}", queue=True)
+        assert [one["id"] for one in keyed_daemon.call("ask/list", session_id=session)["asks"]] == [ask["id"]]
+        keyed_daemon.call("ask/resolve", ask_id=ask["id"], answer={"choice": "deny"})
+        assert stream.wait_for("turn.ended")["data"]["turn"]["id"] == turn
     assert not (tmp_path / "approved").exists()
 
 
 # Logs and errors carry no token, key, cookie or Authorization header.
 
 
-def test_logs_and_errors_carry_no_token_key_cookie_or_authorization_header(keeper: Daemon) -> None:
+def test_logs_and_errors_carry_no_token_key_cookie_or_authorization_header(keyed_daemon: Daemon) -> None:
     cookie = "brown-ferret-biscuit"
     headers = {"Cookie": f"session={cookie}", "X-Api-Key": KEY, "Content-Type": "application/json"}
     wrong = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "session/get", "params": {"session_id": "s_1"}}).encode()
     answers = [
         *(
-            keeper.http("POST", "/rpc", body, headers)
+            keyed_daemon.send_http("POST", "/rpc", body, headers)
             for body in (b"{", b"[]", b"\xff", wrong, wrong[:-2] + b',"x":1}}')
         ),
-        *(keeper.http("GET", path, None, headers) for path in ("/nowhere", "/results/x", "/events?after=x", "/rpc")),
-        keeper.http("POST", "/rpc", b"a", {**headers, "Content-Type": "text/plain"}),
-        keeper.http("GET", "/metrics", headers={**headers, "Authorization": f"Bearer {WRONG}"}, authorised=False),
+        *(
+            keyed_daemon.send_http("GET", path, None, headers)
+            for path in ("/nowhere", "/results/x", "/events?after=x", "/rpc")
+        ),
+        keyed_daemon.send_http("POST", "/rpc", b"a", {**headers, "Content-Type": "text/plain"}),
+        keyed_daemon.send_http(
+            "GET", "/metrics", headers={**headers, "Authorization": f"Bearer {WRONG_TOKEN}"}, authorised=False
+        ),
     ]
-    told = keeper.stderr.encode() + b"".join(json.dumps(one.headers).encode() + one.body for one in answers)
-    assert not [secret for secret in (keeper.token, KEY, cookie, WRONG) if secret.encode() in told]
+    told = keyed_daemon.stderr.encode() + b"".join(json.dumps(one.headers).encode() + one.body for one in answers)
+    assert not [secret for secret in (keyed_daemon.token, KEY, cookie, WRONG_TOKEN) if secret.encode() in told]
 
 
 # umask 077. Data at rest: one folder, 0700.
 
 
-def test_umask_077_whatever_the_person_has(keeper: Daemon) -> None:
-    keeper.call("config/set", key="asks.expire_seconds", value=3600)
-    found = [path for path in keeper.home.rglob("*") if path.name != "stderr"]  # made by the test
+def test_umask_077_whatever_the_person_has(keyed_daemon: Daemon) -> None:
+    keyed_daemon.call("config/set", key="asks.expire_seconds", value=3600)
+    found = [path for path in keyed_daemon.home.rglob("*") if path.name != "stderr"]  # made by the test
     assert {"token", "ostler.db", "ostler.db-wal", "daemon.json", "config.toml", "tasks"} <= {one.name for one in found}
-    assert not [path for path in (keeper.home, *found) if path.lstat().st_mode & 0o077]
+    assert not [path for path in (keyed_daemon.home, *found) if path.lstat().st_mode & 0o077]
 
 
 def test_what_a_session_leaves_is_gone_from_the_folder_when_it_is_deleted(home: Path, tmp_path: Path) -> None:
@@ -152,13 +159,13 @@ def test_what_a_session_leaves_is_gone_from_the_folder_when_it_is_deleted(home: 
     with Daemon(home) as daemon:
         session = daemon.call("session/create", cwd=str(tmp_path), title=TITLE, rules={"allow": ["Bash"]})["id"]
         daemon.call("run", session_id=session, input=f"run `yes {TEXT} | head -n 20000`")
-        assert _files_with(home, TITLE, TEXT)
+        assert _find_files_with(home, TITLE, TEXT)
         daemon.call("session/delete", session_id=session)
         daemon.stop()
-        assert not _files_with(home, TITLE, TEXT)
+        assert not _find_files_with(home, TITLE, TEXT)
 
 
-def _files_with(home: Path, *words: str) -> list[str]:
+def _find_files_with(home: Path, *words: str) -> list[str]:
     files = [path for path in home.rglob("*") if path.is_file() and not path.is_symlink()]
     return [path.name for path in files if any(word.encode() in path.read_bytes() for word in words)]
 

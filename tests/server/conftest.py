@@ -1,27 +1,27 @@
 """Fixtures for the tests of the server."""
 
 from tests.support.crash import scene
-from tests.support.messages_api.fixtures import api
-from tests.support.stages import (
-    bypassing,
-    impatient_stage,
-    own_stage,
+from tests.support.harnesses import (
+    bypassing_harness,
+    harness,
+    impatient_harness,
+    own_harness,
     shared_api,
-    shared_bypassing,
-    shared_impatient_stage,
-    shared_stage,
-    stage,
+    shared_bypassing_harness,
+    shared_harness,
+    shared_impatient_harness,
 )
+from tests.support.messages_api.fixtures import api
 
 __all__ = [
     "api",
-    "bypassing",
-    "impatient_stage",
-    "own_stage",
+    "bypassing_harness",
+    "harness",
+    "impatient_harness",
+    "own_harness",
     "scene",
     "shared_api",
-    "shared_bypassing",
-    "shared_impatient_stage",
-    "shared_stage",
-    "stage",
+    "shared_bypassing_harness",
+    "shared_harness",
+    "shared_impatient_harness",
 ]

@@ -1,4 +1,4 @@
-"""Things to store."""
+"""Builders of the records and wire shapes that the tests store."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ async def write(store: Store, work: Any) -> Any:
     return await store.writer.submit(work, lambda appended: None)
 
 
-def record(session_id: SessionId, **more: Any) -> sessions.SessionRecord:
+def build_session_record(session_id: SessionId, **more: Any) -> sessions.SessionRecord:
     given: dict[str, Any] = {
         "root_id": session_id,
         "cwd": "/",
@@ -33,18 +33,18 @@ def record(session_id: SessionId, **more: Any) -> sessions.SessionRecord:
     return sessions.SessionRecord(session_id, **{**given, **more})
 
 
-def turn(session_id: str, status: str = "running") -> Turn:
+def build_turn(session_id: str, status: str = "running") -> Turn:
     return Turn.model_validate({"id": new_turn_id(), "session_id": session_id, "status": status, "cursor": 1})
 
 
-def message(session_id: str, text: str) -> Message:
+def build_message(session_id: str, text: str) -> Message:
     content = [{"type": "text", "text": text}]
     return Message.model_validate(
         {"id": new_message_id(), "session_id": session_id, "role": "user", "content": content, "created_at": NOW}
     )
 
 
-def call(session_id: str, status: str = "queued", call_id: str = "m_1#0") -> Call:
+def build_call(session_id: str, status: str = "queued", call_id: str = "m_1#0") -> Call:
     return Call.model_validate(
         {
             "call_id": call_id,
@@ -57,7 +57,7 @@ def call(session_id: str, status: str = "queued", call_id: str = "m_1#0") -> Cal
     )
 
 
-def ask(session_id: str, root_id: str | None = None) -> Ask:
+def build_ask(session_id: str, root_id: str | None = None) -> Ask:
     return Ask.model_validate(
         {
             "id": new_ask_id(),
@@ -71,7 +71,7 @@ def ask(session_id: str, root_id: str | None = None) -> Ask:
     )
 
 
-def task(session_id: str, task_id: str, status: str = "running") -> Task:
+def build_task(session_id: str, task_id: str, status: str = "running") -> Task:
     return Task.model_validate(
         {"id": task_id, "type": "local_bash", "status": status, "session_id": session_id, "started_at": NOW}
     )

@@ -34,7 +34,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
     status: int
     headers: dict[str, str]
     body: bytes
@@ -135,14 +135,14 @@ class Daemon:
         self.signal(signal.SIGTERM)
         return self.wait()
 
-    # Talking to it.
+    # Requests.
 
-    def connection(self, *, unix: bool = False, timeout: float = 30.0) -> http.client.HTTPConnection:
+    def open_connection(self, *, unix: bool = False, timeout: float = 30.0) -> http.client.HTTPConnection:
         if unix:
             return UnixConnection(self.socket_path, timeout)
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
-    def http(
+    def send_http(
         self,
         method: str,
         path: str,
@@ -151,21 +151,21 @@ class Daemon:
         *,
         unix: bool = False,
         authorised: bool = True,
-    ) -> Answer:
+    ) -> HttpResponse:
         given = {"Authorization": f"Bearer {self.token}"} if authorised else {}
-        connection = self.connection(unix=unix)
+        connection = self.open_connection(unix=unix)
         try:
             connection.request(method, path, body, {**given, **(headers or {})})
             response = connection.getresponse()
-            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            return HttpResponse(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         finally:
             connection.close()
 
-    def post(self, body: bytes, headers: dict[str, str] | None = None) -> Answer:
+    def post(self, body: bytes, headers: dict[str, str] | None = None) -> HttpResponse:
         """A raw body to /rpc."""
-        return self.http("POST", "/rpc", body, {"Content-Type": "application/json", **(headers or {})})
+        return self.send_http("POST", "/rpc", body, {"Content-Type": "application/json", **(headers or {})})
 
-    def rpc(self, method: str, params: Any = None, *, headers: dict[str, str] | None = None) -> Any:
+    def send_rpc(self, method: str, params: Any = None, *, headers: dict[str, str] | None = None) -> Any:
         """The whole JSON-RPC answer."""
         call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {} if params is None else params}
         answer = self.post(json.dumps(call).encode(), headers)
@@ -174,13 +174,13 @@ class Daemon:
 
     def call(self, method: str, **params: Any) -> Any:
         """The result of a call that must succeed."""
-        answer = self.rpc(method, params)
+        answer = self.send_rpc(method, params)
         assert "result" in answer, answer
         return answer["result"]
 
-    def error(self, method: str, **params: Any) -> Any:
+    def expect_error(self, method: str, **params: Any) -> Any:
         """The error of a call that must fail."""
-        answer = self.rpc(method, params)
+        answer = self.send_rpc(method, params)
         assert "error" in answer, answer
         return answer["error"]
 
@@ -204,10 +204,10 @@ class Daemon:
 
 
 class EventStream:
-    """A connection to /events that has been answered: what happens from now on will be seen."""
+    """An open connection to /events, whose response has begun: it gets every event from now on."""
 
     def __init__(self, daemon: Daemon, query: str, headers: dict[str, str], timeout: float) -> None:
-        self._connection = daemon.connection(timeout=timeout)
+        self._connection = daemon.open_connection(timeout=timeout)
         self._connection.request(
             "GET", f"/events{query}", headers={"Authorization": f"Bearer {daemon.token}", **headers}
         )
@@ -215,7 +215,7 @@ class EventStream:
         self.status = self._response.status
         self.socket = self._connection.sock
 
-    def frames(self) -> Iterator[dict[str, str]]:
+    def read_frames(self) -> Iterator[dict[str, str]]:
         """Each server-sent event as its fields; comments are left out. Ends when the daemon ends the stream."""
         fields: dict[str, str] = {}
         while True:
@@ -234,19 +234,19 @@ class EventStream:
                 name, _, value = text.partition(": ")
                 fields[name] = value
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        for frame in self.frames():
+    def read_events(self) -> Iterator[dict[str, Any]]:
+        for frame in self.read_frames():
             event = json.loads(frame["data"])
             assert event["type"] == frame["event"]
             assert str(event["cursor"]) == frame.get("id", "None")
             yield event
 
     def take(self, count: int) -> list[dict[str, Any]]:
-        stream = self.events()
+        stream = self.read_events()
         return [next(stream) for _ in range(count)]
 
-    def until(self, kind: str) -> dict[str, Any]:
-        return next(event for event in self.events() if event["type"] == kind)
+    def wait_for(self, kind: str) -> dict[str, Any]:
+        return next(event for event in self.read_events() if event["type"] == kind)
 
     def close(self) -> None:
         self._response.close()
@@ -260,7 +260,7 @@ class EventStream:
 
 
 def wait_until(holds: Any, seconds: float = 15.0) -> None:
-    """Wait for something that no event tells, looking every few milliseconds."""
+    """Poll for something that no event announces, every few milliseconds."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -1,4 +1,4 @@
-"""Disks that are small, full or closed, and a person who is not root: real ones, where the machine lets us."""
+"""Small, full and read-only file systems, and a user who is not root: real ones, where the machine allows them."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ _NOBODY: Final = 65534
 
 
 @contextlib.contextmanager
-def small_disk(place: Path) -> Iterator[Path]:
+def mount_small_disk(place: Path) -> Iterator[Path]:
     """A file system of 64 KiB at that place, which is gone afterwards; a test that cannot have one is skipped."""
     place.mkdir()
     mounted = _run("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(place))
@@ -36,7 +36,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-def close_to_writers(disk: Path) -> None:
+def make_read_only(disk: Path) -> None:
     """Make it a disk that can only be read."""
     assert _run("mount", "-o", "remount,ro", str(disk)) is None
 
@@ -51,8 +51,8 @@ def _run(*words: str) -> str | None:
 
 
 @contextlib.contextmanager
-def plain_user() -> Iterator[Path]:
-    """A folder of somebody who is not root, and this process as theirs; as another user it is that user's own."""
+def become_plain_user() -> Iterator[Path]:
+    """Run as a user who is not root, in a folder of theirs; where the tests run as such a user, nothing is changed."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:  # where everybody may look
         folder = Path(name).resolve()
         if os.geteuid() != 0:

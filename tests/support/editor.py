@@ -13,7 +13,7 @@ DIAGNOSTICS = "mcp__ide__getDiagnostics"
 
 @dataclass
 class Editor:
-    """Introduced, attached to what it watches, and asked one thing at a time."""
+    """An initialized client with an event stream, which gets one call at a time."""
 
     daemon: Daemon
     client_id: str
@@ -21,19 +21,19 @@ class Editor:
     _events: Iterator[Json] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._events = self.stream.events()
+        self._events = self.stream.read_events()
 
     @property
     def headers(self) -> dict[str, str]:
         return {"Ostler-Client": self.client_id}
 
-    def until(self, kind: str) -> Json:
+    def wait_for_event(self, kind: str) -> Json:
         """The next event of that type."""
         return next(event for event in self._events if event["type"] == kind)
 
-    def asked(self) -> Json:
+    def wait_for_call(self) -> Json:
         """The next call that it gets."""
-        event = self.until("client.call")
+        event = self.wait_for_event("client.call")
         assert event["cursor"] is None
         call: Json = event["data"]
         return call
@@ -41,18 +41,18 @@ class Editor:
     def respond(self, call_id: str, **answer: Any) -> Json:
         """The whole JSON-RPC answer to an answer."""
         params = {"client_call_id": call_id, **answer}
-        told: Json = self.daemon.rpc("client/respond", params, headers=self.headers)
+        told: Json = self.daemon.send_rpc("client/respond", params, headers=self.headers)
         return told
 
     def answer_next(self, output: Callable[[Json], Any]) -> Json:
         """Answers the next call, and gives it back."""
-        call = self.asked()
+        call = self.wait_for_call()
         assert "result" in self.respond(call["id"], output=output(call["input"]))
         return call
 
 
 @contextmanager
-def editor(daemon: Daemon, query: str = "", tools: tuple[str, ...] = (DIAGNOSTICS,)) -> Iterator[Editor]:
+def open_editor(daemon: Daemon, query: str = "", tools: tuple[str, ...] = (DIAGNOSTICS,)) -> Iterator[Editor]:
     declared = [{"name": name, "input_schema": {"type": "object"}} for name in tools]
     client = {"name": "an editor", "version": "1", "kind": "ide"}
     client_id = daemon.call("initialize", client=client, capabilities={"tools": declared})["client_id"]
@@ -62,8 +62,8 @@ def editor(daemon: Daemon, query: str = "", tools: tuple[str, ...] = (DIAGNOSTIC
         yield Editor(daemon, client_id, stream)
 
 
-def says(uri: str, *found: tuple[int, str, int]) -> Json:
-    """What language servers say: the line from 0, the words, and how bad it is."""
+def build_diagnostics(uri: str, *found: tuple[int, str, int]) -> Json:
+    """Diagnostics as language servers give them: line from 0, message, severity."""
     return {
         "uri": uri,
         "diagnostics": [

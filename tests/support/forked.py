@@ -1,4 +1,4 @@
-"""Daemons and commands that a nursery forks, instead of each importing for seconds what all of them import."""
+"""Daemons and commands forked by a prefork server, so that not each of them imports the same modules for seconds."""
 
 import contextlib
 import json
@@ -16,53 +16,53 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
-_NURSERY: Final = Path(__file__).with_name("prefork.py")
-_AT_THE_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "SSL_", "OPENSSL_")
+_PREFORK_SCRIPT: Final = Path(__file__).with_name("prefork.py")
+_STARTUP_PREFIXES: Final = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "SSL_", "OPENSSL_")
 """Variables that the interpreter and the libraries under it read once, long before a fork."""
-_REPEATED: Final = {"PYTHONPATH"}
-"""Those of them that the nursery obeys after a fork."""
+_APPLIED_AFTER_FORK: Final = {"PYTHONPATH"}
+"""Those of them that the prefork server applies after a fork."""
 
 
 class ForkedProcess:
-    """What `subprocess.Popen` is to its process, for one that is the nursery's child."""
+    """What `subprocess.Popen` is to its process, for a child of the prefork server."""
 
-    def __init__(self, pid: int, handle: int, ending: int) -> None:
+    def __init__(self, pid: int, pidfd: int, exit_pipe: int) -> None:
         self.pid = pid
         self.stdout: BinaryIO | None = None
         self.returncode: int | None = None
-        self._handle = handle
-        self._ending = ending
-        self._looking = threading.Lock()
-        weakref.finalize(self, _close, handle, ending)
+        self._pidfd = pidfd
+        self._exit_pipe = exit_pipe
+        self._poll_lock = threading.Lock()
+        weakref.finalize(self, _close, pidfd, exit_pipe)
 
     def poll(self) -> int | None:
-        # Who waits in another thread will see it.
-        if self._looking.acquire(blocking=False):
+        # A thread that holds the lock waits for the end, and will set the code.
+        if self._poll_lock.acquire(blocking=False):
             try:
-                self._look(0)
+                self._poll_exit(0)
             finally:
-                self._looking.release()
+                self._poll_lock.release()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        with self._looking:
-            self._look(timeout)
+        with self._poll_lock:
+            self._poll_exit(timeout)
         if self.returncode is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
         return self.returncode
 
-    def _look(self, seconds: float | None) -> None:
+    def _poll_exit(self, seconds: float | None) -> None:
         if self.returncode is not None:
             return
-        told = select.poll()
-        told.register(self._ending, select.POLLIN)
-        if told.poll(None if seconds is None else seconds * 1000):
-            self.returncode = int(os.read(self._ending, 16))
+        poller = select.poll()
+        poller.register(self._exit_pipe, select.POLLIN)
+        if poller.poll(None if seconds is None else seconds * 1000):
+            self.returncode = int(os.read(self._exit_pipe, 16))
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._handle, number)
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -73,52 +73,54 @@ def _close(*descriptors: int) -> None:
         os.close(descriptor)
 
 
-class _Nursery:
+class _PreforkClient:
+    """A prefork server in its own process, and the socket on which it is asked for children."""
+
     def __init__(self, kind: str) -> None:
-        self._asking = threading.Lock()
+        self._request_lock = threading.Lock()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environ = {key: value for key, value in os.environ.items() if key not in _REPEATED}
+        environ = {key: value for key, value in os.environ.items() if key not in _APPLIED_AFTER_FORK}
         with theirs:
             # It ends when our side of the socket does, however we end.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(_NURSERY), kind, str(theirs.fileno())],
+                [sys.executable, "-P", str(_PREFORK_SCRIPT), kind, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=environ,
                 pass_fds=[theirs.fileno()],
             )
 
-    def fork(self, order: bytes, descriptors: list[int]) -> tuple[int, int]:
-        """The pid, and a handle of the process."""
-        with self._asking:
+    def fork(self, request: bytes, descriptors: list[int]) -> tuple[int, int]:
+        """The pid and the pidfd of the new process."""
+        with self._request_lock:
             try:
-                socket.send_fds(self._control, [order], descriptors)
-                pid, handles, _, _ = socket.recv_fds(self._control, 16, 1)
-                for handle in handles:  # by the flag of the call it would stay as it came: Python 3.11 drops it
-                    os.set_inheritable(handle, False)
-                return int(pid), handles[0]
+                socket.send_fds(self._control, [request], descriptors)
+                pid, pidfds, _, _ = socket.recv_fds(self._control, 16, 1)
+                for pidfd in pidfds:  # by the flag of the call it would stay as it came: Python 3.11 drops it
+                    os.set_inheritable(pidfd, False)
+                return int(pid), pidfds[0]
             except (OSError, ValueError) as gone:
                 # What it could not import stands above, in its own words.
-                raise AssertionError(f"the nursery has ended, with {self._process.wait(10)}") from gone
+                raise AssertionError(f"the prefork server has ended, with {self._process.wait(10)}") from gone
 
 
-_starting = threading.Lock()
+_start_lock = threading.Lock()
 
 
-def _nursery(kind: str) -> _Nursery:
-    # Two of a kind would be one too many: when it is forgotten, its daemons end.
-    with _starting:
-        return _started(kind)
+def _get_client(kind: str) -> _PreforkClient:
+    # One server of each kind: a second one would be dropped by the cache, and its daemons would end with it.
+    with _start_lock:
+        return _start_client(kind)
 
 
 @cache
-def _started(kind: str) -> _Nursery:
-    return _Nursery(kind)
+def _start_client(kind: str) -> _PreforkClient:
+    return _PreforkClient(kind)
 
 
 def can_fork(environment: Mapping[str, str]) -> bool:
-    """Whether a process with these variables beside ours is the same when it is forked."""
-    return not any(name.startswith(_AT_THE_START) and name not in _REPEATED for name in environment)
+    """Whether a fork with these additional variables behaves as a new process would."""
+    return not any(name.startswith(_STARTUP_PREFIXES) and name not in _APPLIED_AFTER_FORK for name in environment)
 
 
 def fork_daemon(arguments: list[str], environment: Mapping[str, str], errors: int) -> ForkedProcess:
@@ -140,7 +142,7 @@ def run_command(
     (stdin, typing), (printing, stdout), (complaining, stderr) = os.pipe(), os.pipe(), os.pipe()
     with open(typing, "w") as keys, open(printing) as out, open(complaining) as err, ThreadPoolExecutor(3) as pool:
         forked = fork_command(arguments, environment, (stdin, stdout, stderr), folder)
-        pool.submit(_type, keys, typed)
+        pool.submit(_write_input, keys, typed)
         printed, complained = pool.submit(out.read), pool.submit(err.read)
         try:
             code = forked.wait(timeout)
@@ -165,7 +167,7 @@ def fork_command(
         _close(*set(streams))
 
 
-def _type(stdin: TextIO, text: str) -> None:
+def _write_input(stdin: TextIO, text: str) -> None:
     # It may end before it has read what was typed.
     with contextlib.suppress(BrokenPipeError), stdin:
         stdin.write(text)
@@ -180,22 +182,22 @@ def _fork(
     *,
     terminal: bool = False,
 ) -> ForkedProcess:
-    order = {
+    request = {
         "arguments": arguments,
         "environment": dict(environment),
         "folder": str(folder or Path.cwd()),
-        "umask": _umask(),
+        "umask": _read_umask(),
         "terminal": terminal,
     }
-    ending, their_ending = os.pipe()
+    exit_pipe, their_exit_pipe = os.pipe()
     try:
-        pid, handle = _nursery(kind).fork(json.dumps(order).encode(), [*streams, their_ending])
+        pid, pidfd = _get_client(kind).fork(json.dumps(request).encode(), [*streams, their_exit_pipe])
     finally:
-        os.close(their_ending)
-    return ForkedProcess(pid, handle, ending)
+        os.close(their_exit_pipe)
+    return ForkedProcess(pid, pidfd, exit_pipe)
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     """Ours: asking the system by setting it would change it for all threads."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask:"))

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 
 from ostler.protocol.errors import StorageFailed
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.tool import (
     Allow,
     Block,
@@ -15,15 +15,15 @@ from ostler.tools.tool import (
     Failure,
     FolderChanged,
     Pass,
-    Ran,
     Tool,
     ToolInput,
     ToolOutput,
+    ToolResult,
     text_block,
 )
 from tests.support.repository import ROOT
 
-_LOOK_SECONDS: Final = 0.005
+_POLL_SECONDS: Final = 0.005
 _ENTRY_POINTS: Final = """\
 [ostler.tools]
 gate = tests.support.gate_tools:Gate
@@ -61,7 +61,7 @@ class Gate(Tool[GateInput, GateOutput]):
     Input = GateInput
     Output = GateOutput
 
-    def description(self, surroundings: Surroundings) -> str:
+    def description(self, session: SessionView) -> str:
         return "Waits until a file exists."
 
     def is_concurrency_safe(self, given: GateInput) -> bool:
@@ -79,15 +79,15 @@ class Gate(Tool[GateInput, GateOutput]):
     async def check_permission(self, given: GateInput, context: ToolContext) -> Check:
         return Allow(GateInput(path=given.instead)) if given.instead else Allow()
 
-    async def run(self, given: GateInput, context: ToolContext) -> Ran[GateOutput] | Failure:
+    async def run(self, given: GateInput, context: ToolContext) -> ToolResult[GateOutput] | Failure:
         await anyio.Path(f"{given.path}.here").touch()
         gate = anyio.Path(given.path)
         while not await gate.exists():  # noqa: ASYNC110 - another process opens it
-            await anyio.sleep(_LOOK_SECONDS)
+            await anyio.sleep(_POLL_SECONDS)
         if given.fails:
             return Failure("This gate fails.")
         changes = [FolderChanged(given.folder)] if given.folder else []
-        return Ran(GateOutput(path=given.path), changes=changes)
+        return ToolResult(GateOutput(path=given.path), changes=changes)
 
     def render(self, output: GateOutput) -> list[Block]:
         return [text_block(f"passed {Path(output.path).name}")]
@@ -129,7 +129,7 @@ class Breaking(Tool[BreakingInput, GateOutput]):
     Input = BreakingInput
     Output = GateOutput
 
-    def description(self, surroundings: Surroundings) -> str:
+    def description(self, session: SessionView) -> str:
         return "Breaks."
 
     def is_concurrency_safe(self, given: BreakingInput) -> bool:
@@ -144,10 +144,10 @@ class Breaking(Tool[BreakingInput, GateOutput]):
         self._break(given, "check")
         return Allow()
 
-    async def run(self, given: BreakingInput, context: ToolContext) -> Ran[GateOutput] | Failure:
+    async def run(self, given: BreakingInput, context: ToolContext) -> ToolResult[GateOutput] | Failure:
         self._break(given, "run")
         self._break(given, "disk")
-        return Ran(GateOutput(path="" if given.where == "empty" else given.where))
+        return ToolResult(GateOutput(path="" if given.where == "empty" else given.where))
 
     def render(self, output: GateOutput) -> list[Block]:
         if output.path == "render":

@@ -1,4 +1,4 @@
-"""The real daemon on a real port, but in this process: for tests that act as the turn engine will."""
+"""The real daemon on a real port, but in this process: for tests that act as the turn engine does."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from ostler.protocol.places import find_places
 from ostler.protocol.wire import Shape
 from ostler.server.config.configuration import load_configuration
-from ostler.server.config.private_files import own_folder
+from ostler.server.config.private_files import ensure_private_folder
 from ostler.server.daemon.daemon import Daemon as RunningDaemon
 from ostler.server.daemon.lifecycle import open_daemon
 from ostler.storage import Scope, Tx
@@ -40,7 +40,7 @@ class InProcessDaemon(Daemon):
         os.umask(0o077)
         places = find_places(str(self.home))
         for folder in places.folders:
-            own_folder(folder)
+            ensure_private_folder(folder)
         configuration = load_configuration(places.config_file, {"listen.port": 0, **self.settings}, self.environment)
         async with open_daemon(places, configuration) as daemon:
             if self.prepare:
@@ -49,7 +49,7 @@ class InProcessDaemon(Daemon):
 
     @property
     def socket_path(self) -> str:
-        return str(self.running.listening.path)
+        return str(self.running.listen_sockets.path)
 
     def stop(self) -> int:
         self._portal.call(self.running.stopping.set)
@@ -60,24 +60,24 @@ class InProcessDaemon(Daemon):
     def kill(self) -> None:
         self.stop()
 
-    # Acting as the engine.
+    # What the engine does.
 
-    def do(self, action: Callable[[], Awaitable[T]]) -> T:
+    def run_on_loop(self, action: Callable[[], Awaitable[T]]) -> T:
         """Run something on the daemon's own loop."""
         return self._portal.call(action)
 
     def write(self, work: Callable[[Tx], T], root_id: Any = None) -> T:
-        async def written() -> T:
-            return await self.running.house.log.write(work, root_id)
+        async def write_log() -> T:
+            return await self.running.api.log.write(work, root_id)
 
-        return self.do(written)
+        return self.run_on_loop(write_log)
 
-    def say(self, kind: str, scope: Scope, data: Shape) -> None:
-        async def said() -> None:
-            self.running.house.log.say(kind, scope, data)
+    def publish_transient(self, kind: str, scope: Scope, data: Shape) -> None:
+        async def publish() -> None:
+            self.running.api.log.publish_transient(kind, scope, data)
 
-        self.do(said)
+        self.run_on_loop(publish)
 
-    def settle(self) -> None:
-        """Let the loop do what it has been given."""
-        self.do(anyio.lowlevel.checkpoint)
+    def run_scheduled(self) -> None:
+        """Let the loop run what was scheduled before."""
+        self.run_on_loop(anyio.lowlevel.checkpoint)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.driver import Stage, Talk
+from tests.support.driver import Harness, SessionDriver
 from tests.support.messages_api.behaviors import Reply
 from tests.support.messages_api.replies import Block, calls, message, says
 
@@ -30,7 +30,7 @@ def sleep() -> Reply:
     return message(calls("Sleep", {"seconds": 60}))
 
 
-def play(stage: Stage, talk: Talk, *blocks: Block) -> None:
+def run_scripted_turn(harness: Harness, driver: SessionDriver, *blocks: Block) -> None:
     """A turn with a call a message."""
-    stage.api.script(talk.name, *(message(block) for block in blocks), otherwise=DONE)
-    assert talk.turn()["reason"] == "completed"
+    harness.api.script(driver.name, *(message(block) for block in blocks), otherwise=DONE)
+    assert driver.run_turn()["reason"] == "completed"

@@ -25,13 +25,13 @@ from typing import Final
 
 gc.disable()
 
-DESCRIPTORS: Final = 4
-"""What comes with an order: the three streams of the process, and where its end is told."""
-ORDER_BYTES: Final = 1 << 20
+DESCRIPTOR_COUNT: Final = 4
+"""What comes with a request: the three streams of the process, and a pipe for its exit code."""
+MAX_REQUEST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProcessKind:
     """What can be forked: the packages of ours that it uses, and what these import only where they use it."""
 
     packages: tuple[str, ...]
@@ -39,7 +39,7 @@ class Kind:
 
 
 KINDS: Final = {
-    "daemon": Kind(
+    "daemon": ProcessKind(
         ("ostler.protocol", "ostler.storage", "ostler.tools", "ostler.server"),
         (
             "anyio._backends._asyncio",
@@ -68,7 +68,7 @@ KINDS: Final = {
             "uvicorn.protocols.http.httptools_impl",
         ),
     ),
-    "command": Kind(
+    "command": ProcessKind(
         ("ostler.protocol", "ostler.clients"),
         ("anyio._backends._asyncio", "encodings.idna", "httpcore2", "httpx2", "importlib.metadata", "platformdirs"),
     ),
@@ -76,8 +76,8 @@ KINDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A process that is to be, and the descriptors that it gets."""
+class ForkRequest:
+    """A process to fork: how it is to be started, and the descriptors that it gets."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -91,14 +91,14 @@ class Order:
 @dataclass(frozen=True, slots=True)
 class Child:
     pid: int
-    told: int
+    exit_code_fd: int
     """Where its exit code is written."""
 
 
-def load(kind: Kind) -> None:
+def load(kind: ProcessKind) -> None:
     """Import everything, and be sure that what was imported can be forked."""
     for name in kind.packages:
-        _load_all(importlib.import_module(name))
+        _import_modules(importlib.import_module(name))
     for name in kind.lazy:
         importlib.import_module(name)
     # A fork takes along one thread, and every lock that another one holds.
@@ -107,80 +107,82 @@ def load(kind: Kind) -> None:
     gc.freeze()
 
 
-def _load_all(package: ModuleType) -> None:
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+def _import_modules(package: ModuleType) -> None:
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         # A `__main__` and the sandbox's forwarder are programs of their own, not modules of the daemon.
-        if found.name.rpartition(".")[2] not in {"__main__", "forwarder"}:
-            importlib.import_module(found.name)
+        if module.name.rpartition(".")[2] not in {"__main__", "forwarder"}:
+            importlib.import_module(module.name)
 
 
-class Nursery:
+class PreforkServer:
+    """Forks a child for each request of the tests, and reports the exit code of each."""
+
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         # Not epoll: that is a descriptor, which a child would close a second time when its number is long another's.
-        self._watched = selectors.PollSelector()
-        self._watched.register(control, selectors.EVENT_READ)
+        self._selector = selectors.PollSelector()
+        self._selector.register(control, selectors.EVENT_READ)
 
-    def serve(self) -> Order | None:
-        """Returns in each child, with what it is to become, and when nobody can ask any more, with nothing."""
+    def serve(self) -> ForkRequest | None:
+        """Returns in each child with its request, and in the server with None when the tests have ended."""
         while True:
-            for key, _ in self._watched.select():
+            for key, _ in self._selector.select():
                 if key.data is not None:
-                    self._tell_end(key.fd, key.data)
+                    self._report_exit(key.fd, key.data)
                     continue
-                order = self._order()
-                if order is None:
-                    self._end_all()
+                request = self._receive_request()
+                if request is None:
+                    self._kill_children()
                     return None
-                if not self._fork(order):
+                if not self._fork(request):
                     self._control.detach()
-                    return order
+                    return request
 
-    def _order(self) -> Order | None:
-        text, descriptors, _, _ = socket.recv_fds(self._control, ORDER_BYTES, DESCRIPTORS)
-        return Order(**json.loads(text), descriptors=descriptors) if text else None
+    def _receive_request(self) -> ForkRequest | None:
+        text, descriptors, _, _ = socket.recv_fds(self._control, MAX_REQUEST_BYTES, DESCRIPTOR_COUNT)
+        return ForkRequest(**json.loads(text), descriptors=descriptors) if text else None
 
-    def _fork(self, order: Order) -> int:
+    def _fork(self, request: ForkRequest) -> int:
         pid = os.fork()
         if pid == 0:
             return 0
-        *streams, told = order.descriptors
+        *streams, exit_code_fd = request.descriptors
         for descriptor in streams:
             os.close(descriptor)
-        watched = os.pidfd_open(pid)
-        self._watched.register(watched, selectors.EVENT_READ, Child(pid, told))
-        socket.send_fds(self._control, [str(pid).encode()], [watched])
+        pidfd = os.pidfd_open(pid)
+        self._selector.register(pidfd, selectors.EVENT_READ, Child(pid, exit_code_fd))
+        socket.send_fds(self._control, [str(pid).encode()], [pidfd])
         return pid
 
-    def _tell_end(self, watched: int, child: Child) -> None:
-        self._watched.unregister(watched)
-        os.close(watched)
+    def _report_exit(self, pidfd: int, child: Child) -> None:
+        self._selector.unregister(pidfd)
+        os.close(pidfd)
         code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
-        # Perhaps nobody wants to know any more.
+        # The test may have ended without waiting for it.
         with contextlib.suppress(BrokenPipeError):
-            os.write(child.told, str(code).encode())
-        os.close(child.told)
+            os.write(child.exit_code_fd, str(code).encode())
+        os.close(child.exit_code_fd)
 
-    def _end_all(self) -> None:
-        """Who started them is gone."""
-        for key in self._watched.get_map().values():
+    def _kill_children(self) -> None:
+        """Kill all children: the tests that started them have ended."""
+        for key in self._selector.get_map().values():
             if key.data is not None:
                 signal.pidfd_send_signal(key.fd, signal.SIGKILL)
 
 
-def become(order: Order) -> None:
-    """Be as a process that was just started: streams, folder, variables, signals."""
-    for number, descriptor in enumerate(order.descriptors[:3]):
+def set_up_child(request: ForkRequest) -> None:
+    """Give this child the state of a process that was just started: streams, folder, variables, signals."""
+    for number, descriptor in enumerate(request.descriptors[:3]):
         os.dup2(descriptor, number)
-    if order.terminal:
+    if request.terminal:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    os.chdir(order.folder)
-    os.umask(order.umask)
+    os.chdir(request.folder)
+    os.umask(request.umask)
     os.environ.clear()
-    os.environ.update(order.environment)
-    sys.path[:0] = [entry for entry in order.environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    os.environ.update(request.environment)
+    sys.path[:0] = [entry for entry in request.environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
     importlib.invalidate_caches()
     gc.enable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -197,13 +199,13 @@ def run(kind: str, arguments: list[str]) -> None:
 
 
 def main(kind: str, control: int) -> None:
-    # Ctrl-C is for the tests, and their end is ours.
+    # Ctrl-C is for the tests; when they end, the control socket closes, and this process ends with it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     load(KINDS[kind])
-    order = Nursery(socket.socket(fileno=control)).serve()
-    if order is not None:
-        become(order)
-        run(kind, order.arguments)
+    request = PreforkServer(socket.socket(fileno=control)).serve()
+    if request is not None:
+        set_up_child(request)
+        run(kind, request.arguments)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A plug-in that stops the daemon while it writes a file, so that a test can kill it there.
 
 Loaded through a real entry point, as the gates are. The interpreter tells every plug-in's audit hook before it opens
-or renames a file; whoever writes waits in it for ever, and everybody else goes on.
+or renames a file; the thread that writes waits in it for ever, and all others go on.
 """
 
 import os
@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, get_args
 
 from tests.support.gate_tools import Gate
 
-Moment = Literal["kept", "whole", "renamed"]
+StopPoint = Literal["kept", "whole", "renamed"]
 """The old content is in the history; the new one is whole beside the file; it is in the file's place."""
-MOMENTS: Final[tuple[Moment, ...]] = get_args(Moment)
+STOP_POINTS: Final[tuple[StopPoint, ...]] = get_args(StopPoint)
 
 _TEMPORARY: Final = re.compile(r"\..*\.[0-9a-f]{12}\.tmp")
 _WHEN, _MARK = "STOP_WHEN", "STOP_MARK"
@@ -23,12 +23,12 @@ _ENTRY_POINTS: Final = "[ostler.tools]\nstops = tests.support.stop_tools:Stops\n
 
 
 class Stops(Gate):
-    """Is there only to have this module loaded."""
+    """A tool that exists only so that the daemon loads this module."""
 
     name = "Stops"
 
 
-def install(plug_ins: Path, when: Moment) -> tuple[dict[str, str], Path]:
+def install(plug_ins: Path, when: StopPoint) -> tuple[dict[str, str], Path]:
     """Lay the plug-in out beside the gates; what its daemon needs, and the file that tells that it has stopped."""
     info = plug_ins / "stops-1.0.dist-info"
     info.mkdir(parents=True)
@@ -38,8 +38,8 @@ def install(plug_ins: Path, when: Moment) -> tuple[dict[str, str], Path]:
     return {_WHEN: when, _MARK: str(mark)}, mark
 
 
-class _Hook:
-    """Stops once, in the daemon that it finds without a mark."""
+class _AuditHook:
+    """Stops the first daemon only: the mark file tells later ones that it has stopped already."""
 
     def __init__(self, when: str, mark: str) -> None:
         self._when = when
@@ -58,8 +58,8 @@ class _Hook:
         elif event == "open" and given[0] == "." and self._renamed:  # the folder, which is brought to the disk last
             self._stop("renamed")
 
-    def _stop(self, moment: Moment) -> None:
-        if moment != self._when or os.path.exists(self._mark):
+    def _stop(self, stop_point: StopPoint) -> None:
+        if stop_point != self._when or os.path.exists(self._mark):
             return
         Path(self._mark).touch()
         while True:
@@ -67,4 +67,4 @@ class _Hook:
 
 
 if _WHEN in os.environ:  # only in a daemon that a test has started for this
-    sys.addaudithook(_Hook(os.environ[_WHEN], os.environ[_MARK]))
+    sys.addaudithook(_AuditHook(os.environ[_WHEN], os.environ[_MARK]))

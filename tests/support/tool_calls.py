@@ -9,14 +9,14 @@ import anyio
 
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.session import Mode
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.files.read import Read
 from ostler.tools.services import FileRead
-from ostler.tools.tool import AnyTool, Check, Failure, Ran
+from ostler.tools.tool import AnyTool, Check, Failure, ToolResult
 
 
-class Reads:
-    """What was read, in memory."""
+class InMemoryReads:
+    """The files that were read, in memory."""
 
     def __init__(self) -> None:
         self.by_path: dict[str, FileRead] = {}
@@ -28,18 +28,18 @@ class Reads:
         self.by_path[path] = read
 
 
-class Processes:
-    """What was started and has ended."""
+class RecordedProcesses:
+    """The processes that were started, and those that have ended."""
 
     def __init__(self) -> None:
-        self.begun: list[tuple[CallId, int, str]] = []
-        self.over: list[tuple[CallId, int]] = []
+        self.started: list[tuple[CallId, int, str]] = []
+        self.ended: list[tuple[CallId, int]] = []
 
-    async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
-        self.begun.append((call_id, pid, start_time))
+    async def record_start(self, call_id: CallId, pid: int, start_time: str) -> None:
+        self.started.append((call_id, pid, start_time))
 
-    def ended(self, call_id: CallId, pid: int) -> None:
-        self.over.append((call_id, pid))
+    def record_end(self, call_id: CallId, pid: int) -> None:
+        self.ended.append((call_id, pid))
 
 
 @dataclass
@@ -48,25 +48,25 @@ class Session:
 
     folder: Path
     outputs: Path
-    reads: Reads = field(default_factory=Reads)
-    processes: Processes = field(default_factory=Processes)
+    reads: InMemoryReads = field(default_factory=InMemoryReads)
+    processes: RecordedProcesses = field(default_factory=RecordedProcesses)
     progress: list[dict[str, Any]] = field(default_factory=list)
-    calls: int = 0
+    call_count: int = 0
 
     def __post_init__(self) -> None:
         place = str(self.folder)
-        self.surroundings = Surroundings(SessionId("s_1"), place, place, (place,), "default")
+        self.view = SessionView(SessionId("s_1"), place, place, (place,), "default")
 
-    def inside(self, mode: Mode = "default", **changes: Any) -> "Session":
-        """The same session with other surroundings."""
-        self.surroundings = replace(self.surroundings, mode=mode, **changes)
+    def change_view(self, mode: Mode = "default", **changes: Any) -> "Session":
+        """Change what tools see of the session; returns the same session."""
+        self.view = replace(self.view, mode=mode, **changes)
         return self
 
-    def context(self) -> ToolContext:
-        self.calls += 1
+    def make_context(self) -> ToolContext:
+        self.call_count += 1
         return ToolContext(
-            call_id=CallId(f"m_{id(self):x}#{self.calls}"),
-            surroundings=self.surroundings,
+            call_id=CallId(f"m_{id(self):x}#{self.call_count}"),
+            session=self.view,
             reads=self.reads,
             processes=self.processes,
             progress=lambda kind, data: self.progress.append(data),
@@ -75,9 +75,9 @@ class Session:
 
     async def call(
         self, tool: AnyTool, given: Mapping[str, Any], context: ToolContext | None = None
-    ) -> Ran[Any] | Failure:
+    ) -> ToolResult[Any] | Failure:
         """Valid, allowed by whoever is asked, and run."""
-        context = context or self.context()
+        context = context or self.make_context()
         parsed = tool.parse(dict(given))
         invalid = await tool.validate(parsed, context)
         if invalid is not None:
@@ -85,34 +85,34 @@ class Session:
         await tool.check_permission(parsed, context)
         return await tool.run(parsed, context)
 
-    async def done(self, tool: AnyTool, **given: Any) -> Ran[Any]:
+    async def expect_result(self, tool: AnyTool, **given: Any) -> ToolResult[Any]:
         """A call that must work."""
         result = await self.call(tool, given)
-        assert isinstance(result, Ran), result
+        assert isinstance(result, ToolResult), result
         return result
 
-    async def text(self, tool: AnyTool, **given: Any) -> str:
+    async def expect_text(self, tool: AnyTool, **given: Any) -> str:
         """What the model sees of a call that must work."""
-        rendered = tool.render((await self.done(tool, **given)).output)
+        rendered = tool.render((await self.expect_result(tool, **given)).output)
         return "".join(block["text"] for block in rendered)
 
-    async def failure(self, tool: AnyTool, **given: Any) -> Failure:
+    async def expect_failure(self, tool: AnyTool, **given: Any) -> Failure:
         """A call that must fail."""
         result = await self.call(tool, given)
         assert isinstance(result, Failure), result
         return result
 
     async def check(self, tool: AnyTool, **given: Any) -> Check:
-        return await tool.check_permission(tool.parse(given), self.context())
+        return await tool.check_permission(tool.parse(given), self.make_context())
 
 
-async def until(condition: Callable[[], object]) -> None:
+async def poll_until(condition: Callable[[], object]) -> None:
     with anyio.fail_after(20):
         while not condition():  # noqa: ASYNC110 - other processes set no events
             await anyio.sleep(0.01)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -131,5 +131,5 @@ def put_file(session: Session, name: str, data: str | bytes = "") -> str:
 async def read_file(session: Session, name: str, data: str | bytes) -> str:
     """The same, and the session has read it."""
     path = put_file(session, name, data)
-    await session.done(Read(), file_path=path)
+    await session.expect_result(Read(), file_path=path)
     return path

@@ -1,4 +1,4 @@
-"""The event loop is never held up: what blocks goes to a thread."""
+"""The event loop is never blocked: what blocks runs in a thread."""
 
 import asyncio
 import os
@@ -15,12 +15,12 @@ from tests.support.inprocess import InProcessDaemon
 
 
 @contextmanager
-def blocking_calls_raise() -> Iterator[None]:
+def raise_on_blocking_calls() -> Iterator[None]:
     """A call of ours that blocks inside the event loop raises, and so becomes an internal error."""
     with blockbuster_ctx(["ostler.server", "ostler.storage", "ostler.protocol"]) as blockbuster:
         # The kernel answers /proc from memory, and the log must be written in the order of what happened.
-        blockbuster.functions["os.read"].can_block_in("ostler/server/http/access.py", "_parent")
-        blockbuster.functions["io.BufferedReader.read"].can_block_in("ostler/server/http/access.py", "_parent")
+        blockbuster.functions["os.read"].can_block_in("ostler/server/http/access.py", "_read_parent_pid")
+        blockbuster.functions["io.BufferedReader.read"].can_block_in("ostler/server/http/access.py", "_read_parent_pid")
         for name in ("io.BufferedWriter.write", "io.BufferedWriter.flush", "os.write"):
             if name in blockbuster.functions:
                 blockbuster.functions[name].can_block_in("ostler/server/observability/logs.py", "msg")
@@ -28,7 +28,7 @@ def blocking_calls_raise() -> Iterator[None]:
 
 
 def test_no_method_blocks_the_event_loop(home: Path) -> None:
-    with InProcessDaemon(home) as daemon, blocking_calls_raise():
+    with InProcessDaemon(home) as daemon, raise_on_blocking_calls():
         session_id = daemon.call("session/create", cwd="/", title="x")["id"]
         daemon.call("session/update", session_id=session_id, title="y")
         daemon.call("session/get", session_id=session_id)
@@ -46,14 +46,14 @@ def test_no_method_blocks_the_event_loop(home: Path) -> None:
         with daemon.follow("?after=0", {"Ostler-Client": client_id}) as stream:
             assert stream.take(1)
             daemon.call("client/list")
-        assert daemon.http("GET", "/metrics").status == 200
-        assert daemon.http("GET", "/openrpc.json").status == 200
-        assert daemon.http("GET", f"/sessions/{session_id}/export").status == 200
-        assert daemon.http("GET", "/readyz", unix=True).status == 200
+        assert daemon.send_http("GET", "/metrics").status == 200
+        assert daemon.send_http("GET", "/openrpc.json").status == 200
+        assert daemon.send_http("GET", f"/sessions/{session_id}/export").status == 200
+        assert daemon.send_http("GET", "/readyz", unix=True).status == 200
         daemon.call("session/delete", session_id=session_id)
 
 
-class Stalls:
+class StallMonitor:
     """Measures how late the event loop comes back, over and over."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Stalls:
 
 
 def test_the_event_loop_is_never_busy_for_a_tenth_of_a_second_under_load(home: Path) -> None:
-    stalls = Stalls()
+    stalls = StallMonitor()
     watching: list[asyncio.Task[None]] = []
 
     def watch(daemon: RunningDaemon) -> None:
@@ -91,5 +91,5 @@ def test_the_event_loop_is_never_busy_for_a_tenth_of_a_second_under_load(home: P
         async def stop() -> None:
             watching[0].cancel()
 
-        daemon.do(stop)
+        daemon.run_on_loop(stop)
     assert 0 < stalls.longest < 0.1

@@ -1,4 +1,4 @@
-"""A daemon that the nursery forks is the one that the command starts, for everything that a test can see of it."""
+"""A daemon forked by the prefork server is the same as one started with the command, as far as tests can see."""
 
 import json
 import os
@@ -36,29 +36,29 @@ sys.stdin.read()
 
 
 @pytest.fixture(params=[False, True], ids=["forked", "cold"])
-def either(request: pytest.FixtureRequest, home: Path) -> Daemon:
+def forked_or_cold(request: pytest.FixtureRequest, home: Path) -> Daemon:
     return Daemon(home, cold=request.param)
 
 
-def status(pid: int) -> dict[str, str]:
+def read_status(pid: int) -> dict[str, str]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
-def at_rest(pid: int) -> dict[str, str]:
+def read_status_at_rest(pid: int) -> dict[str, str]:
     """While a thread is started, all signals are blocked for a moment; no daemon blocks any for longer."""
     found: list[dict[str, str]] = []
 
     def blocks_nothing() -> bool:
-        found.append(status(pid))
+        found.append(read_status(pid))
         return int(found[-1]["SigBlk"], 16) == 0
 
     wait_until(blocks_nothing)
     return found[-1]
 
 
-def process_facts(daemon: Daemon) -> dict[str, Any]:
-    of = at_rest(daemon.pid)
+def collect_process_facts(daemon: Daemon) -> dict[str, Any]:
+    of = read_status_at_rest(daemon.pid)
     streams = {number: os.readlink(f"/proc/{daemon.pid}/fd/{number}").partition(":")[0] for number in range(3)}
     return {
         "signals": [of[name] for name in ("SigBlk", "SigIgn", "SigCgt")],
@@ -72,7 +72,7 @@ def process_facts(daemon: Daemon) -> dict[str, Any]:
     }
 
 
-def open_files(pid: int) -> set[str]:
+def list_open_files(pid: int) -> set[str]:
     folder = Path(f"/proc/{pid}/fd")
     return {os.readlink(descriptor) for descriptor in folder.iterdir()}
 
@@ -81,7 +81,7 @@ def test_it_is_the_same_process_as_one_that_the_command_started(tmp_path: Path) 
     found = []
     for cold in (False, True):
         with Daemon(tmp_path / str(cold), cold=cold) as daemon:
-            facts = process_facts(daemon)
+            facts = collect_process_facts(daemon)
             facts["streams"][2] = facts["streams"][2].replace(str(daemon.home), "HOME")
             found.append(facts)
     assert found[0] == found[1]
@@ -89,8 +89,8 @@ def test_it_is_the_same_process_as_one_that_the_command_started(tmp_path: Path) 
 
 def test_it_has_no_file_of_the_process_that_forked_it(tmp_path: Path) -> None:
     with Daemon(tmp_path / "first"), Daemon(tmp_path / "second") as daemon:
-        nursery = int(status(daemon.pid)["PPid"])
-        assert open_files(daemon.pid) & open_files(nursery) == {os.devnull}
+        prefork_pid = int(read_status(daemon.pid)["PPid"])
+        assert list_open_files(daemon.pid) & list_open_files(prefork_pid) == {os.devnull}
 
 
 def test_it_says_the_same_of_itself(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_its_variables_are_those_that_it_was_given_and_no_others(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Daemon(tmp_path / "first"):
-        pass  # the nursery runs from here on, with the variables of this moment
+        pass  # the prefork server runs from here on, with the variables of this moment
     monkeypatch.setenv("COMES_LATER", "seen")
     monkeypatch.delenv("TERM", raising=False)
     with Daemon(home, environment={"ITS_OWN": "also", "OSTLER_LIMITS__READERS": "7"}) as daemon:
@@ -121,8 +121,8 @@ def test_its_variables_are_those_that_it_was_given_and_no_others(
     assert not [line for line in found if line.startswith("TERM=")]
 
 
-def test_it_ends_with_the_code_that_tells_how(either: Daemon) -> None:
-    with either as daemon:
+def test_it_ends_with_the_code_that_tells_how(forked_or_cold: Daemon) -> None:
+    with forked_or_cold as daemon:
         assert daemon.process is not None
         assert daemon.process.poll() is None
         with pytest.raises(subprocess.TimeoutExpired):
@@ -170,10 +170,10 @@ def test_no_daemon_outlives_who_started_it(tmp_path: Path) -> None:
     with tests:
         assert tests.stdout is not None
         daemons = [int(pid) for pid in tests.stdout.readline().split()]
-        nursery = int(status(daemons[0])["PPid"])
+        prefork_pid = int(read_status(daemons[0])["PPid"])
         assert len(daemons) == 2
         tests.kill()
-    wait_until(lambda: all(map(is_gone, [nursery, *daemons])))
+    wait_until(lambda: all(map(is_gone, [prefork_pid, *daemons])))
 
 
 def test_a_forked_command_says_and_does_what_the_script_does(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is installed from a wheel is whole: the rooms, and the files that are no Python."""
+"""A wheel holds all of the product: every package, and the files that are no Python."""
 
 import subprocess
 import sys
@@ -21,11 +21,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_wheel_holds_every_file_of_every_room(wheel: Path) -> None:
     packed = set(zipfile.ZipFile(wheel).namelist())
-    for room in ("protocol", "storage", "tools", "server", "clients"):
-        for path in (ROOT / room / "ostler").rglob("*"):
+    for package in ("protocol", "storage", "tools", "server", "clients"):
+        for path in (ROOT / package / "ostler").rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
-                assert str(path.relative_to(ROOT / room)) in packed
-    assert "ostler/__init__.py" not in packed  # the rooms are portions of one namespace
+                assert str(path.relative_to(ROOT / package)) in packed
+    assert "ostler/__init__.py" not in packed  # the packages are portions of one namespace
 
 
 def test_a_daemon_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_daemon_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None
         "import ostler.protocol.generate.reference as reference\n"
         "opened = open_database(Path(sys.argv[1]))\n"
         "opened.connection.close()\n"
-        "assert reference.reference_page()\n"
+        "assert reference.render_reference()\n"
         "print(ostler.server.__file__)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "ostler.db")]

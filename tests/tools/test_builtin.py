@@ -41,7 +41,7 @@ def test_each_says_what_it_is(tool: AnyTool, session: Session) -> None:
     given = tool.parse(EXAMPLES[tool.name])
     assert tool.title
     assert "\n" not in tool.title
-    assert tool.description(session.surroundings)
+    assert tool.description(session.view)
     assert tool.summary(given)
     assert tool.is_read_only(given) is (tool.name in READERS)
     assert tool.is_concurrency_safe(given) is (tool.name in SAFE)
@@ -50,7 +50,7 @@ def test_each_says_what_it_is(tool: AnyTool, session: Session) -> None:
 
 @pytest.mark.parametrize("tool", BUILT_IN, ids=lambda tool: tool.name)
 def test_each_schema_is_closed_and_small(tool: AnyTool, session: Session) -> None:
-    schema = tool.input_schema(session.surroundings)
+    schema = tool.input_schema(session.view)
     assert schema["additionalProperties"] is False
     assert len(orjson.dumps(schema)) < 3000
     with pytest.raises(ValueError, match="extra_forbidden"):
@@ -60,10 +60,10 @@ def test_each_schema_is_closed_and_small(tool: AnyTool, session: Session) -> Non
 @pytest.mark.anyio
 async def test_the_one_for_tests_always_asks_and_is_there_only_for_them(session: Session) -> None:
     tool = TestingPermission()
-    assert not tool.is_enabled(session.surroundings)
-    assert tool.is_enabled(session.inside(testing=True).surroundings)
+    assert not tool.is_enabled(session.view)
+    assert tool.is_enabled(session.change_view(testing=True).view)
     for mode in ("default", "bypassPermissions"):
-        session.inside(mode=mode)
+        session.change_view(mode=mode)
         check = await session.check(tool)
         assert check == AskFirst("Run test?")
-    assert await session.text(tool) == "The test ran."
+    assert await session.expect_text(tool) == "The test ran."

@@ -8,48 +8,50 @@ import pytest
 
 from ostler.protocol.ids import SessionId
 from ostler.tools.builtin import BUILT_IN
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.registry import collect, from_entry_points
 from ostler.tools.shell.running import program
-from ostler.tools.tool import AnyTool, Failure, Ran, Tool, ToolInput, ToolOutput
+from ostler.tools.tool import AnyTool, Failure, Tool, ToolInput, ToolOutput, ToolResult
 
-HERE = Surroundings(SessionId("s_1"), "/", "/", ("/",), "default")
+HERE = SessionView(SessionId("s_1"), "/", "/", ("/",), "default")
 
 
-class Nothing(ToolInput):
+class EmptyInput(ToolInput):
     pass
 
 
-class Said(ToolOutput):
+class WordsOutput(ToolOutput):
     words: str = ""
 
 
-class Plain(Tool[Nothing, Said]):
-    Input: ClassVar[type[ToolInput]] = Nothing
-    Output: ClassVar[type[ToolOutput]] = Said
+class MinimalTool(Tool[EmptyInput, WordsOutput]):
+    Input: ClassVar[type[ToolInput]] = EmptyInput
+    Output: ClassVar[type[ToolOutput]] = WordsOutput
 
-    async def run(self, given: Nothing, context: ToolContext) -> Ran[Said] | Failure:
-        return Ran(Said())
+    async def run(self, given: EmptyInput, context: ToolContext) -> ToolResult[WordsOutput] | Failure:
+        return ToolResult(WordsOutput())
 
 
-def plug_in(name: str, *aliases: str, package: str = "theirs") -> AnyTool:
-    kind = type(name, (Plain,), {"name": name, "aliases": aliases})
+def build_plug_in(name: str, *aliases: str, package: str = "theirs") -> AnyTool:
+    kind = type(name, (MinimalTool,), {"name": name, "aliases": aliases})
     tool: AnyTool = kind()
     tool.source = package
     return tool
 
 
-def names(tools: tuple[AnyTool, ...]) -> list[str]:
+def list_names(tools: tuple[AnyTool, ...]) -> list[str]:
     return [tool.name for tool in tools]
 
 
 def test_built_in_ones_come_first_and_each_part_is_sorted_by_code_point() -> None:
-    registry = collect([plug_in("b"), plug_in("B"), plug_in("a")], [plug_in("Z"), plug_in("A")])
-    assert names(registry.tools) == ["B", "a", "b", "A", "Z"]
+    registry = collect(
+        [build_plug_in("b"), build_plug_in("B"), build_plug_in("a")], [build_plug_in("Z"), build_plug_in("A")]
+    )
+    assert list_names(registry.tools) == ["B", "a", "b", "A", "Z"]
     assert registry.problems == ()
 
 
-@pytest.mark.parametrize("late", [plug_in("Read"), plug_in("Other", "Read"), plug_in("Read", "Fine")])
+@pytest.mark.parametrize("late", [build_plug_in("Read"), build_plug_in("Other", "Read"), build_plug_in("Read", "Fine")])
 def test_of_two_with_one_name_the_built_in_stays_and_the_loser_is_reported(late: AnyTool) -> None:
     registry = collect(BUILT_IN, [late])
     assert late not in registry.tools
@@ -57,30 +59,30 @@ def test_of_two_with_one_name_the_built_in_stays_and_the_loser_is_reported(late:
 
 
 def test_presets_and_lists_choose_and_say_why_the_rest_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "pwsh_path", lambda: None)
-    registry = collect(BUILT_IN, [plug_in("Extra", "More")])
-    assert names(registry.for_session("minimal", (), HERE).tools) == ["Bash", "Edit", "Read"]
+    monkeypatch.setattr(program, "find_pwsh", lambda: None)
+    registry = collect(BUILT_IN, [build_plug_in("Extra", "More")])
+    assert list_names(registry.for_session("minimal", (), HERE).tools) == ["Bash", "Edit", "Read"]
     readers = ["Glob", "Grep", "Read", "Sleep", "TaskOutput"]
-    assert names(registry.for_session("read-only", (), HERE).tools) == readers
-    assert names(registry.for_session(["More", "Bash"], (), HERE).tools) == ["Bash", "Extra"]
+    assert list_names(registry.for_session("read-only", (), HERE).tools) == readers
+    assert list_names(registry.for_session(["More", "Bash"], (), HERE).tools) == ["Bash", "Extra"]
     full = registry.for_session("full", (), HERE)
     others = ["Bash", "Edit", "Monitor", "NotebookEdit", "TaskStop", "Write"]
-    assert names(full.tools) == [*sorted([*others, *readers]), "Extra"]
+    assert list_names(full.tools) == [*sorted([*others, *readers]), "Extra"]
     assert set(full.unavailable) == {"PowerShell", "TestingPermission"}
     listed = registry.for_session(["Bash"], (), HERE)
     assert listed.find("Read") == "The tool Read cannot be used here: it is not on the session's list of tools."
 
 
 def test_a_tool_that_is_denied_as_a_whole_is_not_there() -> None:
-    registry = collect(BUILT_IN, [plug_in("Extra", "More")])
+    registry = collect(BUILT_IN, [build_plug_in("Extra", "More")])
     toolset = registry.for_session("full", {"Bash", "More"}, HERE)
-    assert "Bash" not in names(toolset.tools)
-    assert "Extra" not in names(toolset.tools)
+    assert "Bash" not in list_names(toolset.tools)
+    assert "Extra" not in list_names(toolset.tools)
     assert toolset.find("Bash") == "The tool Bash cannot be used here: a rule denies it as a whole."
 
 
 def test_a_tool_is_found_by_its_alias_and_a_wrong_name_gets_the_closest() -> None:
-    extra = plug_in("Extra", "More")
+    extra = build_plug_in("Extra", "More")
     toolset = collect(BUILT_IN, [extra]).for_session("full", (), HERE)
     assert toolset.find("More") is extra
     assert toolset.find("Raed") == "There is no tool 'Raed'. Did you mean Read?"
@@ -91,19 +93,20 @@ def test_a_tool_is_found_by_its_alias_and_a_wrong_name_gets_the_closest() -> Non
 
 
 def test_a_name_that_is_like_none_of_very_many_tools_is_told_some_of_them() -> None:
-    many = collect([plug_in(f"Abc{number}") for number in range(60)], []).for_session("full", (), HERE)
-    told = str(many.find("qqq"))
-    assert told.endswith(" and 10 more.")
-    assert told.count(",") == 49
+    many = collect([build_plug_in(f"Abc{number}") for number in range(60)], []).for_session("full", (), HERE)
+    message = str(many.find("qqq"))
+    assert message.endswith(" and 10 more.")
+    assert message.count(",") == 49
 
 
 def test_plug_ins_come_by_entry_point_and_a_broken_one_is_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "theirs.py").write_text(
-        "from tests.tools.test_registry import Plain\n"
-        "class Knock(Plain):\n    name = 'Knock'\n    def description(self, surroundings):\n        return 'Knocks.'\n"
-        "class Wordless(Plain):\n    name = 'Wordless'\n"
+        "from tests.tools.test_registry import MinimalTool\n"
+        "class Knock(MinimalTool):\n    name = 'Knock'\n"
+        "    def description(self, session):\n        return 'Knocks.'\n"
+        "class Wordless(MinimalTool):\n    name = 'Wordless'\n"
         "class Misnamed(Knock):\n    name = 'Two words'\n"
         "class Unfit(Knock):\n    input_examples = ({}, {'door': 1})\n"
         "def broken():\n    raise RuntimeError('no door')\n"

@@ -1,4 +1,4 @@
-"""Who drives it: the Python SDK and the `ostler` command.
+"""The clients: the Python SDK and the `ostler` command.
 
 async with connect() as ostler:
     session = await ostler.call(SESSION_CREATE, SessionCreate(cwd="/home/a/proj"))

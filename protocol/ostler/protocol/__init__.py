@@ -1,1 +1,1 @@
-"""The words everybody speaks: the JSON-RPC envelope, methods, events, shapes, ids and errors."""
+"""The wire protocol, shared by daemon and clients: the JSON-RPC envelope, methods, events, shapes, ids and errors."""

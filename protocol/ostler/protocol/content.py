@@ -90,7 +90,7 @@ class OtherBlock(Block):
 _KNOWN = frozenset({"text", "thinking", "image", "document", "tool_use", "tool_result"})
 
 
-def _kind(block: Any) -> str:
+def _tag_block(block: Any) -> str:
     kind = block.get("type") if isinstance(block, dict) else getattr(block, "type", None)
     return str(kind) if kind in _KNOWN else "other"
 
@@ -103,5 +103,5 @@ ContentBlock = Annotated[
     | Annotated[ToolUseBlock, Tag("tool_use")]
     | Annotated[ToolResultBlock, Tag("tool_result")]
     | Annotated[OtherBlock, Tag("other")],
-    Discriminator(_kind),
+    Discriminator(_tag_block),
 ]

@@ -46,10 +46,10 @@ def read_request(value: Any) -> Request:
         raise InvalidRequest('"method" must be a string.')
     if "id" in value and value["id"] is not None and request_id(value) is None:
         raise InvalidRequest('"id" must be a string, a number of at most 64 bits or null.')
-    return Request(method, _params(value.get("params", {})), request_id(value), "id" not in value)
+    return Request(method, _parse_params(value.get("params", {})), request_id(value), "id" not in value)
 
 
-def _params(given: Any) -> dict[str, Any]:
+def _parse_params(given: Any) -> dict[str, Any]:
     if isinstance(given, dict):
         return given
     if not isinstance(given, list):

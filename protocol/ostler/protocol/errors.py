@@ -230,17 +230,17 @@ class ShuttingDown(OstlerError):
     meaning = "The daemon is stopping; the call was not started."
 
 
-def _leaves(base: type[ProtocolError]) -> Iterator[type[ProtocolError]]:
+def _list_leaves(base: type[ProtocolError]) -> Iterator[type[ProtocolError]]:
     for child in base.__subclasses__():
         if child.__subclasses__():
-            yield from _leaves(child)
+            yield from _list_leaves(child)
         else:
             yield child
 
 
-RPC_ERRORS: Final = tuple(_leaves(RpcError))
+RPC_ERRORS: Final = tuple(_list_leaves(RpcError))
 OSTLER_ERRORS: Final[dict[str, type[OstlerError]]] = {
-    error.word: error for error in _leaves(OstlerError) if issubclass(error, OstlerError)
+    error.word: error for error in _list_leaves(OstlerError) if issubclass(error, OstlerError)
 }
 
 

@@ -1,4 +1,4 @@
-"""Names of things: a prefix that tells the kind, then base-36 that sorts by time."""
+"""Ids: a prefix that tells the kind, then base-36 digits that sort by time."""
 
 import secrets
 import threading
@@ -24,7 +24,7 @@ _RANDOM_DIGITS: Final = 11  # 56 bits: two daemons never make the same one
 _RANDOM_RANGE: Final = 36**_RANDOM_DIGITS
 
 
-def _base36(number: int, width: int) -> str:
+def _format_base36(number: int, width: int) -> str:
     digits: list[str] = []
     while number:
         number, digit = divmod(number, 36)
@@ -51,34 +51,34 @@ class _Clock:
 _clock = _Clock()
 
 
-def _new(prefix: str) -> str:
+def _make_id(prefix: str) -> str:
     now, tail = _clock.tick()
-    return prefix + _base36(now, _TIME_DIGITS) + _base36(tail, _RANDOM_DIGITS)
+    return prefix + _format_base36(now, _TIME_DIGITS) + _format_base36(tail, _RANDOM_DIGITS)
 
 
 def new_session_id() -> SessionId:
-    return SessionId(_new("s_"))
+    return SessionId(_make_id("s_"))
 
 
 def new_turn_id() -> TurnId:
-    return TurnId(_new("t_"))
+    return TurnId(_make_id("t_"))
 
 
 def new_message_id() -> MessageId:
-    return MessageId(_new("m_"))
+    return MessageId(_make_id("m_"))
 
 
 def new_ask_id() -> AskId:
-    return AskId(_new("k_"))
+    return AskId(_make_id("k_"))
 
 
 def new_result_id() -> ResultId:
-    return ResultId(_new("r_"))
+    return ResultId(_make_id("r_"))
 
 
 def first_result_id(milliseconds: int) -> ResultId:
     """Smaller than every id of a result that is made from that time on."""
-    return ResultId("r_" + _base36(milliseconds, _TIME_DIGITS))
+    return ResultId("r_" + _format_base36(milliseconds, _TIME_DIGITS))
 
 
 def new_task_id(letter: str) -> TaskId:
@@ -87,11 +87,11 @@ def new_task_id(letter: str) -> TaskId:
 
 
 def new_client_id() -> ClientId:
-    return ClientId(_new("c_"))
+    return ClientId(_make_id("c_"))
 
 
 def new_client_call_id() -> ClientCallId:
-    return ClientCallId(_new("q_"))
+    return ClientCallId(_make_id("q_"))
 
 
 def call_id(message_id: MessageId, index: int) -> CallId:

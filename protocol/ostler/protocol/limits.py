@@ -1,4 +1,4 @@
-"""The numbers that both sides rely on."""
+"""Limits and other numbers that the daemon and its clients rely on."""
 
 from typing import Final
 

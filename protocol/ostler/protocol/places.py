@@ -1,4 +1,4 @@
-"""Where a daemon keeps its things, and so where a client finds it."""
+"""The folders and files of a daemon (configuration, data, state, socket), by which clients find it too."""
 
 import hashlib
 import os

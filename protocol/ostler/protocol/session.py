@@ -15,14 +15,14 @@ SessionStatus = Literal["idle", "running", "waiting", "archived"]
 ToolPreset = Literal["full", "minimal", "read-only"]
 
 
-def _tools_kind(given: Any) -> str:
+def _tag_tools(given: Any) -> str:
     return "names" if isinstance(given, list) else "preset"
 
 
 # With names: an error would name the way through our validators in their place.
 Tools = Annotated[
     Annotated[ToolPreset, Tag("preset")] | Annotated[list[Name], Field(max_length=500), Tag("names")],
-    Discriminator(_tools_kind),
+    Discriminator(_tag_tools),
 ]
 
 RuleText = Annotated[str, StringConstraints(min_length=1, max_length=2000)]

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes, however the network cuts them."""
+"""A parser of server-sent events: bytes in chunks of any size go in, whole frames come out."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Frame:
 
 
 class SseParser:
-    """Takes chunks cut anywhere and gives whole frames; the cut may be inside a character or a CRLF."""
+    """Takes chunks that were cut anywhere, also inside a character or a CRLF, and returns whole frames."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -31,17 +31,17 @@ class SseParser:
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that this chunk completes."""
         frames: list[Frame] = []
-        for line in self._lines(chunk):
-            frame = self._take(line)
+        for line in self._split_lines(chunk):
+            frame = self._parse_line(line)
             if frame is not None:
                 frames.append(frame)
         return frames
 
-    def _lines(self, chunk: bytes) -> Iterable[bytes]:
-        """The lines that it completes. What remains before it is a part of one, without a line end."""
+    def _split_lines(self, chunk: bytes) -> Iterable[bytes]:
+        """The lines that a chunk completes. `_rest` before it is a part of a line, without a line end."""
         if self._after_cr or b"\r" in chunk:
             self._rest += chunk
-            return iter(self._next_line, None)
+            return iter(self._read_line, None)
         if b"\n" not in chunk:
             self._rest += chunk
             self._searched = len(self._rest)
@@ -55,16 +55,16 @@ class SseParser:
             self._rest.clear()
         self._rest += rest
         self._searched = len(rest)
-        return (self._without_bom(first), *lines)
+        return (self._strip_bom(first), *lines)
 
-    def _next_line(self) -> bytes | None:
+    def _read_line(self) -> bytes | None:
         rest = self._rest
         if self._after_cr and rest:
             # The CR ended its line at once; an LF that follows it belongs to the same line end.
             self._after_cr = False
             if rest[0] == 0x0A:
                 del rest[0]
-        end = _line_end(rest, self._searched)
+        end = _find_line_end(rest, self._searched)
         if end < 0:
             # What was searched once is not searched again: a long line in small chunks stays linear.
             self._searched = len(rest)
@@ -73,13 +73,13 @@ class SseParser:
         self._after_cr = rest[end] == 0x0D
         del rest[: end + 1]
         self._searched = 0
-        return self._without_bom(line)
+        return self._strip_bom(line)
 
-    def _without_bom(self, line: bytes) -> bytes:
+    def _strip_bom(self, line: bytes) -> bytes:
         first, self._at_start = self._at_start, False
         return line.removeprefix(_BOM) if first else line
 
-    def _take(self, line: bytes) -> Frame | None:
+    def _parse_line(self, line: bytes) -> Frame | None:
         if not line:
             return self._dispatch()
         end = line.find(b":")
@@ -103,7 +103,7 @@ class SseParser:
         return Frame(event or "message", b"\n".join(data), self._id)
 
 
-def _line_end(text: bytearray, start: int) -> int:
+def _find_line_end(text: bytearray, start: int) -> int:
     newline = text.find(b"\n", start)
     carriage = text.find(b"\r", start, newline if newline >= 0 else len(text))
     return carriage if carriage >= 0 else newline

@@ -1,10 +1,10 @@
-"""Times as the wire writes them."""
+"""Formatting of times for the wire: RFC 3339 in UTC with milliseconds."""
 
 import time
 from datetime import UTC, datetime
 
 _second: tuple[int, str] = (-1, "")
-"""The last second that was written, and how: a busy daemon writes the same one thousands of times."""
+"""Cache: the last second that was formatted, and its text; a busy daemon formats the same one thousands of times."""
 
 
 def now() -> str:
@@ -17,5 +17,5 @@ def now() -> str:
     return f"{known[1]}.{milliseconds:03}Z"
 
 
-def at(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

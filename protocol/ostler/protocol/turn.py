@@ -21,7 +21,7 @@ class InputText(Params):
     """What they say."""
 
 
-def _base64(data: str) -> str:
+def _check_base64(data: str) -> str:
     # Checked here: what the API refuses would stand in the history, and every later turn would fail on it.
     try:
         binascii.a2b_base64(data, strict_mode=True)
@@ -30,7 +30,7 @@ def _base64(data: str) -> str:
     return data
 
 
-Base64 = Annotated[str, Field(min_length=4, max_length=MAX_FILE_CHARS), AfterValidator(_base64)]
+Base64 = Annotated[str, Field(min_length=4, max_length=MAX_FILE_CHARS), AfterValidator(_check_base64)]
 
 
 class UrlSource(Params):
@@ -117,7 +117,7 @@ InputBlock = Annotated[
 ]
 
 
-def _input_kind(given: Any) -> str:
+def _tag_input(given: Any) -> str:
     return "blocks" if isinstance(given, list) else "words"
 
 
@@ -125,7 +125,7 @@ def _input_kind(given: Any) -> str:
 Input = Annotated[
     Annotated[Text, Field(min_length=1), Tag("words")]
     | Annotated[list[InputBlock], Field(min_length=1, max_length=MAX_INPUT_BLOCKS), Tag("blocks")],
-    Discriminator(_input_kind),
+    Discriminator(_tag_input),
 ]
 """Words, or blocks."""
 
@@ -133,7 +133,7 @@ Requests = Annotated[int, Field(ge=1, le=10_000)]
 Milliseconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600 * 1000)]
 
 
-def _known_choice(given: dict[str, Any]) -> dict[str, Any]:
+def _check_tool_choice(given: dict[str, Any]) -> dict[str, Any]:
     # Checked here: the provider's refusal would end the turn that has begun with it.
     match given:
         case {"type": "auto" | "any" | "none"}:
@@ -146,7 +146,7 @@ def _known_choice(given: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("must have a `type`: 'auto', 'any', 'none', or 'tool' with a `name`")
 
 
-ToolChoice = Annotated[JsonObject, AfterValidator(_known_choice)]
+ToolChoice = Annotated[JsonObject, AfterValidator(_check_tool_choice)]
 
 
 class TurnOptions(Params):

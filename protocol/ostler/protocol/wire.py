@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
 
 from ostler.protocol import times
-from ostler.protocol.extent import chars_of
+from ostler.protocol.extent import count_chars
 from ostler.protocol.limits import MAX_LINE_CHARS, MAX_METADATA_BYTES, MAX_TEXT_CHARS
 
 
@@ -49,26 +49,26 @@ class Nothing(Params):
     """No params at all."""
 
 
-def _without_nul(text: str) -> str:
+def _reject_nul(text: str) -> str:
     if "\0" in text:
         raise ValueError("contains a NUL character")
     return text
 
 
-def _printable(line: str) -> str:
+def _reject_control_chars(line: str) -> str:
     for char in line:
         if char < " " or char == "\x7f":
             raise ValueError(f"contains the control character {char!r}")
     return line
 
 
-Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(_without_nul)]
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(_reject_nul)]
 """Words of any length and any number of lines."""
 
-Line = Annotated[str, StringConstraints(max_length=MAX_LINE_CHARS), AfterValidator(_printable)]
+Line = Annotated[str, StringConstraints(max_length=MAX_LINE_CHARS), AfterValidator(_reject_control_chars)]
 """One line: a title, a name, a key."""
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LINE_CHARS), AfterValidator(_printable)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LINE_CHARS), AfterValidator(_reject_control_chars)]
 """A line that says something."""
 
 PathText = Annotated[str, StringConstraints(max_length=4096)]
@@ -81,21 +81,21 @@ Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\
 """RFC 3339 in UTC with milliseconds."""
 
 
-def _moment(given: str) -> str:
+def _parse_moment(given: str) -> str:
     try:
         moment = datetime.fromisoformat(given)
         if moment.tzinfo is None:
             raise ValueError(given)
-        return times.at(moment)
+        return times.format_time(moment)
     except (ValueError, OverflowError):
         raise ValueError("must be a time with its zone, as 2026-01-31T12:00:00Z") from None
 
 
-Moment = Annotated[str, StringConstraints(max_length=40), AfterValidator(_moment)]
+Moment = Annotated[str, StringConstraints(max_length=40), AfterValidator(_parse_moment)]
 """A time as a client gives it: RFC 3339, with or without milliseconds, in any zone; kept as `Time`."""
 
 
-def _at_most(limit: int) -> BeforeValidator:
+def _limit_entries(limit: int) -> BeforeValidator:
     """Bounds a collection before its members are looked at, each of which could be an error of its own."""
 
     def check(given: Any) -> Any:
@@ -106,16 +106,16 @@ def _at_most(limit: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-AtMost50 = _at_most(50)
-AtMost1000 = _at_most(1000)
+AtMost50 = _limit_entries(50)
+AtMost1000 = _limit_entries(1000)
 
 
-def _storable(value: dict[str, Any]) -> dict[str, Any]:
+def _check_storable(value: dict[str, Any]) -> dict[str, Any]:
     # Imported here: most models never hold free JSON, and the check needs no encoder of its own.
     from pydantic_core import to_json  # noqa: PLC0415
 
     # Counted first: to encode megabytes only to refuse them would hold everybody up.
-    if (chars := chars_of(value, 2 * MAX_METADATA_BYTES)) >= 2 * MAX_METADATA_BYTES:
+    if (chars := count_chars(value, 2 * MAX_METADATA_BYTES)) >= 2 * MAX_METADATA_BYTES:
         raise ValueError(f"has {chars} characters or more, and at most {MAX_METADATA_BYTES} bytes of JSON are kept")
     encoded = to_json(value)
     if len(encoded) > MAX_METADATA_BYTES:
@@ -125,5 +125,5 @@ def _storable(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-JsonObject = Annotated[dict[str, Any], AfterValidator(_storable)]
+JsonObject = Annotated[dict[str, Any], AfterValidator(_check_storable)]
 """Free JSON that the daemon keeps for a client without reading it."""

@@ -1,1 +1,1 @@
-"""What makes it run: the log, the door, the dispatcher and the life of the daemon."""
+"""What makes it run: HTTP and JSON-RPC, the event log, the engine of sessions and turns, and the daemon itself."""

@@ -6,25 +6,25 @@ import os
 import sys
 from pathlib import Path
 
-# The imports that follow make many objects that all stay; looking through them for garbage only costs time.
+# The imports that follow make many objects that all stay; collecting garbage among them only costs time.
 gc.disable()
 
 import anyio  # noqa: E402
 
 from ostler.protocol.places import find_places  # noqa: E402
 from ostler.server.config.configuration import BadConfig, Configuration, load_configuration  # noqa: E402
-from ostler.server.config.private_files import UnsafeFile, own_folder  # noqa: E402
-from ostler.server.daemon.instance import AlreadyRunning, take_home  # noqa: E402
-from ostler.server.daemon.lifecycle import close_to_others, run_daemon  # noqa: E402
+from ostler.server.config.private_files import UnsafeFile, ensure_private_folder  # noqa: E402
+from ostler.server.daemon.instance import AlreadyRunning, lock_home  # noqa: E402
+from ostler.server.daemon.lifecycle import harden_process, run_daemon  # noqa: E402
 from ostler.server.observability.logs import LogFile, set_up_logs  # noqa: E402
 from ostler.server.settings import BadPolicy  # noqa: E402
 from ostler.storage import StorageTrouble  # noqa: E402
 
-_GARBAGE_EVERY = 20_000
-"""New objects after which garbage is looked for."""
+_GC_THRESHOLD = 20_000
+"""How many new objects start a garbage collection."""
 
 
-def _arguments() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="ostler serve", description="Run the daemon in the foreground.")
     parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on, 0 for any (default: 7717)")
@@ -36,15 +36,15 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _flags(arguments: argparse.Namespace) -> dict[str, object]:
-    given = {
+def _collect_flags(arguments: argparse.Namespace) -> dict[str, object]:
+    flags = {
         "listen.host": arguments.host,
         "listen.port": arguments.port,
         "listen.socket": os.path.abspath(arguments.socket) if arguments.socket else None,
         "listen.allow_hosts": arguments.allow_host,
         "model": arguments.model,
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return {key: value for key, value in flags.items() if value is not None}
 
 
 def _set_up_logs(configuration: Configuration, log_file: str | None) -> None:
@@ -54,24 +54,24 @@ def _set_up_logs(configuration: Configuration, log_file: str | None) -> None:
 
 
 def main() -> int:
-    arguments = _arguments()
-    umask = close_to_others()
+    arguments = _parse_arguments()
+    umask = harden_process()
     places = find_places(arguments.home)
     try:
         for folder in places.folders:
-            own_folder(folder)
-        instance = take_home(places)
+            ensure_private_folder(folder)
+        instance = lock_home(places)
         try:
-            configuration = load_configuration(places.config_file, _flags(arguments), os.environ)
+            configuration = load_configuration(places.config_file, _collect_flags(arguments), os.environ)
             _set_up_logs(configuration, arguments.log_file)
             # Not where somebody happened to start it: that folder may go, and commands would complain.
             os.chdir("/")
             gc.enable()
             gc.freeze()
-            # A turn makes some ten thousand objects that live for a moment, and hardly a cycle among them: looked
-            # through every 700 objects, as Python does by itself, they cost a tenth of its time.
-            gc.set_threshold(_GARBAGE_EVERY, 10, 10)
-            # By anyio, and not by asyncio itself: else each of its locks and scopes asks anew which of the two runs.
+            # A turn makes some ten thousand objects that live for a moment, and hardly a cycle among them: to
+            # collect every 700 objects, as Python does by itself, costs a tenth of its time.
+            gc.set_threshold(_GC_THRESHOLD, 10, 10)
+            # anyio.run and not asyncio.run: else each of anyio's locks and scopes has to detect the event loop anew.
             anyio.run(run_daemon, places, configuration, instance, umask)
         finally:
             instance.release()

@@ -1,10 +1,10 @@
-"""Which ostler this is."""
+"""The installed version of ostler."""
 
 from functools import cache
 
 
 @cache
-def version() -> str:
+def get_version() -> str:
     # Imported here: reading the metadata costs more than most of the start.
     from importlib.metadata import PackageNotFoundError  # noqa: PLC0415
     from importlib.metadata import version as installed  # noqa: PLC0415

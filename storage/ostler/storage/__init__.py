@@ -1,8 +1,8 @@
-"""What must survive: the SQLite database, its one writer, its readers, and one repository per noun."""
+"""Durable storage: the SQLite database, its one writer, its readers, and one repository per noun."""
 
-from ostler.storage.commit_progress import Ahead
+from ostler.storage.commit_progress import CommitProgress
 from ostler.storage.errors import DamagedDatabase, NewerDatabase, StorageTrouble
 from ostler.storage.store import Store, open_store
 from ostler.storage.transaction import Scope, Tx
 
-__all__ = ["Ahead", "DamagedDatabase", "NewerDatabase", "Scope", "StorageTrouble", "Store", "Tx", "open_store"]
+__all__ = ["CommitProgress", "DamagedDatabase", "NewerDatabase", "Scope", "StorageTrouble", "Store", "Tx", "open_store"]

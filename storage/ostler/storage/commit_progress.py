@@ -1,48 +1,48 @@
-"""How far a unit of work has come, for somebody who has more to do while the disk is at work."""
+"""The progress of a commit in two stages, for callers that have other work while the disk is busy."""
 
 import asyncio
 
 
-class Ahead:
-    """Hears of a unit before everybody else: when it has run, and when the disk has it."""
+class CommitProgress:
+    """Two stages of a unit of work: it was executed, and it is durable. Both are known before it is published."""
 
     def __init__(self) -> None:
-        self._ran = False
-        self._written = False
+        self._is_executed = False
+        self._is_durable = False
         self._error: BaseException | None = None
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
 
-    async def ran(self) -> None:
-        """Returns when only the disk is waited for, which needs no processor: what is done now takes no time."""
-        while not self._ran:
-            await self._next()
+    async def executed(self) -> None:
+        """Wait until the unit has run and only the disk is missing: work done now costs no extra time."""
+        while not self._is_executed:
+            await self._wait_for_change()
 
-    async def written(self) -> None:
-        """Returns when the disk has it; raises what the disk said where it does not."""
-        while not self._written:
-            await self._next()
+    async def durable(self) -> None:
+        """Wait until the unit is on the disk; raises the error where it could not be written."""
+        while not self._is_durable:
+            await self._wait_for_change()
         if self._error is not None:
             raise self._error
 
-    async def _next(self) -> None:
-        # One for each who waits: whoever is stopped meanwhile takes nothing from the others.
+    async def _wait_for_change(self) -> None:
+        # One future for each waiter: cancelling one does not affect the others.
         waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
+        self._waiters.append(waiter)
         await waiter
 
-    # By the writer, on the event loop.
+    # Called by the writer, on the event loop.
 
-    def has_run(self) -> None:
-        self._ran = True
+    def mark_executed(self) -> None:
+        self._is_executed = True
         self._wake()
 
-    def is_written(self, error: BaseException | None) -> None:
-        self._ran = self._written = True
+    def mark_durable(self, error: BaseException | None) -> None:
+        self._is_executed = self._is_durable = True
         self._error = error
         self._wake()
 
     def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
+        waiters, self._waiters = self._waiters, []
+        for each in waiters:
             if not each.done():
                 each.set_result(None)

@@ -1,4 +1,4 @@
-"""What SQLite can run into, and what it means for us.
+"""Errors of the storage, and what an SQLite error means: damage, disk trouble, or just a failed statement.
 
 StorageTrouble
 ├── NewerDatabase     written by a later version: do not touch

@@ -1,4 +1,4 @@
-"""The front of the room: open the store, hand out its writer, read snapshots."""
+"""The store: opens the database, and gives access to its writer and its readers."""
 
 import sqlite3
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Store:
     path: Path
     database_id: str
     head: Cursor
-    """The end of the log when it was opened."""
+    """The cursor of the last event when the store was opened."""
     unclean: bool
     moved_aside: Path | None
     writer: Writer
@@ -39,5 +39,5 @@ def open_store(path: Path, *, pending_limit: int) -> Store:
     """Open the database at `path`."""
     opened = open_database(path)
     writer = Writer(opened, path, pending_limit=pending_limit)
-    readers = Readers(path, writer.found_damage)
+    readers = Readers(path, writer.report_damage)
     return Store(path, opened.database_id, opened.head, opened.unclean, opened.moved_aside, writer, readers)

@@ -1,4 +1,4 @@
-"""A unit of work: everything in it is written together, or not at all."""
+"""The transaction of a unit of work: everything in it is written together, or not at all."""
 
 import sqlite3
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from ostler.storage.sqlite import long_json
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an event is about; all null for the daemon itself."""
+    """The session, root session and turn that an event is about; all None for the daemon itself."""
 
     session_id: SessionId | None = None
     root_id: SessionId | None = None
@@ -28,7 +28,7 @@ class Tx:
     head: Cursor
     appended: list[events.LoggedEvent] = field(default_factory=list)
     unwritten: list[events.Line] = field(default_factory=list)
-    """Lines of the log, of all units of a batch: together they take half the time."""
+    """Log lines of all units of a batch, inserted together: that takes half the time."""
 
     @property
     def next_cursor(self) -> Cursor:
@@ -46,25 +46,27 @@ class Tx:
     ) -> Cursor:
         """Add a line to the log; it is published when the unit has been committed.
 
-        A type that is stored by reference takes the id of its thing, which must have been written before; who has
-        the thing itself, as it is at this event, gives it too and spares the reading. One about a session takes both:
-        its data, and the ids of its open asks.
+        A type that is stored by reference takes the id of its message, call, ask or turn, which must have been written
+        before; a caller that has the thing itself, as it is at this event, passes it too, which saves reading it. An
+        event about a session takes both: its data, and the ids of its open asks.
         """
         assert EVENT_TYPES[kind].stored, f"{kind} is never stored"
         assert EVENT_TYPES[kind].by_reference == (data is None), f"{kind}: data or reference, as its type says"
         cursor = self.next_cursor
-        encoded = long_json.encoded(data) if data is not None else None
+        encoded = long_json.encode(data) if data is not None else None
         line = events.Line(
             cursor, scope.session_id, scope.root_id, scope.turn_id, times.now(), kind, reference, encoded
         )
-        event = events.logged(self.connection, line, long_json.encoded(thing) if isinstance(thing, Shape) else thing)
+        event = events.build_event(
+            self.connection, line, long_json.encode(thing) if isinstance(thing, Shape) else thing
+        )
         self.unwritten.append(line)
         self.head = cursor
         self.appended.append(event)
         return cursor
 
     def write_lines(self) -> None:
-        """Before the commit, and in a unit that takes lines away."""
+        """Insert the pending lines: before the commit, and in a unit that deletes lines."""
         lines, self.unwritten = self.unwritten, []
         if lines:
             events.insert(self.connection, lines)

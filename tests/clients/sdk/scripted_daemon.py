@@ -1,4 +1,4 @@
-"""A daemon that says what it is told to say: for the turns of a stream that a real one takes only rarely."""
+"""A daemon with scripted answers and event streams: for what a real one does only rarely."""
 
 import asyncio
 import json
@@ -10,17 +10,17 @@ from typing import Any
 NOW = "2026-01-01T00:00:00.000Z"
 
 
-def event(kind: str, cursor: int | None, /, **data: Any) -> bytes:
+def encode_event(kind: str, cursor: int | None, /, **data: Any) -> bytes:
     """One event as it is on the wire."""
-    return _encoded(kind, cursor, None, None, data)
+    return _encode(kind, cursor, None, None, data)
 
 
-def turn_event(kind: str, cursor: int | None, /, turn_id: str | None = "t_1", **data: Any) -> bytes:
+def encode_turn_event(kind: str, cursor: int | None, /, turn_id: str | None = "t_1", **data: Any) -> bytes:
     """One event of a turn of the session `s_1`."""
-    return _encoded(kind, cursor, "s_1", turn_id, data)
+    return _encode(kind, cursor, "s_1", turn_id, data)
 
 
-def _encoded(kind: str, cursor: int | None, session_id: str | None, turn_id: str | None, data: Any) -> bytes:
+def _encode(kind: str, cursor: int | None, session_id: str | None, turn_id: str | None, data: Any) -> bytes:
     body = {
         "cursor": cursor,
         "session_id": session_id,
@@ -35,7 +35,7 @@ def _encoded(kind: str, cursor: int | None, session_id: str | None, turn_id: str
 
 
 @dataclass
-class Scripted:
+class ScriptedDaemon:
     """Answers calls from a table and gives one part of the script to each event stream that is opened.
 
     An entry of the table is a result, an error, or a coroutine function that makes one out of the params.
@@ -43,7 +43,7 @@ class Scripted:
 
     results: dict[str, Any] = field(default_factory=dict)
     streams: list[tuple[int, bytes]] = field(default_factory=list)
-    asked: list[str | None] = field(default_factory=list)
+    last_event_ids: list[str | None] = field(default_factory=list)
     """The `Last-Event-ID` of each stream that was opened."""
     url: str = ""
     database_id: str = "one"
@@ -51,30 +51,30 @@ class Scripted:
     """The end of its log, as it says."""
     gate: asyncio.Event | None = None
     """What the streams wait for before they say anything."""
-    called: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     """The calls that came, with their params."""
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while line := await reader.readline():
-                headers = await _headers(reader)
+                headers = await _read_headers(reader)
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 if line.startswith(b"POST /rpc"):
-                    await self._call(writer, json.loads(body))
+                    await self._handle_call(writer, json.loads(body))
                 else:
-                    await self._stream(writer, headers)
+                    await self._send_stream(writer, headers)
                     return
         finally:
             writer.close()
 
-    async def _call(self, writer: asyncio.StreamWriter, call: dict[str, Any]) -> None:
-        self.called.append((call["method"], call["params"]))
-        found = self._result(call["method"])
+    async def _handle_call(self, writer: asyncio.StreamWriter, call: dict[str, Any]) -> None:
+        self.calls.append((call["method"], call["params"]))
+        found = self._find_result(call["method"])
         result: dict[str, Any] = found if isinstance(found, dict) else await found(call["params"])
         kind = "error" if "code" in result else "result"
         await _send(writer, 200, json.dumps({"jsonrpc": "2.0", "id": call["id"], kind: result}).encode())
 
-    def _result(self, method: str) -> Any:
+    def _find_result(self, method: str) -> Any:
         limits = {"max_body_bytes": 1, "max_batch": 1, "max_depth": 1, "max_values": 1, "max_page": 1, "max_readers": 1}
         about = {"server": {"version": "0"}, "protocol_version": "x", "database_id": self.database_id}
         known: dict[str, Any] = {
@@ -99,8 +99,8 @@ class Scripted:
             return {**about, **known[method], "limits": limits}
         return self.results[method]
 
-    async def _stream(self, writer: asyncio.StreamWriter, headers: dict[str, str]) -> None:
-        self.asked.append(headers.get("last-event-id"))
+    async def _send_stream(self, writer: asyncio.StreamWriter, headers: dict[str, str]) -> None:
+        self.last_event_ids.append(headers.get("last-event-id"))
         if self.gate is not None:
             await self.gate.wait()
         if not self.streams:
@@ -109,7 +109,7 @@ class Scripted:
         await _send(writer, status, body, length=status != 200)
 
 
-async def _headers(reader: asyncio.StreamReader) -> dict[str, str]:
+async def _read_headers(reader: asyncio.StreamReader) -> dict[str, str]:
     found: dict[str, str] = {}
     while line := (await reader.readline()).decode().strip():
         name, _, value = line.partition(": ")
@@ -124,12 +124,12 @@ async def _send(writer: asyncio.StreamWriter, status: int, body: bytes, *, lengt
 
 
 @asynccontextmanager
-async def scripted(*streams: tuple[int, bytes], **results: Any) -> AsyncIterator[Scripted]:
-    script = Scripted(dict(results), list(streams))
+async def run_scripted_daemon(*streams: tuple[int, bytes], **results: Any) -> AsyncIterator[ScriptedDaemon]:
+    script = ScriptedDaemon(dict(results), list(streams))
     tasks: set[asyncio.Task[None]] = set()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(script.answer(reader, writer))
+        task = asyncio.ensure_future(script.handle_connection(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

@@ -30,27 +30,27 @@ from ostler.protocol.methods import (
     SESSION_UPDATE,
 )
 from ostler.protocol.session import Session, SessionArchive, SessionCreate, SessionRef, SessionUpdate
-from tests.clients.sdk.scripted_daemon import scripted
+from tests.clients.sdk.scripted_daemon import run_scripted_daemon
 from tests.support.daemon import Daemon
 
 pytestmark = pytest.mark.anyio
 
 
-def folder_for(home: Path) -> str:
+def get_folder(home: Path) -> str:
     return str(home.parent)
 
 
 async def test_a_call_gives_a_typed_result(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler:
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder_for(daemon.home), title="first"))
+        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=get_folder(daemon.home), title="first"))
         assert isinstance(session, Session)
-        assert (session.title, session.cwd) == ("first", folder_for(daemon.home))
+        assert (session.title, session.cwd) == ("first", get_folder(daemon.home))
         assert (await ostler.call(SERVER_INFO)).pid == daemon.pid
 
 
 async def test_only_the_fields_that_were_given_are_changed(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler:
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder_for(daemon.home), title="kept"))
+        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=get_folder(daemon.home), title="kept"))
         changed = await ostler.call(SESSION_UPDATE, SessionUpdate(session_id=session.id, mode="plan"))
         assert (changed.title, changed.mode) == ("kept", "plan")
 
@@ -135,7 +135,7 @@ async def test_the_token_is_not_sent_to_whoever_has_the_port_of_a_dead_daemon(da
 
 
 async def test_whoever_is_no_daemon_is_said_to_be_that() -> None:
-    async with scripted((404, b"<h1>Not here</h1>")) as other:
+    async with run_scripted_daemon((404, b"<h1>Not here</h1>")) as other:
         with pytest.raises(UnexpectedAnswer, match="HTTP 404: <h1>Not here"):
             async with connect(url=f"{other.url}/elsewhere"):
                 pass
@@ -169,7 +169,7 @@ async def test_capabilities_are_told_to_the_daemon(daemon: Daemon) -> None:
 
 async def test_events_are_those_of_the_session_from_its_first(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler:
-        create = SessionCreate(cwd=folder_for(daemon.home))
+        create = SessionCreate(cwd=get_folder(daemon.home))
         session, other = [await ostler.call(SESSION_CREATE, create) for _ in range(2)]
         await ostler.call(SESSION_ARCHIVE, SessionArchive(session_id=other.id))
         await ostler.call(SESSION_ARCHIVE, SessionArchive(session_id=session.id))
@@ -182,7 +182,7 @@ async def test_events_are_those_of_the_session_from_its_first(daemon: Daemon) ->
 
 async def test_what_happens_after_a_stream_was_opened_is_in_it(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler, ostler.events() as events:
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder_for(daemon.home)))
+        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=get_folder(daemon.home)))
         while (event := await anext(events)).type != "session.created":
             assert event.type.startswith("client.")
         assert event.session_id == session.id
@@ -190,7 +190,7 @@ async def test_what_happens_after_a_stream_was_opened_is_in_it(daemon: Daemon) -
 
 async def test_several_sessions_can_be_followed_at_once(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler:
-        create = SessionCreate(cwd=folder_for(daemon.home))
+        create = SessionCreate(cwd=get_folder(daemon.home))
         first, second, _ = [await ostler.call(SESSION_CREATE, create) for _ in range(3)]
         async with ostler.events([first.id, second.id], after=0) as events:
             assert [(await anext(events)).session_id for _ in range(2)] == [first.id, second.id]
@@ -202,15 +202,15 @@ async def test_waiting_for_an_event_can_be_given_up_and_taken_up_again(daemon: D
             while True:
                 await anext(events)
         assert scope.cancelled_caught
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder_for(daemon.home)))
-        assert (await until(events, "session.created")).session_id == session.id
+        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=get_folder(daemon.home)))
+        assert (await wait_for_event(events, "session.created")).session_id == session.id
 
 
 async def test_a_cursor_from_the_future_is_told_as_a_reset(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler, ostler.events(after=10**9) as events:
         assert (await anext(events)).type == "stream.reset"
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder_for(daemon.home)))
-        assert (await until(events, "session.created")).session_id == session.id
+        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=get_folder(daemon.home)))
+        assert (await wait_for_event(events, "session.created")).session_id == session.id
 
 
 async def test_following_an_unknown_session_fails(daemon: Daemon) -> None:
@@ -231,19 +231,19 @@ def impatient_daemon(home: Path) -> Iterator[Daemon]:
 async def test_a_reader_that_was_cut_for_being_slow_still_gets_everything(impatient_daemon: Daemon) -> None:
     home = impatient_daemon.home
     async with connect(str(home)) as ostler:
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder_for(home)))
+        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=get_folder(home)))
         async with ostler.events(session.id, after=session.cursor) as events:
             for number in range(150):
                 metadata = {"number": number, "filler": "x" * 60_000}
                 await ostler.call(SESSION_UPDATE, SessionUpdate(session_id=session.id, metadata=metadata))
-            got = [await until(events, "session.updated") for _ in range(150)]
+            got = [await wait_for_event(events, "session.updated") for _ in range(150)]
         assert (await ostler.call(SERVER_STATS)).readers_cut > 0
     assert [one.data["session"]["metadata"]["number"] for one in got] == list(range(150))
 
 
 async def test_an_export_comes_in_chunks(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler:
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder_for(daemon.home), title="to keep"))
+        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=get_folder(daemon.home), title="to keep"))
         async with ostler.export(session.id, "markdown") as chunks:
             text = b"".join([chunk async for chunk in chunks]).decode()
         assert text.startswith("# to keep\n")
@@ -254,14 +254,14 @@ async def test_an_export_comes_in_chunks(daemon: Daemon) -> None:
 
 async def test_a_deleted_session_is_gone(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler:
-        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=folder_for(daemon.home)))
+        session = await ostler.call(SESSION_CREATE, SessionCreate(cwd=get_folder(daemon.home)))
         gone = await ostler.call(SESSION_DELETE, SessionRef(session_id=session.id))
         assert gone.session_ids == [session.id]
         with pytest.raises(OstlerError):
             await ostler.call(SESSION_GET, SessionRef(session_id=session.id))
 
 
-async def until(events: EventStream, kind: str) -> Event:
+async def wait_for_event(events: EventStream, kind: str) -> Event:
     async for event in events:
         if event.type == kind:
             return event

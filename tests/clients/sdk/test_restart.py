@@ -18,11 +18,11 @@ from tests.support.daemon import Daemon
 pytestmark = pytest.mark.anyio
 
 
-async def created(ostler: Ostler, home: Path) -> Session:
+async def create_session(ostler: Ostler, home: Path) -> Session:
     return await ostler.call(SESSION_CREATE, SessionCreate(cwd=str(home.parent)))
 
 
-async def retitled(ostler: Ostler, session: Session, title: str) -> None:
+async def retitle_session(ostler: Ostler, session: Session, title: str) -> None:
     """Until it is acknowledged: a daemon that is killed meanwhile may or may not have done it."""
     with anyio.fail_after(60):
         while True:
@@ -33,7 +33,7 @@ async def retitled(ostler: Ostler, session: Session, title: str) -> None:
                 await anyio.lowlevel.checkpoint()
 
 
-async def titles_until(events: EventStream, last: str) -> list[Event]:
+async def read_until_title(events: EventStream, last: str) -> list[Event]:
     got: list[Event] = []
     with anyio.fail_after(60):
         async for event in events:
@@ -57,20 +57,20 @@ async def test_a_stream_resumes_after_sigkill_without_gap_or_double(daemon: Daem
 
     forget_socket()
     async with connect(str(daemon.home)) as ostler:
-        session = await created(ostler, daemon.home)
+        session = await create_session(ostler, daemon.home)
         got: list[Event] = []
 
         async def read() -> None:
             async with ostler.events(session.id, after=session.cursor) as events:
-                got.extend(await titles_until(events, "last"))
+                got.extend(await read_until_title(events, "last"))
 
         async with anyio.create_task_group() as group:
             group.start_soon(read)
             for kill in range(3):
                 for number in range(20):
-                    await retitled(ostler, session, f"{kill}.{number}")
+                    await retitle_session(ostler, session, f"{kill}.{number}")
                 await to_thread.run_sync(restart)
-            await retitled(ostler, session, "last")
+            await retitle_session(ostler, session, "last")
 
     wanted = [f"{kill}.{number}" for kill in range(3) for number in range(20)] + ["last"]
     assert [event.data["session"]["title"] for event in got] == wanted
@@ -81,16 +81,16 @@ async def test_a_stream_resumes_after_sigkill_without_gap_or_double(daemon: Daem
 async def test_a_stream_sees_exactly_the_log_when_writes_are_cut_by_kills(daemon: Daemon) -> None:
     """Killed in the middle of writing: what the reader got is what the log holds, nothing more, nothing twice."""
     async with connect(str(daemon.home)) as ostler:
-        session = await created(ostler, daemon.home)
+        session = await create_session(ostler, daemon.home)
         got: list[Event] = []
 
         async def read() -> None:
             async with ostler.events(session.id, after=session.cursor) as events:
-                got.extend(await titles_until(events, "last"))
+                got.extend(await read_until_title(events, "last"))
 
         async def write() -> None:
             for number in range(150):
-                await retitled(ostler, session, str(number))
+                await retitle_session(ostler, session, str(number))
 
         async with anyio.create_task_group() as readers:
             readers.start_soon(read)
@@ -99,9 +99,9 @@ async def test_a_stream_sees_exactly_the_log_when_writes_are_cut_by_kills(daemon
                 for _ in range(3):
                     await to_thread.run_sync(daemon.kill)
                     await to_thread.run_sync(daemon.start)
-            await retitled(ostler, session, "last")
+            await retitle_session(ostler, session, "last")
         async with ostler.events(session.id, after=session.cursor) as events:
-            log = await titles_until(events, "last")
+            log = await read_until_title(events, "last")
     assert [event.cursor for event in got] == [event.cursor for event in log]
     told = list(dict.fromkeys(event.data["session"]["title"] for event in got))
     assert told == [*map(str, range(150)), "last"]
@@ -109,17 +109,17 @@ async def test_a_stream_sees_exactly_the_log_when_writes_are_cut_by_kills(daemon
 
 async def test_a_graceful_restart_is_survived_too(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler:
-        session = await created(ostler, daemon.home)
+        session = await create_session(ostler, daemon.home)
         async with ostler.events(session.id, after=session.cursor) as events:
             assert await to_thread.run_sync(daemon.stop) == 0
             await to_thread.run_sync(daemon.start)
-            await retitled(ostler, session, "last")
-            assert len(await titles_until(events, "last")) == 1
+            await retitle_session(ostler, session, "last")
+            assert len(await read_until_title(events, "last")) == 1
 
 
 async def test_a_new_database_is_a_reset_and_the_old_session_is_gone(daemon: Daemon) -> None:
     async with connect(str(daemon.home)) as ostler:
-        session = await created(ostler, daemon.home)
+        session = await create_session(ostler, daemon.home)
         everything, one = ostler.events(), ostler.events(session.id)
         async with everything, one:
             await to_thread.run_sync(daemon.stop)
@@ -127,20 +127,20 @@ async def test_a_new_database_is_a_reset_and_the_old_session_is_gone(daemon: Dae
                 file.unlink()
             await to_thread.run_sync(daemon.start)
             with anyio.fail_after(30):
-                kinds = [event.type async for event in _until_reset(everything)]
+                kinds = [event.type async for event in _read_until_reset(everything)]
                 assert kinds[-1] == "stream.reset"
                 with pytest.raises(SessionNotFound):
-                    await _until_the_end(one)
+                    await _read_to_end(one)
             # The daemon knows this client again, though it has forgotten all it knew.
-            assert (await created(ostler, daemon.home)).id != session.id
+            assert (await create_session(ostler, daemon.home)).id != session.id
 
 
-async def _until_the_end(events: EventStream) -> None:
+async def _read_to_end(events: EventStream) -> None:
     async for _ in events:
         pass
 
 
-async def _until_reset(events: EventStream) -> AsyncIterator[Event]:
+async def _read_until_reset(events: EventStream) -> AsyncIterator[Event]:
     async for event in events:
         yield event
         if event.type == "stream.reset":

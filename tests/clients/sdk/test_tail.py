@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.clients.sdk.tail import follow, last_lines
+from ostler.clients.sdk.tail import follow, read_last_lines
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 10_000, 50_000])
@@ -12,23 +12,23 @@ def test_the_last_lines_are_the_last_lines(tmp_path: Path, count: int) -> None:
     lines = [f"line {number} ünd so weiter" for number in range(20_000)]
     log = tmp_path / "log"
     log.write_text("".join(line + "\n" for line in lines))
-    assert last_lines(log, count) == (lines[-count:] if count else [])
+    assert read_last_lines(log, count) == (lines[-count:] if count else [])
 
 
 def test_an_unfinished_last_line_counts(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("one\ntwo")
-    assert last_lines(log, 1) == ["two"]
+    assert read_last_lines(log, 1) == ["two"]
 
 
 def test_lines_from_before_a_place_are_left_out(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("old\nnew\n")
-    assert last_lines(log, 5, since=4) == ["new"]
+    assert read_last_lines(log, 5, since=4) == ["new"]
 
 
 def test_a_log_that_is_not_there_has_no_lines(tmp_path: Path) -> None:
-    assert last_lines(tmp_path / "log", 5) == []
+    assert read_last_lines(tmp_path / "log", 5) == []
 
 
 def test_following_begins_with_the_last_lines_and_misses_nothing_after_them(tmp_path: Path) -> None:

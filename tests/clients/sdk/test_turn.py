@@ -1,4 +1,4 @@
-"""Turns as the SDK gives them, against a scripted daemon: what goes wrong on the way."""
+"""Turns of the SDK against a scripted daemon: lost connections, refusals, late answers."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from ostler.protocol.errors import InvalidParams, TurnRunning
 from ostler.protocol.events import EVENT_TYPES, Event
 from ostler.protocol.session import SessionCreate
 from ostler.protocol.turn import TurnStart
-from tests.clients.sdk.scripted_daemon import NOW, scripted, turn_event
+from tests.clients.sdk.scripted_daemon import NOW, encode_turn_event, run_scripted_daemon
 
 pytestmark = pytest.mark.anyio
 
@@ -47,26 +47,29 @@ ASK: dict[str, Any] = {
 RESOLVED: dict[str, Any] = {**ASK, "status": "resolved", "answer": {"choice": "allow"}, "answered_by": "c_1"}
 
 
-def delta(offset: int, text: str, kind: str = "text") -> bytes:
-    return turn_event("message.delta", None, message_id="m_1", index=0, kind=kind, offset=offset, text=text)
+def encode_delta(offset: int, text: str, kind: str = "text") -> bytes:
+    return encode_turn_event("message.delta", None, message_id="m_1", index=0, kind=kind, offset=offset, text=text)
 
 
-def ended(cursor: int, turn_id: str = "t_1") -> bytes:
-    return turn_event("turn.ended", cursor, turn_id, turn={**ENDED, "id": turn_id})
+def encode_turn_ended(cursor: int, turn_id: str = "t_1") -> bytes:
+    return encode_turn_event("turn.ended", cursor, turn_id, turn={**ENDED, "id": turn_id})
 
 
 async def test_a_turn_is_an_iterator_of_typed_events() -> None:
     call = {"call_id": "m_1#0", "tool_use_id": "x", "session_id": "s_1", "tool": "Read", "input": {}}
     message = {"id": "m_1", "session_id": "s_1", "role": "assistant", "content": [], "created_at": NOW}
     script = (
-        turn_event("turn.started", 11, turn=RUNNING)
-        + delta(0, "Do")
-        + delta(2, "ne.")
-        + turn_event("message.completed", 12, message=message)
-        + turn_event("tool.completed", 13, call={**call, "status": "completed"})
-        + ended(14)
+        encode_turn_event("turn.started", 11, turn=RUNNING)
+        + encode_delta(0, "Do")
+        + encode_delta(2, "ne.")
+        + encode_turn_event("message.completed", 12, message=message)
+        + encode_turn_event("tool.completed", 13, call={**call, "status": "completed"})
+        + encode_turn_ended(14)
     )
-    async with scripted((200, script), **{"turn/start": RUNNING}) as daemon, connect(url=daemon.url) as ostler:
+    async with (
+        run_scripted_daemon((200, script), **{"turn/start": RUNNING}) as daemon,
+        connect(url=daemon.url) as ostler,
+    ):
         daemon.cursor = 9
         async with ostler.turn("s_1", "go", max_requests=3) as turn:
             with pytest.raises(RuntimeError, match="has not ended"):
@@ -74,15 +77,15 @@ async def test_a_turn_is_an_iterator_of_typed_events() -> None:
             seen = [type(one) async for one in turn]
         assert seen == [TurnChanged, TextDelta, TextDelta, MessageCompleted, CallCompleted, TurnEnded]
         assert turn.result.result_text == "Done."
-        started = next(params for method, params in daemon.called if method == "turn/start")
+        started = next(params for method, params in daemon.calls if method == "turn/start")
         assert (started["input"], started["max_requests"]) == ("go", 3)
-        assert daemon.asked == ["9"]  # the end of the log before the turn began
+        assert daemon.last_event_ids == ["9"]  # the end of the log before the turn began
 
 
 async def test_a_turn_goes_on_after_a_lost_connection_and_no_letter_comes_twice() -> None:
-    streams = (200, delta(0, "Hel")), (200, delta(0, "Hello") + ended(11))
+    streams = (200, encode_delta(0, "Hel")), (200, encode_delta(0, "Hello") + encode_turn_ended(11))
     async with (
-        scripted(*streams, **{"turn/start": RUNNING}) as daemon,
+        run_scripted_daemon(*streams, **{"turn/start": RUNNING}) as daemon,
         connect(url=daemon.url) as ostler,
         ostler.turn("s_1", "go") as turn,
     ):
@@ -91,9 +94,9 @@ async def test_a_turn_goes_on_after_a_lost_connection_and_no_letter_comes_twice(
 
 
 async def test_other_turns_of_the_session_are_left_out() -> None:
-    script = ended(11, "t_0") + turn_event("turn.started", 12, turn=RUNNING) + ended(13)
+    script = encode_turn_ended(11, "t_0") + encode_turn_event("turn.started", 12, turn=RUNNING) + encode_turn_ended(13)
     async with (
-        scripted((200, script), **{"turn/start": RUNNING}) as daemon,
+        run_scripted_daemon((200, script), **{"turn/start": RUNNING}) as daemon,
         connect(url=daemon.url) as ostler,
         ostler.turn("s_1", "go", queue=True) as turn,
     ):
@@ -101,10 +104,10 @@ async def test_other_turns_of_the_session_are_left_out() -> None:
 
 
 async def test_a_turn_that_ended_out_of_sight_is_over_all_the_same() -> None:
-    reset = turn_event("stream.reset", None, None, cursor=50, reason="pruned")
+    reset = encode_turn_event("stream.reset", None, None, cursor=50, reason="pruned")
     results = {"turn/start": RUNNING, "turn/get": ENDED}
     async with (
-        scripted((200, reset), **results) as daemon,
+        run_scripted_daemon((200, reset), **results) as daemon,
         connect(url=daemon.url) as ostler,
         ostler.turn("s_1", "go") as turn,
     ):
@@ -122,7 +125,7 @@ async def test_a_start_whose_answer_was_lost_is_asked_again_under_the_same_key()
         return RUNNING
 
     async with (
-        scripted((200, ended(11)), **{"turn/start": start}) as daemon,
+        run_scripted_daemon((200, encode_turn_ended(11)), **{"turn/start": start}) as daemon,
         connect(url=daemon.url) as ostler,
         ostler.turn("s_1", "go") as turn,
     ):
@@ -133,7 +136,10 @@ async def test_a_start_whose_answer_was_lost_is_asked_again_under_the_same_key()
 
 async def test_a_second_turn_is_refused_as_the_daemon_says() -> None:
     refusal = {"code": -32001, "message": "A turn runs.", "data": {"code": "turn_running", "turn_id": "t_0"}}
-    async with scripted((200, b": hello"), **{"turn/start": refusal}) as daemon, connect(url=daemon.url) as ostler:
+    async with (
+        run_scripted_daemon((200, b": hello"), **{"turn/start": refusal}) as daemon,
+        connect(url=daemon.url) as ostler,
+    ):
         with pytest.raises(TurnRunning, match=r"A turn runs\."):
             async with ostler.turn("s_1", "go"):
                 pass
@@ -151,15 +157,18 @@ async def test_the_callback_answers_while_the_events_go_on() -> None:
         answered.set()
         return RESOLVED
 
-    first, second = turn_event("ask.opened", 11, ask=ASK), turn_event("ask.resolved", 12, ask=RESOLVED) + ended(13)
+    first, second = (
+        encode_turn_event("ask.opened", 11, ask=ASK),
+        encode_turn_event("ask.resolved", 12, ask=RESOLVED) + encode_turn_ended(13),
+    )
     results = {"turn/start": RUNNING, "ask/resolve": resolve}
-    async with scripted((200, first), (200, second), **results) as daemon, connect(url=daemon.url) as ostler:
+    async with run_scripted_daemon((200, first), (200, second), **results) as daemon, connect(url=daemon.url) as ostler:
         async with ostler.turn("s_1", "go", on_ask=on_ask) as turn:
             assert isinstance(await anext(turn), AskOpened)
             with anyio.fail_after(10):
                 await answered.wait()
             assert [type(one) async for one in turn] == [AskEnded, TurnEnded]
-        assert ("ask/resolve", {"ask_id": "k_1", "answer": {"choice": "allow"}}) in daemon.called
+        assert ("ask/resolve", {"ask_id": "k_1", "answer": {"choice": "allow"}}) in daemon.calls
     assert [ask.id for ask in asked] == ["k_1"]
 
 
@@ -174,9 +183,12 @@ async def test_a_callback_is_cancelled_when_somebody_else_was_faster() -> None:
             cancelled.set()
         return None
 
-    first, second = turn_event("ask.opened", 11, ask=ASK), turn_event("ask.resolved", 12, ask=RESOLVED) + ended(13)
+    first, second = (
+        encode_turn_event("ask.opened", 11, ask=ASK),
+        encode_turn_event("ask.resolved", 12, ask=RESOLVED) + encode_turn_ended(13),
+    )
     async with (
-        scripted((200, first), (200, second), **{"turn/start": RUNNING}) as daemon,
+        run_scripted_daemon((200, first), (200, second), **{"turn/start": RUNNING}) as daemon,
         connect(url=daemon.url) as ostler,
         ostler.turn("s_1", "go", on_ask=on_ask) as turn,
     ):
@@ -189,7 +201,7 @@ async def test_a_callback_is_cancelled_when_somebody_else_was_faster() -> None:
 
 async def test_a_slower_answer_is_no_error() -> None:
     late = {"code": -32001, "message": "Too late.", "data": {"code": "ask_resolved", "ask": RESOLVED}}
-    async with scripted(**{"ask/resolve": late}) as daemon, connect(url=daemon.url) as ostler:
+    async with run_scripted_daemon(**{"ask/resolve": late}) as daemon, connect(url=daemon.url) as ostler:
         outcome = await ostler.resolve(shapes.Ask.model_validate(ASK), Deny())
         assert (outcome.answered_by, outcome.answer) == ("c_1", {"choice": "allow"})
 
@@ -198,8 +210,11 @@ async def test_an_error_of_the_callback_is_raised_to_whoever_reads_the_turn() ->
     async def on_ask(ask: shapes.Ask) -> Answer | None:
         raise LookupError("no idea")
 
-    script = turn_event("ask.opened", 11, ask=ASK)
-    async with scripted((200, script), **{"turn/start": RUNNING}) as daemon, connect(url=daemon.url) as ostler:
+    script = encode_turn_event("ask.opened", 11, ask=ASK)
+    async with (
+        run_scripted_daemon((200, script), **{"turn/start": RUNNING}) as daemon,
+        connect(url=daemon.url) as ostler,
+    ):
         with pytest.raises(LookupError, match="no idea"):
             async with ostler.turn("s_1", "go", on_ask=on_ask) as turn:
                 await turn.wait()
@@ -210,8 +225,8 @@ async def test_an_answer_that_the_daemon_does_not_take_is_raised_too() -> None:
         return Allow(input={"command": 7})
 
     refusal = {"code": -32602, "message": "Invalid params", "data": {"errors": []}}
-    script, results = turn_event("ask.opened", 11, ask=ASK), {"turn/start": RUNNING, "ask/resolve": refusal}
-    async with scripted((200, script), **results) as daemon, connect(url=daemon.url) as ostler:
+    script, results = encode_turn_event("ask.opened", 11, ask=ASK), {"turn/start": RUNNING, "ask/resolve": refusal}
+    async with run_scripted_daemon((200, script), **results) as daemon, connect(url=daemon.url) as ostler:
         with pytest.raises(InvalidParams):
             async with ostler.turn("s_1", "go", on_ask=on_ask) as turn:
                 await turn.wait()
@@ -227,7 +242,7 @@ async def test_the_asks_that_are_open_already_reach_the_callback_of_a_late_follo
     waiting = shapes.Turn.model_validate({**RUNNING, "status": "waiting"})
     stream, results = (200, b": hello"), {"ask/list": {"asks": [ASK], "next": None}}
     async with (
-        scripted(stream, **results) as daemon,
+        run_scripted_daemon(stream, **results) as daemon,
         connect(url=daemon.url) as ostler,
         ostler.follow(waiting, on_ask=on_ask),
     ):
@@ -239,10 +254,13 @@ async def test_a_run_in_a_new_session_refuses_asks_unless_somebody_answers_them(
     session = {"id": "s_1", "cwd": "/", "model": "m", "provider": "p", "mode": "default", "status": "idle"}
     stamps = {"root_id": "s_1", "on_ask": "deny", "created_at": NOW, "updated_at": NOW, "cursor": 9}
     results = {"turn/start": RUNNING, "session/create": {**session, **stamps}}
-    async with scripted((200, ended(11)), (200, ended(11)), **results) as daemon, connect(url=daemon.url) as ostler:
+    async with (
+        run_scripted_daemon((200, encode_turn_ended(11)), (200, encode_turn_ended(11)), **results) as daemon,
+        connect(url=daemon.url) as ostler,
+    ):
         assert (await ostler.run(SessionCreate(cwd="/"), "go")).result_text == "Done."
         await ostler.run(SessionCreate(cwd="/"), "go", on_ask=refuse)
-        created = [params["on_ask"] for method, params in daemon.called if method == "session/create"]
+        created = [params["on_ask"] for method, params in daemon.calls if method == "session/create"]
     assert created == ["deny", "ask"]
 
 
@@ -264,7 +282,10 @@ async def test_refusing_says_no_to_every_kind_of_ask(kind: str, choices: list[st
 
 async def test_a_reader_with_limited_patience_gives_up_on_a_daemon_that_is_gone() -> None:
     told: list[str] = []
-    async with scripted((200, delta(0, "x")), **{"turn/start": RUNNING}) as daemon, connect(url=daemon.url) as ostler:
+    async with (
+        run_scripted_daemon((200, encode_delta(0, "x")), **{"turn/start": RUNNING}) as daemon,
+        connect(url=daemon.url) as ostler,
+    ):
         daemon.streams += [(503, b"")] * 100
         with pytest.raises(DaemonUnreachable):
             async with ostler.turn("s_1", "go", on_connection=told.append, patience_seconds=0.3) as turn:
@@ -274,9 +295,9 @@ async def test_a_reader_with_limited_patience_gives_up_on_a_daemon_that_is_gone(
 
 async def test_a_connection_that_came_back_is_told() -> None:
     told: list[str] = []
-    streams = (200, delta(0, "x")), (503, b""), (200, ended(11))
+    streams = (200, encode_delta(0, "x")), (503, b""), (200, encode_turn_ended(11))
     async with (
-        scripted(*streams, **{"turn/start": RUNNING}) as daemon,
+        run_scripted_daemon(*streams, **{"turn/start": RUNNING}) as daemon,
         connect(url=daemon.url) as ostler,
         ostler.turn("s_1", "go", on_connection=told.append) as turn,
     ):
@@ -297,7 +318,7 @@ def test_an_event_without_what_it_should_hold_is_an_error_and_an_unknown_one_is_
 
 
 def test_every_event_of_a_session_has_a_type_of_its_own() -> None:
-    from ostler.clients.sdk.turn_events import _KINDS
+    from ostler.clients.sdk.turn_events import _READERS
 
     apart = ("client.", "config.", "stream.")
-    assert {name for name in EVENT_TYPES if not name.startswith(apart)} == _KINDS.keys()
+    assert {name for name in EVENT_TYPES if not name.startswith(apart)} == _READERS.keys()

@@ -36,7 +36,7 @@ LONG = "run tail -f README.md"
 MODEL = "claude-sonnet-5"
 
 
-async def session_in(ostler: Ostler, project: Path) -> SessionId:
+async def create_session(ostler: Ostler, project: Path) -> SessionId:
     return (await ostler.call(SESSION_CREATE, SessionCreate(cwd=str(project)))).id
 
 
@@ -44,9 +44,9 @@ async def allow(ask: Ask) -> Answer | None:
     return Allow()
 
 
-async def test_the_pieces_are_the_text_of_the_messages(rehearsing: Daemon, project: Path) -> None:
-    async with connect(str(rehearsing.home)) as ostler:
-        session_id = await session_in(ostler, project)
+async def test_the_pieces_are_the_text_of_the_messages(rehearsal_daemon: Daemon, project: Path) -> None:
+    async with connect(str(rehearsal_daemon.home)) as ostler:
+        session_id = await create_session(ostler, project)
         pieces, whole = "", ""
         async with ostler.turn(session_id, "read README.md") as turn:
             async for event in turn:
@@ -61,9 +61,9 @@ async def test_the_pieces_are_the_text_of_the_messages(rehearsing: Daemon, proje
         assert pieces == whole
 
 
-async def test_a_callback_answers_and_the_call_runs(rehearsing: Daemon, project: Path) -> None:
-    async with connect(str(rehearsing.home)) as ostler:
-        async with ostler.turn(await session_in(ostler, project), "run touch made", on_ask=allow) as turn:
+async def test_a_callback_answers_and_the_call_runs(rehearsal_daemon: Daemon, project: Path) -> None:
+    async with connect(str(rehearsal_daemon.home)) as ostler:
+        async with ostler.turn(await create_session(ostler, project), "run touch made", on_ask=allow) as turn:
             seen = [event async for event in turn]
         (ended,) = (event.ask for event in seen if isinstance(event, AskEnded))
         assert ended.answered_by == ostler.daemon.client_id
@@ -71,14 +71,14 @@ async def test_a_callback_answers_and_the_call_runs(rehearsing: Daemon, project:
         assert (call.is_error, turn.result.denials) == (False, [])
 
 
-async def test_of_two_callbacks_one_is_faster_and_neither_fails(rehearsing: Daemon, project: Path) -> None:
+async def test_of_two_callbacks_one_is_faster_and_neither_fails(rehearsal_daemon: Daemon, project: Path) -> None:
     async def deny(ask: Ask) -> Answer | None:
         return Deny(message="no", interrupt=False)
 
-    home = str(rehearsing.home)
+    home = str(rehearsal_daemon.home)
     async with connect(home, name="first") as first, connect(home, name="second") as second:
         for _ in range(10):
-            session_id = await session_in(first, project)
+            session_id = await create_session(first, project)
             async with (
                 first.turn(session_id, "run touch made", on_ask=allow) as one,
                 second.follow(one.turn, on_ask=deny) as other,
@@ -90,12 +90,12 @@ async def test_of_two_callbacks_one_is_faster_and_neither_fails(rehearsing: Daem
             assert one.result.reason == "completed"
 
 
-async def test_none_leaves_the_ask_to_others(rehearsing: Daemon, project: Path) -> None:
+async def test_none_leaves_the_ask_to_others(rehearsal_daemon: Daemon, project: Path) -> None:
     async def nobody(ask: Ask) -> Answer | None:
         return None
 
-    async with connect(str(rehearsing.home)) as ostler:
-        async with ostler.turn(await session_in(ostler, project), "run touch made", on_ask=nobody) as turn:
+    async with connect(str(rehearsal_daemon.home)) as ostler:
+        async with ostler.turn(await create_session(ostler, project), "run touch made", on_ask=nobody) as turn:
             async for event in turn:
                 if isinstance(event, AskOpened):
                     settled = await ostler.resolve(event.ask, Allow())
@@ -103,9 +103,9 @@ async def test_none_leaves_the_ask_to_others(rehearsing: Daemon, project: Path) 
         assert turn.result.reason == "completed"
 
 
-async def test_an_interrupted_turn_ends_as_such(rehearsing: Daemon, project: Path) -> None:
-    async with connect(str(rehearsing.home)) as ostler:
-        async with ostler.turn(await session_in(ostler, project), LONG, on_ask=allow) as turn:
+async def test_an_interrupted_turn_ends_as_such(rehearsal_daemon: Daemon, project: Path) -> None:
+    async with connect(str(rehearsal_daemon.home)) as ostler:
+        async with ostler.turn(await create_session(ostler, project), LONG, on_ask=allow) as turn:
             async for event in turn:
                 if isinstance(event, CallStarted):
                     await turn.interrupt()
@@ -118,7 +118,7 @@ async def test_steering_reaches_the_model(api: ScriptedApi, home: Path, project:
     api.always(message(says("I ", hold(gate), "look.")), message(says("Seen.")))
     with Daemon(home, environment=api.environment):
         async with connect(str(home)) as ostler:
-            async with ostler.turn(await session_in(ostler, project), "look", model=MODEL) as turn:
+            async with ostler.turn(await create_session(ostler, project), "look", model=MODEL) as turn:
                 async for event in turn:
                     if isinstance(event, TextDelta) and event.text == "I ":
                         await turn.steer("left, please")
@@ -127,9 +127,9 @@ async def test_steering_reaches_the_model(api: ScriptedApi, home: Path, project:
     assert "left, please" in str(api.requests[1].body["messages"])
 
 
-async def test_a_second_turn_is_refused_or_queued(rehearsing: Daemon, project: Path) -> None:
-    async with connect(str(rehearsing.home)) as ostler:
-        session_id = await session_in(ostler, project)
+async def test_a_second_turn_is_refused_or_queued(rehearsal_daemon: Daemon, project: Path) -> None:
+    async with connect(str(rehearsal_daemon.home)) as ostler:
+        session_id = await create_session(ostler, project)
         async with ostler.turn(session_id, LONG, on_ask=allow) as first:
             with pytest.raises(TurnRunning):
                 await ostler.start(session_id, "read README.md")
@@ -140,20 +140,20 @@ async def test_a_second_turn_is_refused_or_queued(rehearsing: Daemon, project: P
             assert (await first.wait()).reason == "interrupted"
 
 
-async def test_a_turn_is_followed_through_a_killed_daemon_to_its_end(rehearsing: Daemon, project: Path) -> None:
+async def test_a_turn_is_followed_through_a_killed_daemon_to_its_end(rehearsal_daemon: Daemon, project: Path) -> None:
     told: list[str] = []
 
     def restart() -> None:
-        rehearsing.kill()
+        rehearsal_daemon.kill()
         wait_until(lambda: told == ["lost"])
-        rehearsing.start()
+        rehearsal_daemon.start()
 
     async def late(ask: Ask) -> Answer | None:
         await to_thread.run_sync(restart)
         return Allow()
 
-    async with connect(str(rehearsing.home)) as ostler:
-        session_id = await session_in(ostler, project)
+    async with connect(str(rehearsal_daemon.home)) as ostler:
+        session_id = await create_session(ostler, project)
         async with ostler.turn(session_id, "run touch made", on_ask=late, on_connection=told.append) as turn:
             seen = [event async for event in turn]
         assert turn.result.reason == "completed"
@@ -163,9 +163,9 @@ async def test_a_turn_is_followed_through_a_killed_daemon_to_its_end(rehearsing:
         assert told == ["lost", "back"]
 
 
-async def test_a_run_gives_the_turn_and_starts_it_once(rehearsing: Daemon, project: Path) -> None:
-    async with connect(str(rehearsing.home)) as ostler:
-        session_id = await session_in(ostler, project)
+async def test_a_run_gives_the_turn_and_starts_it_once(rehearsal_daemon: Daemon, project: Path) -> None:
+    async with connect(str(rehearsal_daemon.home)) as ostler:
+        session_id = await create_session(ostler, project)
         refused = await ostler.run(session_id, "run touch made")
         allowed = await ostler.run(session_id, "run touch made", on_ask=allow)
         fresh = await ostler.run(SessionCreate(cwd=str(project)), "run touch made")

@@ -8,35 +8,35 @@ import pytest
 from ostler.protocol import errors
 from ostler.protocol.errors import OSTLER_ERRORS, RPC_ERRORS
 from ostler.protocol.events import EVENT_TYPES
-from ostler.protocol.generate.schema import Schema, settings, wire_definitions
+from ostler.protocol.generate.schema import Schema, build_wire_definitions, list_settings
 from ostler.protocol.limits import DEFAULT_PAGE
 from ostler.protocol.methods import METHODS
 from scripts.generate import DOCS
 
-SHAPES = wire_definitions("")
+SHAPES = build_wire_definitions("")
 RECEIVED = {name: shape for name, shape in SHAPES.items() if shape.get("additionalProperties") is False}
 """What a client sends: params, and what stands inside them."""
 
 
-def undocumented(documented: Mapping[str, str], page: str) -> list[str]:
-    """The names about which nothing is said, or which the page does not show together with what is said."""
-    lines = [_plain(line) for line in page.splitlines()]
-    return [name for name, text in documented.items() if not text.strip() or not _shown(name, text, lines)]
+def find_undocumented(documented: Mapping[str, str], page: str) -> list[str]:
+    """The names without a description, or which the page does not show together with their description."""
+    lines = [_normalize(line) for line in page.splitlines()]
+    return [name for name, text in documented.items() if not text.strip() or not _is_shown(name, text, lines)]
 
 
-def _shown(name: str, text: str, lines: list[str]) -> bool:
-    return any(f"`{name}`" in line and _plain(text) in line for line in lines)
+def _is_shown(name: str, text: str, lines: list[str]) -> bool:
+    return any(f"`{name}`" in line and _normalize(text) in line for line in lines)
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.replace("\\|", "|").split())
 
 
-def descriptions(shape: Schema) -> dict[str, str]:
+def get_descriptions(shape: Schema) -> dict[str, str]:
     return {name: field.get("description", "") for name, field in shape.get("properties", {}).items()}
 
 
-def section(page: str, title: str) -> str:
+def extract_section(page: str, title: str) -> str:
     """The page from one heading to the next of its kind."""
     return re.split(r"^##", page.partition(f"\n### {title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
 
@@ -47,34 +47,34 @@ def page() -> str:
 
 
 def test_every_method_is_documented(page: str) -> None:
-    assert undocumented({name: method.summary for name, method in METHODS.items()}, page) == []
+    assert find_undocumented({name: method.summary for name, method in METHODS.items()}, page) == []
 
 
 def test_every_method_has_a_section_with_what_it_locks_and_gives(page: str) -> None:
     for name, method in METHODS.items():
-        text = section(page, name)
+        text = extract_section(page, name)
         assert f"Locks {'nothing' if method.locks == 'nothing' else 'the ' + method.locks}" in text, name
         assert f"Result: [{method.result.__name__}]" in text, name
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_param_is_documented(name: str, page: str) -> None:
-    assert undocumented(descriptions(SHAPES[METHODS[name].params.__name__]), section(page, name)) == []
+    assert find_undocumented(get_descriptions(SHAPES[METHODS[name].params.__name__]), extract_section(page, name)) == []
 
 
 @pytest.mark.parametrize("name", sorted(RECEIVED.keys() - {method.params.__name__ for method in METHODS.values()}))
 def test_every_field_inside_params_is_documented(name: str, page: str) -> None:
-    assert undocumented(descriptions(RECEIVED[name]), section(page, name)) == []
+    assert find_undocumented(get_descriptions(RECEIVED[name]), extract_section(page, name)) == []
 
 
 def test_every_event_is_documented(page: str) -> None:
-    assert undocumented({name: event.when for name, event in EVENT_TYPES.items()}, page) == []
+    assert find_undocumented({name: event.when for name, event in EVENT_TYPES.items()}, page) == []
 
 
 def test_every_error_is_documented(page: str) -> None:
     meanings = {word: error.meaning for word, error in OSTLER_ERRORS.items()}
-    assert undocumented(meanings, page) == []
-    assert undocumented({error.__name__: error.meaning for error in RPC_ERRORS}, page) == []
+    assert find_undocumented(meanings, page) == []
+    assert find_undocumented({error.__name__: error.meaning for error in RPC_ERRORS}, page) == []
 
 
 def test_every_error_stands_in_the_drawing_with_its_word() -> None:
@@ -90,8 +90,8 @@ def test_every_error_has_a_meaning_of_its_own() -> None:
 
 
 def test_every_setting_is_documented_with_its_environment_variable(page: str) -> None:
-    assert undocumented({setting.key: setting.meaning for setting in settings()}, page) == []
-    assert undocumented({setting.environment: setting.meaning for setting in settings()}, page) == []
+    assert find_undocumented({setting.key: setting.meaning for setting in list_settings()}, page) == []
+    assert find_undocumented({setting.environment: setting.meaning for setting in list_settings()}, page) == []
 
 
 def test_every_shape_says_what_it_is() -> None:
@@ -100,16 +100,16 @@ def test_every_shape_says_what_it_is() -> None:
 
 def test_what_nobody_documented_is_named(page: str) -> None:
     silent = {"session/create": METHODS["session/create"].summary, "session/dance": ""}
-    assert undocumented(silent, page) == ["session/dance"]
+    assert find_undocumented(silent, page) == ["session/dance"]
 
 
 def test_what_the_page_does_not_show_is_named(page: str) -> None:
     said = {"session/get": METHODS["session/get"].summary, "session/sing": "A session sings."}
-    assert undocumented(said, page) == ["session/sing"]
+    assert find_undocumented(said, page) == ["session/sing"]
 
 
 def test_what_the_page_says_otherwise_is_named(page: str) -> None:
-    assert undocumented({"session/create": "Create two sessions."}, page) == ["session/create"]
+    assert find_undocumented({"session/create": "Create two sessions."}, page) == ["session/create"]
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name.endswith("/list")])

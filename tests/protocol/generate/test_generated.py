@@ -1,4 +1,4 @@
-"""What is generated from the models is fresh, whole and true."""
+"""The OpenRPC document, JSON Schema, TypeScript and reference page are up to date, complete and correct."""
 
 import json
 import re
@@ -13,28 +13,30 @@ import pytest
 from ostler.protocol.config import Config
 from ostler.protocol.errors import OSTLER_ERRORS, RPC_ERRORS
 from ostler.protocol.events import EVENT_TYPES
-from ostler.protocol.generate.docstrings import field_docstrings
-from ostler.protocol.generate.openrpc import openrpc_document
-from ostler.protocol.generate.reference import reference_page
-from ostler.protocol.generate.schema import json_schema_document, settings
-from ostler.protocol.generate.typescript import typescript_types
+from ostler.protocol.generate.docstrings import read_field_docstrings
+from ostler.protocol.generate.openrpc import build_openrpc
+from ostler.protocol.generate.reference import render_reference
+from ostler.protocol.generate.schema import build_json_schema, list_settings
+from ostler.protocol.generate.typescript import render_typescript
 from ostler.protocol.limits import PROTOCOL_VERSION
 from ostler.protocol.methods import METHODS
 from ostler.protocol.shapes import Ask
-from scripts.generate import DOCS, check_files, generated, stale_files, write_files
+from scripts.generate import DOCS, check_files, find_stale_files, generate_files, write_files
 
-DOCUMENTS = {"openrpc": openrpc_document, "jsonschema": json_schema_document}
+pytestmark = pytest.mark.slow
+
+DOCUMENTS = {"openrpc": build_openrpc, "jsonschema": build_json_schema}
 
 
-def references(value: Any) -> Iterator[str]:
+def find_references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"]
         for inner in value.values():
-            yield from references(inner)
+            yield from find_references(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from references(inner)
+            yield from find_references(inner)
 
 
 def resolve(document: dict[str, Any], reference: str) -> Any:
@@ -50,7 +52,7 @@ def resolve(document: dict[str, Any], reference: str) -> Any:
 
 
 def test_the_generated_files_are_fresh() -> None:
-    assert stale_files(DOCS) == [], "run `make generate`"
+    assert find_stale_files(DOCS) == [], "run `make generate`"
 
 
 def test_check_is_silent_when_everything_is_fresh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +77,7 @@ def test_check_names_what_was_changed_and_what_is_missing(tmp_path: Path, capsys
 
 def test_generating_twice_in_other_processes_gives_the_same_bytes() -> None:
     # Another seed for hashes: an order that comes from a set would differ.
-    script = "import sys; from scripts.generate import generated; sys.stdout.write(repr(generated()))"
+    script = "import sys; from scripts.generate import generate_files; sys.stdout.write(repr(generate_files()))"
     outputs = [
         subprocess.run(
             [sys.executable, "-c", script],
@@ -87,7 +89,7 @@ def test_generating_twice_in_other_processes_gives_the_same_bytes() -> None:
         ).stdout
         for seed in ("1", "2")
     ]
-    assert outputs[0] == outputs[1] == repr(generated()).encode()
+    assert outputs[0] == outputs[1] == repr(generate_files()).encode()
 
 
 # OpenRPC and JSON Schema.
@@ -96,7 +98,7 @@ def test_generating_twice_in_other_processes_gives_the_same_bytes() -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_reference_resolves(name: str) -> None:
     document = DOCUMENTS[name]()
-    found = list(references(document))
+    found = list(find_references(document))
     assert found
     for reference in found:
         resolve(document, reference)
@@ -117,7 +119,7 @@ def test_documents_are_plain_json(name: str) -> None:
 
 
 def test_openrpc_has_every_method_with_its_params_and_result() -> None:
-    document = openrpc_document()
+    document = build_openrpc()
     assert document["openrpc"] == "1.3.2"
     assert document["info"]["version"] == PROTOCOL_VERSION
     described = {method["name"]: method for method in document["methods"]}
@@ -129,14 +131,14 @@ def test_openrpc_has_every_method_with_its_params_and_result() -> None:
 
 
 def test_openrpc_params_are_by_name_and_required_ones_come_first() -> None:
-    for method in openrpc_document()["methods"]:
+    for method in build_openrpc()["methods"]:
         assert method["paramStructure"] == "by-name"
         required = [param["required"] for param in method["params"]]
         assert required == sorted(required, reverse=True), method["name"]
 
 
 def test_openrpc_has_every_event_and_whether_it_is_stored() -> None:
-    document = openrpc_document()
+    document = build_openrpc()
     assert [event["type"] for event in document["x-events"]] == list(EVENT_TYPES)
     for event in document["x-events"]:
         kind = EVENT_TYPES[event["type"]]
@@ -145,7 +147,7 @@ def test_openrpc_has_every_event_and_whether_it_is_stored() -> None:
 
 
 def test_openrpc_has_every_error() -> None:
-    errors = openrpc_document()["components"]["errors"]
+    errors = build_openrpc()["components"]["errors"]
     for error in RPC_ERRORS:
         assert errors[error.__name__]["code"] == error.code
     for word, ours in OSTLER_ERRORS.items():
@@ -154,14 +156,14 @@ def test_openrpc_has_every_error() -> None:
 
 def test_the_errors_of_a_method_differ_in_their_codes() -> None:
     # As OpenRPC wants it.
-    document = openrpc_document()
+    document = build_openrpc()
     for method in document["methods"]:
         codes = [resolve(document, error["$ref"])["code"] for error in method["errors"]]
         assert len(codes) == len(set(codes)), method["name"]
 
 
 def test_what_is_sent_has_all_its_fields_and_what_is_received_its_defaults() -> None:
-    schemas = json_schema_document()["$defs"]
+    schemas = build_json_schema()["$defs"]
     assert set(schemas["Session"]["required"]) == set(schemas["Session"]["properties"])
     assert "default" not in schemas["Session"]["properties"]["title"]
     assert schemas["SessionCreate"]["required"] == ["cwd"]
@@ -170,24 +172,24 @@ def test_what_is_sent_has_all_its_fields_and_what_is_received_its_defaults() -> 
 
 def test_a_field_that_can_be_left_as_it_is_has_no_default() -> None:
     # A client that filled one in would change what nobody asked to change.
-    update = json_schema_document()["$defs"]["SessionUpdate"]
+    update = build_json_schema()["$defs"]["SessionUpdate"]
     assert update["required"] == ["session_id"]
     assert [name for name, field in update["properties"].items() if "default" in field] == []
 
 
 def test_only_an_event_that_is_not_stored_says_what_it_comes_after() -> None:
-    event = json_schema_document()["$defs"]["Event"]
+    event = build_json_schema()["$defs"]["Event"]
     assert set(event["properties"]) - set(event["required"]) == {"after"}
 
 
 def test_a_known_block_may_also_look_like_an_unknown_one() -> None:
-    content = json_schema_document()["$defs"]["Message"]["properties"]["content"]["items"]
+    content = build_json_schema()["$defs"]["Message"]["properties"]["content"]["items"]
     assert {"$ref": "#/$defs/OtherBlock"} in content["anyOf"]
     assert "oneOf" not in content
 
 
 def test_the_json_schema_has_the_configuration() -> None:
-    schemas = json_schema_document()["$defs"]
+    schemas = build_json_schema()["$defs"]
     assert set(schemas["Config"]["properties"]) == set(Config.model_fields)
     assert schemas["ConfigListen"]["properties"]["port"]["maximum"] == 65535
     assert "max_page" in schemas["Limits"]["properties"]
@@ -195,13 +197,13 @@ def test_the_json_schema_has_the_configuration() -> None:
 
 
 def test_docstrings_of_fields_are_found_under_their_names_on_the_wire() -> None:
-    found = field_docstrings(Ask)
+    found = read_field_docstrings(Ask)
     assert found["schema"] == "Elicitation: the JSON Schema of what it wants."
     assert "schema_" not in found
 
 
 def test_settings_have_their_environment_variables() -> None:
-    names = {setting.key: setting.environment for setting in settings()}
+    names = {setting.key: setting.environment for setting in list_settings()}
     assert names["listen.port"] == "OSTLER_LISTEN__PORT"
     assert names["model.name"] == "OSTLER_MODEL__NAME"
 
@@ -210,7 +212,7 @@ def test_settings_have_their_environment_variables() -> None:
 
 
 def test_typescript_declares_every_method_and_event() -> None:
-    text = typescript_types()
+    text = render_typescript()
     for name, method in METHODS.items():
         line = f'"{name}": {{ params: {method.params.__name__}; result: {method.result.__name__} }};'
         assert line in text
@@ -219,7 +221,7 @@ def test_typescript_declares_every_method_and_event() -> None:
 
 
 def test_typescript_declares_everything_that_it_speaks_of() -> None:
-    text = typescript_types()
+    text = render_typescript()
     declared = re.findall(r"^export (?:interface|type) (\w+)", text, re.MULTILINE)
     assert len(declared) == len(set(declared))
     without_words = re.sub(r"/\*\*.*?\*/|//[^\n]*|\"[^\"]*\"", "", text, flags=re.DOTALL)
@@ -228,19 +230,19 @@ def test_typescript_declares_everything_that_it_speaks_of() -> None:
 
 
 def test_typescript_knows_every_error_word() -> None:
-    line = re.search(r"^export type ErrorWord = (.*);$", typescript_types(), re.MULTILINE)
+    line = re.search(r"^export type ErrorWord = (.*);$", render_typescript(), re.MULTILINE)
     assert line is not None
     assert line[1].split(" | ") == [f'"{word}"' for word in sorted(OSTLER_ERRORS)]
 
 
 def test_typescript_tells_what_may_be_left_out_from_what_may_be_null() -> None:
-    text = typescript_types()
+    text = render_typescript()
     assert "  title?: string | null;\n" in text.partition("export interface SessionCreate {")[2].partition("}")[0]
     assert "  title: string | null;\n" in text.partition("export interface Session {")[2].partition("}")[0]
 
 
 def test_every_link_on_the_page_leads_somewhere() -> None:
-    page = reference_page()
+    page = render_reference()
     headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     places = {heading.lower().replace(" ", "-") for heading in headings}
     anchors = re.findall(r'<a id="([^"]+)">', page)
@@ -250,6 +252,6 @@ def test_every_link_on_the_page_leads_somewhere() -> None:
 
 
 def test_every_table_on_the_page_has_as_many_cells_in_each_line() -> None:
-    for table in re.findall(r"(?:^\|.*\n)+", reference_page(), re.MULTILINE):
+    for table in re.findall(r"(?:^\|.*\n)+", render_reference(), re.MULTILINE):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
         assert len(widths) == 1, table.splitlines()[0]

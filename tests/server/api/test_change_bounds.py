@@ -13,10 +13,10 @@ from ostler.server.api import session_diff
 from ostler.server.engine.calls.client_diagnostics import read_diagnostics
 from ostler.storage import Tx
 from ostler.storage.repositories import file_history
-from ostler.storage.repositories.file_history import KeptFile
-from ostler.tools.fs.text_file import digest_of
-from tests.support.acting import create
+from ostler.storage.repositories.file_history import FileSnapshot
+from ostler.tools.fs.text_file import hash_bytes
 from tests.support.inprocess import InProcessDaemon
+from tests.support.session_events import create_session
 
 
 class Changes:
@@ -25,7 +25,7 @@ class Changes:
     def __init__(self, daemon: InProcessDaemon, folder: Path) -> None:
         self._daemon = daemon
         self._folder = folder
-        self.session_id = SessionId(create(daemon))
+        self.session_id = SessionId(create_session(daemon))
         self._turns = 0
 
     def file(self, name: str, now: bytes | None, *before: bytes, most: int = 1_000_000) -> None:
@@ -38,9 +38,9 @@ class Changes:
             self._keep(str(path), TurnId(f"t_{self._turns}"), content, most)
 
     def _keep(self, path: str, turn_id: TurnId, content: bytes | None, most: int) -> None:
-        row = KeptFile(self.session_id, turn_id, path, None)
+        row = FileSnapshot(self.session_id, turn_id, path, None)
         if content is not None:
-            row = KeptFile(self.session_id, turn_id, path, 0o644, len(content), digest_of(content))
+            row = FileSnapshot(self.session_id, turn_id, path, 0o644, len(content), hash_bytes(content))
         packed = None if content is None else file_history.pack(content)
 
         def work(tx: Tx) -> None:
@@ -110,28 +110,28 @@ def test_a_nul_further_on_makes_it_no_text(changes: Changes) -> None:
 # What editors say.
 
 
-def said(*messages: str, uri: str = "file:///a") -> list[dict[str, Any]]:
+def make_diagnostics(*messages: str, uri: str = "file:///a") -> list[dict[str, Any]]:
     return [{"uri": uri, "diagnostics": [{"message": message} for message in messages]}]
 
 
 def test_of_a_flood_of_diagnostics_the_first_thousand_are_taken() -> None:
-    found = read_diagnostics([*said(*["x"] * 800), *said(*["y"] * 800)], {"/a"})
+    found = read_diagnostics([*make_diagnostics(*["x"] * 800), *make_diagnostics(*["y"] * 800)], {"/a"})
     assert found is not None
     assert [each.message for each in found] == ["x"] * 800 + ["y"] * 200
 
 
 def test_a_message_is_cut_after_two_thousand_characters() -> None:
-    for output in (said("x" * 5000), "x" * 5000):
+    for output in (make_diagnostics("x" * 5000), "x" * 5000):
         found = read_diagnostics(output, {"/a"})
         assert found is not None
         assert [len(each.message) for each in found] == [2000]
 
 
 def test_json_in_words_is_read_unless_it_is_too_long_for_the_event_loop() -> None:
-    short = read_diagnostics(json.dumps(said("wrong")), {"/a"})
+    short = read_diagnostics(json.dumps(make_diagnostics("wrong")), {"/a"})
     assert short is not None
     assert [each.message for each in short] == ["wrong"]
-    long = read_diagnostics(json.dumps(said("x" * 1_000_000)), {"/a"})
+    long = read_diagnostics(json.dumps(make_diagnostics("x" * 1_000_000)), {"/a"})
     assert long is not None
     assert [each.message[:20] for each in long] == ['[{"uri": "file:///a"']
 
@@ -146,7 +146,7 @@ def test_an_answer_that_is_neither_words_nor_a_list_says_nothing(output: Any) ->
     [
         "",
         [],
-        said("x", uri="file:///b"),
+        make_diagnostics("x", uri="file:///b"),
         [{"uri": "file:///a"}],
         [{"uri": "http://[", "diagnostics": [{"message": "x"}]}],
         [{"uri": "file:///a", "diagnostics": [5, {"message": 5}]}],

@@ -11,19 +11,30 @@ from typing import Any
 
 import pytest
 
-from tests.support.driver import Beside, Json, Stage, Talk
+from tests.support.driver import BackgroundThread, Harness, Json, SessionDriver
 from tests.support.model_replies import bash
-from tests.support.projects import OUR_LOCAL, OURS, decision, notices, project, talk_of
+from tests.support.projects import (
+    OSTLER_LOCAL_SETTINGS,
+    OSTLER_SETTINGS,
+    get_last_decision,
+    list_notices,
+    make_project,
+    open_session_with_calls,
+)
 
 ROUNDS = 8
 
 
-def file_of(scope: str, stage: Stage, folder: Path) -> Path:
-    return {"local": folder / OUR_LOCAL, "project": folder / OURS, "user": stage.daemon.home / "settings.json"}[scope]
+def get_settings_file(scope: str, harness: Harness, folder: Path) -> Path:
+    return {
+        "local": folder / OSTLER_LOCAL_SETTINGS,
+        "project": folder / OSTLER_SETTINGS,
+        "user": harness.daemon.home / "settings.json",
+    }[scope]
 
 
-def resolve(talk: Talk, ask: Json, **answer: Any) -> Json:
-    told: Json = talk.daemon.rpc("ask/resolve", {"ask_id": ask["id"], "answer": answer})
+def resolve(driver: SessionDriver, ask: Json, **answer: Any) -> Json:
+    told: Json = driver.daemon.send_rpc("ask/resolve", {"ask_id": ask["id"], "answer": answer})
     return told
 
 
@@ -32,7 +43,7 @@ def is_written(file: Path, rule: str) -> bool:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Somebody else changes the settings of this folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -43,81 +54,87 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("scope", ["local", "project", "user"])
-def test_the_answer_that_comes_second_leaves_no_rule_behind(own_stage: Callable[..., Stage], scope: str) -> None:
-    stage = own_stage()
+def test_the_answer_that_comes_second_leaves_no_rule_behind(own_harness: Callable[..., Harness], scope: str) -> None:
+    harness = own_harness()
     for number in range(ROUNDS):
-        folder, rule = project(stage), f"Bash(make n{number})"
-        talk = talk_of(stage, bash(f"make n{number}"), folder=folder)
-        turn_id = talk.start()
-        ask = talk.ask()
-        yes = Beside(partial(resolve, talk, ask, choice="allow_always", scope=scope, rule=rule))
-        no = Beside(partial(resolve, talk, ask, choice="deny", message="no"))
+        folder, rule = make_project(harness), f"Bash(make n{number})"
+        driver = open_session_with_calls(harness, bash(f"make n{number}"), folder=folder)
+        turn_id = driver.start()
+        ask = driver.wait_for_ask()
+        yes = BackgroundThread(partial(resolve, driver, ask, choice="allow_always", scope=scope, rule=rule))
+        no = BackgroundThread(partial(resolve, driver, ask, choice="deny", message="no"))
         told = [yes.result(), no.result()]
-        talk.ended(turn_id)
+        driver.wait_for_turn_end(turn_id)
         assert sum("result" in each for each in told) == 1
-        assert decision(talk)["behavior"] == ("allow" if "result" in told[0] else "deny")
-        assert is_written(file_of(scope, stage, folder), rule) == ("result" in told[0])
+        assert get_last_decision(driver)["behavior"] == ("allow" if "result" in told[0] else "deny")
+        assert is_written(get_settings_file(scope, harness, folder), rule) == ("result" in told[0])
 
 
 @pytest.mark.parametrize("scope", ["local", "project", "user"])
 def test_an_answer_that_comes_after_an_interrupt_leaves_no_rule_behind(
-    own_stage: Callable[..., Stage], scope: str
+    own_harness: Callable[..., Harness], scope: str
 ) -> None:
-    stage = own_stage()
+    harness = own_harness()
     for number in range(ROUNDS):
-        folder, rule = project(stage), f"Bash(make n{number})"
-        talk = talk_of(stage, bash(f"make n{number}"), folder=folder)
-        turn_id = talk.start()
-        ask = talk.ask()
-        yes = Beside(partial(resolve, talk, ask, choice="allow_always", scope=scope, rule=rule))
-        stop = Beside(partial(stage.daemon.rpc, "turn/interrupt", {"turn_id": turn_id}))
+        folder, rule = make_project(harness), f"Bash(make n{number})"
+        driver = open_session_with_calls(harness, bash(f"make n{number}"), folder=folder)
+        turn_id = driver.start()
+        ask = driver.wait_for_ask()
+        yes = BackgroundThread(partial(resolve, driver, ask, choice="allow_always", scope=scope, rule=rule))
+        stop = BackgroundThread(partial(harness.daemon.send_rpc, "turn/interrupt", {"turn_id": turn_id}))
         told, _ = yes.result(), stop.result()
-        talk.ended(turn_id)
-        assert is_written(file_of(scope, stage, folder), rule) == ("result" in told)
+        driver.wait_for_turn_end(turn_id)
+        assert is_written(get_settings_file(scope, harness, folder), rule) == ("result" in told)
 
 
-def test_a_call_goes_on_when_the_rule_of_its_answer_counts(stage: Stage) -> None:
-    folder = project(stage, {OUR_LOCAL: {}})
-    talk = talk_of(stage, bash("touch it"), bash("touch it"), folder=folder)
-    turn_id = talk.start()
-    ask = talk.ask()
-    with locked(folder / ".ostler"):
-        yes = Beside(partial(resolve, talk, ask, choice="allow_always", scope="local", rule="Bash(touch it)"))
-        talk.wait("ask.resolved")
+def test_a_call_goes_on_when_the_rule_of_its_answer_counts(harness: Harness) -> None:
+    folder = make_project(harness, {OSTLER_LOCAL_SETTINGS: {}})
+    driver = open_session_with_calls(harness, bash("touch it"), bash("touch it"), folder=folder)
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
+    with lock_folder(folder / ".ostler"):
+        yes = BackgroundThread(
+            partial(resolve, driver, ask, choice="allow_always", scope="local", rule="Bash(touch it)")
+        )
+        driver.wait("ask.resolved")
         # The answer has won, and its rule waits for the file.
-        assert resolve(talk, ask, choice="deny")["error"]["data"]["code"] == "ask_resolved"
+        assert resolve(driver, ask, choice="deny")["error"]["data"]["code"] == "ask_resolved"
         assert not (folder / "it").exists()
     assert "result" in yes.result()
-    talk.ended(turn_id)
-    assert len(talk.all("ask.opened")) == 1
-    assert decision(talk)["by"] == "rule"
+    driver.wait_for_turn_end(turn_id)
+    assert len(driver.list_event_data("ask.opened")) == 1
+    assert get_last_decision(driver)["by"] == "rule"
 
 
-def test_a_rule_that_its_file_does_not_take_after_all_counts_for_the_session(stage: Stage) -> None:
-    folder = project(stage, {OUR_LOCAL: {}})
-    talk = talk_of(stage, bash("touch it"), bash("touch it"), folder=folder)
-    turn_id = talk.start()
-    ask = talk.ask()
-    with locked(folder / ".ostler"):
-        yes = Beside(partial(resolve, talk, ask, choice="allow_always", scope="local", rule="Bash(touch it)"))
-        talk.wait("ask.resolved")
-        (folder / OUR_LOCAL).write_text("{ somebody is not done")
+def test_a_rule_that_its_file_does_not_take_after_all_counts_for_the_session(harness: Harness) -> None:
+    folder = make_project(harness, {OSTLER_LOCAL_SETTINGS: {}})
+    driver = open_session_with_calls(harness, bash("touch it"), bash("touch it"), folder=folder)
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
+    with lock_folder(folder / ".ostler"):
+        yes = BackgroundThread(
+            partial(resolve, driver, ask, choice="allow_always", scope="local", rule="Bash(touch it)")
+        )
+        driver.wait("ask.resolved")
+        (folder / OSTLER_LOCAL_SETTINGS).write_text("{ somebody is not done")
     answered = yes.result()["result"]
     assert answered["answer"] == {"choice": "allow_always", "scope": "session", "rule": "Bash(touch it)"}
-    assert stage.daemon.call("ask/get", ask_id=ask["id"]) == answered
-    talk.ended(turn_id)
-    assert len(talk.all("ask.opened")) == 1
-    assert (decision(talk)["by"], decision(talk)["source"]) == ("rule", "session")
-    assert any("for this session only" in text and OUR_LOCAL in text for text in notices(talk))
+    assert harness.daemon.call("ask/get", ask_id=ask["id"]) == answered
+    driver.wait_for_turn_end(turn_id)
+    assert len(driver.list_event_data("ask.opened")) == 1
+    assert (get_last_decision(driver)["by"], get_last_decision(driver)["source"]) == ("rule", "session")
+    assert any("for this session only" in text and OSTLER_LOCAL_SETTINGS in text for text in list_notices(driver))
 
 
 @pytest.mark.parametrize("content", ["{ no JSON", '{"permissions": []}'])
-def test_an_answer_whose_rule_cannot_be_written_is_refused_while_the_ask_is_open(stage: Stage, content: str) -> None:
-    folder = project(stage, {OUR_LOCAL: content})
-    talk = talk_of(stage, bash("touch it"), folder=folder)
-    turn_id = talk.start()
-    ask = talk.ask()
-    assert resolve(talk, ask, choice="allow_always", scope="local")["error"]["data"]["code"] == "conflict"
-    assert talk.state()["asks"] == [ask]
-    talk.answer(ask, "allow")
-    talk.ended(turn_id)
+def test_an_answer_whose_rule_cannot_be_written_is_refused_while_the_ask_is_open(
+    harness: Harness, content: str
+) -> None:
+    folder = make_project(harness, {OSTLER_LOCAL_SETTINGS: content})
+    driver = open_session_with_calls(harness, bash("touch it"), folder=folder)
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
+    assert resolve(driver, ask, choice="allow_always", scope="local")["error"]["data"]["code"] == "conflict"
+    assert driver.fetch_state()["asks"] == [ask]
+    driver.answer(ask, "allow")
+    driver.wait_for_turn_end(turn_id)

@@ -84,12 +84,12 @@ def test_everything_that_can_be_asked_for_is_accepted(shared_daemon: Daemon, tmp
     "cwd", ["", "relative/path", ".", "~", "/no/such/folder", "/etc/passwd", "/tmp\0x", "/" + "a" * 300]
 )
 def test_a_folder_that_is_none_is_named(shared_daemon: Daemon, cwd: str) -> None:
-    error = shared_daemon.error("session/create", cwd=cwd)
+    error = shared_daemon.expect_error("session/create", cwd=cwd)
     assert (error["code"], error["data"]["code"]) == (-32001, "bad_folder")
 
 
 def test_a_bad_further_folder_is_refused_and_nothing_is_created(shared_daemon: Daemon, tmp_path: Path) -> None:
-    error = shared_daemon.error("session/create", cwd=str(tmp_path), additional_directories=["/", "nope"])
+    error = shared_daemon.expect_error("session/create", cwd=str(tmp_path), additional_directories=["/", "nope"])
     assert error["data"]["code"] == "bad_folder"
     assert shared_daemon.call("session/list", cwd=str(tmp_path))["sessions"] == []
 
@@ -126,15 +126,15 @@ def test_a_folder_is_kept_as_written_without_what_means_nothing(shared_daemon: D
     ],
 )
 def test_a_wrong_field_is_an_error_that_names_it(shared_daemon: Daemon, field: str, value: Any) -> None:
-    error = shared_daemon.error("session/create", cwd="/", **{field: value})
+    error = shared_daemon.expect_error("session/create", cwd="/", **{field: value})
     assert error["code"] == -32602
     assert error["data"]["errors"][0]["path"].startswith(field)
 
 
 def test_bypass_is_forbidden_until_the_person_allows_it(daemon: Daemon) -> None:
     session = daemon.call("session/create", cwd="/")
-    assert daemon.error("session/create", cwd="/", mode="bypassPermissions")["data"]["code"] == "mode_forbidden"
-    error = daemon.error("session/update", session_id=session["id"], mode="bypassPermissions")
+    assert daemon.expect_error("session/create", cwd="/", mode="bypassPermissions")["data"]["code"] == "mode_forbidden"
+    error = daemon.expect_error("session/update", session_id=session["id"], mode="bypassPermissions")
     assert error["data"]["code"] == "mode_forbidden"
     daemon.call("config/set", key="permissions.allow_bypass", value=True)
     assert daemon.call("session/create", cwd="/", mode="bypassPermissions")["mode"] == "bypassPermissions"
@@ -143,7 +143,7 @@ def test_bypass_is_forbidden_until_the_person_allows_it(daemon: Daemon) -> None:
 @pytest.mark.parametrize("session_id", ["s_none", "", "x" * 10_000, "s_1' OR 1=1 --", "s_\u0000"])
 def test_an_unknown_session_is_said_to_be_unknown(shared_daemon: Daemon, session_id: str) -> None:
     for method in ("get", "update", "archive", "delete", "messages", "fork", "export"):
-        error = shared_daemon.error(f"session/{method}", session_id=session_id)
+        error = shared_daemon.expect_error(f"session/{method}", session_id=session_id)
         assert error["data"]["code"] == "session_not_found", method
 
 
@@ -171,7 +171,7 @@ def test_the_same_key_gives_the_same_session_and_other_params_conflict(shared_da
         answers = list(pool.map(lambda _: shared_daemon.call("session/create", **params), range(16)))
     assert all(answer == answers[0] for answer in answers)
     assert len(shared_daemon.call("session/list", cwd=str(tmp_path))["sessions"]) == 1
-    error = shared_daemon.error("session/create", **{**params, "title": "other"})
+    error = shared_daemon.expect_error("session/create", **{**params, "title": "other"})
     assert error["data"]["code"] == "conflict"
 
 
@@ -221,7 +221,7 @@ def test_a_list_can_be_narrowed(daemon: Daemon, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", ["", "x", "AAAA", "bnVsbA", "W10", "é", "W zEs", "=" * 50])
 def test_a_page_token_from_elsewhere_is_refused(shared_daemon: Daemon, page: str) -> None:
-    error = shared_daemon.error("session/list", page=page)
+    error = shared_daemon.expect_error("session/list", page=page)
     assert (error["code"], error["data"]["errors"][0]["path"]) == (-32602, "page")
 
 
@@ -229,15 +229,15 @@ def test_a_page_token_fits_only_the_list_it_came_from(daemon: Daemon) -> None:
     for _ in range(3):
         daemon.call("session/create", cwd="/")
     token = daemon.call("session/list", limit=1)["next"]
-    assert daemon.error("session/list", limit=1, text="x", page=token)["code"] == -32602
+    assert daemon.expect_error("session/list", limit=1, text="x", page=token)["code"] == -32602
     session_id = daemon.call("session/list")["sessions"][0]["id"]
-    assert daemon.error("session/messages", session_id=session_id, page=token)["code"] == -32602
+    assert daemon.expect_error("session/messages", session_id=session_id, page=token)["code"] == -32602
     assert daemon.call("session/list", limit=2, page=token)["sessions"]
 
 
 @pytest.mark.parametrize("limit", [0, 501, -1, "10", 1.5, None, True])
 def test_a_limit_is_a_number_from_one_to_five_hundred(shared_daemon: Daemon, limit: Any) -> None:
-    assert shared_daemon.error("session/list", limit=limit)["code"] == -32602
+    assert shared_daemon.expect_error("session/list", limit=limit)["code"] == -32602
 
 
 # A history, as the turn engine will write it.
@@ -256,7 +256,7 @@ def add_message(daemon: InProcessDaemon, session_id: str, number: int, role: str
     return message_id
 
 
-def with_history(daemon: InProcessDaemon) -> tuple[str, list[str]]:
+def create_session_with_history(daemon: InProcessDaemon) -> tuple[str, list[str]]:
     session_id = daemon.call("session/create", cwd="/", title="with history")["id"]
     use = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/etc/hosts"}}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "127.0.0.1 ```localhost```"}
@@ -271,7 +271,7 @@ def with_history(daemon: InProcessDaemon) -> tuple[str, list[str]]:
 
 def test_messages_come_oldest_first_in_pages_and_as_they_were(home: Path) -> None:
     with InProcessDaemon(home) as daemon:
-        session_id, ids = with_history(daemon)
+        session_id, ids = create_session_with_history(daemon)
         first = daemon.call("session/messages", session_id=session_id, limit=3)
         rest = daemon.call("session/messages", session_id=session_id, limit=3, page=first["next"])
         assert [one["id"] for one in first["messages"] + rest["messages"]] == ids
@@ -283,7 +283,7 @@ def test_messages_come_oldest_first_in_pages_and_as_they_were(home: Path) -> Non
 
 def test_a_fork_has_the_history_up_to_its_message_and_a_life_of_its_own(home: Path) -> None:
     with InProcessDaemon(home) as daemon:
-        session_id, ids = with_history(daemon)
+        session_id, ids = create_session_with_history(daemon)
         fork = daemon.call("session/fork", session_id=session_id, message_id=ids[1], title="branch")
         assert (fork["title"], fork["root_id"], fork["parent_id"]) == ("branch", fork["id"], None)
         old = daemon.call("session/messages", session_id=session_id)["messages"]
@@ -292,17 +292,17 @@ def test_a_fork_has_the_history_up_to_its_message_and_a_life_of_its_own(home: Pa
         assert not {one["id"] for one in new} & set(ids)
         whole = daemon.call("session/fork", session_id=session_id)
         assert len(daemon.call("session/messages", session_id=whole["id"])["messages"]) == 4
-        error = daemon.error("session/fork", session_id=fork["id"], message_id=ids[3])
+        error = daemon.expect_error("session/fork", session_id=fork["id"], message_id=ids[3])
         assert error["data"]["code"] == "message_not_found"
 
 
 @pytest.mark.parametrize("wanted", ["jsonl", "json", "markdown"])
 def test_an_export_is_the_whole_session_in_one_file(home: Path, wanted: str) -> None:
     with InProcessDaemon(home) as daemon:
-        session_id, ids = with_history(daemon)
+        session_id, ids = create_session_with_history(daemon)
         for number in range(5, 250):
             ids.append(add_message(daemon, session_id, number, "user", {"type": "text", "text": f"word {number}"}))
-        download = daemon.http("GET", f"/sessions/{session_id}/export?format={wanted}")
+        download = daemon.send_http("GET", f"/sessions/{session_id}/export?format={wanted}")
         export = daemon.call("session/export", session_id=session_id, format=wanted)
         text = download.body.decode()
         assert export["content"] == text
@@ -321,10 +321,10 @@ def test_an_export_is_the_whole_session_in_one_file(home: Path, wanted: str) -> 
 
 
 def test_an_export_of_nothing_is_404_and_of_an_unknown_kind_400(shared_daemon: Daemon) -> None:
-    missing = shared_daemon.http("GET", "/sessions/s_none/export")
+    missing = shared_daemon.send_http("GET", "/sessions/s_none/export")
     assert (missing.status, missing.json["error"]["data"]["code"]) == (404, "session_not_found")
     session_id = shared_daemon.call("session/create", cwd="/")["id"]
-    bad = shared_daemon.http("GET", f"/sessions/{session_id}/export?format=pdf")
+    bad = shared_daemon.send_http("GET", f"/sessions/{session_id}/export?format=pdf")
     assert (bad.status, bad.json["error"]["data"]["errors"][0]["path"]) == (400, "format")
 
 
@@ -335,22 +335,22 @@ def test_a_persisted_result_can_be_downloaded_and_goes_with_its_last_owner(home:
         result_id = ResultId("r_test")
         daemon.write(lambda tx: results.put(tx.connection, result_id, SessionId(owner), text, tool="Bash"))
         fork = daemon.call("session/fork", session_id=owner)["id"]
-        answer = daemon.http("GET", f"/results/{result_id}")
+        answer = daemon.send_http("GET", f"/results/{result_id}")
         assert answer.body.decode() == text
         assert "attachment" in answer.headers["content-disposition"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         daemon.call("session/delete", session_id=owner)
-        assert daemon.http("GET", f"/results/{result_id}").status == 200
+        assert daemon.send_http("GET", f"/results/{result_id}").status == 200
         daemon.call("session/delete", session_id=fork)
-        assert daemon.http("GET", f"/results/{result_id}").json["error"]["data"]["code"] == "result_not_found"
+        assert daemon.send_http("GET", f"/results/{result_id}").json["error"]["data"]["code"] == "result_not_found"
 
 
 def test_a_deleted_session_is_gone_and_stays_gone(daemon: Daemon) -> None:
     session_id = daemon.call("session/create", cwd="/", title="secret title", metadata={"a": "secret data"})["id"]
     daemon.call("session/update", session_id=session_id, title="secret title two")
     assert daemon.call("session/delete", session_id=session_id) == {"session_ids": [session_id]}
-    assert daemon.error("session/delete", session_id=session_id)["data"]["code"] == "session_not_found"
-    assert daemon.http("GET", f"/events?session={session_id}").status == 404
+    assert daemon.expect_error("session/delete", session_id=session_id)["data"]["code"] == "session_not_found"
+    assert daemon.send_http("GET", f"/events?session={session_id}").status == 404
     with daemon.follow("?after=0") as stream:
         (event,) = stream.take(1)
     assert (event["type"], event["session_id"]) == ("session.deleted", session_id)
@@ -372,9 +372,9 @@ def test_a_retry_gets_the_same_answer_also_when_the_world_has_changed(daemon: Da
 
 def test_a_page_token_that_somebody_made_up_is_refused(shared_daemon: Daemon) -> None:
     from ostler.protocol.session import SessionMessages
-    from ostler.server.rpc.paging import page_token
+    from ostler.server.rpc.paging import make_page_token
 
     session_id = shared_daemon.call("session/create", cwd="/")["id"]
     for position in (2**63, -1):
-        token = page_token("session/messages", SessionMessages(session_id=session_id), [position])
-        assert shared_daemon.error("session/messages", session_id=session_id, page=token)["code"] == -32602
+        token = make_page_token("session/messages", SessionMessages(session_id=session_id), [position])
+        assert shared_daemon.expect_error("session/messages", session_id=session_id, page=token)["code"] == -32602

@@ -1,4 +1,4 @@
-"""A project to judge in."""
+"""A project folder for the questions to the classifier."""
 
 from pathlib import Path
 

@@ -1,11 +1,11 @@
-"""Which model judges."""
+"""Which model the classifier asks."""
 
 import pytest
 
 from ostler.protocol.shapes import Usage
-from ostler.server.classifier import small_model
-from ostler.server.classifier.tables import table
-from ostler.server.models.pricing import cost, is_priced
+from ostler.server.classifier import choose_small_model
+from ostler.server.classifier.tables import load_table
+from ostler.server.models.pricing import compute_cost, is_priced
 
 _ONE = Usage(input_tokens=1_000, output_tokens=1_000)
 
@@ -29,15 +29,15 @@ _ONE = Usage(input_tokens=1_000, output_tokens=1_000)
 def test_the_small_model_is_configured_or_of_the_family_or_the_same(
     main: str, configured: str | None, small: str
 ) -> None:
-    assert small_model(main, configured) == small
+    assert choose_small_model(main, configured) == small
 
 
 def test_every_small_model_has_a_price_and_is_cheaper() -> None:
-    dear = cost("claude-sonnet-4-6", _ONE, {})
+    dear = compute_cost("claude-sonnet-4-6", _ONE, {})
     assert dear is not None
-    for row in table("model_choice.toml")["models"]:
+    for row in load_table("model_choice.toml")["models"]:
         if "small" in row:
-            cheap = cost(row["small"], _ONE, {})
+            cheap = compute_cost(row["small"], _ONE, {})
             assert is_priced(row["small"], {})
             assert cheap is not None
             assert cheap < dear

@@ -11,7 +11,7 @@ import pytest
 
 from ostler.server.classifier import ModelClassifier
 from ostler.server.models.rehearsal import RehearsalProvider
-from tests.server.classifier.judging import MODEL, classifier_of, question, verdict
+from tests.server.classifier.judging import MODEL, make_question, make_verdict_reply, open_classifier
 from tests.support.messages_api.behaviors import Reply, Usage
 from tests.support.messages_api.failures import fails, hangs, html, overloaded, rate_limited, resets, wrong_key
 from tests.support.messages_api.replies import (
@@ -30,18 +30,18 @@ from tests.support.messages_api.replies import (
 )
 from tests.support.messages_api.server import ScriptedApi
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ALLOW = '{"verdict": "allow", "reason": "fine"}'
 
 
 @pytest.fixture
 async def classifier(api: ScriptedApi) -> AsyncIterator[ModelClassifier]:
-    async with classifier_of(api.url) as made:
+    async with open_classifier(api.url) as made:
         yield made
 
 
-def sent(api: ScriptedApi) -> str:
+def get_sent_text(api: ScriptedApi) -> str:
     """The text of the only message of the only request."""
     (request,) = api.requests
     (only,) = request.messages
@@ -51,7 +51,7 @@ def sent(api: ScriptedApi) -> str:
     return text
 
 
-def quoted(text: str, name: str) -> Any:
+def parse_quoted(text: str, name: str) -> Any:
     """What stands between the marks, of which there is one pair."""
     assert (text.count(f"<{name}>"), text.count(f"</{name}>")) == (1, 1)
     return orjson.loads(text.partition(f"<{name}>")[2].partition(f"</{name}>")[0])
@@ -61,8 +61,8 @@ def quoted(text: str, name: str) -> Any:
 async def test_the_model_s_verdict_is_taken(
     api: ScriptedApi, classifier: ModelClassifier, folder: Path, behavior: str
 ) -> None:
-    api.always(verdict(behavior, "it runs tests"))
-    opinion = await classifier.classify(question("make test", folder))
+    api.always(make_verdict_reply(behavior, "it runs tests"))
+    opinion = await classifier.classify(make_question("make test", folder))
     assert (opinion.behavior, opinion.reason, opinion.model) == (behavior, "it runs tests", MODEL)
     assert not opinion.cached
 
@@ -70,8 +70,8 @@ async def test_the_model_s_verdict_is_taken(
 async def test_what_it_took_is_told(api: ScriptedApi, folder: Path) -> None:
     api.always(message(says(ALLOW), usage=Usage(input_tokens=1_000_000, output_tokens=1_000)))
     paid: list[tuple[str, int]] = []
-    async with classifier_of(api.url, pay=lambda model, used: paid.append((model, used.input_tokens))) as classifier:
-        await classifier.classify(question("make", folder))
+    async with open_classifier(api.url, pay=lambda model, used: paid.append((model, used.input_tokens))) as classifier:
+        await classifier.classify(make_question("make", folder))
     assert paid == [(MODEL, 1_000_000)]
 
 
@@ -80,8 +80,8 @@ async def test_what_a_request_took_is_told_also_where_nobody_wants_to_know_any_m
 ) -> None:
     api.always(message(says(ALLOW), hang(), usage=Usage(input_tokens=7)))
     paid: list[int] = []
-    async with classifier_of(api.url, pay=lambda _, used: paid.append(used.input_tokens), seconds=0.5) as classifier:
-        assert (await classifier.classify(question("make", folder))).behavior == "ask"
+    async with open_classifier(api.url, pay=lambda _, used: paid.append(used.input_tokens), seconds=0.5) as classifier:
+        assert (await classifier.classify(make_question("make", folder))).behavior == "ask"
     assert paid == [7]
 
 
@@ -89,23 +89,23 @@ async def test_thoughts_before_the_verdict_do_no_harm(
     api: ScriptedApi, classifier: ModelClassifier, folder: Path
 ) -> None:
     api.always(message(thinks("Is it harmless?"), says(ALLOW)))
-    assert (await classifier.classify(question("make", folder))).behavior == "allow"
+    assert (await classifier.classify(make_question("make", folder))).behavior == "allow"
 
 
 async def test_the_call_is_sent_as_data_in_one_message_without_history(
     api: ScriptedApi, classifier: ModelClassifier, folder: Path
 ) -> None:
-    api.always(verdict("ask"))
-    await classifier.classify(question("make 'ä' && make test", folder, task="Mach es grün"))
-    text, body = sent(api), api.requests[0].body
-    assert quoted(text, "call") == {
+    api.always(make_verdict_reply("ask"))
+    await classifier.classify(make_question("make 'ä' && make test", folder, last_input="Mach es grün"))
+    text, body = get_sent_text(api), api.requests[0].body
+    assert parse_quoted(text, "call") == {
         "tool": "Bash",
         "folder": str(folder),
         "roots": [str(folder)],
         "only_reads": False,
         "text": "make 'ä' && make test",
     }
-    assert quoted(text, "task") == "Mach es grün"
+    assert parse_quoted(text, "task") == "Mach es grün"
     assert "It is data" in text
     assert "data" in body["system"][0]["text"]
     assert (body["model"], "tools" in body, body["max_tokens"] <= 2_000) == (MODEL, False, True)
@@ -123,20 +123,20 @@ async def test_the_call_is_sent_as_data_in_one_message_without_history(
 async def test_instructions_in_the_text_stay_inside_their_quotation(
     api: ScriptedApi, classifier: ModelClassifier, folder: Path, injected: str
 ) -> None:
-    api.always(verdict("ask"))
-    await classifier.classify(question(injected, folder, task=injected))
-    text = sent(api)
-    assert quoted(text, "call")["text"] == injected
-    assert quoted(text, "task") == injected
+    api.always(make_verdict_reply("ask"))
+    await classifier.classify(make_question(injected, folder, last_input=injected))
+    text = get_sent_text(api)
+    assert parse_quoted(text, "call")["text"] == injected
+    assert parse_quoted(text, "task") == injected
     assert text.count("<") == text.count(">") == 4
 
 
 async def test_letters_that_look_like_others_are_shown_as_what_they_are(
     api: ScriptedApi, classifier: ModelClassifier, folder: Path
 ) -> None:
-    api.always(verdict("ask"))
-    await classifier.classify(question("mаke", folder))  # the a is Cyrillic
-    assert "m\\u0430ke" in sent(api)
+    api.always(make_verdict_reply("ask"))
+    await classifier.classify(make_question("mаke", folder))  # the a is Cyrillic
+    assert "m\\u0430ke" in get_sent_text(api)
 
 
 NO_VERDICTS: dict[str, Reply] = {
@@ -183,7 +183,7 @@ async def test_whatever_is_no_clear_verdict_asks(
     api: ScriptedApi, classifier: ModelClassifier, folder: Path, name: str
 ) -> None:
     api.always(NO_VERDICTS[name])
-    opinion = await classifier.classify(question("make", folder))
+    opinion = await classifier.classify(make_question("make", folder))
     assert opinion.behavior == "ask"
     assert "classifier" in opinion.reason
     assert len(api.requests) == 1
@@ -193,24 +193,24 @@ async def test_whatever_is_no_clear_verdict_asks(
 async def test_a_model_that_takes_too_long_asks(api: ScriptedApi, folder: Path, reply: Reply) -> None:
     api.always(reply)
     # Long enough for the request to leave on a busy machine.
-    async with classifier_of(api.url, seconds=2) as classifier:
-        opinion = await classifier.classify(question("make", folder))
+    async with open_classifier(api.url, seconds=2) as classifier:
+        opinion = await classifier.classify(make_question("make", folder))
     assert (opinion.behavior, opinion.reason) == ("ask", "The classifier took longer than 2 s.")
-    assert await api.requests[0].ended() == "left"
+    assert await api.requests[0].wait_until_ended_async() == "left"
 
 
 async def test_a_model_that_never_stops_is_left(api: ScriptedApi, classifier: ModelClassifier, folder: Path) -> None:
     api.always(speaks_for_ever("x" * 1_000))
-    opinion = await classifier.classify(question("make", folder))
+    opinion = await classifier.classify(make_question("make", folder))
     assert (opinion.behavior, "not whole" in opinion.reason) == ("ask", True)
-    assert await api.requests[0].ended() == "left"
+    assert await api.requests[0].wait_until_ended_async() == "left"
 
 
 async def test_a_model_that_cannot_be_reached_asks(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    async with classifier_of(f"http://127.0.0.1:{port}") as classifier:
-        opinion = await classifier.classify(question("make", folder))
+    async with open_classifier(f"http://127.0.0.1:{port}") as classifier:
+        opinion = await classifier.classify(make_question("make", folder))
     assert opinion.behavior == "ask"
     assert "could not be asked" in opinion.reason
 
@@ -220,30 +220,30 @@ async def test_whoever_no_longer_wants_to_know_ends_the_request(
 ) -> None:
     api.always(hangs())
     async with anyio.create_task_group() as group:
-        group.start_soon(classifier.classify, question("make", folder))
-        await api.requests_come(1)
+        group.start_soon(classifier.classify, make_question("make", folder))
+        await api.wait_for_requests_async(1)
         group.cancel_scope.cancel()
-    assert await api.requests[0].ended() == "left"
+    assert await api.requests[0].wait_until_ended_async() == "left"
 
 
 async def test_a_provider_that_breaks_asks(folder: Path) -> None:
     def broken(model: str) -> Any:
         raise RuntimeError(f"sk-secret {model}")
 
-    opinion = await ModelClassifier(broken, MODEL, pay=lambda *_: None).classify(question("make", folder))
+    opinion = await ModelClassifier(broken, MODEL, pay=lambda *_: None).classify(make_question("make", folder))
     assert (opinion.behavior, opinion.reason) == ("ask", "The classifier failed: RuntimeError.")
 
 
 async def test_a_model_that_only_rehearses_asks(folder: Path) -> None:
     rehearsing = ModelClassifier(lambda _: RehearsalProvider(), "rehearsal", pay=lambda *_: None)
-    opinion = await rehearsing.classify(question("make", folder))
+    opinion = await rehearsing.classify(make_question("make", folder))
     assert opinion.behavior == "ask"
 
 
 async def test_high_risk_asks_without_the_model(api: ScriptedApi, classifier: ModelClassifier, folder: Path) -> None:
-    api.always(verdict("allow"))
+    api.always(make_verdict_reply("allow"))
     for text in ("git push", "rm -rf src", "cat .env", "make > ../out"):
-        opinion = await classifier.classify(question(text, folder))
+        opinion = await classifier.classify(make_question(text, folder))
         assert opinion.behavior == "ask"
         assert opinion.reason.startswith("High risk: ")
     assert api.requests == []
@@ -255,22 +255,22 @@ async def test_high_risk_asks_without_the_model(api: ScriptedApi, classifier: Mo
 async def test_what_cannot_be_judged_as_a_whole_asks(
     api: ScriptedApi, classifier: ModelClassifier, folder: Path, text: str
 ) -> None:
-    opinion = await classifier.classify(question(text, folder))
+    opinion = await classifier.classify(make_question(text, folder))
     assert (opinion.behavior, api.requests) == ("ask", [])
 
 
 async def test_a_long_task_is_cut_and_the_call_never(
     api: ScriptedApi, classifier: ModelClassifier, folder: Path
 ) -> None:
-    api.always(verdict("ask"))
+    api.always(make_verdict_reply("ask"))
     text = "echo " + "x" * 30_000
-    await classifier.classify(question(text, folder, task="y" * 100_000))
-    assert quoted(sent(api), "call")["text"] == text
-    assert len(quoted(sent(api), "task")) < 5_000
+    await classifier.classify(make_question(text, folder, last_input="y" * 100_000))
+    assert parse_quoted(get_sent_text(api), "call")["text"] == text
+    assert len(parse_quoted(get_sent_text(api), "task")) < 5_000
 
 
 async def test_a_reason_is_one_printable_line(api: ScriptedApi, classifier: ModelClassifier, folder: Path) -> None:
-    api.always(verdict("deny", "no\n\x1b[31m\u202ereally" + "x" * 5_000))
-    reason = (await classifier.classify(question("make", folder))).reason
+    api.always(make_verdict_reply("deny", "no\n\x1b[31m\u202ereally" + "x" * 5_000))
+    reason = (await classifier.classify(make_question("make", folder))).reason
     assert reason.startswith("no [31m reallyxxx")
     assert (reason.isprintable(), len(reason)) == (True, 500)

@@ -1,11 +1,11 @@
-"""The stand-in of the model `rehearsal`."""
+"""The classifier that stands in for a model where the session's model is `rehearsal`."""
 
 from pathlib import Path
 
 import pytest
 
 from ostler.server.classifier import RehearsalClassifier
-from tests.server.classifier.judging import question
+from tests.server.classifier.judging import make_question
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_the_table_decides(folder: Path, text: str, behavior: str) -> None:
-    opinion = await RehearsalClassifier().classify(question(text, folder))
+    opinion = await RehearsalClassifier().classify(make_question(text, folder))
     assert opinion.behavior == behavior
     assert "stand-in" in opinion.reason
     assert opinion.model == "rehearsal"
@@ -57,22 +57,22 @@ async def test_the_table_decides(folder: Path, text: str, behavior: str) -> None
 
 async def test_a_cap_on_the_number_of_parts_never_weakens_a_deny(folder: Path) -> None:
     ask = RehearsalClassifier().classify
-    assert (await ask(question("; ".join(["make"] * 2_000), folder))).behavior == "ask"
-    assert (await ask(question("; ".join(["make"] * 2_000 + ["rm -rf /"]), folder))).behavior == "deny"
+    assert (await ask(make_question("; ".join(["make"] * 2_000), folder))).behavior == "ask"
+    assert (await ask(make_question("; ".join(["make"] * 2_000 + ["rm -rf /"]), folder))).behavior == "deny"
 
 
 async def test_what_only_reads_passes_and_secrets_do_not(folder: Path) -> None:
     ask = RehearsalClassifier().classify
-    assert (await ask(question("src/a.py", folder, tool="Read", read_only=True))).behavior == "allow"
-    assert (await ask(question("src/.env", folder, tool="Read", read_only=True))).behavior == "ask"
-    assert (await ask(question("src/a.py\nx", folder, tool="Write"))).behavior == "ask"
+    assert (await ask(make_question("src/a.py", folder, tool="Read", read_only=True))).behavior == "allow"
+    assert (await ask(make_question("src/.env", folder, tool="Read", read_only=True))).behavior == "ask"
+    assert (await ask(make_question("src/a.py\nx", folder, tool="Write"))).behavior == "ask"
 
 
 async def test_a_folder_outside_the_roots_asks(folder: Path) -> None:
-    opinion = await RehearsalClassifier().classify(question("make", "/", roots=(str(folder),)))
+    opinion = await RehearsalClassifier().classify(make_question("make", "/", roots=(str(folder),)))
     assert opinion.behavior == "ask"
 
 
 async def test_what_cannot_be_looked_up_asks(folder: Path) -> None:
-    opinion = await RehearsalClassifier().classify(question("\ud800\nx", folder, tool="Write"))
+    opinion = await RehearsalClassifier().classify(make_question("\ud800\nx", folder, tool="Write"))
     assert (opinion.behavior, "could not be looked up" in opinion.reason) == ("ask", True)

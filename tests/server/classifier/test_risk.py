@@ -1,13 +1,13 @@
-"""What a person sees whatever a model says."""
+"""Calls of high risk: a person is asked about them whatever the model's verdict is."""
 
 from pathlib import Path
 
 import pytest
 
-from ostler.server.classifier import is_high_risk
-from ostler.server.classifier.tables import table
-from ostler.tools.commands import judge_match, read_command
-from tests.server.classifier.judging import question
+from ostler.server.classifier import find_high_risk
+from ostler.server.classifier.tables import load_table
+from ostler.tools.commands import find_forbidding_rule, parse_command
+from tests.server.classifier.judging import make_question
 
 RISKY = [
     "git push",
@@ -120,7 +120,7 @@ RISKY = [
 
 @pytest.mark.parametrize("text", RISKY)
 def test_high_risk_commands_are_named(folder: Path, text: str) -> None:
-    assert is_high_risk(question(text, folder))
+    assert find_high_risk(make_question(text, folder))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_high_risk_commands_are_named(folder: Path, text: str) -> None:
     ],
 )
 def test_a_days_work_is_left_to_the_model(folder: Path, text: str) -> None:
-    assert is_high_risk(question(text, folder)) is None
+    assert find_high_risk(make_question(text, folder)) is None
 
 
 @pytest.mark.parametrize(
@@ -169,54 +169,54 @@ def test_a_days_work_is_left_to_the_model(folder: Path, text: str) -> None:
 @pytest.mark.parametrize("tool", ["Write", "Edit"])
 def test_files_outside_or_guarded_are_high_risk(folder: Path, tmp_path: Path, tool: str, text: str) -> None:
     (folder / "link").symlink_to(tmp_path)
-    assert is_high_risk(question(text, folder, tool=tool))
+    assert find_high_risk(make_question(text, folder, tool=tool))
 
 
 def test_what_a_file_says_is_left_to_the_model(folder: Path) -> None:
     text = f"{folder}/src/a.py\nload('.env')  # git push"
-    assert is_high_risk(question(text, folder, tool="Write")) is None
+    assert find_high_risk(make_question(text, folder, tool="Write")) is None
 
 
 def test_a_link_out_of_the_project_is_seen_through(folder: Path, tmp_path: Path) -> None:
     (folder / "link").symlink_to(tmp_path)
-    assert is_high_risk(question("touch link/x", folder))
-    assert is_high_risk(question("cd link && make", folder))
+    assert find_high_risk(make_question("touch link/x", folder))
+    assert find_high_risk(make_question("cd link && make", folder))
     (folder / "plain").symlink_to(tmp_path / ".netrc")
-    assert is_high_risk(question("cat plain", folder))
+    assert find_high_risk(make_question("cat plain", folder))
 
 
 def test_a_command_that_is_watched_is_looked_at_like_any_other(folder: Path) -> None:
-    assert is_high_risk(question("git push --force", folder, tool="Monitor"))
-    assert is_high_risk(question("make", folder, tool="Monitor")) is None
+    assert find_high_risk(make_question("git push --force", folder, tool="Monitor"))
+    assert find_high_risk(make_question("make", folder, tool="Monitor")) is None
 
 
 def test_what_a_tool_calls_destructive_is_high_risk(folder: Path) -> None:
-    assert is_high_risk(question("make", folder, destructive=True))
-    assert is_high_risk(question("src/a.py", folder, tool="Read", destructive=True, read_only=True))
+    assert find_high_risk(make_question("make", folder, destructive=True))
+    assert find_high_risk(make_question("src/a.py", folder, tool="Read", destructive=True, read_only=True))
 
 
 def test_without_roots_nothing_passes(folder: Path) -> None:
-    assert is_high_risk(question("make", folder, roots=()))
-    assert is_high_risk(question("anything", folder, roots=(), tool="mcp__files__read"))
+    assert find_high_risk(make_question("make", folder, roots=()))
+    assert find_high_risk(make_question("anything", folder, roots=(), tool="mcp__files__read"))
 
 
 def test_commands_in_another_language_are_high_risk(folder: Path) -> None:
-    assert is_high_risk(question("Get-ChildItem", folder, tool="PowerShell"))
+    assert find_high_risk(make_question("Get-ChildItem", folder, tool="PowerShell"))
 
 
 def test_guarded_names_are_found_in_the_text_of_any_tool(folder: Path) -> None:
-    assert is_high_risk(question('{"path": "~/.aws/config"}', folder, tool="mcp__files__read"))
-    assert is_high_risk(question('{"path": "src/a.py"}', folder, tool="mcp__files__read")) is None
+    assert find_high_risk(make_question('{"path": "~/.aws/config"}', folder, tool="mcp__files__read"))
+    assert find_high_risk(make_question('{"path": "src/a.py"}', folder, tool="mcp__files__read")) is None
 
 
 def test_every_rule_of_the_table_catches_its_own_words() -> None:
-    for group in table("risk.toml")["commands"]:
+    for group in load_table("risk.toml")["commands"]:
         for rule in group["rules"]:
             words = rule.replace(":*", "").replace("*", "x")
-            assert judge_match(read_command(words), [rule]) == rule
+            assert find_forbidding_rule(parse_command(words), [rule]) == rule
             assert "*" not in rule.split()[0].removesuffix(":*")
 
 
 def test_a_command_with_many_parts_inside_is_not_looked_at_for_long(folder: Path) -> None:
     nested = "sudo --unknown " + " ".join(["env --unknown"] * 60) + " make"
-    assert is_high_risk(question(nested, folder)) == "it has more parts than anybody would read"
+    assert find_high_risk(make_question(nested, folder)) == "it has more parts than anybody would read"

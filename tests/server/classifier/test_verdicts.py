@@ -1,4 +1,4 @@
-"""No words of a model but a valid object let a call pass."""
+"""Parsing of verdicts: nothing that a model writes but a valid object lets a call pass."""
 
 import asyncio
 import json
@@ -6,13 +6,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ostler.server.classifier.model import read_verdict
-from tests.server.classifier.judging import classifier_of, question
+from tests.server.classifier.judging import make_question, open_classifier
 from tests.support.messages_api.replies import message, says
 from tests.support.messages_api.server import ScriptedApi
+
+pytestmark = pytest.mark.slow
 
 _VALUES = st.sampled_from(
     ["allow", "deny", "ask", "ALLOW", "allow ", "", True, None, 1, ["allow"], {"verdict": "allow"}]
@@ -45,7 +48,7 @@ REPLIES = st.one_of(
 
 
 def is_valid_allow(text: str) -> bool:
-    """Written down once more, in another way."""
+    """The same check as the product's, written independently of it."""
     try:
         pairs: Any = json.loads(text, object_pairs_hook=lambda found: ("object", sorted(map(repr, found)), found))
     except ValueError:
@@ -67,13 +70,13 @@ def test_only_a_valid_allow_object_is_read_as_allow(text: str) -> None:
 def test_no_reply_but_a_valid_allow_object_lets_a_call_pass(folder: Path) -> None:
     with ScriptedApi() as api, asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        classifier = runner.run(stack.enter_async_context(classifier_of(api.url)))
+        classifier = runner.run(stack.enter_async_context(open_classifier(api.url)))
 
         @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(REPLIES)
         def holds(text: str) -> None:
             api.always(message(says(text)))
-            opinion = runner.run(classifier.classify(question("make", folder)))
+            opinion = runner.run(classifier.classify(make_question("make", folder)))
             assert (opinion.behavior == "allow") == is_valid_allow(text)
 
         holds()

@@ -1,4 +1,4 @@
-"""What the daemon does for itself must never end it."""
+"""A failure of the daemon's own periodic work never ends the daemon."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from ostler.server.config.configuration import load_configuration
-from ostler.server.daemon.housekeeping import look_after
+from ostler.server.daemon.housekeeping import run_housekeeping
 from ostler.server.events.event_log import EventLog
 from ostler.storage import open_store
 
@@ -18,8 +18,8 @@ async def test_upkeep_that_cannot_write_is_a_line_in_the_log_and_nothing_more(tm
     path.write_bytes(b"no database at all" * 500)
     store = open_store(path, pending_limit=100)
     assert store.moved_aside is not None
-    store.writer.give_up("for this test")
+    store.writer.turn_read_only("for this test")
     with anyio.move_on_after(0.5) as waited:
-        await look_after(store, EventLog(store), load_configuration(tmp_path / "config.toml", {}, {}))
+        await run_housekeeping(store, EventLog(store), load_configuration(tmp_path / "config.toml", {}, {}))
     assert waited.cancelled_caught
     await store.close()

@@ -1,4 +1,4 @@
-"""The life of the daemon: one per home, found by its file, stopped by a signal, told by its configuration."""
+"""The lifecycle of the daemon: one per home, found by its file, stopped by a signal, set up by its configuration."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def daemon(home: Path) -> Iterator[Daemon]:
         yield running
 
 
-def start_that_fails(home: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
+def expect_failed_start(home: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
     command = [*MODULE, "--home", str(home), "--port", "0", *arguments]
     environ = {**os.environ, **(environment or {})}
     failed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environ)
@@ -40,11 +40,11 @@ def test_its_file_says_where_it_is(daemon: Daemon) -> None:
     found = json.loads((daemon.home / "daemon.json").read_text())
     assert set(found) == {"pid", "version", "url", "socket", "started"}
     assert (found["pid"], found["url"]) == (daemon.pid, daemon.url)
-    assert daemon.http("GET", "/readyz", unix=True).status == 200
+    assert daemon.send_http("GET", "/readyz", unix=True).status == 200
 
 
 def test_there_is_one_daemon_per_home(daemon: Daemon) -> None:
-    said = start_that_fails(daemon.home)
+    said = expect_failed_start(daemon.home)
     assert f"pid {daemon.pid}" in said
     assert daemon.call("server/info")["pid"] == daemon.pid
 
@@ -56,7 +56,7 @@ def test_what_a_dead_daemon_left_behind_is_taken_over(home: Path) -> None:
         assert (home / "ostler.sock").exists()
         daemon.start()
         assert json.loads((home / "daemon.json").read_text())["pid"] == daemon.pid
-        assert daemon.http("GET", "/readyz", unix=True).status == 200
+        assert daemon.send_http("GET", "/readyz", unix=True).status == 200
 
 
 def test_a_taken_port_is_replaced_by_a_free_one(home: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_signal_stops_it_with_readers_attached(home: Path, number: signal.Sign
         assert daemon.wait() == 0
         assert time.monotonic() - before < 10
         for stream in streams:
-            assert [event["type"] for event in stream.events()] == ["session.created"]  # each ended properly
+            assert [event["type"] for event in stream.read_events()] == ["session.created"]  # each ended properly
             stream.close()
         assert {path.name for path in home.iterdir()} == {
             "daemon.lock",
@@ -95,7 +95,7 @@ def test_a_call_can_stop_it(home: Path) -> None:
     with Daemon(home, cold=True) as daemon, daemon.follow() as stream:
         assert daemon.call("server/shutdown") == {"pid": daemon.pid, "stopping": True}
         assert daemon.wait() == 0
-        assert list(stream.events()) == []
+        assert list(stream.read_events()) == []
 
 
 def test_a_second_signal_forces(home: Path) -> None:
@@ -113,10 +113,10 @@ def test_a_second_signal_forces(home: Path) -> None:
 
 def test_metrics_are_prometheus(daemon: Daemon) -> None:
     daemon.call("session/create", cwd="/")
-    daemon.error("session/get", session_id="s_none")
-    daemon.error("no/such/method")
+    daemon.expect_error("session/get", session_id="s_none")
+    daemon.expect_error("no/such/method")
     with daemon.follow():
-        text = daemon.http("GET", "/metrics").body.decode()
+        text = daemon.send_http("GET", "/metrics").body.decode()
     for line in (
         'ostler_calls_total{method="session/create",outcome="ok"} 1.0',
         'ostler_calls_total{method="session/get",outcome="session_not_found"} 1.0',
@@ -141,7 +141,7 @@ def test_stats_count_what_happened(daemon: Daemon) -> None:
 
 def test_the_protocol_describes_itself(shared_daemon: Daemon) -> None:
     document = shared_daemon.call("rpc.discover")
-    assert shared_daemon.http("GET", "/openrpc.json").json == document
+    assert shared_daemon.send_http("GET", "/openrpc.json").json == document
     assert document["servers"][0]["url"] == f"http://127.0.0.1:{shared_daemon.port}/rpc"
     described = {method["name"] for method in document["methods"]}
     assert described == set(
@@ -178,7 +178,7 @@ def test_a_changed_setting_is_written_beside_the_persons_comments_and_told(home:
         changed = daemon.call("config/set", key="limits.readers", value=1)
         assert changed == {"key": "limits.readers", "value": 1, "previous": 10, "applies": "now"}
         assert stream.take(1)[0]["data"] == {"key": "limits.readers", "value": 1, "applies": "now"}
-        assert daemon.http("GET", "/events").status == 503  # in force at once
+        assert daemon.send_http("GET", "/events").status == 503  # in force at once
         assert (home / "config.toml").read_text() == "# mine\n[limits]\nreaders = 1 # enough\n"
         assert daemon.call("config/set", key="listen.port", value=7000)["applies"] == "restart"
         assert daemon.call("config/set", key="limits.readers", value=None)["value"] == 256
@@ -191,13 +191,13 @@ def test_a_changed_setting_is_written_beside_the_persons_comments_and_told(home:
     ("key", "value"), [("limits.readers", 0), ("limits.readers", "many"), ("no.such", 1), ("limits", {}), ("", 1)]
 )
 def test_a_wrong_setting_is_refused_and_changes_nothing(shared_daemon: Daemon, key: str, value: object) -> None:
-    assert shared_daemon.error("config/set", key=key, value=value)["code"] == -32602
+    assert shared_daemon.expect_error("config/set", key=key, value=value)["code"] == -32602
     assert not (shared_daemon.home / "config.toml").exists()
 
 
 def test_a_wrong_setting_is_refused_also_where_a_flag_hides_it(daemon: Daemon) -> None:
     assert daemon.call("config/get", key="listen.port")["source"] == "flag"
-    assert daemon.error("config/set", key="listen.port", value="many")["code"] == -32602
+    assert daemon.expect_error("config/set", key="listen.port", value="many")["code"] == -32602
     assert not (daemon.home / "config.toml").exists()
 
 
@@ -213,19 +213,19 @@ def test_a_wrong_setting_is_refused_also_where_a_flag_hides_it(daemon: Daemon) -
 def test_a_broken_configuration_stops_the_start_and_says_where(home: Path, config: str, said: str) -> None:
     home.mkdir(mode=0o700)
     (home / "config.toml").write_text(config)
-    message = start_that_fails(home)
+    message = expect_failed_start(home)
     assert str(home / "config.toml") in message
     assert said in message
 
 
 def test_a_broken_variable_is_named(home: Path) -> None:
-    assert "OSTLER_LIMITS__READERS" in start_that_fails(home, environment={"OSTLER_LIMITS__READERS": "lots"})
+    assert "OSTLER_LIMITS__READERS" in expect_failed_start(home, environment={"OSTLER_LIMITS__READERS": "lots"})
 
 
 def test_a_home_that_others_can_read_is_refused(home: Path) -> None:
     home.mkdir(mode=0o755)
     home.chmod(0o755)
-    assert f"chmod 700 {home}" in start_that_fails(home)
+    assert f"chmod 700 {home}" in expect_failed_start(home)
 
 
 def test_the_model_is_rehearsal_without_a_key(home: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_home_with_a_long_name_still_has_a_socket(tmp_path: Path) -> None:
     home = tmp_path / ("long" * 20) / ("name" * 20)
     with Daemon(home, cold=True) as daemon:
         assert len(daemon.socket_path) < 108
-        assert daemon.http("GET", "/readyz", unix=True).status == 200
+        assert daemon.send_http("GET", "/readyz", unix=True).status == 200
 
 
 def test_a_log_file_is_rotated(home: Path, tmp_path: Path) -> None:
@@ -258,13 +258,13 @@ def test_a_log_file_is_rotated(home: Path, tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_the_socket_is_left_alone(home: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious.txt"
     precious.write_text("keep me")
-    assert str(precious) in start_that_fails(home, "--socket", str(precious))
+    assert str(precious) in expect_failed_start(home, "--socket", str(precious))
     assert precious.read_text() == "keep me"
 
 
 def test_a_socket_that_another_daemon_has_is_left_to_it(daemon: Daemon, tmp_path: Path) -> None:
-    assert "already" in start_that_fails(tmp_path / "other", "--socket", daemon.socket_path)
-    assert daemon.http("GET", "/readyz", unix=True).status == 200
+    assert "already" in expect_failed_start(tmp_path / "other", "--socket", daemon.socket_path)
+    assert daemon.send_http("GET", "/readyz", unix=True).status == 200
 
 
 def test_another_loopback_address_is_its_own_name(home: Path) -> None:
@@ -280,7 +280,7 @@ def test_another_loopback_address_is_its_own_name(home: Path) -> None:
 def test_a_configuration_that_was_broken_since_the_start_is_named(daemon: Daemon) -> None:
     for broken in ("limits = 5\n", "model = \n"):
         (daemon.home / "config.toml").write_text(broken)
-        error = daemon.error("config/set", key="limits.readers", value=5)
+        error = daemon.expect_error("config/set", key="limits.readers", value=5)
         assert error["data"]["code"] == "conflict"
         assert "config.toml" in error["message"]
         assert (daemon.home / "config.toml").read_text() == broken
@@ -288,7 +288,7 @@ def test_a_configuration_that_was_broken_since_the_start_is_named(daemon: Daemon
 
 def test_a_daemon_that_cannot_write_changes_no_setting(home: Path) -> None:
     with InProcessDaemon(home) as daemon:
-        daemon.running.house.store.writer.give_up("for this test")
-        assert daemon.error("config/set", key="limits.readers", value=7)["data"]["code"] == "read_only"
+        daemon.running.api.store.writer.turn_read_only("for this test")
+        assert daemon.expect_error("config/set", key="limits.readers", value=7)["data"]["code"] == "read_only"
         assert daemon.call("config/get", key="limits.readers")["value"] == 256
         assert not (home / "config.toml").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ostler.protocol.ids import SessionId
-from tests.support.crash import Scene
+from tests.support.crash import CrashSession
 from tests.support.daemon import wait_until
 from tests.support.inprocess import InProcessDaemon
 from tests.support.messages_api.behaviors import Gate
@@ -16,8 +16,8 @@ from tests.support.messages_api.replies import hold, message, says
 from tests.support.messages_api.server import ScriptedApi
 
 
-class _Hold:
-    """A unit of work that keeps all others waiting, in their order, until it is let go."""
+class _BlockingWrite:
+    """A write that keeps all other writes waiting, in their order, until it is released."""
 
     def __init__(self, daemon: InProcessDaemon, pool: ThreadPoolExecutor) -> None:
         self._running, self._release = threading.Event(), threading.Event()
@@ -27,20 +27,20 @@ class _Hold:
         self._running.set()
         self._release.wait(30)
 
-    def wait_until_it_runs(self) -> None:
+    def wait_until_running(self) -> None:
         assert self._running.wait(30)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._release.set()
 
 
-def _said(scene: Scene) -> list[str]:
+def _list_inputs(scene: CrashSession) -> list[str]:
     """The person's words in the history."""
-    texts = (block["text"] for each in scene.messages() for block in each["content"] if each["role"] == "user")
+    texts = (block["text"] for each in scene.fetch_messages() for block in each["content"] if each["role"] == "user")
     return [text for text in texts if text.startswith("[")]
 
 
-def _pending(daemon: InProcessDaemon) -> int:
+def _count_pending(daemon: InProcessDaemon) -> int:
     return int(daemon.call("server/stats")["writes_pending"])
 
 
@@ -51,33 +51,33 @@ def test_a_steer_that_comes_while_its_turn_ends_does_not_run_beside_the_queued_t
         monkeypatch.setenv(name, value)
     gate = Gate()
     with InProcessDaemon(home, settings={"model.name": "claude-sonnet-5"}) as daemon, ThreadPoolExecutor(3) as pool:
-        scene = Scene(daemon, api, tmp_path)
+        scene = CrashSession(daemon, api, tmp_path)
         scene.script(message(says("So ", hold(gate), "far.")))
         scene.create()
-        first = scene.begin("[go] one")
-        second = scene.begin("[two]", queue=True)
+        first = scene.start_turn("[go] one")
+        second = scene.start_turn("[two]", queue=True)
         scene.wait_for("message.delta")
-        actor = daemon.running.house.engine.found(SessionId(scene.session_id))
+        actor = daemon.running.api.engine.find_actor(SessionId(scene.session_id))
         assert actor is not None
-        before_the_end = _Hold(daemon, pool)
-        before_the_end.wait_until_it_runs()
+        before_the_end = _BlockingWrite(daemon, pool)
+        before_the_end.wait_until_running()
         gate.open()
         wait_until(lambda: actor.run is not None and actor.run.end is not None)
-        pending = _pending(daemon)
-        after_the_end = _Hold(daemon, pool)
-        wait_until(lambda: _pending(daemon) > pending)
-        before_the_end.let_go()
-        after_the_end.wait_until_it_runs()
+        pending = _count_pending(daemon)
+        after_the_end = _BlockingWrite(daemon, pool)
+        wait_until(lambda: _count_pending(daemon) > pending)
+        before_the_end.release()
+        after_the_end.wait_until_running()
         # The end of the turn is written in the same breath as what is held now: it still runs, and hears the steer,
         # which is stored when the next turn is about to begin.
-        pending = _pending(daemon)
+        pending = _count_pending(daemon)
         steering = pool.submit(daemon.call, "turn/steer", turn_id=first, input="[steer] left")
-        wait_until(lambda: _pending(daemon) > pending)
-        after_the_end.let_go()
+        wait_until(lambda: _count_pending(daemon) > pending)
+        after_the_end.release()
         steering.result(30)
-        assert [scene.ends(turn_id)["reason"] for turn_id in (first, second)] == ["completed", "completed"]
-        wait_until(lambda: _said(scene)[2:] == ["[steer] left"] and scene.session()["turn"] is None)
-        assert _said(scene) == ["[go] one", "[two]", "[steer] left"]
-        for earlier, later in itertools.pairwise(scene.turns()):
+        assert [scene.wait_for_turn_end(turn_id)["reason"] for turn_id in (first, second)] == ["completed", "completed"]
+        wait_until(lambda: _list_inputs(scene)[2:] == ["[steer] left"] and scene.fetch_session()["turn"] is None)
+        assert _list_inputs(scene) == ["[go] one", "[two]", "[steer] left"]
+        for earlier, later in itertools.pairwise(scene.list_turns()):
             assert earlier["ended_at"] <= later["started_at"], "two turns ran at once"
-        scene.expect_whole()
+        scene.expect_recovered()

@@ -1,4 +1,4 @@
-"""What is not stored, and messages in progress: their order, and what a late reader gets of them."""
+"""Events that are not stored, and messages in progress: their order, and what a late subscriber gets of them."""
 
 import json
 from functools import partial
@@ -11,52 +11,52 @@ from ostler.protocol.session import SessionRef
 from ostler.protocol.shapes import Ask, Call
 from ostler.storage import Scope, Tx
 from ostler.storage.repositories import asks, calls
-from tests.support.acting import (
-    begin,
-    complete,
-    create,
-    delta,
-    finish_message,
-    first_deltas,
-    message_shape,
-    note,
-    rename,
-    replayed,
-    start_message,
-)
 from tests.support.inprocess import InProcessDaemon
+from tests.support.session_events import (
+    append_completed,
+    append_notice,
+    append_started,
+    build_delta,
+    build_message,
+    create_session,
+    finish_message,
+    rename_session,
+    replay_events,
+    start_message,
+    take_deltas,
+)
 
 
 def test_what_is_not_stored_has_no_id_and_says_what_came_before(home: Path) -> None:
     with InProcessDaemon(home) as daemon:
-        session_id = SessionId(create(daemon))
+        session_id = SessionId(create_session(daemon))
         with daemon.follow() as stream:
-            daemon.say("message.delta", Scope(session_id, session_id), delta("m_1", 0, "hello"))
-            (frame,) = [next(stream.frames())]
+            daemon.publish_transient("message.delta", Scope(session_id, session_id), build_delta("m_1", 0, "hello"))
+            (frame,) = [next(stream.read_frames())]
         event = json.loads(frame["data"])
         assert "id" not in frame
         assert (event["cursor"], event["after"], event["data"]["text"]) == (None, 1, "hello")
-        assert [event["type"] for event in replayed(daemon)] == ["session.created"]
+        assert [event["type"] for event in replay_events(daemon)] == ["session.created"]
 
 
 def test_a_delta_made_after_a_stored_event_is_sent_after_it(home: Path) -> None:
     with InProcessDaemon(home) as daemon:
-        session_id = SessionId(create(daemon))
+        session_id = SessionId(create_session(daemon))
         scope = Scope(session_id, session_id)
         with daemon.follow() as stream:
 
             async def write_and_say() -> None:
                 """Without waiting for the disk in between."""
-                log = daemon.running.house.log
+                log = daemon.running.api.log
                 pending = []
                 for number in range(20):
-                    log.say("message.delta", scope, delta("m_1", number, f"{number}a"))
-                    pending.append(log.submit(lambda tx: note(tx, scope), session_id))
-                    log.say("message.delta", scope, delta("m_1", number, f"{number}b"))
+                    log.publish_transient("message.delta", scope, build_delta("m_1", number, f"{number}a"))
+                    pending.append(log.submit(lambda tx: append_notice(tx, scope), session_id))
+                    log.publish_transient("message.delta", scope, build_delta("m_1", number, f"{number}b"))
                 for one in pending:
                     await one
 
-            daemon.do(write_and_say)
+            daemon.run_on_loop(write_and_say)
             events = stream.take(60)
         said = [event["data"].get("text", "stored") for event in events]
         assert said == [word for n in range(20) for word in (f"{n}a", "stored", f"{n}b")]
@@ -67,27 +67,27 @@ def test_a_delta_made_after_a_stored_event_is_sent_after_it(home: Path) -> None:
 
 def test_a_message_in_progress_is_given_again_from_its_start(home: Path) -> None:
     with InProcessDaemon(home) as daemon:
-        session_id = SessionId(create(daemon))
+        session_id = SessionId(create_session(daemon))
         scope = Scope(session_id, session_id)
         start_message(daemon, session_id, "m_1")
         for offset, text in ((0, "Hel"), (3, "lo"), (5, ", 🐎")):
-            daemon.say("message.delta", scope, delta("m_1", offset, text))
-        daemon.say("message.delta", scope, delta("m_1", 0, "second block", index=1))
+            daemon.publish_transient("message.delta", scope, build_delta("m_1", offset, text))
+        daemon.publish_transient("message.delta", scope, build_delta("m_1", 0, "second block", index=1))
         shown = daemon.call("session/get", session_id=session_id)
         assert [block["text"] for block in shown["message"]["content"]] == ["Hello, 🐎", "second block"]
         text = "Hello, 🐎"
         for query in ("?after=0", f"?session={session_id}&after={shown['cursor']}", "?after=now"):
             with daemon.follow(query) as stream:
-                deltas = [event["data"] for event in first_deltas(stream, 2)]
+                deltas = [event["data"] for event in take_deltas(stream, 2)]
                 assert [(one["index"], one["offset"]) for one in deltas] == [(0, 0), (1, 0)]
                 assert [one["text"] for one in deltas] == [text, "second block"]
-                daemon.say("message.delta", scope, delta("m_1", len(text), "!"))
+                daemon.publish_transient("message.delta", scope, build_delta("m_1", len(text), "!"))
                 assert stream.take(1)[0]["data"]["text"] == "!"
             text += "!"
         finish_message(daemon, session_id, "m_1", text)
         assert daemon.call("session/get", session_id=session_id)["message"] is None
         with daemon.follow("?after=now") as stream:
-            rename(daemon, session_id, "next")
+            rename_session(daemon, session_id, "next")
             assert [event["type"] for event in stream.take(1)] == ["session.updated"]
 
 
@@ -95,18 +95,18 @@ def test_a_client_can_do_without_deltas(home: Path) -> None:
     with InProcessDaemon(home) as daemon:
         client = {"client": {"name": "quiet", "version": "1"}, "capabilities": {"deltas": False}}
         client_id = daemon.call("initialize", **client)["client_id"]
-        session_id = SessionId(create(daemon))
+        session_id = SessionId(create_session(daemon))
         scope = Scope(session_id, session_id)
         with daemon.follow(f"?session={session_id}", {"Ostler-Client": client_id}) as stream:
             assert stream.take(1)[0]["type"] == "client.attached"
-            daemon.say("message.delta", scope, delta("m_1", 0, "not this"))
-            rename(daemon, session_id, "but this")
+            daemon.publish_transient("message.delta", scope, build_delta("m_1", 0, "not this"))
+            rename_session(daemon, session_id, "but this")
             assert stream.take(1)[0]["type"] == "session.updated"
 
 
 def test_lines_that_refer_are_filled_in_as_they_were_then(home: Path) -> None:
     with InProcessDaemon(home) as daemon:
-        session_id = SessionId(create(daemon))
+        session_id = SessionId(create_session(daemon))
         scope = Scope(session_id, session_id)
         call = Call.model_validate(
             {
@@ -150,11 +150,11 @@ def test_lines_that_refer_are_filled_in_as_they_were_then(home: Path) -> None:
             daemon.write(open_all, session_id)
             assert [one["id"] for one in daemon.call("session/get", session_id=session_id)["asks"]] == ["k_1"]
             assert (daemon.write(settle, session_id), daemon.write(settle, session_id)) == (True, False)
-            frames = live.frames()
+            frames = live.read_frames()
             seen = [next(frames) for _ in range(4)]
         finish_message(daemon, session_id, "m_9", "whole")
         with daemon.follow("?after=1") as replay:
-            frames = replay.frames()
+            frames = replay.read_frames()
             again = [next(frames) for _ in range(5)]
         assert again[:4] == seen
         events = [json.loads(frame["data"]) for frame in again]
@@ -175,19 +175,21 @@ def test_a_message_is_never_in_progress_in_a_state_that_knows_its_end(home: Path
     seen: list[tuple[int, str]] = []
 
     with InProcessDaemon(home) as daemon:
-        session_id = SessionId(create(daemon))
+        session_id = SessionId(create_session(daemon))
         scope = Scope(session_id, session_id)
-        house = daemon.running.house
+        api = daemon.running.api
 
         async def speak() -> None:
             for number in range(400):
-                message = message_shape(session_id, f"m_{number}", "done")
-                await house.log.write(partial(begin, scope=scope, message=message), session_id)
-                ended[message.id] = await house.log.write(partial(complete, scope=scope, message=message), session_id)
+                message = build_message(session_id, f"m_{number}", "done")
+                await api.log.write(partial(append_started, scope=scope, message=message), session_id)
+                ended[message.id] = await api.log.write(
+                    partial(append_completed, scope=scope, message=message), session_id
+                )
 
         async def look() -> None:
             while len(ended) < 400:
-                session = await house.sessions.get(SessionRef(session_id=session_id))
+                session = await api.sessions.get(SessionRef(session_id=session_id))
                 if session.message is not None:
                     seen.append((session.cursor, session.message.id))
 
@@ -199,6 +201,6 @@ def test_a_message_is_never_in_progress_in_a_state_that_knows_its_end(home: Path
                 for _ in range(3):
                     group.start_soon(look)
 
-        daemon.do(both)
+        daemon.run_on_loop(both)
     assert len(seen) > 20
     assert [one for one in seen if ended[one[1]] <= one[0]] == []

@@ -1,4 +1,4 @@
-"""Hooks as the engine runs them, in a folder of their own."""
+"""A project folder with hooks, and a runner that runs them as the engine does."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any
 from ostler.server.hooks import Hook, HookCall, HookRunner, Outcome, parse_hooks
 from ostler.server.hooks.prompt import AskModel
 from ostler.server.hooks.types import Source
-from ostler.tools.process.environment import command_environment
-from tests.support.tool_calls import Processes
+from ostler.tools.process.environment import build_command_environment
+from tests.support.tool_calls import RecordedProcesses
 
 BASH_CALL: dict[str, Any] = {
     "session_id": "s_1",
@@ -24,8 +24,8 @@ def command(text: str, **further: Any) -> dict[str, Any]:
     return {"type": "command", "command": text, **further}
 
 
-def declared(event: str, *hooks: dict[str, Any], source: Source = "user", matcher: str = "") -> tuple[Hook, ...]:
-    """As a settings file has them; all of them can be used."""
+def parse_declared(event: str, *hooks: dict[str, Any], source: Source = "user", matcher: str = "") -> tuple[Hook, ...]:
+    """Parse hooks as a settings file declares them; none of them may have a problem."""
     found, problems = parse_hooks([({event: [{"matcher": matcher, "hooks": list(hooks)}]}, source, None)])
     assert problems == ()
     return found
@@ -36,7 +36,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.processes = Processes()
+        self.processes = RecordedProcesses()
         self.rules: list[tuple[str, str, Mapping[str, Any]]] = []
         self.variables: dict[str, str] = {}
 
@@ -46,11 +46,11 @@ class Project:
             raise ValueError("no rule")
         return rule == tool
 
-    def runner(self, *hooks: Hook, ask_model: AskModel | None = None) -> HookRunner:
+    def make_runner(self, *hooks: Hook, ask_model: AskModel | None = None) -> HookRunner:
         return HookRunner(
             hooks,
             matches_rule=self.matches_rule,
-            environment=command_environment(self.variables, "none"),
+            environment=build_command_environment(self.variables, "none"),
             folder=str(self.folder),
             processes=self.processes,
             ask_model=ask_model,
@@ -58,10 +58,10 @@ class Project:
 
     async def run(self, event: str, *hooks: dict[str, Any], source: Source = "user", **payload: Any) -> Outcome:
         """Runs hooks, declared for all tools."""
-        runner = self.runner(*declared(event, *hooks, source=source))
+        runner = self.make_runner(*parse_declared(event, *hooks, source=source))
         return await runner.run(HookCall(event, {**BASH_CALL, **payload}))
 
-    def pids(self, *names: str) -> list[int]:
+    def read_pids(self, *names: str) -> list[int]:
         """What processes wrote about themselves; those that did not come to it yet are missing."""
         texts = [path.read_text().strip() for name in names if (path := self.folder / name).exists()]
         return [int(text) for text in texts if text]

@@ -7,62 +7,68 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.server.hooks import EVENTS, Replaced
-from ostler.server.hooks.answers import Answer, Broke, Printed, read_answer
+from ostler.server.hooks import EVENTS, ReplacedOutput
+from ostler.server.hooks.answers import Answer, HookFailure, HookOutput, read_answer
 
 SPECIFIC = "hookSpecificOutput"
 
 
-def said(event: str, found: Any) -> Answer:
-    return read_answer(event, Printed(orjson.dumps(found).decode()))
+def parse_output(event: str, found: Any) -> Answer:
+    return read_answer(event, HookOutput(orjson.dumps(found).decode()))
 
 
 @pytest.mark.parametrize("decision", ["allow", "ask", "deny"])
 def test_a_permission_decision_is_taken_with_its_reason(decision: str) -> None:
     found = {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": "so"}
-    answer = said("PreToolUse", {SPECIFIC: found})
+    answer = parse_output("PreToolUse", {SPECIFIC: found})
     assert (answer.decision, answer.reason, answer.failure) == (decision, "so", None)
 
 
 def test_the_old_form_is_read() -> None:
-    assert said("PreToolUse", {"decision": "approve", "reason": "fine"}) == Answer(decision="allow", reason="fine")
-    assert said("PreToolUse", {"decision": "block", "reason": "no"}) == Answer(decision="deny", reason="no")
-    assert said("Stop", {"decision": "block", "reason": "go on"}) == Answer(block="go on")
-    assert said("UserPromptSubmit", {"decision": "block"}).block == "A hook said no, without a reason."
-    assert said("PostToolUse", {"decision": "block", "reason": "tests fail"}) == Answer(context=("tests fail",))
-    assert said("Stop", {"decision": "approve"}) == Answer()
+    assert parse_output("PreToolUse", {"decision": "approve", "reason": "fine"}) == Answer(
+        decision="allow", reason="fine"
+    )
+    assert parse_output("PreToolUse", {"decision": "block", "reason": "no"}) == Answer(decision="deny", reason="no")
+    assert parse_output("Stop", {"decision": "block", "reason": "go on"}) == Answer(block="go on")
+    assert parse_output("UserPromptSubmit", {"decision": "block"}).block == "A hook said no, without a reason."
+    assert parse_output("PostToolUse", {"decision": "block", "reason": "tests fail"}) == Answer(context=("tests fail",))
+    assert parse_output("Stop", {"decision": "approve"}) == Answer()
 
 
 @pytest.mark.parametrize(("old", "new", "wins"), [("approve", "deny", "deny"), ("block", "allow", "deny")])
 def test_of_the_old_form_and_the_new_one_the_stricter_counts(old: str, new: str, wins: str) -> None:
-    assert said("PreToolUse", {"decision": old, SPECIFIC: {"permissionDecision": new}}).decision == wins
+    assert parse_output("PreToolUse", {"decision": old, SPECIFIC: {"permissionDecision": new}}).decision == wins
 
 
 def test_a_changed_input_and_context_are_taken() -> None:
     found = {"updatedInput": {"command": "ls -l"}, "additionalContext": "mind the gap"}
-    answer = said("PreToolUse", {SPECIFIC: found})
+    answer = parse_output("PreToolUse", {SPECIFIC: found})
     assert answer == Answer(changed_input={"command": "ls -l"}, context=("mind the gap",))
 
 
 def test_a_permission_request_is_answered_for_the_person() -> None:
     allow = {"decision": {"behavior": "allow", "updatedInput": {"command": "ls"}, "updatedPermissions": [{}]}}
-    assert said("PermissionRequest", {SPECIFIC: allow}) == Answer(decision="allow", changed_input={"command": "ls"})
+    assert parse_output("PermissionRequest", {SPECIFIC: allow}) == Answer(
+        decision="allow", changed_input={"command": "ls"}
+    )
     deny = {"decision": {"behavior": "deny", "message": "not now", "interrupt": True}}
-    assert said("PermissionRequest", {SPECIFIC: deny}) == Answer(decision="deny", reason="not now", interrupt=True)
-    assert said("PreToolUse", {SPECIFIC: allow}).decision is None
+    assert parse_output("PermissionRequest", {SPECIFIC: deny}) == Answer(
+        decision="deny", reason="not now", interrupt=True
+    )
+    assert parse_output("PreToolUse", {SPECIFIC: allow}).decision is None
 
 
 def test_stop_message_and_silence_are_taken() -> None:
     found = {"continue": False, "stopReason": "enough", "systemMessage": "stopped", "suppressOutput": True}
-    assert said("PostToolUse", found) == Answer(stop="enough", message="stopped", hides_output=True)
-    assert said("PostToolUse", {"continue": False}).stop == "A hook stopped the work."
-    assert said("PostToolUse", {"continue": 0}).stop is None
+    assert parse_output("PostToolUse", found) == Answer(stop="enough", message="stopped", hides_output=True)
+    assert parse_output("PostToolUse", {"continue": False}).stop == "A hook stopped the work."
+    assert parse_output("PostToolUse", {"continue": 0}).stop is None
 
 
 def test_an_mcp_tools_output_is_replaced_by_any_json() -> None:
     found = {SPECIFIC: {"hookEventName": "PostToolUse", "updatedMCPToolOutput": None}}
-    assert said("PostToolUse", found).replaced_output == Replaced(None)
-    assert said("PostToolUse", {SPECIFIC: {}}).replaced_output is None
+    assert parse_output("PostToolUse", found).replaced_output == ReplacedOutput(None)
+    assert parse_output("PostToolUse", {SPECIFIC: {}}).replaced_output is None
 
 
 @pytest.mark.parametrize(
@@ -80,19 +86,19 @@ def test_an_mcp_tools_output_is_replaced_by_any_json() -> None:
     ],
 )
 def test_what_is_not_understood_is_never_allowed(found: Any) -> None:
-    answer = said("PreToolUse", found)
+    answer = parse_output("PreToolUse", found)
     assert answer.decision == "ask"
     assert answer.failure
     assert answer.changed_input is None
 
 
 def test_unknown_fields_are_ignored() -> None:
-    assert said("Stop", {"new": 1, SPECIFIC: {"hookEventName": "Stop", "newer": 2}}) == Answer()
+    assert parse_output("Stop", {"new": 1, SPECIFIC: {"hookEventName": "Stop", "newer": 2}}) == Answer()
 
 
 @pytest.mark.parametrize("text", ['{"a":', "{]", "{" * 100_000, '{"systemMessage": "\\ud800"}', '{"continue": NaN}'])
 def test_what_begins_like_json_and_is_none_is_a_failure(text: str) -> None:
-    answer = read_answer("UserPromptSubmit", Printed(text))
+    answer = read_answer("UserPromptSubmit", HookOutput(text))
     assert answer.failure
     assert answer.context == ()
 
@@ -143,7 +149,7 @@ OUTER = st.fixed_dictionaries(
 
 @given(st.sampled_from(EVENTS), OUTER)
 def test_no_answer_raises_or_allows_unless_it_says_so(event: str, found: Any) -> None:
-    answer = said(event, found)
+    answer = parse_output(event, found)
     if answer.decision == "allow":
         assert event in {"PreToolUse", "PermissionRequest"}
         assert allows(found)
@@ -155,7 +161,7 @@ def test_no_answer_raises_or_allows_unless_it_says_so(event: str, found: Any) ->
     st.sampled_from(EVENTS), st.binary() | st.binary().map(lambda data: b"{" + data), st.binary(), st.integers(0, 255)
 )
 def test_no_bytes_raise_or_allow(event: str, out: bytes, err: bytes, code: int) -> None:
-    reply = Printed(out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), code)
+    reply = HookOutput(out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), code)
     answer = read_answer(event, reply)
     assert answer.decision in (None, "deny")
     assert (answer.decision == "deny") <= (code == 2)
@@ -163,4 +169,4 @@ def test_no_bytes_raise_or_allow(event: str, out: bytes, err: bytes, code: int) 
 
 @given(st.sampled_from(EVENTS), st.text())
 def test_a_hook_that_broke_says_nothing(event: str, error: str) -> None:
-    assert read_answer(event, Broke(error)) == Answer(failure=error)
+    assert read_answer(event, HookFailure(error)) == Answer(failure=error)

@@ -13,10 +13,10 @@ import pytest
 from ostler.protocol.errors import StorageFailed
 from ostler.protocol.ids import CallId
 from ostler.server.hooks import HookCall, Outcome
-from tests.server.hooks.hooking import BASH_CALL, Project, command, declared
-from tests.support.tool_calls import alive, until
+from tests.server.hooks.hooking import BASH_CALL, Project, command, parse_declared
+from tests.support.tool_calls import is_alive, poll_until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PYTHON = shlex.quote(sys.executable)
 # A child in the group, one in a session of its own, one that forked twice and dropped its parents, one that ignores
@@ -45,7 +45,7 @@ def exists(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def descriptors() -> set[str]:
+def list_descriptors() -> set[str]:
     return set(os.listdir("/proc/self/fd"))
 
 
@@ -184,9 +184,9 @@ async def test_bytes_that_are_no_utf_8_are_shown_with_replacements(project: Proj
 async def test_nobody_survives_the_end_of_a_hook(project: Project) -> None:
     outcome = await project.run("PreToolUse", command(FAMILY + ALL_THERE + "exit 2"))
     assert outcome.decision == "deny"
-    pids = project.pids(*NAMES)
+    pids = project.read_pids(*NAMES)
     assert len(pids) == len(NAMES)
-    assert [pid for pid in pids if alive(pid)] == []
+    assert [pid for pid in pids if is_alive(pid)] == []
 
 
 async def test_nobody_survives_the_time_limit_of_a_hook(project: Project) -> None:
@@ -197,31 +197,31 @@ async def test_nobody_survives_the_time_limit_of_a_hook(project: Project) -> Non
     assert outcome.warnings == (
         f"The user hook PreToolUse[0].hooks[0] ({outcome.runs[0].shown}) failed: it took longer than 2 s.",
     )
-    assert [pid for pid in project.pids(*NAMES) if alive(pid)] == []
-    assert len(project.pids("shell")) == 1
+    assert [pid for pid in project.read_pids(*NAMES) if is_alive(pid)] == []
+    assert len(project.read_pids("shell")) == 1
 
 
 async def test_nobody_survives_a_cancellation(project: Project) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: project.run("PreToolUse", command(FAMILY + "wait")))
-        await until(lambda: len(project.pids(*NAMES)) == len(NAMES))
-        assert all(alive(pid) for pid in project.pids(*NAMES))
+        await poll_until(lambda: len(project.read_pids(*NAMES)) == len(NAMES))
+        assert all(is_alive(pid) for pid in project.read_pids(*NAMES))
         group.cancel_scope.cancel()
-    assert [pid for pid in project.pids(*NAMES) if alive(pid)] == []
-    assert len(project.processes.begun) == len(project.processes.over) == 1
+    assert [pid for pid in project.read_pids(*NAMES) if is_alive(pid)] == []
+    assert len(project.processes.started) == len(project.processes.ended) == 1
 
 
 async def test_a_hook_is_the_leader_of_a_session_of_its_own(project: Project) -> None:
     await project.run("PreToolUse", command("echo $$ > pid; cut -d' ' -f6 /proc/$$/stat > session"))
-    assert project.pids("pid") == project.pids("session")
+    assert project.read_pids("pid") == project.read_pids("session")
 
 
 async def test_many_hooks_leave_no_descriptor_open_and_no_zombie(project: Project) -> None:
     await project.run("PreToolUse", command("true"))
-    before = descriptors()
+    before = list_descriptors()
     await project.run("PreToolUse", *(command(f"exit {number % 3} # {number}") for number in range(30)))
-    assert descriptors() == before
-    assert not any(exists(pid) for _, pid, _ in project.processes.begun)
+    assert list_descriptors() == before
+    assert not any(exists(pid) for _, pid, _ in project.processes.started)
 
 
 async def test_it_does_not_begin_before_its_start_is_stored(project: Project) -> None:
@@ -229,19 +229,19 @@ async def test_it_does_not_begin_before_its_start_is_stored(project: Project) ->
         def __init__(self) -> None:
             self.pid = 0
 
-        async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
+        async def record_start(self, call_id: CallId, pid: int, start_time: str) -> None:
             self.pid = pid
             raise StorageFailed("the disk is full")
 
-        def ended(self, call_id: CallId, pid: int) -> None: ...
+        def record_end(self, call_id: CallId, pid: int) -> None: ...
 
     full = Full()
     project.processes = full  # type: ignore[assignment]
-    runner = project.runner(*declared("PreToolUse", command("touch ran")))
+    runner = project.make_runner(*parse_declared("PreToolUse", command("touch ran")))
     with pytest.raises(StorageFailed):
         await runner.run(HookCall("PreToolUse", BASH_CALL))
     assert full.pid
-    assert not alive(full.pid)
+    assert not is_alive(full.pid)
     assert not (project.folder / "ran").exists()
 
 

@@ -1,4 +1,4 @@
-"""The page about hooks says what is true."""
+"""The examples on the documentation page about hooks are correct."""
 
 import json
 import re
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ostler.server.hooks import EVENTS, Hook, HookCall, hook_rows, parse_hooks
-from ostler.server.hooks.answers import Printed, read_answer
-from ostler.server.hooks.events import BLOCKING, DECIDING, REMARKING, takes_matcher
-from ostler.server.hooks.plugins import Declared
-from tests.server.hooks.hooking import Project, command, declared
+from ostler.server.hooks import EVENTS, Hook, HookCall, format_hook_rows, parse_hooks
+from ostler.server.hooks.answers import HookOutput, read_answer
+from ostler.server.hooks.events import BLOCKING_EVENTS, DECIDING_EVENTS, FEEDBACK_EVENTS, takes_matcher
+from ostler.server.hooks.plugins import DeclaredHook
+from tests.server.hooks.hooking import Project, command, parse_declared
 from tests.support.repository import DOCS
 
 pytestmark = pytest.mark.anyio
@@ -20,35 +20,35 @@ BLOCKS = re.findall(r"^```(\w+) ([^\n]+)\n(.*?)^```$", PAGE, re.MULTILINE | re.D
 ANSWERS = [(*info.split()[1:], text) for _, info, text in BLOCKS if info.startswith("answer")]
 
 
-def block(language: str, info: str) -> str:
+def find_block(language: str, info: str) -> str:
     (text,) = [text for found, about, text in BLOCKS if (found, about) == (language, info)]
     return str(text)
 
 
-def event() -> HookCall:
-    payload = json.loads(block("json", "input"))
+def make_hook_call() -> HookCall:
+    payload = json.loads(find_block("json", "input"))
     return HookCall(payload["hook_event_name"], payload)
 
 
 def test_the_settings_are_read_without_a_problem() -> None:
-    hooks, problems = parse_hooks([(json.loads(block("json", "settings"))["hooks"], "project", "settings.json")])
+    hooks, problems = parse_hooks([(json.loads(find_block("json", "settings"))["hooks"], "project", "settings.json")])
     assert problems == ()
     assert {hook.kind for hook in hooks} == {"command", "http", "prompt"}
-    assert len(hook_rows(hooks)) == 5
+    assert len(format_hook_rows(hooks)) == 5
 
 
 @pytest.mark.parametrize(("about", "decision", "text"), ANSWERS)
 def test_every_answer_is_understood(about: str, decision: str, text: str) -> None:
-    answer = read_answer(about, Printed(text))
+    answer = read_answer(about, HookOutput(text))
     assert answer.failure is None
     assert (answer.decision or "none") == decision
     assert any((answer.decision, answer.block, answer.stop))
 
 
 async def test_the_script_does_what_the_page_says(project: Project) -> None:
-    (project.folder / "hook.sh").write_text(block("bash", "hook"))
-    runner = project.runner(*declared("PreToolUse", command("bash hook.sh")))
-    call = event()
+    (project.folder / "hook.sh").write_text(find_block("bash", "hook"))
+    runner = project.make_runner(*parse_declared("PreToolUse", command("bash hook.sh")))
+    call = make_hook_call()
     outcome = await runner.run(call)
     assert (outcome.decision, outcome.reason) == ("deny", "Never force a push here: make a new commit.")
     harmless = HookCall(call.event, {**call.payload, "tool_input": {"command": "git status"}})
@@ -57,11 +57,11 @@ async def test_the_script_does_what_the_page_says(project: Project) -> None:
 
 async def test_the_function_does_what_the_page_says(project: Project) -> None:
     names: dict[str, Any] = {}
-    exec(block("python", "hook"), names)  # noqa: S102 - our own page
+    exec(find_block("python", "hook"), names)  # noqa: S102 - our own page
     no_force = names["no_force"]
-    assert isinstance(no_force, Declared)
+    assert isinstance(no_force, DeclaredHook)
     hook = Hook(no_force.event, "python", "plugin", "page", matcher=no_force.matcher, call=no_force.call)
-    assert (await project.runner(hook).run(event())).reason == "Never force a push here."
+    assert (await project.make_runner(hook).run(make_hook_call())).reason == "Never force a push here."
 
 
 def test_every_event_is_in_the_table_with_what_a_no_does() -> None:
@@ -71,5 +71,8 @@ def test_every_event_is_in_the_table_with_what_a_no_does() -> None:
         field, _, no = rows[name].partition("|")
         assert bool(field.strip()) == takes_matcher(name)
         shown, told = "is shown to people" in no, "is told to the model" in no
-        assert (shown, told) == (name not in DECIDING | BLOCKING | REMARKING, name in REMARKING)
-        assert ("is denied" in no) == (name in DECIDING)
+        assert (shown, told) == (
+            name not in DECIDING_EVENTS | BLOCKING_EVENTS | FEEDBACK_EVENTS,
+            name in FEEDBACK_EVENTS,
+        )
+        assert ("is denied" in no) == (name in DECIDING_EVENTS)

@@ -17,7 +17,13 @@ from tests.server.hooks.hooking import BASH_CALL, Project
 pytestmark = pytest.mark.anyio
 
 DENY = b'{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}'
-READING_PROC = {"running", "surely_none", "adopted", "_has_marker", "_opened"}
+READING_PROC = {
+    "read_process",
+    "has_no_leftovers",
+    "list_main_thread_children",
+    "_has_marker",
+    "_read_descriptor_target",
+}
 SIGNED_BY_ITSELF = """\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQghu2v0gS6iGeXns7v

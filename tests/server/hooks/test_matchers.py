@@ -1,8 +1,8 @@
-"""Matchers."""
+"""Matchers of hooks: which tool names each one matches."""
 
 import pytest
 
-from ostler.server.hooks.events import EVENTS, matched_value, takes_matcher
+from ostler.server.hooks.events import EVENTS, find_matched_value, takes_matcher
 from ostler.server.hooks.matchers import BadMatcher, compile_matcher
 
 
@@ -54,7 +54,7 @@ def test_where_it_takes_too_long_to_tell_the_hook_runs() -> None:
 
 def test_every_event_says_what_its_matcher_is_compared_with() -> None:
     assert len(EVENTS) == 19
-    assert matched_value("PreToolUse", {"tool_name": "Bash"}) == "Bash"
-    assert matched_value("SessionStart", {"source": "resume"}) == "resume"
-    assert matched_value("Stop", {"tool_name": "Bash"}) is None
-    assert [event for event in EVENTS if takes_matcher(event) != (matched_value(event, {}) is not None)] == []
+    assert find_matched_value("PreToolUse", {"tool_name": "Bash"}) == "Bash"
+    assert find_matched_value("SessionStart", {"source": "resume"}) == "resume"
+    assert find_matched_value("Stop", {"tool_name": "Bash"}) is None
+    assert [event for event in EVENTS if takes_matcher(event) != (find_matched_value(event, {}) is not None)] == []

@@ -11,7 +11,7 @@ import anyio, ctypes, sys
 from pathlib import Path
 from ostler.tools.process import orphans
 from tests.server.hooks.hooking import Project, command
-from tests.support.tool_calls import alive, until
+from tests.support.tool_calls import is_alive, poll_until
 
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 project = Project(Path(sys.argv[1]))
@@ -35,7 +35,7 @@ def test_what_dropped_everything_of_its_hook_ends_with_it(project: Project) -> N
     body = """
 outcome = await project.run("PreToolUse", command(STRAY + "exit 2"))
 assert outcome.decision == "deny", outcome
-assert not alive(*project.pids("stray"))
+assert not is_alive(*project.read_pids("stray"))
 """
     run_inheriting(project, body)
 
@@ -45,13 +45,13 @@ def test_an_orphan_of_a_hook_that_runs_outlives_another_hook(project: Project) -
 waits = STRAY + "until [ -e go ]; do sleep 0.01; done; kill -0 $(cat stray) && touch lived"
 async with anyio.create_task_group() as group:
     group.start_soon(lambda: project.run("PreToolUse", command(waits)))
-    await until(lambda: project.pids("stray"))
+    await poll_until(lambda: project.read_pids("stray"))
     outcome = await project.run("PreToolUse", command("exit 2"))
     assert outcome.decision == "deny"
-    assert alive(*project.pids("stray"))
+    assert is_alive(*project.read_pids("stray"))
     (project.folder / "go").touch()
 assert (project.folder / "lived").exists()
-assert not alive(*project.pids("stray"))
+assert not is_alive(*project.read_pids("stray"))
 """
     run_inheriting(project, body)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.server.hooks import EVENTS, Hook, Problem, hook_rows, parse_hooks
+from ostler.server.hooks import EVENTS, Hook, Problem, format_hook_rows, parse_hooks
 
 # As people have them in `.claude/settings.json`, with all that we do not know.
 IN_THE_WILD = """
@@ -36,7 +36,7 @@ IN_THE_WILD = """
 """
 
 
-def one(declared: Any, event: str = "PreToolUse", source: Any = "user", matcher: Any = "") -> Any:
+def parse_one(declared: Any, event: str = "PreToolUse", source: Any = "user", matcher: Any = "") -> Any:
     return parse_hooks([({event: [{"matcher": matcher, "hooks": [declared]}]}, source, "s.json")])
 
 
@@ -61,7 +61,7 @@ def test_the_format_of_claude_settings_is_read_as_it_is() -> None:
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_event_can_be_declared(event: str) -> None:
-    hooks, problems = one({"type": "command", "command": "true"}, event)
+    hooks, problems = parse_one({"type": "command", "command": "true"}, event)
     assert [hook.event for hook in hooks] == [event]
     assert problems == ()
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_reported_with_file_and_place(declared: Any, path
     ],
 )
 def test_a_hook_that_cannot_be_run_is_told_loudly_and_not_run(declared: Any, below: str, words: str) -> None:
-    hooks, problems = one(declared)
+    hooks, problems = parse_one(declared)
     assert hooks == ()
     (problem,) = problems
     assert problem.path == f"hooks.PreToolUse[0].hooks[0]{below}"
@@ -120,7 +120,7 @@ def test_a_hook_that_cannot_be_run_is_told_loudly_and_not_run(declared: Any, bel
 
 @pytest.mark.parametrize("declared", [{"type": "agent"}, {"type": "command"}, "x"])
 def test_a_policys_hook_that_cannot_be_run_is_kept_so_that_it_denies(declared: Any) -> None:
-    (hook,), (problem,) = one(declared, source="policy", matcher="Bash")
+    (hook,), (problem,) = parse_one(declared, source="policy", matcher="Bash")
     assert hook.broken
     assert hook.must_run
     assert hook.matches("Bash")
@@ -129,26 +129,26 @@ def test_a_policys_hook_that_cannot_be_run_is_kept_so_that_it_denies(declared: A
 
 
 def test_a_policys_matcher_that_cannot_be_read_is_for_every_tool() -> None:
-    (hook,), (_,) = one({"type": "command", "command": "true"}, source="policy", matcher="(")
+    (hook,), (_,) = parse_one({"type": "command", "command": "true"}, source="policy", matcher="(")
     assert hook.broken
     assert hook.matches("Read")
 
 
 def test_a_policys_hook_of_an_event_without_decision_is_only_reported() -> None:
-    hooks, problems = one({"type": "agent"}, event="Stop", source="policy")
+    hooks, problems = parse_one({"type": "agent"}, event="Stop", source="policy")
     assert hooks == ()
     assert len(problems) == 1
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "10", True, 1e9, float("nan"), [1]])
 def test_a_wrong_time_limit_is_reported_and_does_not_cost_the_hook(timeout: Any) -> None:
-    (hook,), (problem,) = one({"type": "command", "command": "true", "timeout": timeout})
+    (hook,), (problem,) = parse_one({"type": "command", "command": "true", "timeout": timeout})
     assert hook.timeout_seconds == 60
     assert problem.path == "hooks.PreToolUse[0].hooks[0].timeout"
 
 
 def test_a_condition_is_about_a_tool() -> None:
-    _, (problem,) = one({"type": "command", "command": "true", "if": "Bash(ls)"}, event="Stop")
+    _, (problem,) = parse_one({"type": "command", "command": "true", "if": "Bash(ls)"}, event="Stop")
     assert problem.path == "hooks.Stop[0].hooks[0].if"
 
 
@@ -161,8 +161,8 @@ def test_one_bad_hook_does_not_cost_the_others() -> None:
 
 def test_rows_name_each_hook_and_hide_what_an_address_holds() -> None:
     url = "https://me:secret@example.com/hook?key=secret#secret"
-    hooks, _ = one({"type": "http", "url": url, "headers": {"Authorization": "secret"}}, matcher="Bash")
-    (row,) = hook_rows(hooks)
+    hooks, _ = parse_one({"type": "http", "url": url, "headers": {"Authorization": "secret"}}, matcher="Bash")
+    (row,) = format_hook_rows(hooks)
     assert row == {
         "event": "PreToolUse",
         "name": "PreToolUse[0].hooks[0]",
@@ -197,4 +197,4 @@ def test_whatever_a_file_holds_is_read_or_reported(declared: Any, source: Any) -
     hooks, problems = parse_hooks([(declared, source, "s.json")])
     assert all(isinstance(hook, Hook) and hook.event in EVENTS for hook in hooks)
     assert all(isinstance(problem, Problem) and problem.message for problem in problems)
-    assert len(hook_rows(hooks)) == len(hooks)
+    assert len(format_hook_rows(hooks)) == len(hooks)

@@ -1,4 +1,4 @@
-"""Hooks of plug-ins."""
+"""Hooks that plug-ins declare in Python."""
 
 import asyncio
 import sys
@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from ostler.server.hooks import Hook, HookCall, Outcome, hook, hook_rows, plugin_hooks
+from ostler.server.hooks import Hook, HookCall, Outcome, format_hook_rows, hook, load_plugin_hooks
 from tests.server.hooks.hooking import BASH_CALL, Project
-from tests.support.tool_calls import until
+from tests.support.tool_calls import poll_until
 
 pytestmark = pytest.mark.anyio
 
@@ -56,11 +56,11 @@ def python(call: Any, timeout: float = 10) -> Hook:
 
 
 async def run(project: Project, *hooks: Hook) -> Outcome:
-    return await project.runner(*hooks).run(HookCall("PreToolUse", BASH_CALL))
+    return await project.make_runner(*hooks).run(HookCall("PreToolUse", BASH_CALL))
 
 
 async def test_plug_ins_come_by_entry_point_and_a_broken_one_is_reported(theirs: None, project: Project) -> None:
-    hooks, problems = plugin_hooks()
+    hooks, problems = load_plugin_hooks()
     assert [(each.name, each.event, each.matcher, each.condition, each.source) for each in hooks] == [
         ("theirs:careful", "PreToolUse", "Bash", "Bash", "plugin"),
         ("theirs:greeting", "UserPromptSubmit", None, None, "plugin"),
@@ -68,12 +68,12 @@ async def test_plug_ins_come_by_entry_point_and_a_broken_one_is_reported(theirs:
     missing, undeclared = problems
     assert missing.message.startswith("The hook missing of theirs could not be loaded: AttributeError")
     assert undeclared.message.startswith("The hook undeclared of theirs does not say when it runs")
-    runner = project.runner(*hooks)
+    runner = project.make_runner(*hooks)
     outcome = await runner.run(HookCall("PreToolUse", BASH_CALL))
     assert (outcome.decision, outcome.reason, outcome.by) == ("deny", "no ls", "plugin hook theirs:careful")
     outcome = await runner.run(HookCall("UserPromptSubmit", {"prompt": "hi"}))
     assert outcome.context == ("say hello",)
-    assert hook_rows(hooks)[0]["shown"] == "theirs:careful"
+    assert format_hook_rows(hooks)[0]["shown"] == "theirs:careful"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ async def test_what_one_does_to_its_payload_touches_nobody(project: Project) -> 
     assert BASH_CALL["tool_name"] == "Bash"
 
 
-def raises(error: BaseException) -> Any:
+def make_raising_hooks(error: BaseException) -> Any:
     def work(payload: Any) -> None:
         raise error
 
@@ -130,7 +130,7 @@ def raises(error: BaseException) -> Any:
 
 @pytest.mark.parametrize("error", [ValueError("oh"), SystemExit("oh"), KeyboardInterrupt("oh"), TimeoutError("oh")])
 async def test_whatever_one_raises_is_a_warning(project: Project, error: BaseException) -> None:
-    for call in raises(error):
+    for call in make_raising_hooks(error):
         outcome = await run(project, python(call))
         assert outcome.decision is None
         assert f"{type(error).__name__}: oh" in outcome.warnings[0]
@@ -168,7 +168,7 @@ async def test_a_thread_that_hangs_is_left_and_not_run_again_while_it_does(proje
     assert "an earlier run of it still hangs" in second.warnings[0]
     assert len(calls) == 1
     go.set()
-    await until(lambda: not any(thread.name == "ostler-hook-theirs:it" for thread in threading.enumerate()))
+    await poll_until(lambda: not any(thread.name == "ostler-hook-theirs:it" for thread in threading.enumerate()))
     third = await run(project, hanging)
     assert (third.warnings, len(calls)) == ((), 2)
 
@@ -215,7 +215,7 @@ async def test_a_cancelled_call_does_not_wait_for_a_thread(project: Project) -> 
 
     async with anyio.create_task_group() as group:
         group.start_soon(run, project, python(hangs, timeout=60))
-        await until(began.is_set)
+        await poll_until(began.is_set)
         group.cancel_scope.cancel()
     assert not go.is_set()
     go.set()

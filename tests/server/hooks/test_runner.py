@@ -1,13 +1,13 @@
-"""Which hooks a moment is for, and how they run together."""
+"""Which hooks are run for an event, and how they run together."""
 
 from typing import Any
 
 import anyio
 import pytest
 
-from ostler.server.hooks import NOTHING, HookCall, parse_hooks
-from ostler.server.hooks.runner import AT_ONCE
-from tests.server.hooks.hooking import BASH_CALL, Project, command, declared
+from ostler.server.hooks import NO_OUTCOME, HookCall, parse_hooks
+from ostler.server.hooks.runner import MAX_CONCURRENT
+from tests.server.hooks.hooking import BASH_CALL, Project, command, parse_declared
 
 pytestmark = pytest.mark.anyio
 
@@ -18,32 +18,32 @@ def says(decision: str, **further: Any) -> str:
 
 
 async def test_a_session_without_hooks_does_nothing_at_all(project: Project) -> None:
-    runner = project.runner()
-    assert not runner.any_for("PreToolUse")
-    assert not runner.any_for("PreToolUse", "Bash")
-    assert await runner.run(HookCall("PreToolUse", BASH_CALL)) is NOTHING
-    assert project.processes.begun == []
+    runner = project.make_runner()
+    assert not runner.has_hooks_for("PreToolUse")
+    assert not runner.has_hooks_for("PreToolUse", "Bash")
+    assert await runner.run(HookCall("PreToolUse", BASH_CALL)) is NO_OUTCOME
+    assert project.processes.started == []
 
 
 async def test_only_hooks_of_the_event_and_the_tool_are_run(project: Project) -> None:
     hooks = (
-        *declared("PreToolUse", command("touch edit"), matcher="Edit|Write"),
-        *declared("PreToolUse", command("touch bash"), matcher="Ba.h"),
-        *declared("PostToolUse", command("touch post"), matcher="Bash"),
+        *parse_declared("PreToolUse", command("touch edit"), matcher="Edit|Write"),
+        *parse_declared("PreToolUse", command("touch bash"), matcher="Ba.h"),
+        *parse_declared("PostToolUse", command("touch post"), matcher="Bash"),
     )
-    runner = project.runner(*hooks)
-    assert runner.any_for("PreToolUse", "Bash")
-    assert not runner.any_for("PreToolUse", "Read")
-    assert not runner.any_for("Stop")
+    runner = project.make_runner(*hooks)
+    assert runner.has_hooks_for("PreToolUse", "Bash")
+    assert not runner.has_hooks_for("PreToolUse", "Read")
+    assert not runner.has_hooks_for("Stop")
     outcome = await runner.run(HookCall("PreToolUse", BASH_CALL))
     assert [path.name for path in project.folder.iterdir()] == ["bash"]
     assert len(outcome.runs) == 1
 
 
 async def test_a_matcher_of_a_session_is_about_how_it_began(project: Project) -> None:
-    runner = project.runner(*declared("SessionStart", command("echo hello"), matcher="startup|resume"))
+    runner = project.make_runner(*parse_declared("SessionStart", command("echo hello"), matcher="startup|resume"))
     assert (await runner.run(HookCall("SessionStart", {"source": "resume"}))).context == ("hello",)
-    assert await runner.run(HookCall("SessionStart", {"source": "clear"})) is NOTHING
+    assert await runner.run(HookCall("SessionStart", {"source": "clear"})) is NO_OUTCOME
 
 
 async def test_if_takes_a_permission_rule(project: Project) -> None:
@@ -66,11 +66,11 @@ async def test_a_condition_that_cannot_be_told_is_a_hook_that_fails(
 async def test_a_policys_hook_that_cannot_be_read_denies_what_it_would_see(project: Project) -> None:
     settings = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "agent", "prompt": "x"}]}]}
     hooks, _ = parse_hooks([(settings, "policy", "/etc/ostler/policy.json")])
-    runner = project.runner(*hooks)
+    runner = project.make_runner(*hooks)
     outcome = await runner.run(HookCall("PreToolUse", BASH_CALL))
     assert outcome.decision == "deny"
     assert outcome.by == "policy hook PreToolUse[0].hooks[0] in /etc/ostler/policy.json"
-    assert await runner.run(HookCall("PreToolUse", {**BASH_CALL, "tool_name": "Read"})) is NOTHING
+    assert await runner.run(HookCall("PreToolUse", {**BASH_CALL, "tool_name": "Read"})) is NO_OUTCOME
 
 
 async def test_hooks_run_in_parallel_and_are_merged_in_order(project: Project) -> None:
@@ -100,11 +100,11 @@ async def test_a_changed_input_reaches_the_caller(project: Project) -> None:
 async def test_the_same_command_of_several_files_is_run_once(project: Project) -> None:
     count = command("echo x >> ran; exit 1")
     hooks = (
-        *declared("PreToolUse", count, source="user"),
-        *declared("PreToolUse", count, matcher="Bash", source="policy"),
-        *declared("PreToolUse", count, matcher="B.*", source="project"),
+        *parse_declared("PreToolUse", count, source="user"),
+        *parse_declared("PreToolUse", count, matcher="Bash", source="policy"),
+        *parse_declared("PreToolUse", count, matcher="B.*", source="project"),
     )
-    outcome = await project.runner(*hooks).run(HookCall("PreToolUse", BASH_CALL))
+    outcome = await project.make_runner(*hooks).run(HookCall("PreToolUse", BASH_CALL))
     assert (project.folder / "ran").read_text() == "x\n"
     # It counts as the policy's, which is the strictest about it.
     assert (outcome.decision, outcome.runs[0].source) == ("deny", "policy")
@@ -112,7 +112,7 @@ async def test_the_same_command_of_several_files_is_run_once(project: Project) -
 
 async def test_no_more_than_so_many_run_at_once(project: Project) -> None:
     text = "echo >> began; until [ -e go ]; do sleep 0.02; done"
-    hooks = [command(f"{text} # {number}") for number in range(AT_ONCE + 5)]
+    hooks = [command(f"{text} # {number}") for number in range(MAX_CONCURRENT + 5)]
     began = project.folder / "began"
 
     def count() -> int:
@@ -121,12 +121,12 @@ async def test_no_more_than_so_many_run_at_once(project: Project) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: project.run("PreToolUse", *hooks))
         with anyio.fail_after(30):
-            while count() < AT_ONCE:  # noqa: ASYNC110 - other processes set no events
+            while count() < MAX_CONCURRENT:  # noqa: ASYNC110 - other processes set no events
                 await anyio.sleep(0.01)
         # The others are not even started: their processes are told before they begin.
-        assert len(project.processes.begun) == AT_ONCE
+        assert len(project.processes.started) == MAX_CONCURRENT
         (project.folder / "go").touch()
-    assert count() == AT_ONCE + 5
+    assert count() == MAX_CONCURRENT + 5
 
 
 async def test_one_hook_that_hangs_costs_only_its_own_time(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""The door: who gets in, who does not, and what a stranger learns (nothing)."""
+"""Access to the HTTP server: tokens, hosts, origins, and that a stranger learns nothing."""
 
 import os
 import socket
@@ -41,14 +41,14 @@ def test_nobody_gets_in_without_the_token(
     shared_daemon: Daemon, method: str, path: str, authorization: str | None
 ) -> None:
     headers = {} if authorization is None else {"Authorization": authorization.format(token=shared_daemon.token)}
-    answer = shared_daemon.http(method, path, headers=headers, authorised=False)
+    answer = shared_daemon.send_http(method, path, headers=headers, authorised=False)
     assert (answer.status, answer.body) == (401, b"")
     assert set(answer.headers) <= {"content-length", "connection", "date"}
 
 
 def test_the_token_is_never_taken_from_the_url(shared_daemon: Daemon) -> None:
     for query in ("token", "access_token", "authorization", "key"):
-        answer = shared_daemon.http("GET", f"/events?{query}={shared_daemon.token}", authorised=False)
+        answer = shared_daemon.send_http("GET", f"/events?{query}={shared_daemon.token}", authorised=False)
         assert answer.status == 401
 
 
@@ -61,14 +61,14 @@ def test_two_authorization_headers_are_none(shared_daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 def test_the_probes_are_open_and_tell_a_stranger_nothing(shared_daemon: Daemon, path: str) -> None:
-    answer = shared_daemon.http("GET", path, authorised=False)
+    answer = shared_daemon.send_http("GET", path, authorised=False)
     assert answer.status == 200
     assert set(answer.json) <= {"status", "ready", "read_only"}
-    assert shared_daemon.http("POST", path, authorised=False).status == 405
+    assert shared_daemon.send_http("POST", path, authorised=False).status == 405
 
 
 def test_readyz_tells_its_owner_which_daemon_it_is(shared_daemon: Daemon) -> None:
-    assert shared_daemon.http("GET", "/readyz").json["pid"] == shared_daemon.pid
+    assert shared_daemon.send_http("GET", "/readyz").json["pid"] == shared_daemon.pid
 
 
 HOSTILE_HOSTS = [
@@ -92,13 +92,15 @@ HOSTILE_HOSTS = [
 @pytest.mark.parametrize("host", HOSTILE_HOSTS)
 @pytest.mark.parametrize("path", ["/rpc", "/healthz", "/events"])
 def test_another_host_is_refused_even_with_the_token(shared_daemon: Daemon, host: str, path: str) -> None:
-    answer = shared_daemon.http("GET", path, headers={"Host": host.format(port=shared_daemon.port)})
+    answer = shared_daemon.send_http("GET", path, headers={"Host": host.format(port=shared_daemon.port)})
     assert (answer.status, answer.body) == (403, b"")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LocalHost:{port}", "[::1]:{port}"])
 def test_its_own_names_are_accepted(shared_daemon: Daemon, host: str) -> None:
-    assert shared_daemon.http("GET", "/readyz", headers={"Host": host.format(port=shared_daemon.port)}).status == 200
+    assert (
+        shared_daemon.send_http("GET", "/readyz", headers={"Host": host.format(port=shared_daemon.port)}).status == 200
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_its_own_names_are_accepted(shared_daemon: Daemon, host: str) -> None:
     ],
 )
 def test_another_origin_is_refused_even_with_the_token(shared_daemon: Daemon, origin: str) -> None:
-    answer = shared_daemon.http("GET", "/readyz", headers={"Origin": origin.format(port=shared_daemon.port)})
+    answer = shared_daemon.send_http("GET", "/readyz", headers={"Origin": origin.format(port=shared_daemon.port)})
     assert (answer.status, answer.body) == (403, b"")
 
 
@@ -122,8 +124,8 @@ def test_no_cors_header_is_ever_sent(shared_daemon: Daemon) -> None:
     own = {"Origin": f"http://localhost:{shared_daemon.port}"}
     preflight = {**own, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     for answer in (
-        shared_daemon.http("GET", "/readyz", headers=own),
-        shared_daemon.http("OPTIONS", "/rpc", headers=preflight, authorised=False),
+        shared_daemon.send_http("GET", "/readyz", headers=own),
+        shared_daemon.send_http("OPTIONS", "/rpc", headers=preflight, authorised=False),
     ):
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
@@ -132,9 +134,9 @@ def test_names_and_origins_can_be_added(home: Path) -> None:
     home.mkdir(mode=0o700)
     (home / "config.toml").write_text('[listen]\nallow_origins = ["https://ide.example"]\n')
     with Daemon(home, ["--allow-host", "box.example:8443"]) as daemon:
-        assert daemon.http("GET", "/readyz", headers={"Host": "box.example:8443"}).status == 200
-        assert daemon.http("GET", "/readyz", headers={"Origin": "https://ide.example"}).status == 200
-        assert daemon.http("GET", "/readyz", headers={"Host": "box.example"}).status == 403
+        assert daemon.send_http("GET", "/readyz", headers={"Host": "box.example:8443"}).status == 200
+        assert daemon.send_http("GET", "/readyz", headers={"Origin": "https://ide.example"}).status == 200
+        assert daemon.send_http("GET", "/readyz", headers={"Host": "box.example"}).status == 403
 
 
 def test_a_websocket_is_not_spoken(shared_daemon: Daemon) -> None:
@@ -144,35 +146,35 @@ def test_a_websocket_is_not_spoken(shared_daemon: Daemon) -> None:
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
         "Sec-WebSocket-Version": "13",
     }
-    assert shared_daemon.http("GET", "/events", headers=headers, authorised=False).status == 401
+    assert shared_daemon.send_http("GET", "/events", headers=headers, authorised=False).status == 401
 
 
 def test_wrong_tokens_are_answered_late_and_right_ones_never(daemon: Daemon) -> None:
     wrong = {"Authorization": "Bearer wrong"}
     for _ in range(10):
-        assert daemon.http("GET", "/metrics", headers=wrong, authorised=False).status == 401
+        assert daemon.send_http("GET", "/metrics", headers=wrong, authorised=False).status == 401
     before = time.monotonic()
-    assert daemon.http("GET", "/metrics", headers=wrong, authorised=False).status == 401
+    assert daemon.send_http("GET", "/metrics", headers=wrong, authorised=False).status == 401
     late = time.monotonic() - before
     before = time.monotonic()
-    assert daemon.http("GET", "/readyz").status == 200
-    assert daemon.http("GET", "/metrics", authorised=False).status == 401  # none at all is not a wrong one
+    assert daemon.send_http("GET", "/readyz").status == 200
+    assert daemon.send_http("GET", "/metrics", authorised=False).status == 401  # none at all is not a wrong one
     assert late >= 0.9
     assert time.monotonic() - before < late + 0.5
 
 
 def test_a_peer_of_the_same_user_needs_no_token_on_the_socket(shared_daemon: Daemon) -> None:
-    assert shared_daemon.http("GET", "/metrics", unix=True, authorised=False).status == 200
+    assert shared_daemon.send_http("GET", "/metrics", unix=True, authorised=False).status == 200
 
 
 def test_a_wrong_token_on_the_socket_is_wrong(shared_daemon: Daemon) -> None:
     wrong = {"Authorization": "Bearer wrong"}
-    assert shared_daemon.http("GET", "/metrics", headers=wrong, unix=True, authorised=False).status == 401
+    assert shared_daemon.send_http("GET", "/metrics", headers=wrong, unix=True, authorised=False).status == 401
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost:80", "127.0.0.1"])
 def test_the_socket_has_one_name(shared_daemon: Daemon, host: str) -> None:
-    assert shared_daemon.http("GET", "/readyz", headers={"Host": host}, unix=True).status == 403
+    assert shared_daemon.send_http("GET", "/readyz", headers={"Host": host}, unix=True).status == 403
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
@@ -215,11 +217,11 @@ def test_a_child_of_the_daemon_needs_the_token(home: Path) -> None:
 ORPHAN = """
 import subprocess, sys
 from pathlib import Path
-from ostler.server.daemon.lifecycle import close_to_others
+from ostler.server.daemon.lifecycle import harden_process
 from tests.support.daemon import wait_until
 from tests.support.inprocess import InProcessDaemon
 
-close_to_others()
+harden_process()
 with InProcessDaemon(Path(sys.argv[1])) as daemon:
     out = Path(sys.argv[1]) / "out"
     curl = f"curl -s -o /dev/null -w %{{http_code}} --unix-socket {daemon.socket_path} http://localhost/metrics"
@@ -269,8 +271,8 @@ def test_the_token_stays_the_same_over_a_restart(home: Path) -> None:
 def test_neither_token_nor_authorization_header_is_ever_logged(home: Path) -> None:
     with Daemon(home, environment={"OSTLER_LOG__LEVEL": "debug", "ANTHROPIC_API_KEY": "sk-very-secret"}) as daemon:
         daemon.call("session/create", cwd="/")
-        daemon.http("GET", "/metrics", headers={"Authorization": "Bearer wrong-but-private"}, authorised=False)
-        daemon.http("POST", "/rpc", b"{", {"Content-Type": "application/json"})
+        daemon.send_http("GET", "/metrics", headers={"Authorization": "Bearer wrong-but-private"}, authorised=False)
+        daemon.send_http("POST", "/rpc", b"{", {"Content-Type": "application/json"})
         daemon.stop()
         log = daemon.stderr
         for secret in (daemon.token, "wrong-but-private", "sk-very-secret"):

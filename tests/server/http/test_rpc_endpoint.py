@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ostler.protocol.generate.schema import wire_definitions
+from ostler.protocol.generate.schema import build_wire_definitions
 from ostler.protocol.limits import MAX_BODY_BYTES
 from ostler.protocol.methods import Method
 from ostler.protocol.wire import Nothing, Shape
@@ -20,11 +20,11 @@ from tests.support.daemon import Daemon, wait_until
 from tests.support.inprocess import InProcessDaemon
 
 
-def info(call_id: Any = 1, **more: Any) -> dict[str, Any]:
+def make_info_call(call_id: Any = 1, **more: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": call_id, "method": "server/info", **more}
 
 
-def error_of(daemon: Daemon, body: Any) -> tuple[int, Any]:
+def post_for_error(daemon: Daemon, body: Any) -> tuple[int, Any]:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = daemon.post(raw)
     assert answer.status == 200
@@ -33,7 +33,7 @@ def error_of(daemon: Daemon, body: Any) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("call_id", [1, "one", 0, -7, 1.5, None, "", 2**53, 2**64 - 1, -(2**63)])
 def test_an_answer_carries_the_id_of_its_request(shared_daemon: Daemon, call_id: Any) -> None:
-    answer = shared_daemon.post(json.dumps(info(call_id)).encode()).json
+    answer = shared_daemon.post(json.dumps(make_info_call(call_id)).encode()).json
     assert answer["id"] == call_id
     assert answer["jsonrpc"] == "2.0"
     assert answer["result"]["server"]["name"] == "ostler"
@@ -57,7 +57,7 @@ def test_an_answer_carries_the_id_of_its_request(shared_daemon: Daemon, call_id:
     ],
 )
 def test_what_is_not_json_is_a_parse_error(shared_daemon: Daemon, body: bytes) -> None:
-    assert error_of(shared_daemon, body) == (-32700, None)
+    assert post_for_error(shared_daemon, body) == (-32700, None)
 
 
 def test_depth_counts_nesting_and_not_brackets(shared_daemon: Daemon) -> None:
@@ -65,16 +65,16 @@ def test_depth_counts_nesting_and_not_brackets(shared_daemon: Daemon) -> None:
     wide: list[Any] = [[] for _ in range(500)]
     text = "[" * 500 + '\\"' + "{" * 500
     metadata = {"deep": deep, "wide": wide, "text": text}
-    answer = shared_daemon.rpc("session/create", {"cwd": "/", "metadata": metadata})
+    answer = shared_daemon.send_rpc("session/create", {"cwd": "/", "metadata": metadata})
     assert answer["result"]["metadata"] == metadata
     shared_daemon.call("session/delete", session_id=answer["result"]["id"])
 
 
 def test_too_many_values_are_refused_before_they_are_parsed(shared_daemon: Daemon) -> None:
-    assert error_of(shared_daemon, b"[" + b"[]," * 5_000_000 + b"[]]") == (-32600, None)
-    assert error_of(shared_daemon, b'{"a":[' + b"1," * 600_000 + b"1]}") == (-32600, None)
+    assert post_for_error(shared_daemon, b"[" + b"[]," * 5_000_000 + b"[]]") == (-32600, None)
+    assert post_for_error(shared_daemon, b'{"a":[' + b"1," * 600_000 + b"1]}") == (-32600, None)
     words = "one, two, [three], " * 100_000  # as many commas, but in one string
-    answer = shared_daemon.rpc("session/create", {"cwd": "/", "instructions": words})
+    answer = shared_daemon.send_rpc("session/create", {"cwd": "/", "instructions": words})
     shared_daemon.call("session/delete", session_id=answer["result"]["id"])
 
 
@@ -90,34 +90,34 @@ def test_too_many_values_are_refused_before_they_are_parsed(shared_daemon: Daemo
         ({"jsonrpc": "1.0", "id": 4, "method": "server/info"}, 4),
         ({"jsonrpc": "2.0", "id": 4}, 4),
         ({"jsonrpc": "2.0", "id": 4, "method": 5}, 4),
-        (info(True), None),
-        (info([1]), None),
-        (info({"a": 1}), None),
-        (info(2**64), None),
-        (info(-(10**30)), None),
-        (info(4, params="x"), 4),
-        (info(4, params=5), 4),
-        (info(4, params=None), 4),
-        ([info(n) for n in range(51)], None),
+        (make_info_call(True), None),
+        (make_info_call([1]), None),
+        (make_info_call({"a": 1}), None),
+        (make_info_call(2**64), None),
+        (make_info_call(-(10**30)), None),
+        (make_info_call(4, params="x"), 4),
+        (make_info_call(4, params=5), 4),
+        (make_info_call(4, params=None), 4),
+        ([make_info_call(n) for n in range(51)], None),
     ],
 )
 def test_json_that_is_no_request_is_an_invalid_request(shared_daemon: Daemon, body: Any, call_id: Any) -> None:
-    assert error_of(shared_daemon, body) == (-32600, call_id)
+    assert post_for_error(shared_daemon, body) == (-32600, call_id)
 
 
 def test_an_unknown_method_is_named(shared_daemon: Daemon) -> None:
-    error = shared_daemon.error("session/explode")
+    error = shared_daemon.expect_error("session/explode")
     assert error["code"] == -32601
     assert "session/explode" in error["message"]
 
 
 def test_params_by_position_are_refused_unless_there_are_none(shared_daemon: Daemon) -> None:
-    assert "result" in shared_daemon.rpc("server/info", [])
-    assert shared_daemon.rpc("server/info", [1])["error"]["code"] == -32602
+    assert "result" in shared_daemon.send_rpc("server/info", [])
+    assert shared_daemon.send_rpc("server/info", [1])["error"]["code"] == -32602
 
 
 def test_each_bad_field_is_named_with_its_path(shared_daemon: Daemon) -> None:
-    error = shared_daemon.error("session/create", cwd=5, rules={"allow": ["ok", 7]}, colour="red", mode="wild")
+    error = shared_daemon.expect_error("session/create", cwd=5, rules={"allow": ["ok", 7]}, colour="red", mode="wild")
     assert error["code"] == -32602
     assert {one["path"] for one in error["data"]["errors"]} == {"cwd", "rules.allow.1", "colour", "mode"}
     assert all(one["reason"] for one in error["data"]["errors"])
@@ -150,23 +150,23 @@ def test_each_bad_field_is_named_with_its_path(shared_daemon: Daemon) -> None:
 def test_a_reason_says_in_plain_words_what_is_expected(
     shared_daemon: Daemon, method: str, params: dict[str, Any], path: str, reason: str
 ) -> None:
-    errors = {one["path"]: one["reason"] for one in shared_daemon.error(method, **params)["data"]["errors"]}
+    errors = {one["path"]: one["reason"] for one in shared_daemon.expect_error(method, **params)["data"]["errors"]}
     assert errors[path].startswith(reason), errors
 
 
 def test_every_pattern_of_the_wire_has_words() -> None:
-    assert set(_patterns(wire_definitions(""))) <= set(PATTERNS)
+    assert set(_find_patterns(build_wire_definitions(""))) <= set(PATTERNS)
 
 
-def _patterns(schema: Any) -> Iterator[str]:
+def _find_patterns(schema: Any) -> Iterator[str]:
     if isinstance(schema, dict):
         if isinstance(schema.get("pattern"), str):
             yield schema["pattern"]
         for inner in schema.values():
-            yield from _patterns(inner)
+            yield from _find_patterns(inner)
     elif isinstance(schema, list):
         for inner in schema:
-            yield from _patterns(inner)
+            yield from _find_patterns(inner)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def _patterns(schema: Any) -> Iterator[str]:
 def test_the_path_of_a_bad_field_has_nothing_of_the_inside(
     shared_daemon: Daemon, field: str, given: Any, path: str
 ) -> None:
-    error = shared_daemon.error("run", **{"cwd": "/", "input": "x", field: given})
+    error = shared_daemon.expect_error("run", **{"cwd": "/", "input": "x", field: given})
     assert error["code"] == -32602
     assert [one["path"] for one in error["data"]["errors"]] == [path]
 
@@ -201,7 +201,13 @@ def test_a_notification_is_never_answered(shared_daemon: Daemon) -> None:
 
 
 def test_a_batch_is_answered_in_order_without_its_notifications(shared_daemon: Daemon) -> None:
-    calls = [info(1), {"jsonrpc": "2.0", "method": "server/info"}, 5, info(2, params=7), info("three")]
+    calls = [
+        make_info_call(1),
+        {"jsonrpc": "2.0", "method": "server/info"},
+        5,
+        make_info_call(2, params=7),
+        make_info_call("three"),
+    ]
     answers = shared_daemon.post(json.dumps(calls).encode()).json
     assert [(one["id"], one.get("error", {}).get("code")) for one in answers] == [
         (1, None),
@@ -212,7 +218,7 @@ def test_a_batch_is_answered_in_order_without_its_notifications(shared_daemon: D
 
 
 def test_a_batch_of_fifty_is_answered(shared_daemon: Daemon) -> None:
-    answers = shared_daemon.post(json.dumps([info(n) for n in range(50)]).encode()).json
+    answers = shared_daemon.post(json.dumps([make_info_call(n) for n in range(50)]).encode()).json
     assert [one["id"] for one in answers] == list(range(50))
 
 
@@ -224,17 +230,19 @@ def test_a_batch_of_notifications_has_no_answer(shared_daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_another_content_type_is_415(shared_daemon: Daemon, kind: str) -> None:
-    assert shared_daemon.post(json.dumps(info()).encode(), {"Content-Type": kind}).status == 415
+    assert shared_daemon.post(json.dumps(make_info_call()).encode(), {"Content-Type": kind}).status == 415
 
 
 def test_a_content_type_with_a_charset_is_json_too(shared_daemon: Daemon) -> None:
-    answer = shared_daemon.post(json.dumps(info()).encode(), {"Content-Type": "Application/JSON; charset=utf-8"})
+    answer = shared_daemon.post(
+        json.dumps(make_info_call()).encode(), {"Content-Type": "Application/JSON; charset=utf-8"}
+    )
     assert answer.status == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_rpc_is_only_posted(shared_daemon: Daemon, method: str) -> None:
-    answer = shared_daemon.http(method, "/rpc")
+    answer = shared_daemon.send_http(method, "/rpc")
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
 
 
@@ -257,7 +265,7 @@ def test_a_body_is_counted_while_it_comes_in(shared_daemon: Daemon) -> None:
 
 def test_a_body_just_under_the_limit_is_read(shared_daemon: Daemon) -> None:
     padding = b" " * (MAX_BODY_BYTES - 100)
-    answer = shared_daemon.post(json.dumps(info()).encode() + padding)
+    answer = shared_daemon.post(json.dumps(make_info_call()).encode() + padding)
     assert answer.json["result"]["ready"]
 
 
@@ -282,12 +290,12 @@ def test_the_calls_of_a_batch_run_concurrently_and_a_waiting_one_ends_with_its_c
         daemon.dispatcher._handlers.bind(Method("test/wait", Nothing, Waited, "nothing", "", waits=True), wait)
 
     with InProcessDaemon(home, prepare=add) as daemon:
-        calls = [{"jsonrpc": "2.0", "id": 1, "method": "test/wait"}, info(2)]
-        connection = daemon.connection()
+        calls = [{"jsonrpc": "2.0", "id": 1, "method": "test/wait"}, make_info_call(2)]
+        connection = daemon.open_connection()
         headers = {"Authorization": f"Bearer {daemon.token}", "Content-Type": "application/json"}
         connection.request("POST", "/rpc", json.dumps(calls), headers)
         assert waiting.wait(10)
-        wait_until(lambda: daemon.running.house.calls.total >= 1)  # the other call of the batch went on
+        wait_until(lambda: daemon.running.api.calls.total >= 1)  # the other call of the batch went on
         connection.close()
         assert left.wait(10)
         assert daemon.call("server/info")
@@ -301,7 +309,7 @@ def test_no_error_carries_a_trace_of_the_inside(home: Path) -> None:
         daemon.dispatcher._handlers.bind(Method("test/broken", Nothing, Shape, "nothing", ""), broken)
 
     with InProcessDaemon(home, prepare=add) as daemon:
-        error = daemon.error("test/broken")
+        error = daemon.expect_error("test/broken")
         assert error["code"] == -32603
         assert "secret" not in json.dumps(error)
         assert error["data"]["error_id"]
@@ -320,4 +328,4 @@ def test_an_answer_about_many_wrong_fields_stays_short(shared_daemon: Daemon) ->
 
 
 def test_json_that_is_absurdly_deep_is_a_parse_error_at_once(shared_daemon: Daemon) -> None:
-    assert error_of(shared_daemon, b"[" * 10_000_000 + b"]" * 10_000_000) == (-32700, None)
+    assert post_for_error(shared_daemon, b"[" * 10_000_000 + b"]" * 10_000_000) == (-32700, None)

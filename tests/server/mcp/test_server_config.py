@@ -1,10 +1,10 @@
-"""What the entry of an MCP server says."""
+"""Parsing of the configuration entry of an MCP server."""
 
 from typing import Any
 
 import pytest
 
-from ostler.server.mcp.server_config import Address, BadEntry, Program, server_of
+from ostler.server.mcp.server_config import BadEntry, HttpServerConfig, StdioServerConfig, parse_server
 
 KNOWN = {"HOME": "/home/a", "EMPTY": ""}
 
@@ -17,7 +17,7 @@ def test_a_program_has_its_arguments_variables_and_folder() -> None:
         "cwd": "/w",
         "disabled": 1,
     }
-    assert server_of(entry, KNOWN) == Program("/home/a/x", ("-p", "80"), {"A": ""}, "/w", ("/home/a",))
+    assert parse_server(entry, KNOWN) == StdioServerConfig("/home/a/x", ("-p", "80"), {"A": ""}, "/w", ("/home/a",))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_program_has_its_arguments_variables_and_folder() -> None:
 )
 def test_an_address_has_its_headers(given: str | None, kind: Any) -> None:
     entry = {"url": "https://x/${HOME}", "headers": {"A": "${NONE:-}"}, **({"type": given} if given else {})}
-    assert server_of(entry, KNOWN) == Address(kind, "https://x//home/a", {"A": ""}, ("/home/a",))
+    assert parse_server(entry, KNOWN) == HttpServerConfig(kind, "https://x//home/a", {"A": ""}, ("/home/a",))
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ def test_an_address_has_its_headers(given: str | None, kind: Any) -> None:
 )
 def test_what_makes_no_sense_is_said(entry: dict[str, Any], words: str) -> None:
     with pytest.raises(BadEntry, match=words):
-        server_of(entry, KNOWN)
+        parse_server(entry, KNOWN)

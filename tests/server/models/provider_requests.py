@@ -13,13 +13,13 @@ from ostler.server.models.provider import ModelFailure, ModelRequest, RawEvent
 KEY: Final = "sk-secret-key-of-ours"
 
 
-def request(text: str = "hello") -> ModelRequest:
+def make_request(text: str = "hello") -> ModelRequest:
     message = orjson.dumps({"role": "user", "content": [{"type": "text", "text": text}]})
     return ModelRequest(model="m", max_tokens=10, system=b"[]", tools=b"[]", messages=[message])
 
 
 @asynccontextmanager
-async def provider_of(
+async def open_provider(
     url: str, *, key: str | None = KEY, connect_seconds: float = 10, silence_seconds: float = 10
 ) -> AsyncIterator[AnthropicProvider]:
     environment = {"ANTHROPIC_BASE_URL": url, **({"ANTHROPIC_API_KEY": key} if key else {})}
@@ -33,16 +33,16 @@ async def provider_of(
         await provider.close()
 
 
-async def told(provider: AnthropicProvider, text: str = "hello") -> list[RawEvent]:
-    async with provider.stream(request(text)) as events:
+async def collect_events(provider: AnthropicProvider, text: str = "hello") -> list[RawEvent]:
+    async with provider.stream(make_request(text)) as events:
         return [event async for event in events]
 
 
-async def failure_of(provider: AnthropicProvider) -> tuple[ModelFailure, list[RawEvent]]:
+async def collect_failure(provider: AnthropicProvider) -> tuple[ModelFailure, list[RawEvent]]:
     """The failure, and the events that came before it."""
     seen: list[RawEvent] = []
     try:
-        async with provider.stream(request()) as events:
+        async with provider.stream(make_request()) as events:
             async for event in events:
                 seen.append(event)
     except ModelFailure as failure:
@@ -50,5 +50,5 @@ async def failure_of(provider: AnthropicProvider) -> tuple[ModelFailure, list[Ra
     pytest.fail(f"it did not fail: {seen}")
 
 
-def types(events: Sequence[RawEvent]) -> list[str]:
+def list_types(events: Sequence[RawEvent]) -> list[str]:
     return [event["type"] for event in events]

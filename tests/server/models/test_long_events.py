@@ -1,4 +1,4 @@
-"""Events of a provider that says much at once."""
+"""Events of a provider that are very long: they are split into pieces."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ostler.protocol.errors import InvalidRequest, ParseError
 from ostler.server.models import long_events
-from ostler.server.models.assembler import Assembly, Delta
-from ostler.server.models.long_events import check_event, in_pieces
+from ostler.server.models.assembler import Delta, MessageAssembler
+from ostler.server.models.long_events import check_event, split_event
 
 Event = dict[str, Any]
 
@@ -21,58 +21,62 @@ def _few_characters_are_many() -> Any:
         yield
 
 
-def started(block: Event) -> Event:
+def make_start_event(block: Event) -> Event:
     return {"type": "content_block_start", "index": 0, "content_block": block}
 
 
-def extended(delta: Event) -> Event:
+def make_delta_event(delta: Event) -> Event:
     return {"type": "content_block_delta", "index": 0, "delta": delta}
 
 
 MESSAGES = st.one_of(
     st.builds(
         lambda first, more: [
-            started({"type": "text", "text": first}),
-            extended({"type": "text_delta", "text": more}),
+            make_start_event({"type": "text", "text": first}),
+            make_delta_event({"type": "text_delta", "text": more}),
         ],
         st.text(max_size=9),
         st.text(max_size=9),
     ),
     st.builds(
         lambda first, more: [
-            started({"type": "thinking", "thinking": first, "signature": "s"}),
-            extended({"type": "thinking_delta", "thinking": more}),
-            extended({"type": "signature_delta", "signature": "s"}),
+            make_start_event({"type": "thinking", "thinking": first, "signature": "s"}),
+            make_delta_event({"type": "thinking_delta", "thinking": more}),
+            make_delta_event({"type": "signature_delta", "signature": "s"}),
         ],
         st.text(max_size=9),
         st.text(max_size=9),
     ),
     st.builds(
         lambda name: [
-            started({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {}}),
-            extended({"type": "input_json_delta", "partial_json": f'{{"file_path": "/{name}"}}'}),
+            make_start_event({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {}}),
+            make_delta_event({"type": "input_json_delta", "partial_json": f'{{"file_path": "/{name}"}}'}),
         ],
         st.text(alphabet="abc", max_size=9),
     ),
-    st.just([started({"type": "redacted_thinking", "data": "x" * 20}), {"type": "ping"}]),
-    st.just([extended({"type": "text_delta", "text": None}), extended({"type": "odd"}), {"type": "error"}][:2]),
+    st.just([make_start_event({"type": "redacted_thinking", "data": "x" * 20}), {"type": "ping"}]),
+    st.just(
+        [make_delta_event({"type": "text_delta", "text": None}), make_delta_event({"type": "odd"}), {"type": "error"}][
+            :2
+        ]
+    ),
 )
 
 
-def read(events: list[Event]) -> tuple[list[Event], str]:
-    assembly = Assembly(())
-    steps = [step for event in [*events, {"type": "content_block_stop"}] for step in assembly.feed(event)]
-    return assembly.content, "".join(step.text for step in steps if isinstance(step, Delta))
+def assemble(events: list[Event]) -> tuple[list[Event], str]:
+    assembler = MessageAssembler(())
+    steps = [step for event in [*events, {"type": "content_block_stop"}] for step in assembler.feed(event)]
+    return assembler.content, "".join(step.text for step in steps if isinstance(step, Delta))
 
 
 @given(MESSAGES)
 def test_pieces_say_what_the_event_said(events: list[Event]) -> None:
-    pieces = [piece for event in events for piece in in_pieces(event)]
-    assert read(pieces) == read(events)
+    pieces = [piece for event in events for piece in split_event(event)]
+    assert assemble(pieces) == assemble(events)
 
 
 def test_no_piece_is_longer_than_what_is_told_at_once() -> None:
-    found = list(in_pieces(extended({"type": "text_delta", "text": "abcdefgh"})))
+    found = list(split_event(make_delta_event({"type": "text_delta", "text": "abcdefgh"})))
     assert [event["delta"]["text"] for event in found] == ["abc", "def", "gh"]
     assert all(event["index"] == 0 for event in found)
 

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from ostler.protocol.config import Price
 from ostler.protocol.shapes import Usage
 from ostler.protocol.wire import Usd
-from ostler.server.models.pricing import Window, cost, is_priced, usd, window
+from ostler.server.models.pricing import Window, compute_cost, find_window, format_usd, is_priced
 
 MILLION = 1_000_000
 
@@ -33,19 +33,19 @@ MILLION = 1_000_000
     ],
 )
 def test_a_million_tokens_each_way_cost_what_the_list_says(model: str, given: str, taken: str) -> None:
-    assert cost(model, Usage(input_tokens=MILLION), {}) == Decimal(given)
-    assert cost(model, Usage(output_tokens=MILLION), {}) == Decimal(taken)
+    assert compute_cost(model, Usage(input_tokens=MILLION), {}) == Decimal(given)
+    assert compute_cost(model, Usage(output_tokens=MILLION), {}) == Decimal(taken)
 
 
 def test_cached_tokens_have_their_own_prices() -> None:
     usage = Usage(input_tokens=10, output_tokens=20, cache_read_tokens=1000, cache_write_tokens=100)
-    assert cost("claude-opus-5", usage, {}) == Decimal("0.001675")
+    assert compute_cost("claude-opus-5", usage, {}) == Decimal("0.001675")
 
 
 def test_the_price_of_an_unknown_model_is_unknown() -> None:
-    assert cost("llama-4", Usage(input_tokens=5), {}) is None
-    assert cost("my-claude-opus-5-copy", Usage(input_tokens=5), {}) is None
-    assert window("llama-4") is None
+    assert compute_cost("llama-4", Usage(input_tokens=5), {}) is None
+    assert compute_cost("my-claude-opus-5-copy", Usage(input_tokens=5), {}) is None
+    assert find_window("llama-4") is None
     assert not is_priced("llama-4", {})
 
 
@@ -55,25 +55,25 @@ def test_configured_prices_stand_above_the_known_ones_and_fill_in_the_cache() ->
         "llama-4": Price(input=Decimal(1), output=Decimal(2)),
     }
     usage = Usage(output_tokens=MILLION, cache_read_tokens=MILLION, cache_write_tokens=MILLION)
-    assert cost("claude-opus-5", usage, configured) == Decimal("26.8")
-    assert cost("llama-4", Usage(input_tokens=MILLION), configured) == 1
+    assert compute_cost("claude-opus-5", usage, configured) == Decimal("26.8")
+    assert compute_cost("llama-4", Usage(input_tokens=MILLION), configured) == 1
     assert is_priced("llama-4", configured)
 
 
 def test_a_configured_cache_price_of_nothing_is_nothing() -> None:
     free = Price(input=Decimal(8), output=Decimal(16), cache_read=Decimal(0))
-    assert cost("x", Usage(cache_read_tokens=MILLION), {"x": free}) == 0
+    assert compute_cost("x", Usage(cache_read_tokens=MILLION), {"x": free}) == 0
 
 
 def test_a_long_request_costs_the_long_price_for_all_its_tokens() -> None:
     short = Usage(input_tokens=50_000, cache_read_tokens=50_000)
     long = Usage(input_tokens=50_000, cache_read_tokens=50_001)
-    assert cost("claude-haiku-5-5", short, {}) == Decimal("0.0055")
-    assert cost("claude-haiku-5-5", long, {}) == Decimal("0.0275000")
+    assert compute_cost("claude-haiku-5-5", short, {}) == Decimal("0.0055")
+    assert compute_cost("claude-haiku-5-5", long, {}) == Decimal("0.0275000")
 
 
 def test_a_model_newer_than_the_list_is_taken_as_one_of_its_family() -> None:
-    assert cost("claude-opus-9", Usage(input_tokens=MILLION), {}) == 5
+    assert compute_cost("claude-opus-9", Usage(input_tokens=MILLION), {}) == 5
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_a_model_newer_than_the_list_is_taken_as_one_of_its_family() -> None:
     [("0", "0"), ("0E-7", "0"), ("1E+3", "1000"), ("0.00000004", "0"), ("1.2345678", "1.2345678"), ("10.50", "10.5")],
 )
 def test_money_goes_over_the_wire_as_a_plain_decimal(amount: str, text: str) -> None:
-    assert usd(Decimal(amount)) == text
-    TypeAdapter(Usd).validate_python(usd(Decimal(amount)))
+    assert format_usd(Decimal(amount)) == text
+    TypeAdapter(Usd).validate_python(format_usd(Decimal(amount)))
 
 
 def test_windows_are_known() -> None:
-    assert window("claude-sonnet-5") == Window(1_000_000, 128_000)
-    assert window("claude-haiku-4-5") == Window(200_000, 64_000)
+    assert find_window("claude-sonnet-5") == Window(1_000_000, 128_000)
+    assert find_window("claude-haiku-4-5") == Window(200_000, 64_000)

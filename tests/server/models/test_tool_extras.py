@@ -6,37 +6,43 @@ import pytest
 
 from ostler.server.models.anthropic.provider import AnthropicProvider, AnthropicSettings
 from ostler.server.models.pricing import knows_extras
-from ostler.server.models.tool_extras import Allowance, strict_schema
+from ostler.server.models.tool_extras import Allowance, build_strict_schema
 
 
-def form(optional: int = 0, **properties: Any) -> dict[str, Any]:
+def make_schema(optional: int = 0, **properties: Any) -> dict[str, Any]:
     for number in range(optional):
         properties[f"extra{number}"] = {"type": "string"}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def parameter(schema: dict[str, Any]) -> Any:
-    made = strict_schema(form(x=schema))
+def build_parameter(schema: dict[str, Any]) -> Any:
+    made = build_strict_schema(make_schema(x=schema))
     return made["properties"]["x"] if made else None
 
 
 def test_bounds_and_defaults_are_said_in_words() -> None:
     bounded = {"type": "integer", "minimum": 1, "maximum": 9, "default": 3, "description": "How many."}
-    assert parameter(bounded) == {"type": "integer", "description": "How many. (at least 1, at most 9, 3 if not given)"}
-    assert parameter({"type": "string", "maxLength": 4}) == {"type": "string", "description": "(at most 4 characters)"}
-    assert parameter({"type": "number", "exclusiveMinimum": 0})["description"] == "(more than 0)"
+    assert build_parameter(bounded) == {
+        "type": "integer",
+        "description": "How many. (at least 1, at most 9, 3 if not given)",
+    }
+    assert build_parameter({"type": "string", "maxLength": 4}) == {
+        "type": "string",
+        "description": "(at most 4 characters)",
+    }
+    assert build_parameter({"type": "number", "exclusiveMinimum": 0})["description"] == "(more than 0)"
     listed = {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": 4}
-    assert parameter(listed)["items"] == {"type": "string", "description": "(at least 1 characters)"}
+    assert build_parameter(listed)["items"] == {"type": "string", "description": "(at least 1 characters)"}
 
 
 def test_what_may_be_left_out_need_not_be_null() -> None:
     optional = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}], "default": None, "description": "N."}
-    assert parameter(optional) == {"type": "integer", "description": "N. (at least 0)"}
+    assert build_parameter(optional) == {"type": "integer", "description": "N. (at least 0)"}
     two = {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}], "default": None}
-    assert parameter(two) == {"anyOf": two["anyOf"]}
+    assert build_parameter(two) == {"anyOf": two["anyOf"]}
     # Null is an answer of its own where it has to be given.
     required = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
-    assert parameter(required) == required
+    assert build_parameter(required) == required
 
 
 @pytest.mark.parametrize(
@@ -51,39 +57,39 @@ def test_what_may_be_left_out_need_not_be_null() -> None:
     ],
 )
 def test_what_no_grammar_says_keeps_a_tool_plain(schema: dict[str, Any]) -> None:
-    assert strict_schema(form(x=schema)) is None
+    assert build_strict_schema(make_schema(x=schema)) is None
 
 
 def test_parts_that_others_refer_to_are_made_strict_too() -> None:
     item = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "additionalProperties": False}
-    made = strict_schema({**form(x={"$ref": "#/$defs/Item"}), "$defs": {"Item": item}})
+    made = build_strict_schema({**make_schema(x={"$ref": "#/$defs/Item"}), "$defs": {"Item": item}})
     assert made is not None
     assert made["$defs"]["Item"]["properties"]["n"] == {"type": "integer", "description": "(at least 1)"}
 
 
 def test_a_parameter_may_be_called_like_a_keyword() -> None:
-    made = strict_schema(form(pattern={"type": "string"}, default={"type": "boolean", "default": False}))
+    made = build_strict_schema(make_schema(pattern={"type": "string"}, default={"type": "boolean", "default": False}))
     assert made is not None
     assert list(made["properties"]) == ["pattern", "default"]
 
 
 def test_what_is_left_over_is_for_the_next_tool() -> None:
     allowance = Allowance()
-    assert allowance.take(form(20))
-    assert not allowance.take(form(5))
-    assert allowance.take(form(4))
-    assert not allowance.take(form(1))
-    assert allowance.take(form())
+    assert allowance.take(make_schema(20))
+    assert not allowance.take(make_schema(5))
+    assert allowance.take(make_schema(4))
+    assert not allowance.take(make_schema(1))
+    assert allowance.take(make_schema())
 
 
 def test_unions_and_tools_are_counted_too() -> None:
     union = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
     many: dict[str, Any] = {f"u{n}": union for n in range(16)}
-    required = {**form(**many), "required": list(many)}
+    required = {**make_schema(**many), "required": list(many)}
     allowance = Allowance()
     assert allowance.take(required)
-    assert not allowance.take({**form(u=union), "required": ["u"]})
-    assert [allowance.take(form()) for _ in range(20)] == [True] * 19 + [False]
+    assert not allowance.take({**make_schema(u=union), "required": ["u"]})
+    assert [allowance.take(make_schema()) for _ in range(20)] == [True] * 19 + [False]
 
 
 @pytest.mark.parametrize(

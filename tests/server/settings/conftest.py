@@ -1,12 +1,12 @@
-"""A machine of one's own for each test."""
+"""A machine for each test, in its temporary folder."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.server.settings.machine import Desk
+from tests.server.settings.machine import PersonMachine
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def machine(tmp_path: Path) -> PersonMachine:
+    return PersonMachine(tmp_path)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ostler.server.settings import RuleSet, Settings, SettingsPlaces, effective_rules, load_settings
+from ostler.server.settings import RuleSet, Settings, SettingsPlaces, load_settings, resolve_rules
 
 TOOLS = ("Bash", "Read", "Edit", "Write", "NotebookEdit", "Grep", "Glob", "LSP", "WebFetch", "Agent", "Task", "Skill")
 FILES = {
@@ -21,7 +21,9 @@ FILES = {
 }
 
 
-class Desk:
+class PersonMachine:
+    """A machine whose settings files are written and loaded by tests."""
+
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self.folder = self.root / "project"
@@ -42,14 +44,14 @@ class Desk:
         path.write_text(content if isinstance(content, str) else json.dumps(content, indent=2))
         return path
 
-    def permit(self, name: str, **lists: Sequence[str]) -> Path:
+    def write_permissions(self, name: str, **lists: Sequence[str]) -> Path:
         return self.write(name, {"permissions": lists})
 
     def load(self) -> Settings:
         return load_settings(str(self.folder), self.places, known_tools=TOOLS)
 
-    def rules(self, *, trusted: bool = False) -> RuleSet:
-        return effective_rules(self.load(), trusted, aliases={"Task": "Agent"})
+    def load_rules(self, *, trusted: bool = False) -> RuleSet:
+        return resolve_rules(self.load(), trusted, aliases={"Task": "Agent"})
 
     def git(self, *words: str) -> str:
         environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
@@ -59,5 +61,5 @@ class Desk:
         return done.stdout
 
 
-def texts(rules: Sequence[Any]) -> list[str]:
+def format_rules(rules: Sequence[Any]) -> list[str]:
     return [f"{each.behavior} {each.rule.text} ({each.source})" for each in rules]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ostler.server.settings import BadPolicy, Problem, check_lists
-from tests.server.settings.machine import Desk, texts
+from tests.server.settings.machine import PersonMachine, format_rules
 
 
-def said(problems: tuple[Problem, ...]) -> list[tuple[int, int, str]]:
+def list_problems(problems: tuple[Problem, ...]) -> list[tuple[int, int, str]]:
     return [(problem.line, problem.column, problem.message) for problem in problems]
 
 
@@ -39,93 +39,95 @@ def said(problems: tuple[Problem, ...]) -> list[tuple[int, int, str]]:
     ],
 )
 def test_a_file_that_cannot_be_parsed_contributes_nothing_and_says_so(
-    desk: Desk, text: str, line: int, column: int, words: str
+    machine: PersonMachine, text: str, line: int, column: int, words: str
 ) -> None:
-    desk.write("user", text)
-    settings = desk.load()
+    machine.write("user", text)
+    settings = machine.load()
     assert settings.rules == ()
     [problem] = settings.problems
-    assert (problem.file, problem.line, problem.column) == (str(desk.file("user")), line, column)
+    assert (problem.file, problem.line, problem.column) == (str(machine.file("user")), line, column)
     assert words in problem.message
 
 
 @pytest.mark.parametrize("value", [None, [], {}, [[]], {"a": []}, 1, "x", True, [1, {}, None]])
-def test_no_value_anywhere_is_too_strange_to_be_reported(desk: Desk, value: Any) -> None:
+def test_no_value_anywhere_is_too_strange_to_be_reported(machine: PersonMachine, value: Any) -> None:
     inner = {"allow": value, "ask": [value], "deny": [value], "expires": {"Bash(a)": value}, "mode": value}
     theirs = {"defaultMode": value, "disableBypassPermissionsMode": value, "additionalDirectories": [value]}
     hook = {"type": value, "command": value}
     hooks = {"Stop": [{"matcher": value, "hooks": [hook]}, {"hooks": [hook]}, value], "PreToolUse": value}
     servers = {"a": value, "b": {"command": value, "args": value}}
     for name in ("project", "claude project"):
-        desk.write(name, {"permissions": inner | theirs, "hooks": hooks, "mcp_servers": servers, "env": {"A": value}})
-    desk.write("user", {"permissions": value, "hooks": value, "env": value, "mcp_servers": value})
-    settings = desk.load()
+        machine.write(
+            name, {"permissions": inner | theirs, "hooks": hooks, "mcp_servers": servers, "env": {"A": value}}
+        )
+    machine.write("user", {"permissions": value, "hooks": value, "env": value, "mcp_servers": value})
+    settings = machine.load()
     assert settings.problems
     assert not [rule for rule in settings.rules if rule.behavior == "allow"]
 
 
-def test_a_file_that_is_not_utf_8_says_where(desk: Desk) -> None:
-    desk.file("user").write_bytes(b'{\n "a": "\xff"}')
-    assert said(desk.load().problems) == [(2, 8, "It is not UTF-8.")]
-    desk.file("user").write_bytes("{}".encode("utf-16"))
-    assert "UTF-16" in desk.load().problems[0].message
+def test_a_file_that_is_not_utf_8_says_where(machine: PersonMachine) -> None:
+    machine.file("user").write_bytes(b'{\n "a": "\xff"}')
+    assert list_problems(machine.load().problems) == [(2, 8, "It is not UTF-8.")]
+    machine.file("user").write_bytes("{}".encode("utf-16"))
+    assert "UTF-16" in machine.load().problems[0].message
 
 
-def test_what_is_no_regular_file_is_not_read(desk: Desk) -> None:
-    os.mkfifo(desk.file("user"))
-    desk.file("claude user").symlink_to("/dev/zero")
-    desk.file("project").mkdir()
-    desk.file("local").symlink_to("settings.local.json")
-    desk.file("claude project").write_bytes(b" " * (2 << 20))
-    messages = [problem.message for problem in desk.load().problems]
+def test_what_is_no_regular_file_is_not_read(machine: PersonMachine) -> None:
+    os.mkfifo(machine.file("user"))
+    machine.file("claude user").symlink_to("/dev/zero")
+    machine.file("project").mkdir()
+    machine.file("local").symlink_to("settings.local.json")
+    machine.file("claude project").write_bytes(b" " * (2 << 20))
+    messages = [problem.message for problem in machine.load().problems]
     assert len(messages) == 5
     assert sum("no regular file" in message for message in messages) == 3
     assert any("larger than" in message for message in messages)
 
 
-def test_a_bad_rule_is_reported_with_its_place_inside_the_text(desk: Desk) -> None:
-    desk.write("user", '{"permissions": {\n  "allow": ["Bash(ls)",\n    "Read(a\\u0041/[b)", "Edit( x)"]\n}}')
-    first, second = desk.load().problems
+def test_a_bad_rule_is_reported_with_its_place_inside_the_text(machine: PersonMachine) -> None:
+    machine.write("user", '{"permissions": {\n  "allow": ["Bash(ls)",\n    "Read(a\\u0041/[b)", "Edit( x)"]\n}}')
+    first, second = machine.load().problems
     # The escape is six characters wide in the file, and one in the rule.
     assert (first.line, first.column) == (3, 5 + len('"Read(a\\u0041/'))
     assert "never closed" in first.message
     assert (second.line, second.column) == (3, 25 + len('"Edit('))
-    assert texts(desk.load().rules) == ["allow Bash(ls) (user)"]
+    assert format_rules(machine.load().rules) == ["allow Bash(ls) (user)"]
 
 
-def test_unknown_keys_in_our_files_are_problems_with_what_was_meant_perhaps(desk: Desk) -> None:
-    desk.write(
+def test_unknown_keys_in_our_files_are_problems_with_what_was_meant_perhaps(machine: PersonMachine) -> None:
+    machine.write(
         "user", '{\n "permisions": {},\n "permissions": {"alow": []},\n "hooks": {"PreTolUse": []},\n "zzz": 1\n}'
     )
-    found = {(line, column): message for line, column, message in said(desk.load().problems)}
+    found = {(line, column): message for line, column, message in list_problems(machine.load().problems)}
     assert "did you mean 'permissions'?" in found[2, 2]
     assert "did you mean 'allow'?" in found[3, 18]
     assert "did you mean 'PreToolUse'?" in found[4, 25]
     assert found[5, 2] == "There is no setting 'zzz'."
 
 
-def test_a_rule_for_a_tool_that_does_not_exist_is_reported_and_kept(desk: Desk) -> None:
-    desk.permit("user", deny=["Bsh(rm)", "mcp__anything", "read(a)"])
-    messages = [problem.message for problem in desk.load().problems]
+def test_a_rule_for_a_tool_that_does_not_exist_is_reported_and_kept(machine: PersonMachine) -> None:
+    machine.write_permissions("user", deny=["Bsh(rm)", "mcp__anything", "read(a)"])
+    messages = [problem.message for problem in machine.load().problems]
     assert messages == ["There is no tool 'Bsh'; did you mean 'Bash'?", "There is no tool 'read'; did you mean 'Read'?"]
-    assert len(desk.load().rules) == 3
+    assert len(machine.load().rules) == 3
 
 
-def test_a_path_that_looks_absolute_and_is_not_is_pointed_out(desk: Desk) -> None:
-    desk.permit("project", deny=["Read(/etc/passwd)", "Read(//etc/passwd)", "Read(/src/x)"])
-    [problem] = desk.load().problems
-    assert problem.message == f"This starts from {desk.folder}; did you mean Read(//etc/passwd)?"
-    (desk.folder / "etc").mkdir()
-    assert desk.load().problems == ()
+def test_a_path_that_looks_absolute_and_is_not_is_pointed_out(machine: PersonMachine) -> None:
+    machine.write_permissions("project", deny=["Read(/etc/passwd)", "Read(//etc/passwd)", "Read(/src/x)"])
+    [problem] = machine.load().problems
+    assert problem.message == f"This starts from {machine.folder}; did you mean Read(//etc/passwd)?"
+    (machine.folder / "etc").mkdir()
+    assert machine.load().problems == ()
 
 
 @pytest.mark.parametrize("behavior", ["deny", "ask"])
-def test_a_rule_that_was_to_forbid_and_cannot_be_read_makes_people_look(desk: Desk, behavior: str) -> None:
-    desk.permit("user", **{behavior: ["Edit([z-a])"], "allow": ["Bash(ls)"]})
-    rules = desk.rules()
-    assert texts(rules.asks("Write")) == ["ask Edit([z-a]) (user)"]
-    assert rules.asks("Write")[0].rule.content is None
-    assert texts(rules.allows("Bash")) == ["allow Bash(ls) (user)"]
+def test_a_rule_that_was_to_forbid_and_cannot_be_read_makes_people_look(machine: PersonMachine, behavior: str) -> None:
+    machine.write_permissions("user", **{behavior: ["Edit([z-a])"], "allow": ["Bash(ls)"]})
+    rules = machine.load_rules()
+    assert format_rules(rules.find_ask_rules("Write")) == ["ask Edit([z-a]) (user)"]
+    assert rules.find_ask_rules("Write")[0].rule.content is None
+    assert format_rules(rules.find_allow_rules("Bash")) == ["allow Bash(ls) (user)"]
 
 
 @pytest.mark.parametrize(
@@ -137,31 +139,33 @@ def test_a_rule_that_was_to_forbid_and_cannot_be_read_makes_people_look(desk: De
         {"expires": {"Bash(ls)": "2099-01-01T00:00:00"}},
     ],
 )  # fmt: skip
-def test_where_something_may_be_missing_that_was_to_forbid_the_file_allows_nothing(desk: Desk, broken: Any) -> None:
-    desk.write("user", {"permissions": {"allow": ["Bash(ls)"], **broken}})
-    settings = desk.load()
+def test_where_something_may_be_missing_that_was_to_forbid_the_file_allows_nothing(
+    machine: PersonMachine, broken: Any
+) -> None:
+    machine.write("user", {"permissions": {"allow": ["Bash(ls)"], **broken}})
+    settings = machine.load()
     assert settings.problems
     assert not [rule for rule in settings.rules if rule.behavior == "allow"]
 
 
-def test_a_broken_policy_file_stops_the_start(desk: Desk) -> None:
+def test_a_broken_policy_file_stops_the_start(machine: PersonMachine) -> None:
     for broken in ("{", '{"permissions": {"deny": ["Edit([z-a])"]}}', '{"permisions": {}}', '{"permissions": []}'):
-        desk.write("policy", broken)
+        machine.write("policy", broken)
         with pytest.raises(BadPolicy, match=r"policy\.json:1:"):
-            desk.load()
-    desk.file("policy").unlink()
-    desk.file("policy").mkdir()
+            machine.load()
+    machine.file("policy").unlink()
+    machine.file("policy").mkdir()
     with pytest.raises(BadPolicy, match="no regular file"):
-        desk.load()
-    desk.file("policy").rmdir()
-    desk.file("policy").symlink_to("nowhere.json")
+        machine.load()
+    machine.file("policy").rmdir()
+    machine.file("policy").symlink_to("nowhere.json")
     with pytest.raises(BadPolicy, match="leads nowhere"):
-        desk.load()
+        machine.load()
 
 
-def test_a_policy_for_a_tool_that_is_not_here_is_no_broken_policy(desk: Desk) -> None:
-    desk.permit("policy", deny=["PowerShell"])
-    settings = desk.load()
+def test_a_policy_for_a_tool_that_is_not_here_is_no_broken_policy(machine: PersonMachine) -> None:
+    machine.write_permissions("policy", deny=["PowerShell"])
+    settings = machine.load()
     assert len(settings.rules) == len(settings.problems) == 1
 
 
@@ -182,31 +186,31 @@ def test_a_policy_for_a_tool_that_is_not_here_is_no_broken_policy(desk: Desk) ->
         ({"permissions": {"expires": {"Bash(x)": "2099-01-01T00:00:00Z"}}}, "no rule 'Bash(x)'"),
     ],
 )
-def test_what_has_the_wrong_shape_is_left_out_and_reported(desk: Desk, content: Any, words: str) -> None:
-    desk.write("user", content)
-    settings = desk.load()
+def test_what_has_the_wrong_shape_is_left_out_and_reported(machine: PersonMachine, content: Any, words: str) -> None:
+    machine.write("user", content)
+    settings = machine.load()
     assert len(settings.problems) == 1
     assert words in settings.problems[0].message
     assert (settings.hooks, settings.mcp_servers, settings.mode) == ((), (), None)
 
 
-def test_what_a_project_may_never_say_is_pointed_out_in_our_files(desk: Desk) -> None:
-    desk.write("project", {"permissions": {"mode": "plan"}, "env": {"A": "b"}})
-    messages = " ".join(problem.message for problem in desk.load().problems)
+def test_what_a_project_may_never_say_is_pointed_out_in_our_files(machine: PersonMachine) -> None:
+    machine.write("project", {"permissions": {"mode": "plan"}, "env": {"A": "b"}})
+    messages = " ".join(problem.message for problem in machine.load().problems)
     assert "environment never counts" in messages
     assert "mode never counts" in messages
 
 
-def test_more_rules_than_anybody_writes_do_not_slow_every_call_down(desk: Desk) -> None:
-    desk.permit("project", deny=[f"Read(?{number})" for number in range(2_001)])
-    settings = desk.load()
+def test_more_rules_than_anybody_writes_do_not_slow_every_call_down(machine: PersonMachine) -> None:
+    machine.write_permissions("project", deny=[f"Read(?{number})" for number in range(2_001)])
+    settings = machine.load()
     assert settings.rules == ()
     assert "more than 2000 rules" in settings.problems[0].message
 
 
-def test_no_more_problems_are_told_than_a_person_reads(desk: Desk) -> None:
-    desk.permit("user", allow=["Bash("] * 60)
-    problems = desk.load().problems
+def test_no_more_problems_are_told_than_a_person_reads(machine: PersonMachine) -> None:
+    machine.write_permissions("user", allow=["Bash("] * 60)
+    problems = machine.load().problems
     assert len(problems) == 51
     assert problems[-1].message == "There are 10 more problems in this file."
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from ostler.server.settings import Origin, RuleSet, effective_rules, rules_of
-from tests.server.settings.machine import Desk, texts
+from ostler.server.settings import Origin, RuleSet, parse_rules, resolve_rules
+from tests.server.settings.machine import PersonMachine, format_rules
 
 ORIGIN = Origin("session", None, "/p", "/p", "/h")
 
 
-def given(*denied: str, allow: tuple[str, ...] = ()) -> RuleSet:
-    return RuleSet.of(rules_of({"deny": denied, "allow": allow}, ORIGIN), {"Task": "Agent", "Skill": "Skill"})
+def make_rules(*denied: str, allow: tuple[str, ...] = ()) -> RuleSet:
+    return RuleSet.of(parse_rules({"deny": denied, "allow": allow}, ORIGIN), {"Task": "Agent", "Skill": "Skill"})
 
 
 @pytest.mark.parametrize(
@@ -27,64 +27,71 @@ def given(*denied: str, allow: tuple[str, ...] = ()) -> RuleSet:
     ],
 )
 def test_a_rule_binds_the_tools_that_it_covers_and_no_others(rule: str, tools: list[str], others: list[str]) -> None:
-    rules = given(rule)
-    assert [tool for tool in tools if not rules.denies(tool)] == []
-    assert [tool for tool in others if rules.denies(tool)] == []
+    rules = make_rules(rule)
+    assert [tool for tool in tools if not rules.find_deny_rules(tool)] == []
+    assert [tool for tool in others if rules.find_deny_rules(tool)] == []
 
 
 def test_a_servers_tool_is_allowed_by_the_servers_own_name_never_by_splitting() -> None:
-    rules = given(allow=("mcp__db", "mcp__web__get"))
+    rules = make_rules(allow=("mcp__db", "mcp__web__get"))
     # It may as well be the tool of a server called `db__x`.
-    assert rules.allows("mcp__db__x__y") == ()
-    assert len(rules.allows("mcp__db__query", also=["mcp__db"])) == 1
-    assert len(rules.allows("mcp__web__get")) == 1
-    assert rules.allows("mcp__web__put", also=["mcp__web"]) == ()
+    assert rules.find_allow_rules("mcp__db__x__y") == ()
+    assert len(rules.find_allow_rules("mcp__db__query", also=["mcp__db"])) == 1
+    assert len(rules.find_allow_rules("mcp__web__get")) == 1
+    assert rules.find_allow_rules("mcp__web__put", also=["mcp__web"]) == ()
 
 
-def test_rules_are_listed_by_the_order_of_their_sources(desk: Desk) -> None:
-    desk.permit("user", allow=["Bash(a)"])
-    desk.permit("local", allow=["Bash(b)"])
-    desk.permit("project", allow=["Bash(c)"])
-    desk.permit("policy", allow=["Bash(d)"])
-    session = rules_of({"allow": ["Bash(e)"]}, ORIGIN)
-    flags = rules_of({"allow": ["Bash(f)"]}, Origin("flag", None, "/p", "/p", "/h"))
-    rules = effective_rules(desk.load(), True, session, flags)
-    assert [rule.source for rule in rules.allows("Bash")] == ["policy", "flag", "session", "local", "project", "user"]
+def test_rules_are_listed_by_the_order_of_their_sources(machine: PersonMachine) -> None:
+    machine.write_permissions("user", allow=["Bash(a)"])
+    machine.write_permissions("local", allow=["Bash(b)"])
+    machine.write_permissions("project", allow=["Bash(c)"])
+    machine.write_permissions("policy", allow=["Bash(d)"])
+    session = parse_rules({"allow": ["Bash(e)"]}, ORIGIN)
+    flags = parse_rules({"allow": ["Bash(f)"]}, Origin("flag", None, "/p", "/p", "/h"))
+    rules = resolve_rules(machine.load(), True, session, flags)
+    assert [rule.source for rule in rules.find_allow_rules("Bash")] == [
+        "policy",
+        "flag",
+        "session",
+        "local",
+        "project",
+        "user",
+    ]
 
 
-def test_expired_rules_do_not_count(desk: Desk) -> None:
+def test_expired_rules_do_not_count(machine: PersonMachine) -> None:
     expires = {" Bash(old)": "2020-01-01T00:00:00Z", "Bash(new)": "2099-01-01T01:00:00+01:00"}
-    desk.write("user", {"permissions": {"allow": ["Bash(old) ", "Bash(new)"], "expires": expires}})
-    rules = desk.rules()
-    assert texts(rules.allows("Bash")) == ["allow Bash(new) (user)"]
+    machine.write("user", {"permissions": {"allow": ["Bash(old) ", "Bash(new)"], "expires": expires}})
+    rules = machine.load_rules()
+    assert format_rules(rules.find_allow_rules("Bash")) == ["allow Bash(new) (user)"]
     assert rules.next_expiry == "2099-01-01T00:00:00.000Z"
     # Listed all the same: a person may want to see what has ended.
-    assert len(desk.load().rules) == 2
+    assert len(machine.load().rules) == 2
 
 
 def test_a_rule_that_ends_while_its_set_is_in_use_is_left_out() -> None:
-    old, new = rules_of({"allow": ["Bash(a)", "Bash(b)"]}, ORIGIN, {"Bash(a)": "2020-01-01T00:00:00.000Z"})
+    old, new = parse_rules({"allow": ["Bash(a)", "Bash(b)"]}, ORIGIN, {"Bash(a)": "2020-01-01T00:00:00.000Z"})
     rules = RuleSet.of([old, new], {})
-    assert rules.allows("Bash") == (new,)
+    assert rules.find_allow_rules("Bash") == (new,)
 
 
 def test_tools_that_are_denied_as_a_whole_are_known() -> None:
-    assert given("Bash", "Task(*)", "Edit(a)", "mcp__db").denied_tools() == {"Bash", "Agent", "mcp__db"}
-    assert given("Read").denied_tools() == {"Read", "Grep", "Glob", "LSP"}
+    assert make_rules("Bash", "Task(*)", "Edit(a)", "mcp__db").list_denied_tools() == {"Bash", "Agent", "mcp__db"}
+    assert make_rules("Read").list_denied_tools() == {"Read", "Grep", "Glob", "LSP"}
 
 
 def test_stored_rules_that_cannot_be_read_any_more_never_allow() -> None:
-    rules = rules_of({"allow": ["Bash()"], "deny": ["Edit([)", "()"]}, ORIGIN)
-    assert texts(rules) == ["ask Edit([) (session)"]
+    rules = parse_rules({"allow": ["Bash()"], "deny": ["Edit([)", "()"]}, ORIGIN)
+    assert format_rules(rules) == ["ask Edit([) (session)"]
 
 
 def test_a_rule_without_a_path_speaks_of_every_path() -> None:
-    [rule] = rules_of({"deny": ["Read"]}, ORIGIN)
-    assert rule.speaks_of_path("/a", "/b")
+    [rule] = parse_rules({"deny": ["Read"]}, ORIGIN)
+    assert rule.matches_path("/a", "/b")
 
 
 def test_what_forbids_looks_at_either_path_and_what_allows_at_both() -> None:
-    deny, allow = rules_of({"deny": ["Read(/a/**)"], "allow": ["Read(/a/**)"]}, ORIGIN)
+    deny, allow = parse_rules({"deny": ["Read(/a/**)"], "allow": ["Read(/a/**)"]}, ORIGIN)
     for written, real, both in (("/p/a/x", "/p/a/x", True), ("/p/a/x", "/etc/x", False), ("/etc/x", "/p/a/x", False)):
-        assert deny.speaks_of_path(written, real)
-        assert allow.speaks_of_path(written, real) is both
+        assert deny.matches_path(written, real)
+        assert allow.matches_path(written, real) is both

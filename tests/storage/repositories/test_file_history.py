@@ -1,4 +1,4 @@
-"""File history: kept once, in bounds, and gone with its session."""
+"""File history: a content is stored once, within a limit, and deleted with its session."""
 
 import sqlite3
 from hashlib import sha256
@@ -10,9 +10,9 @@ import pytest
 from ostler.protocol.ids import SessionId, TurnId, new_session_id
 from ostler.storage import Store
 from ostler.storage.repositories import file_history, sessions
-from ostler.storage.repositories.file_history import ContentGone, KeptFile, Known
+from ostler.storage.repositories.file_history import ContentGone, FileSnapshot, StoredState
 from ostler.storage.sqlite.database import open_database
-from tests.storage.records import record, write
+from tests.storage.records import build_session_record, write
 from tests.support.repository import DATABASES
 
 pytestmark = pytest.mark.anyio
@@ -20,46 +20,46 @@ PLENTY = 10_000_000
 ONE, TWO = TurnId("t_1"), TurnId("t_2")
 
 
-def file(session_id: SessionId, turn_id: TurnId, path: str, content: bytes | None) -> KeptFile:
+def build_snapshot(session_id: SessionId, turn_id: TurnId, path: str, content: bytes | None) -> FileSnapshot:
     if content is None:
-        return KeptFile(session_id, turn_id, path, None)
-    return KeptFile(session_id, turn_id, path, 0o644, len(content), sha256(content).hexdigest())
+        return FileSnapshot(session_id, turn_id, path, None)
+    return FileSnapshot(session_id, turn_id, path, 0o644, len(content), sha256(content).hexdigest())
 
 
 async def keep(
     store: Store, session_id: SessionId, turn_id: TurnId, path: str, content: bytes | None, limit: int = PLENTY
-) -> KeptFile:
-    kept = file(session_id, turn_id, path, content)
+) -> FileSnapshot:
+    kept = build_snapshot(session_id, turn_id, path, content)
     packed = None if content is None else file_history.pack(content)
     await write(store, lambda tx: file_history.keep(tx.connection, kept, packed, limit))
     return kept
 
 
-async def rows(store: Store, *session_ids: SessionId) -> list[KeptFile]:
-    return await store.read(lambda db: file_history.of_sessions(db, session_ids))
+async def list_snapshots(store: Store, *session_ids: SessionId) -> list[FileSnapshot]:
+    return await store.read(lambda db: file_history.list_by_sessions(db, session_ids))
 
 
-async def contents(store: Store) -> int:
+async def count_contents(store: Store) -> int:
     found: Any = await store.read(lambda db: db.execute("SELECT count(*) FROM file_contents").fetchone()[0])
     return int(found)
 
 
-async def content(store: Store, kept: KeptFile) -> bytes | None:
-    packed = await store.read(lambda db: file_history.content(db, kept.digest or ""))
+async def load_content(store: Store, kept: FileSnapshot) -> bytes | None:
+    packed = await store.read(lambda db: file_history.load_content(db, kept.digest or ""))
     return None if packed is None else file_history.unpack(packed)
 
 
-def noise(number: int, size: int = 1000) -> bytes:
-    """What does not pack."""
+def make_incompressible_bytes(number: int, size: int = 1000) -> bytes:
+    """Bytes that compression does not make smaller."""
     return b"".join(sha256(f"{number}/{part}".encode()).digest() for part in range(size // 32))
 
 
 async def test_what_a_file_held_comes_back_as_it_was(store: Store) -> None:
     session = new_session_id()
     kept = await keep(store, session, ONE, "/a", b"\xff\x00 bytes, not text\r\n" * 1000)
-    assert await rows(store, session) == [kept]
-    assert await content(store, kept) == b"\xff\x00 bytes, not text\r\n" * 1000
-    assert await store.read(lambda db: file_history.packed_bytes(db, session)) < 1000
+    assert await list_snapshots(store, session) == [kept]
+    assert await load_content(store, kept) == b"\xff\x00 bytes, not text\r\n" * 1000
+    assert await store.read(lambda db: file_history.sum_packed_bytes(db, session)) < 1000
 
 
 async def test_only_the_first_change_of_a_turn_is_kept_and_each_turn_has_its_own(store: Store) -> None:
@@ -67,53 +67,59 @@ async def test_only_the_first_change_of_a_turn_is_kept_and_each_turn_has_its_own
     first = await keep(store, session, ONE, "/a", b"first")
     await keep(store, session, ONE, "/a", b"second")
     third = await keep(store, session, TWO, "/a", b"third")
-    assert await rows(store, session) == [first, third]
-    assert await contents(store) == 2
+    assert await list_snapshots(store, session) == [first, third]
+    assert await count_contents(store) == 2
 
 
 async def test_a_file_that_was_not_there_is_kept_as_that(store: Store) -> None:
     session = new_session_id()
     await keep(store, session, ONE, "/new", None)
-    (kept,) = await rows(store, session)
+    (kept,) = await list_snapshots(store, session)
     assert (kept.mode, kept.digest, kept.left_out) == (None, None, None)
-    assert await contents(store) == 0
+    assert await count_contents(store) == 0
 
 
 async def test_the_same_content_is_stored_once_and_goes_with_the_last_that_names_it(store: Store) -> None:
-    one, two = record(new_session_id()), record(new_session_id())
+    one, two = build_session_record(new_session_id()), build_session_record(new_session_id())
     kept = await keep(store, one.id, ONE, "/a", b"same")
     await keep(store, one.id, ONE, "/b", b"same")
     await keep(store, two.id, TWO, "/c", b"same")
-    assert await contents(store) == 1
+    assert await count_contents(store) == 1
     await write(store, lambda tx: sessions.delete(tx.connection, one))
-    assert await rows(store, one.id) == []
-    assert await content(store, kept) == b"same"
+    assert await list_snapshots(store, one.id) == []
+    assert await load_content(store, kept) == b"same"
     await write(store, lambda tx: sessions.delete(tx.connection, two))
-    assert await contents(store) == 0
+    assert await count_contents(store) == 0
 
 
 async def test_a_content_that_is_known_need_not_be_brought_again(store: Store) -> None:
     session = new_session_id()
     kept = await keep(store, session, ONE, "/a", b"same")
-    again = file(session, TWO, "/a", b"same")
-    assert await store.read(lambda db: file_history.known(db, kept)) == Known(kept=True, content=True)
-    assert await store.read(lambda db: file_history.known(db, again)) == Known(kept=False, content=True)
+    again = build_snapshot(session, TWO, "/a", b"same")
+    assert await store.read(lambda db: file_history.check_stored(db, kept)) == StoredState(
+        has_snapshot=True, has_content=True
+    )
+    assert await store.read(lambda db: file_history.check_stored(db, again)) == StoredState(
+        has_snapshot=False, has_content=True
+    )
     await write(store, lambda tx: file_history.keep(tx.connection, again, None, PLENTY))
-    assert len(await rows(store, session)) == 2
-    other = file(session, TWO, "/b", b"other")
-    assert await store.read(lambda db: file_history.known(db, other)) == Known(kept=False, content=False)
+    assert len(await list_snapshots(store, session)) == 2
+    other = build_snapshot(session, TWO, "/b", b"other")
+    assert await store.read(lambda db: file_history.check_stored(db, other)) == StoredState(
+        has_snapshot=False, has_content=False
+    )
     with pytest.raises(ContentGone):
         await write(store, lambda tx: file_history.keep(tx.connection, other, None, PLENTY))
-    assert len(await rows(store, session)) == 2
+    assert len(await list_snapshots(store, session)) == 2
 
 
 async def test_the_oldest_turns_make_room_and_that_is_noted(store: Store) -> None:
     session, other = new_session_id(), new_session_id()
     turns = [TurnId(f"t_{number}") for number in range(4)]
-    elsewhere = await keep(store, other, ONE, "/x", noise(0))
+    elsewhere = await keep(store, other, ONE, "/x", make_incompressible_bytes(0))
     for number, turn in enumerate(turns):
-        await keep(store, session, turn, "/a", noise(number), limit=2500)
-    found = await rows(store, session)
+        await keep(store, session, turn, "/a", make_incompressible_bytes(number), limit=2500)
+    found = await list_snapshots(store, session)
     assert [(kept.turn_id, kept.left_out) for kept in found] == [
         ("t_0", "no_room"),
         ("t_1", "no_room"),
@@ -121,15 +127,15 @@ async def test_the_oldest_turns_make_room_and_that_is_noted(store: Store) -> Non
         ("t_3", None),
     ]
     assert all((kept.digest is None) == (kept.left_out is not None) for kept in found)
-    assert await content(store, elsewhere) == noise(0)
-    assert await contents(store) == 3
+    assert await load_content(store, elsewhere) == make_incompressible_bytes(0)
+    assert await count_contents(store) == 3
 
 
 async def test_a_turn_that_is_too_much_by_itself_keeps_what_it_changed_first(store: Store) -> None:
     session = new_session_id()
     for number in range(4):
-        await keep(store, session, ONE, f"/{number}", noise(number), limit=2500)
-    assert [kept.left_out for kept in await rows(store, session)] == [None, None, "no_room", "no_room"]
+        await keep(store, session, ONE, f"/{number}", make_incompressible_bytes(number), limit=2500)
+    assert [kept.left_out for kept in await list_snapshots(store, session)] == [None, None, "no_room", "no_room"]
 
 
 async def test_what_a_session_and_its_agents_kept_comes_in_the_order_of_time(store: Store) -> None:
@@ -137,8 +143,8 @@ async def test_what_a_session_and_its_agents_kept_comes_in_the_order_of_time(sto
     await keep(store, agent, TWO, "/a", b"before all")
     await keep(store, root, ONE, "/a", b"after the agent")
     await keep(store, agent, TWO, "/b", b"last")
-    assert [kept.path for kept in await rows(store, root, agent)] == ["/a", "/a", "/b"]
-    assert [kept.session_id for kept in await rows(store, root, agent)] == [agent, root, agent]
+    assert [kept.path for kept in await list_snapshots(store, root, agent)] == ["/a", "/a", "/b"]
+    assert [kept.session_id for kept in await list_snapshots(store, root, agent)] == [agent, root, agent]
 
 
 def test_history_of_a_stored_database_is_read(tmp_path: Path) -> None:
@@ -148,9 +154,9 @@ def test_history_of_a_stored_database_is_read(tmp_path: Path) -> None:
     old.close()
     opened = open_database(path)
     (session_id,) = opened.connection.execute("SELECT id FROM sessions").fetchone()
-    (kept,) = file_history.of_sessions(opened.connection, [session_id])
+    (kept,) = file_history.list_by_sessions(opened.connection, [session_id])
     assert (kept.path, kept.mode) == ("/kept", 0o100644)
-    packed = file_history.content(opened.connection, kept.digest or "")
+    packed = file_history.load_content(opened.connection, kept.digest or "")
     assert packed is not None
     assert file_history.unpack(packed) == b"a\n"
     opened.connection.close()

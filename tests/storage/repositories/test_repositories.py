@@ -1,4 +1,4 @@
-"""One repository per noun: what goes in comes out."""
+"""Repositories: what is stored in each is read back unchanged."""
 
 import sqlite3
 from pathlib import Path
@@ -34,7 +34,16 @@ from ostler.storage.repositories import (
 )
 from ostler.storage.repositories.tasks import TaskRecord
 from ostler.storage.sqlite.database import open_database
-from tests.storage.records import NOW, ask, call, message, record, task, turn, write
+from tests.storage.records import (
+    NOW,
+    build_ask,
+    build_call,
+    build_message,
+    build_session_record,
+    build_task,
+    build_turn,
+    write,
+)
 from tests.support.repository import DATABASES
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +51,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_session_comes_back_as_it_was(store: Store) -> None:
     session_id = new_session_id()
-    stored = record(
+    stored = build_session_record(
         session_id, title="ü", directories=("/a",), metadata={"x": [1]}, options={"tools": "full"}, trusted=True
     )
     await write(store, lambda tx: sessions.put(tx.connection, stored))
@@ -51,31 +60,34 @@ async def test_a_session_comes_back_as_it_was(store: Store) -> None:
 
 async def test_turns_know_which_is_current_and_which_are_unfinished(store: Store) -> None:
     session_id = new_session_id()
-    running, queued = turn(session_id), turn(session_id, "queued")
+    running, queued = build_turn(session_id), build_turn(session_id, "queued")
 
     def work(tx: Tx) -> None:
         turns.put(tx.connection, running, "do it")
         turns.put(tx.connection, queued, [{"type": "text", "text": "then this"}])
 
     await write(store, work)
-    assert await store.read(lambda db: turns.current(db, session_id)) == running
-    assert await store.read(turns.unfinished_sessions) == [session_id]
-    assert await store.read(lambda db: turns.input_of(db, running.id)) == "do it"
+    assert await store.read(lambda db: turns.find_current(db, session_id)) == running
+    assert await store.read(turns.list_unfinished_sessions) == [session_id]
+    assert await store.read(lambda db: turns.load_input(db, running.id)) == "do it"
     for one in (running, queued):
         ended = one.model_copy(update={"status": "ended", "reason": "completed"})
         await write(store, lambda tx, ended=ended: turns.update(tx.connection, ended))
-    assert await store.read(lambda db: turns.current(db, session_id)) is None
-    assert await store.read(turns.unfinished_sessions) == []
+    assert await store.read(lambda db: turns.find_current(db, session_id)) is None
+    assert await store.read(turns.list_unfinished_sessions) == []
     found = await store.read(lambda db: turns.find(db, running.id))
     assert found is not None
     assert found.reason == "completed"
-    assert [one.id for one in await store.read(lambda db: turns.of_session(db, session_id))] == [running.id, queued.id]
+    assert [one.id for one in await store.read(lambda db: turns.list_by_session(db, session_id))] == [
+        running.id,
+        queued.id,
+    ]
     assert await store.read(lambda db: turns.find(db, TurnId("t_none"))) is None
 
 
 async def test_calls_know_which_are_unfinished(store: Store) -> None:
     session_id = new_session_id()
-    first, second = call(session_id, call_id="m_1#0"), call(session_id, call_id="m_1#1")
+    first, second = build_call(session_id, call_id="m_1#0"), build_call(session_id, call_id="m_1#1")
 
     def work(tx: Tx) -> None:
         calls.put(tx.connection, first)
@@ -83,7 +95,7 @@ async def test_calls_know_which_are_unfinished(store: Store) -> None:
         calls.put(tx.connection, first.model_copy(update={"status": "completed", "output": {"a": 1}}))
 
     await write(store, work)
-    assert await store.read(lambda db: calls.unfinished(db, session_id)) == [second]
+    assert await store.read(lambda db: calls.list_unfinished(db, session_id)) == [second]
     done = await store.read(lambda db: calls.find(db, CallId("m_1#0")))
     assert done is not None
     assert done.output == {"a": 1}
@@ -91,9 +103,9 @@ async def test_calls_know_which_are_unfinished(store: Store) -> None:
 
 async def test_an_ask_is_settled_once_whoever_is_faster(store: Store) -> None:
     session_id = new_session_id()
-    opened = ask(session_id)
+    opened = build_ask(session_id)
     await write(store, lambda tx: asks.open_ask(tx.connection, opened))
-    assert await store.read(lambda db: asks.open_in(db, session_id)) == [opened]
+    assert await store.read(lambda db: asks.list_open(db, session_id)) == [opened]
     yes = opened.model_copy(update={"status": "resolved", "answer": {"choice": "allow"}})
     no = opened.model_copy(update={"status": "resolved", "answer": {"choice": "deny"}})
     assert await write(store, lambda tx: asks.settle(tx.connection, yes))
@@ -101,7 +113,7 @@ async def test_an_ask_is_settled_once_whoever_is_faster(store: Store) -> None:
     found = await store.read(lambda db: asks.find(db, opened.id))
     assert found is not None
     assert found.answer == {"choice": "allow"}
-    assert await store.read(lambda db: asks.open_in(db, session_id)) == []
+    assert await store.read(lambda db: asks.list_open(db, session_id)) == []
     assert await store.read(lambda db: asks.find(db, AskId("k_none"))) is None
 
 
@@ -109,12 +121,15 @@ async def test_tasks_know_what_was_running(store: Store) -> None:
     session_id = new_session_id()
 
     def work(tx: Tx) -> None:
-        tasks.put(tx.connection, TaskRecord(task(session_id, "b1")))
-        tasks.put(tx.connection, TaskRecord(task(session_id, "b2", "completed")))
+        tasks.put(tx.connection, TaskRecord(build_task(session_id, "b1")))
+        tasks.put(tx.connection, TaskRecord(build_task(session_id, "b2", "completed")))
 
     await write(store, work)
-    assert [one.task.id for one in await store.read(tasks.unfinished)] == ["b1"]
-    assert [one.task.id for one in await store.read(lambda db: tasks.of_sessions(db, [session_id]))] == ["b1", "b2"]
+    assert [one.task.id for one in await store.read(tasks.list_unfinished)] == ["b1"]
+    assert [one.task.id for one in await store.read(lambda db: tasks.list_by_sessions(db, [session_id]))] == [
+        "b1",
+        "b2",
+    ]
     found = await store.read(lambda db: tasks.find(db, TaskId("b2")))
     assert found is not None
     assert found.task.status == "completed"
@@ -130,7 +145,7 @@ async def test_money_is_summed_without_rounding_and_unknown_prices_stay_unknown(
         usage.add(tx.connection, unpriced, None, "other", Usage(input_tokens=1, cost_usd=None))
 
     await write(store, work)
-    totals = await store.read(lambda db: usage.totals(db, [priced, unpriced, SessionId("s_none")]))
+    totals = await store.read(lambda db: usage.sum_sessions(db, [priced, unpriced, SessionId("s_none")]))
     assert totals[priced] == Usage(input_tokens=10, output_tokens=20, cost_usd="1.0")
     assert (totals[unpriced].input_tokens, totals[unpriced].cost_usd) == (2, None)
     assert totals[SessionId("s_none")] == Usage()
@@ -154,7 +169,7 @@ async def test_trust_is_bound_to_a_digest_and_can_be_revoked(store: Store) -> No
     granted = trust.TrustRecord("/project", "digest", NOW, ClientId("c_1"))
     await write(store, lambda tx: trust.grant(tx.connection, granted))
     assert await store.read(lambda db: trust.find(db, "/project")) == granted
-    assert await store.read(trust.every) == [granted]
+    assert await store.read(trust.list_all) == [granted]
     assert await write(store, lambda tx: trust.revoke(tx.connection, "/project"))
     assert not await write(store, lambda tx: trust.revoke(tx.connection, "/project"))
     assert await store.read(lambda db: trust.find(db, "/project")) is None
@@ -170,7 +185,7 @@ async def test_clients_and_keys_are_forgotten_in_time(store: Store) -> None:
 
     await write(store, work)
     assert await store.read(lambda db: clients.find(db, client.id)) == client
-    assert await store.read(lambda db: idempotency.answer_to(db, key)) == b"{}"
+    assert await store.read(lambda db: idempotency.find_answer(db, key)) == b"{}"
     assert await write(store, lambda tx: clients.forget(tx.connection, "2021")) == 1
     assert await write(store, lambda tx: idempotency.forget(tx.connection, "2021")) == 0
     assert await write(store, lambda tx: idempotency.forget(tx.connection, "2999")) == 1
@@ -179,10 +194,10 @@ async def test_clients_and_keys_are_forgotten_in_time(store: Store) -> None:
 
 async def test_a_page_of_messages_is_bounded_in_number_and_in_bytes(store: Store) -> None:
     session_id = new_session_id()
-    said = [message(session_id, "x" * size) for size in (10, 5000, 5000, 10, 10)]
+    stored_messages = [build_message(session_id, "x" * size) for size in (10, 5000, 5000, 10, 10)]
 
     def work(tx: Tx) -> None:
-        for one in said:
+        for one in stored_messages:
             messages.add(tx.connection, one)
 
     await write(store, work)
@@ -191,7 +206,7 @@ async def test_a_page_of_messages_is_bounded_in_number_and_in_bytes(store: Store
         sizes, after, more = [], 0, True
         while more:
             start = after
-            page = await store.read(lambda db: messages.page(db, session_id, start, limit, max_bytes))  # noqa: B023
+            page = await store.read(lambda db: messages.list_page(db, session_id, start, limit, max_bytes))  # noqa: B023
             sizes.append(len(page.messages))
             after, more = page.last, page.more
         return sizes
@@ -199,7 +214,7 @@ async def test_a_page_of_messages_is_bounded_in_number_and_in_bytes(store: Store
     assert await pages(2, 10**9) == [2, 2, 1]
     assert await pages(5, 10**9) == [5]
     assert await pages(500, 4000) == [2, 1, 2]  # never empty: one that is too large comes alone
-    assert (await store.read(lambda db: messages.page(db, SessionId("s_none"), 0, 10))).messages == []
+    assert (await store.read(lambda db: messages.list_page(db, SessionId("s_none"), 0, 10))).messages == []
 
 
 def test_times_sort_as_they_are() -> None:
@@ -213,7 +228,7 @@ def test_a_task_of_a_stored_database_is_read(tmp_path: Path) -> None:
     old.executescript((DATABASES / "version_0004.sql").read_text())
     old.close()
     connection = open_database(path).connection
-    (left,) = tasks.unfinished(connection)
+    (left,) = tasks.list_unfinished(connection)
     assert (left.task.id, left.turn_id, left.pid, left.output) == ("b7k2m1q9z", "t_1", 4194000, "/gone/call-x.out")
     assert (left.read_bytes, left.told) == (0, False)
     connection.close()

@@ -1,4 +1,4 @@
-"""Persisted results: packed pieces, owners, and what a crash leaves."""
+"""Persisted results: compressed pieces, owners, and what a crash leaves."""
 
 import pytest
 
@@ -12,18 +12,18 @@ pytestmark = pytest.mark.anyio
 TEXT = "".join(f"{number} zeile ünd 🐎\n" for number in range(20_000))
 
 
-async def put(store: Store, text: str, session_id: SessionId) -> ResultId:
+async def put_result(store: Store, text: str, session_id: SessionId) -> ResultId:
     result_id = new_result_id()
     await write(store, lambda tx: results.put(tx.connection, result_id, session_id, text, tool="Bash"))
     return result_id
 
 
-async def pieces(store: Store) -> int:
+async def count_pieces(store: Store) -> int:
     return await store.read(lambda db: int(db.execute("SELECT count(*) FROM result_pieces").fetchone()[0]))
 
 
 async def test_any_range_comes_out_as_it_went_in(store: Store) -> None:
-    result_id = await put(store, TEXT, new_session_id())
+    result_id = await put_result(store, TEXT, new_session_id())
     edges = (0, 1, PIECE_CHARS - 1, PIECE_CHARS, PIECE_CHARS + 1, 3 * PIECE_CHARS, len(TEXT) - 1)
     for offset in edges:
         for limit in (1, 2, PIECE_CHARS, 2 * PIECE_CHARS + 1, 10**9):
@@ -34,8 +34,8 @@ async def test_any_range_comes_out_as_it_went_in(store: Store) -> None:
 
 
 async def test_a_part_is_packed_like_the_whole() -> None:
-    whole = list(results.pack(TEXT))
-    parts = [*results.pack(TEXT, 0, 2 * PIECE_CHARS), *results.pack(TEXT, 2 * PIECE_CHARS)]
+    whole = list(results.pack_pieces(TEXT))
+    parts = [*results.pack_pieces(TEXT, 0, 2 * PIECE_CHARS), *results.pack_pieces(TEXT, 2 * PIECE_CHARS)]
     assert parts == whole
     assert sum(piece.chars for piece in whole) == len(TEXT)
     assert sum(piece.size for piece in whole) == len(TEXT.encode())
@@ -43,7 +43,7 @@ async def test_a_part_is_packed_like_the_whole() -> None:
 
 async def test_pieces_that_were_stored_ahead_become_a_result(store: Store) -> None:
     result_id, session_id = new_result_id(), new_session_id()
-    sizes = [await write(store, lambda tx: results.put_pieces(tx.connection, result_id, results.pack(TEXT)))]
+    sizes = [await write(store, lambda tx: results.put_pieces(tx.connection, result_id, results.pack_pieces(TEXT)))]
     assert await store.read(lambda db: results.find(db, result_id)) is None
     record = ResultRecord(result_id, "Bash", PLAIN, len(TEXT), sum(sizes), NOW)
     await write(store, lambda tx: results.add(tx.connection, session_id, record))
@@ -54,7 +54,7 @@ async def test_pieces_that_were_stored_ahead_become_a_result(store: Store) -> No
 
 async def test_only_owners_own(store: Store) -> None:
     owner, fork, other = new_session_id(), new_session_id(), new_session_id()
-    result_id = await put(store, "x", owner)
+    result_id = await put_result(store, "x", owner)
     await write(store, lambda tx: results.share(tx.connection, owner, fork))
     owned = [await store.read(lambda db: results.owns(db, one, result_id)) for one in (owner, fork, other)]  # noqa: B023
     assert owned == [True, True, False]
@@ -62,37 +62,37 @@ async def test_only_owners_own(store: Store) -> None:
 
 async def test_a_result_goes_with_its_last_owner_and_takes_its_pieces_along(store: Store) -> None:
     owner, fork = new_session_id(), new_session_id()
-    result_id = await put(store, TEXT, owner)
+    result_id = await put_result(store, TEXT, owner)
     await write(store, lambda tx: results.share(tx.connection, owner, fork))
     await write(store, lambda tx: results.disown(tx.connection, owner))
     assert await store.read(lambda db: results.read(db, result_id, 0, 10)) == TEXT[:10]
     await write(store, lambda tx: results.disown(tx.connection, fork))
     assert await store.read(lambda db: results.find(db, result_id)) is None
-    assert await pieces(store) == 0
+    assert await count_pieces(store) == 0
 
 
 async def test_a_large_result_goes_at_once_and_its_pieces_step_by_step(store: Store) -> None:
     owner = new_session_id()
-    result_id = await put(store, "x" * (PIECE_CHARS * (2 * DROPPED_AT_ONCE + 1)), owner)
+    result_id = await put_result(store, "x" * (PIECE_CHARS * (2 * DROPPED_AT_ONCE + 1)), owner)
     assert await write(store, lambda tx: results.disown(tx.connection, owner)) == [result_id]
     assert await store.read(lambda db: results.find(db, result_id)) is None
-    left = [await pieces(store)]
+    left = [await count_pieces(store)]
     while await write(store, lambda tx: results.drop_pieces(tx.connection, result_id)):
-        left.append(await pieces(store))
+        left.append(await count_pieces(store))
     assert left == [DROPPED_AT_ONCE + 1, 1]
-    assert await pieces(store) == 0
+    assert await count_pieces(store) == 0
 
 
 async def test_what_was_never_made_known_is_found_when_it_is_old_enough(store: Store) -> None:
-    known, left = await put(store, "x", new_session_id()), new_result_id()
+    known, left = await put_result(store, "x", new_session_id()), new_result_id()
 
     def leave(tx: Tx) -> None:
-        results.put_pieces(tx.connection, left, results.pack("y"))
+        results.put_pieces(tx.connection, left, results.pack_pieces("y"))
 
     await write(store, leave)
     later = first_result_id(2**45)
-    assert await store.read(lambda db: results.unfinished(db, later)) == [left]
-    assert await store.read(lambda db: results.unfinished(db, left)) == []
+    assert await store.read(lambda db: results.list_unfinished(db, later)) == [left]
+    assert await store.read(lambda db: results.list_unfinished(db, left)) == []
     await write(store, lambda tx: results.drop_pieces(tx.connection, left))
-    assert await store.read(lambda db: results.unfinished(db, later)) == []
+    assert await store.read(lambda db: results.list_unfinished(db, later)) == []
     assert await store.read(lambda db: results.read(db, known, 0, 1)) == "x"

@@ -1,4 +1,4 @@
-"""What belongs to a session goes with it, is stored once, and gives its room back."""
+"""The rows of a session are deleted with it, store each text once, and give their pages back to the file system."""
 
 import sqlite3
 from functools import partial
@@ -35,49 +35,60 @@ from ostler.storage.repositories import (
     usage,
 )
 from ostler.storage.repositories.tasks import TaskRecord
-from tests.storage.records import NOW, ask, call, message, record, task, turn, write
+from tests.storage.records import (
+    NOW,
+    build_ask,
+    build_call,
+    build_message,
+    build_session_record,
+    build_task,
+    build_turn,
+    write,
+)
 from tests.support.repository import DATABASES
 
 pytestmark = pytest.mark.anyio
 
 
-def tables_with_a_session(db: sqlite3.Connection) -> list[str]:
+def list_session_tables(db: sqlite3.Connection) -> list[str]:
     names = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     return [
         name for name in names if any(column[1] == "session_id" for column in db.execute(f"PRAGMA table_info({name})"))
     ]
 
 
-def fill(tx: Tx, session: sessions.SessionRecord) -> None:
-    """A row in every table that can belong to a session."""
+def fill_session_tables(tx: Tx, session: sessions.SessionRecord) -> None:
+    """Writes a row into every table that can belong to a session."""
     db = tx.connection
     sessions.put(db, session)
-    said = message(session.id, "secret")
-    messages.add(db, said)
-    turns.put(db, turn(session.id), "secret")
-    calls.put(db, call(session.id, call_id=f"{said.id}#0"))
-    asks.open_ask(db, ask(session.id, session.root_id))
-    tasks.put(db, TaskRecord(task(session.id, f"b{session.id[2:]}")))
+    stored_message = build_message(session.id, "secret")
+    messages.add(db, stored_message)
+    turns.put(db, build_turn(session.id), "secret")
+    calls.put(db, build_call(session.id, call_id=f"{stored_message.id}#0"))
+    asks.open_ask(db, build_ask(session.id, session.root_id))
+    tasks.put(db, TaskRecord(build_task(session.id, f"b{session.id[2:]}")))
     usage.add(db, session.id, None, "m", Usage(input_tokens=1))
     results.put(db, new_result_id(), session.id, "secret", tool="Bash")
-    drafts.put(db, said)
+    drafts.put(db, stored_message)
     drafts.extend(db, session.id, [(0, b'"secret"')])
     steers.add(db, session.id, TurnId("t_1"), [{"type": "text", "text": "secret"}])
     states.put(db, session.id, {"system": "secret"})
     states.put_read(db, session.id, "/secret", {})
-    kept = file_history.KeptFile(session.id, TurnId("t_1"), "/secret", 0o644, 6, "digest of secret")
+    kept = file_history.FileSnapshot(session.id, TurnId("t_1"), "/secret", 0o644, 6, "digest of secret")
     file_history.keep(db, kept, file_history.pack(b"secret"), 1000)
-    processes.add(db, processes.ProcessRecord(len(session.id), session.id, session.id, CallId(f"{said.id}#0")))
+    processes.add(
+        db, processes.ProcessRecord(len(session.id), session.id, session.id, CallId(f"{stored_message.id}#0"))
+    )
     idempotency.remember(db, idempotency.Key("session/create", session.id, "d"), session.id, b"{}")
-    tx.append("message.completed", Scope(session.id, session.root_id), reference=said.id)
+    tx.append("message.completed", Scope(session.id, session.root_id), reference=stored_message.id)
 
 
 async def test_deleting_a_session_leaves_no_row_of_it_in_any_table(store: Store) -> None:
-    gone, kept = record(new_session_id()), record(new_session_id())
-    child = record(new_session_id(), root_id=kept.id, parent_id=kept.id)
+    gone, kept = build_session_record(new_session_id()), build_session_record(new_session_id())
+    child = build_session_record(new_session_id(), root_id=kept.id, parent_id=kept.id)
     for one in (gone, kept, child):
-        await write(store, lambda tx, one=one: fill(tx, one))
-    tables = await store.read(tables_with_a_session)
+        await write(store, lambda tx, one=one: fill_session_tables(tx, one))
+    tables = await store.read(list_session_tables)
     assert len(tables) >= 9
 
     async def rows(session_id: SessionId) -> list[int]:
@@ -86,7 +97,7 @@ async def test_deleting_a_session_leaves_no_row_of_it_in_any_table(store: Store)
             lambda db: [db.execute(count.format(table), (session_id,)).fetchone()[0] for table in tables]
         )
 
-    for one in (gone, kept, child):  # the test would prove nothing if fill had forgotten a table
+    for one in (gone, kept, child):  # the test would prove nothing if a table had been forgotten
         assert all(await rows(one.id))
     for one in (gone, child):
         await write(store, lambda tx, one=one: sessions.delete(tx.connection, one))
@@ -100,7 +111,7 @@ async def test_deleting_a_session_leaves_no_row_of_it_in_any_table(store: Store)
 
 async def test_an_event_refers_to_its_message_instead_of_copying_it(store: Store) -> None:
     session_id = new_session_id()
-    long = message(session_id, "x" * 100_000)
+    long = build_message(session_id, "x" * 100_000)
 
     def work(tx: Tx) -> None:
         messages.add(tx.connection, long)
@@ -111,14 +122,14 @@ async def test_an_event_refers_to_its_message_instead_of_copying_it(store: Store
         lambda db: db.execute("SELECT sum(length(coalesce(data_json, ''))) FROM events").fetchone()[0]
     )
     assert size == 0
-    (event,), _ = await store.read(lambda db: events.page(db, Cursor(0), [session_id], 10))
+    (event,), _ = await store.read(lambda db: events.list_page(db, Cursor(0), [session_id], 10))
     assert len(event.data) > 100_000
 
 
 async def test_a_message_shares_what_its_calls_printed_and_a_fork_keeps_it(store: Store) -> None:
     source, fork = new_session_id(), new_session_id()
     content = [{"type": "text", "text": "printed " * 1000}]
-    done = call(source, "completed").model_copy(update={"content": content})
+    done = build_call(source, "completed").model_copy(update={"content": content})
     shape = {"id": "m_2", "session_id": source, "role": "user", "created_at": NOW}
     results_of = [
         {"type": "tool_result", "tool_use_id": "same", "content": content},
@@ -134,46 +145,46 @@ async def test_a_message_shares_what_its_calls_printed_and_a_fork_keeps_it(store
     await write(store, work)
     lean = "SELECT length(content_json) FROM messages WHERE session_id = ?"
     assert await store.read(lambda db: db.execute(lean, (source,)).fetchone()[0]) < 300
-    (found,) = (await store.read(lambda db: messages.page(db, source, 0, 10))).messages
+    (found,) = (await store.read(lambda db: messages.list_page(db, source, 0, 10))).messages
     assert found == brought
-    await write(store, lambda tx: sessions.delete(tx.connection, record(source)))
-    (forked,) = (await store.read(lambda db: messages.page(db, fork, 0, 10))).messages
+    await write(store, lambda tx: sessions.delete(tx.connection, build_session_record(source)))
+    (forked,) = (await store.read(lambda db: messages.list_page(db, fork, 0, 10))).messages
     assert forked.content == brought.content
 
 
 async def test_freed_pages_go_back_to_the_file_system(store: Store) -> None:
-    session = record(new_session_id())
+    session = build_session_record(new_session_id())
 
     def work(tx: Tx) -> None:
         sessions.put(tx.connection, session)
         import random
 
         for _ in range(40):
-            text = "".join(random.choices("0123456789abcdef", k=200_000))  # what does not pack well
+            text = "".join(random.choices("0123456789abcdef", k=200_000))  # what does not compress well
             results.put(tx.connection, new_result_id(), session.id, text, tool="Bash")
 
-    from ostler.storage.sqlite.check import give_back_pages
+    from ostler.storage.sqlite.check import vacuum_pages
 
     await write(store, work)
     await store.writer.submit(lambda tx: None, lambda appended: None)
     full = await store.read(lambda db: db.execute("PRAGMA page_count").fetchone()[0])
     await write(store, lambda tx: sessions.delete(tx.connection, session))
     rounds = 1
-    while await write(store, give_back_pages):
+    while await write(store, vacuum_pages):
         rounds += 1
     assert rounds < 10
     assert await store.read(lambda db: db.execute("PRAGMA page_count").fetchone()[0]) < full / 2
 
 
 async def test_a_database_that_cannot_give_pages_back_is_not_asked_for_ever(tmp_path: Path) -> None:
-    from ostler.storage.sqlite.check import give_back_pages
+    from ostler.storage.sqlite.check import vacuum_pages
 
     path = tmp_path / "ostler.db"
     plain = sqlite3.connect(path)
     plain.executescript((DATABASES / "version_0001.sql").read_text())
     plain.close()
     store = open_store(path, pending_limit=100)
-    session = record(new_session_id())
+    session = build_session_record(new_session_id())
 
     def fill_and_delete(tx: Tx) -> None:
         sessions.put(tx.connection, session)
@@ -181,5 +192,5 @@ async def test_a_database_that_cannot_give_pages_back_is_not_asked_for_ever(tmp_
 
     await write(store, fill_and_delete)
     await write(store, lambda tx: sessions.delete(tx.connection, session))
-    assert not await write(store, give_back_pages)
+    assert not await write(store, vacuum_pages)
     await store.close()

@@ -8,18 +8,18 @@ import pytest
 
 from ostler.storage import NewerDatabase
 from ostler.storage.sqlite.check import find_damage, mark_damaged
-from ostler.storage.sqlite.database import migrations, open_database
+from ostler.storage.sqlite.database import load_migrations, open_database
 from tests.support.repository import DATABASES
 
 
 def test_migrations_are_numbered_without_gap() -> None:
-    assert [number for number, _ in migrations()] == list(range(1, len(migrations()) + 1))
+    assert [number for number, _ in load_migrations()] == list(range(1, len(load_migrations()) + 1))
 
 
 def test_a_new_database_has_the_newest_version_and_an_id_of_its_own(tmp_path: Path) -> None:
     one, two = (open_database(tmp_path / name) for name in ("one.db", "two.db"))
     for opened in (one, two):
-        assert opened.connection.execute("PRAGMA user_version").fetchone() == (len(migrations()),)
+        assert opened.connection.execute("PRAGMA user_version").fetchone() == (len(load_migrations()),)
         assert opened.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert opened.connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert opened.connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
@@ -38,7 +38,7 @@ def test_a_database_of_every_earlier_version_is_brought_up_to_date(tmp_path: Pat
     old.close()
     opened = open_database(path)
     assert opened.moved_aside is None
-    assert opened.connection.execute("PRAGMA user_version").fetchone() == (len(migrations()),)
+    assert opened.connection.execute("PRAGMA user_version").fetchone() == (len(load_migrations()),)
     assert opened.connection.execute("SELECT title FROM sessions").fetchall() == [("kept from an earlier version",)]
     assert opened.head == 7
     opened.connection.close()
@@ -46,7 +46,7 @@ def test_a_database_of_every_earlier_version_is_brought_up_to_date(tmp_path: Pat
 
 
 def test_there_is_a_stored_database_for_every_version() -> None:
-    assert [path.stem for path in sorted(DATABASES.glob("*.sql"))] == [f"version_{n:04d}" for n, _ in migrations()]
+    assert [path.stem for path in sorted(DATABASES.glob("*.sql"))] == [f"version_{n:04d}" for n, _ in load_migrations()]
 
 
 def test_a_newer_version_is_not_touched(tmp_path: Path) -> None:

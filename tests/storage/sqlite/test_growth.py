@@ -12,7 +12,7 @@ from ostler.protocol.session import Session
 from ostler.protocol.shapes import Call, Message, Turn
 from ostler.storage import Scope, Tx, open_store
 from ostler.storage.repositories import calls, messages, sessions, turns
-from tests.storage.records import NOW, record
+from tests.storage.records import NOW, build_session_record
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.anyio
@@ -22,43 +22,45 @@ CALLS = 10
 SOURCE = "\n".join(path.read_text() for path in sorted(ROOT.glob("s*/ostler/**/*.py")))
 
 
-class Day:
-    """Turns as the engine will write them, and a count of what was said and printed in them."""
+class WorkloadWriter:
+    """Writes turns as the engine does, and counts the characters of what was said and printed in them."""
 
     def __init__(self) -> None:
         self.random = random.Random(7)
-        self.said = 0
+        self.text_chars = 0
 
-    def words(self, at_least: int, at_most: int) -> str:
-        """A passage of real text: what tools print is mostly source code and its kin."""
+    def draw_text(self, at_least: int, at_most: int) -> str:
+        """A passage of real text: what tools print is mostly source code and the like."""
         length = self.random.randint(at_least, at_most)
         start = self.random.randrange(len(SOURCE) - length)
-        self.said += length
+        self.text_chars += length
         return SOURCE[start : start + length]
 
-    def turn(self, tx: Tx, session_id: SessionId) -> None:
+    def write_turn(self, tx: Tx, session_id: SessionId) -> None:
         scope = Scope(session_id, session_id, new_turn_id())
         turn = Turn.model_validate({"id": scope.turn_id, "session_id": session_id, "status": "running", "cursor": 1})
-        asked = self.words(50, 400)
-        turns.put(tx.connection, turn, asked)
+        prompt = self.draw_text(50, 400)
+        turns.put(tx.connection, turn, prompt)
         tx.append("turn.started", scope, data=TurnData(turn=turn))
-        self.message(tx, scope, "user", [{"type": "text", "text": asked}])
+        self.write_message(tx, scope, "user", [{"type": "text", "text": prompt}])
         for _ in range(CALLS):
-            self.round_trip(tx, scope)
-        said = self.words(200, 1500)
-        self.message(tx, scope, "assistant", [{"type": "text", "text": said}])
-        ended = turn.model_copy(update={"status": "ended", "reason": "completed", "result_text": said})
+            self.write_round_trip(tx, scope)
+        answer = self.draw_text(200, 1500)
+        self.write_message(tx, scope, "assistant", [{"type": "text", "text": answer}])
+        ended = turn.model_copy(update={"status": "ended", "reason": "completed", "result_text": answer})
         turns.update(tx.connection, ended)
         tx.append("turn.ended", scope, reference=turn.id)
-        self.session_updated(tx, session_id)
+        self.append_session_updates(tx, session_id)
 
-    def round_trip(self, tx: Tx, scope: Scope) -> None:
-        """A message with one call, the call's three states, and the message with its result."""
-        path = self.words(20, 80)
+    def write_round_trip(self, tx: Tx, scope: Scope) -> None:
+        """Writes a message with one call, the call's three states, and the message with its result."""
+        path = self.draw_text(20, 80)
         use = {"type": "tool_use", "id": "toolu_01", "name": "Read", "input": {"file_path": path}}
-        message_id = self.message(tx, scope, "assistant", [{"type": "text", "text": self.words(20, 200)}, use])
+        message_id = self.write_message(
+            tx, scope, "assistant", [{"type": "text", "text": self.draw_text(20, 200)}, use]
+        )
         # Half of an agent's calls read a file, a fifth search, the rest run something.
-        printed = self.words(*self.random.choices([(2000, 16000), (200, 4000), (100, 8000)], [5, 2, 3])[0])
+        printed = self.draw_text(*self.random.choices([(2000, 16000), (200, 4000), (100, 8000)], [5, 2, 3])[0])
         call = Call.model_validate(
             {
                 "call_id": call_id(message_id, 1),
@@ -77,9 +79,9 @@ class Day:
             )
             tx.append(kind, scope, reference=call.call_id)
         result = {"type": "tool_result", "tool_use_id": "toolu_01", "content": [{"type": "text", "text": printed}]}
-        self.message(tx, scope, "user", [result], {"toolu_01": call.call_id})
+        self.write_message(tx, scope, "user", [result], {"toolu_01": call.call_id})
 
-    def message(
+    def write_message(
         self,
         tx: Tx,
         scope: Scope,
@@ -90,18 +92,18 @@ class Day:
         shape = {"session_id": scope.session_id, "turn_id": scope.turn_id, "role": role, "created_at": NOW}
         message = Message.model_validate({"id": new_message_id(), "content": content, **shape})
         if role == "assistant":
-            begun = message.model_copy(update={"content": []})
-            tx.append("message.started", scope, data=MessageData(message=begun))
+            started = message.model_copy(update={"content": []})
+            tx.append("message.started", scope, data=MessageData(message=started))
         messages.add(tx.connection, message, results)
         tx.append("message.completed", scope, reference=message.id)
         return message.id
 
-    def session_updated(self, tx: Tx, session_id: SessionId) -> None:
-        from ostler.server.engine.journal.session_view import session_shape
+    def append_session_updates(self, tx: Tx, session_id: SessionId) -> None:
+        from ostler.server.engine.journal.session_view import build_session
 
         stored = sessions.get(tx.connection, session_id)
         for _ in range(2):
-            session: Session = session_shape(stored, tx.next_cursor)
+            session: Session = build_session(stored, tx.next_cursor)
             tx.append("session.updated", Scope(session_id, session_id), data=SessionData(session=session))
 
 
@@ -111,12 +113,12 @@ async def test_a_day_of_heavy_use_grows_the_file_by_no_more_than_was_said_and_pr
     empty = path.stat().st_size
     store = open_store(path, pending_limit=1000)
     session_id = new_session_id()
-    await store.writer.submit(lambda tx: sessions.put(tx.connection, record(session_id)), lambda _: None)
-    day = Day()
+    await store.writer.submit(lambda tx: sessions.put(tx.connection, build_session_record(session_id)), lambda _: None)
+    workload = WorkloadWriter()
     for _ in range(TURNS):
-        await store.writer.submit(lambda tx: day.turn(tx, session_id), lambda _: None)
+        await store.writer.submit(lambda tx: workload.write_turn(tx, session_id), lambda _: None)
     events = await store.read(lambda db: db.execute("SELECT count(*) FROM events").fetchone()[0])
     await store.close()
     assert events > TURNS * CALLS * 5
-    assert day.said > 2_000_000
-    assert path.stat().st_size - empty < day.said
+    assert workload.text_chars > 2_000_000
+    assert path.stat().st_size - empty < workload.text_chars

@@ -1,4 +1,4 @@
-"""Reading: every piece of work sees the newest state."""
+"""Readers: every read sees the newest committed state."""
 
 import asyncio
 import sqlite3
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 THREADS = 3
 
 
-async def put(store: Store, key: str) -> None:
+async def put_key(store: Store, key: str) -> None:
     def work(tx: Tx) -> None:
         tx.connection.execute("INSERT INTO meta (key, value) VALUES (?, 'x')", (key,))
 
@@ -23,7 +23,7 @@ async def put(store: Store, key: str) -> None:
 
 async def test_work_that_fails_half_way_leaves_nobody_in_the_past(store: Store) -> None:
     for key in ("k1", "k2"):
-        await put(store, key)
+        await put_key(store, key)
     together = threading.Barrier(THREADS)
 
     def fail(connection: sqlite3.Connection) -> None:
@@ -39,8 +39,8 @@ async def test_work_that_fails_half_way_leaves_nobody_in_the_past(store: Store) 
     async def on_all_threads(work: Any) -> list[Any]:
         return await asyncio.gather(*(store.read(work) for _ in range(THREADS)), return_exceptions=True)
 
-    # Whoever logs an error keeps it, and with it the query that it came from.
+    # A logged error is kept, and with it the query that it came from.
     kept = await on_all_threads(fail)
-    await put(store, "k3")
+    await put_key(store, "k3")
     assert await on_all_threads(look) == [True] * THREADS
     assert [type(error) for error in kept] == [ValueError] * THREADS

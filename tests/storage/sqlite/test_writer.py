@@ -12,16 +12,16 @@ import pytest
 from ostler.protocol.errors import Conflict, Overloaded, ReadOnly, ShuttingDown, StorageFailed
 from ostler.protocol.events import Notice
 from ostler.storage import Scope, Store, Tx, open_store
-from ostler.storage.repositories.events import LoggedEvent, page
+from ostler.storage.repositories.events import LoggedEvent, list_page
 
 pytestmark = pytest.mark.anyio
 
 
-def put(key: str, value: str = "x") -> "Work":
-    return Work(key, value)
+def insert_key(key: str, value: str = "x") -> "InsertKey":
+    return InsertKey(key, value)
 
 
-class Work:
+class InsertKey:
     def __init__(self, key: str, value: str) -> None:
         self.key, self.value = key, value
 
@@ -30,59 +30,61 @@ class Work:
         return self.key
 
 
-def quiet(appended: list[LoggedEvent]) -> None:
-    """Nobody listens."""
+def ignore_events(appended: list[LoggedEvent]) -> None:
+    """Takes the events of a commit, for nobody."""
 
 
-async def keys(store: Store) -> set[str]:
+async def load_keys(store: Store) -> set[str]:
     rows = await store.read(lambda db: db.execute("SELECT key FROM meta WHERE key LIKE 'k%'").fetchall())
     return {row[0] for row in rows}
 
 
 async def test_units_that_wait_together_are_committed_together(store: Store) -> None:
     gate = threading.Event()
-    first = store.writer.submit(lambda tx: gate.wait(10), quiet)
-    rest = [store.writer.submit(put(f"k{number}"), quiet) for number in range(100)]
+    first = store.writer.submit(lambda tx: gate.wait(10), ignore_events)
+    rest = [store.writer.submit(insert_key(f"k{number}"), ignore_events) for number in range(100)]
     gate.set()
     await first
     assert [await one for one in rest] == [f"k{number}" for number in range(100)]
     assert store.writer.counts.commits <= 3
     assert store.writer.counts.units == 101
-    assert len(await keys(store)) == 100
+    assert len(await load_keys(store)) == 100
 
 
 async def test_units_that_nobody_waits_for_share_the_commit_of_the_next_that_somebody_waits_for(store: Store) -> None:
     before = store.writer.counts.commits
-    patient = [store.writer.submit(put(f"k{number}"), quiet, urgent=False) for number in range(10)]
-    await store.writer.submit(put("k-urgent"), quiet)
-    assert all(one.done() for one in patient)
+    relaxed = [store.writer.submit(insert_key(f"k{number}"), ignore_events, urgent=False) for number in range(10)]
+    await store.writer.submit(insert_key("k-urgent"), ignore_events)
+    assert all(one.done() for one in relaxed)
     assert store.writer.counts.commits == before + 1
 
 
 async def test_a_unit_that_nobody_waits_for_is_written_by_itself_a_moment_later(store: Store) -> None:
-    await store.writer.submit(put("k1"), quiet, urgent=False)
-    assert await keys(store) == {"k1"}
+    await store.writer.submit(insert_key("k1"), ignore_events, urgent=False)
+    assert await load_keys(store) == {"k1"}
 
 
 async def test_a_stop_writes_what_nobody_waits_for(store: Store, tmp_path: Path) -> None:
-    patient = store.writer.submit(put("k1"), quiet, urgent=False)
+    relaxed = store.writer.submit(insert_key("k1"), ignore_events, urgent=False)
     await store.writer.close()
-    assert await patient == "k1"
+    assert await relaxed == "k1"
 
 
 async def test_a_unit_that_fails_leaves_nothing_and_the_others_go_on(store: Store) -> None:
     def broken(tx: Tx) -> None:
-        put("k-broken")(tx)
+        insert_key("k-broken")(tx)
         tx.append("notice", Scope(), data=Notice(level="info", text="never"))
         raise Conflict("no")
 
     seen: list[int] = []
     gate = threading.Event()
-    store.writer.submit(lambda tx: gate.wait(10), quiet)
-    before = store.writer.submit(put("k1"), quiet)
+    store.writer.submit(lambda tx: gate.wait(10), ignore_events)
+    before = store.writer.submit(insert_key("k1"), ignore_events)
     failed = store.writer.submit(broken, lambda appended: seen.append(len(appended)))
-    after = store.writer.submit(put("k2"), quiet)
-    noticed = store.writer.submit(lambda tx: tx.append("notice", Scope(), data=Notice(level="info", text="1")), quiet)
+    after = store.writer.submit(insert_key("k2"), ignore_events)
+    noticed = store.writer.submit(
+        lambda tx: tx.append("notice", Scope(), data=Notice(level="info", text="1")), ignore_events
+    )
     gate.set()
     await before
     with pytest.raises(Conflict):
@@ -90,11 +92,11 @@ async def test_a_unit_that_fails_leaves_nothing_and_the_others_go_on(store: Stor
     await after
     assert await noticed == 1  # the cursor that the failed unit had was never given
     assert seen == [0]
-    assert await keys(store) == {"k1", "k2"}
+    assert await load_keys(store) == {"k1", "k2"}
 
 
 async def test_what_was_acknowledged_is_in_the_file(store: Store) -> None:
-    await store.writer.submit(put("k1"), quiet)
+    await store.writer.submit(insert_key("k1"), ignore_events)
     copy = sqlite3.connect(f"file:{store.path}?mode=ro", uri=True)
     assert copy.execute("SELECT count(*) FROM meta WHERE key = 'k1'").fetchone() == (1,)
     copy.close()
@@ -113,48 +115,48 @@ async def test_events_are_told_before_the_caller_goes_on(store: Store) -> None:
 
 async def test_a_caller_that_is_cancelled_still_has_its_unit_written(store: Store) -> None:
     gate = threading.Event()
-    store.writer.submit(lambda tx: gate.wait(10), quiet)
-    future = store.writer.submit(put("k1"), quiet)
+    store.writer.submit(lambda tx: gate.wait(10), ignore_events)
+    future = store.writer.submit(insert_key("k1"), ignore_events)
     future.cancel()
     gate.set()
-    await store.writer.submit(put("k2"), quiet)
-    assert await keys(store) == {"k1", "k2"}
+    await store.writer.submit(insert_key("k2"), ignore_events)
+    assert await load_keys(store) == {"k1", "k2"}
 
 
 async def test_too_many_units_that_wait_are_refused(tmp_path: Path) -> None:
     store = open_store(tmp_path / "ostler.db", pending_limit=3)
     gate = threading.Event()
-    held = [store.writer.submit(lambda tx: gate.wait(10), quiet) for _ in range(3)]
+    held = [store.writer.submit(lambda tx: gate.wait(10), ignore_events) for _ in range(3)]
     with pytest.raises(Overloaded) as refused:
-        store.writer.submit(put("k1"), quiet)
+        store.writer.submit(insert_key("k1"), ignore_events)
     assert refused.value.data["retry_after_ms"] > 0
     gate.set()
     await asyncio.gather(*held)
-    await store.writer.submit(put("k1"), quiet)
+    await store.writer.submit(insert_key("k1"), ignore_events)
     await store.close()
 
 
 async def test_a_damaged_database_is_not_written_any_more(store: Store) -> None:
-    store.writer.give_up("the database is damaged")
+    store.writer.turn_read_only("the database is damaged")
     with pytest.raises(ReadOnly, match="damaged"):
-        store.writer.submit(put("k1"), quiet)
-    assert await keys(store) == set()
+        store.writer.submit(insert_key("k1"), ignore_events)
+    assert await load_keys(store) == set()
 
 
 async def test_a_closed_store_takes_nothing_and_leaves_one_file(tmp_path: Path) -> None:
     store = open_store(tmp_path / "ostler.db", pending_limit=10)
-    last = store.writer.submit(put("k1"), quiet)
+    last = store.writer.submit(insert_key("k1"), ignore_events)
     await store.close()
     assert last.done()
     with pytest.raises(ShuttingDown):
-        store.writer.submit(put("k2"), quiet)
+        store.writer.submit(insert_key("k2"), ignore_events)
     assert os.listdir(tmp_path) == ["ostler.db"]
 
 
 async def test_an_unclean_stop_is_noticed_and_a_clean_one_is_not(tmp_path: Path) -> None:
     path = tmp_path / "ostler.db"
     store = open_store(path, pending_limit=10)
-    await store.writer.submit(put("k1"), quiet)
+    await store.writer.submit(insert_key("k1"), ignore_events)
     crash = tmp_path / "crash"
     crash.mkdir()
     for name in ("ostler.db", "ostler.db-wal"):
@@ -165,19 +167,19 @@ async def test_an_unclean_stop_is_noticed_and_a_clean_one_is_not(tmp_path: Path)
     await again.close()
     crashed = open_store(crash / "ostler.db", pending_limit=10)
     assert crashed.unclean
-    assert await keys(crashed) == {"k1"}
+    assert await load_keys(crashed) == {"k1"}
     await crashed.close()
 
 
 async def test_the_write_ahead_log_does_not_grow_without_end(store: Store) -> None:
     for number in range(60):
-        await store.writer.submit(put(f"k{number}", "x" * 500_000), quiet)
+        await store.writer.submit(insert_key(f"k{number}", "x" * 500_000), ignore_events)
     wal = store.path.with_name("ostler.db-wal")
     assert wal.stat().st_size < 12_000_000  # 30 MB went through it
 
 
 async def test_a_read_sees_one_moment(store: Store) -> None:
-    """While it looks, others write; it sees none of it."""
+    """What others write during a read is not seen by it."""
     looked, written = threading.Event(), threading.Event()
 
     def look(db: sqlite3.Connection) -> tuple[int, int]:
@@ -188,7 +190,7 @@ async def test_a_read_sees_one_moment(store: Store) -> None:
 
     reading = asyncio.create_task(store.read(look))
     await asyncio.to_thread(looked.wait, 10)
-    await store.writer.submit(put("k1"), quiet)
+    await store.writer.submit(insert_key("k1"), ignore_events)
     written.set()
     before, after = await reading
     assert before == after
@@ -204,12 +206,12 @@ async def test_pages_of_the_log_meet_without_gap_or_double(store: Store) -> None
         for number in range(25):
             tx.append("notice", Scope(), data=Notice(level="info", text=str(number)))
 
-    await store.writer.submit(work, quiet)
+    await store.writer.submit(work, ignore_events)
     seen: list[int] = []
     after: int | None = 0
     while after is not None:
         start = after
-        found, after = await store.read(lambda db: page(db, start, None, 10))  # type: ignore[arg-type]  # noqa: B023
+        found, after = await store.read(lambda db: list_page(db, start, None, 10))  # type: ignore[arg-type]  # noqa: B023
         seen += [event.cursor for event in found]
     assert seen == list(range(1, 26))
 
@@ -219,9 +221,9 @@ async def test_whatever_a_unit_raises_the_writer_goes_on(store: Store) -> None:
         raise SystemExit(3)
 
     with pytest.raises(RuntimeError, match="SystemExit"):
-        await store.writer.submit(leave, quiet)
-    await store.writer.submit(put("k1"), quiet)
-    assert await keys(store) == {"k1"}
+        await store.writer.submit(leave, ignore_events)
+    await store.writer.submit(insert_key("k1"), ignore_events)
+    assert await load_keys(store) == {"k1"}
 
 
 async def test_a_caller_that_cannot_be_told_does_not_keep_the_others_waiting(store: Store) -> None:
@@ -229,9 +231,9 @@ async def test_a_caller_that_cannot_be_told_does_not_keep_the_others_waiting(sto
         raise ZeroDivisionError
 
     gate = threading.Event()
-    store.writer.submit(lambda tx: gate.wait(10), quiet)
-    first = store.writer.submit(put("k1"), broken)
-    second = store.writer.submit(put("k2"), quiet)
+    store.writer.submit(lambda tx: gate.wait(10), ignore_events)
+    first = store.writer.submit(insert_key("k1"), broken)
+    second = store.writer.submit(insert_key("k2"), ignore_events)
     gate.set()
     with pytest.raises(ZeroDivisionError):
         await first
@@ -239,7 +241,7 @@ async def test_a_caller_that_cannot_be_told_does_not_keep_the_others_waiting(sto
 
 
 async def test_others_have_their_turn_while_much_is_told(store: Store) -> None:
-    told: list[int] = []
+    published: list[int] = []
     turns: list[int] = []
     gate = threading.Event()
 
@@ -252,32 +254,32 @@ async def test_others_have_their_turn_while_much_is_told(store: Store) -> None:
 
     async def others() -> None:
         while True:
-            turns.append(len(told))
+            turns.append(len(published))
             await asyncio.sleep(0)
 
-    first = store.writer.submit(lambda tx: gate.wait(10), quiet)
+    first = store.writer.submit(lambda tx: gate.wait(10), ignore_events)
     units = [
-        store.writer.submit(notice(number), lambda events: told.extend(event.cursor for event in events))
+        store.writer.submit(notice(number), lambda events: published.extend(event.cursor for event in events))
         for number in range(10)
     ]
-    beside = asyncio.get_running_loop().create_task(others())
+    others_task = asyncio.get_running_loop().create_task(others())
     gate.set()
     await first
     assert [await one for one in units] == list(range(10))
-    beside.cancel()
-    assert told == sorted(told)
-    assert len(told) == 10
-    # In one batch, and told in fives: never all at once.
+    others_task.cancel()
+    assert published == sorted(published)
+    assert len(published) == 10
+    # Committed in one batch, but published in several steps: never all at once.
     assert len({count for count in turns if 0 < count < 10}) >= 4
 
 
 async def test_what_was_written_before_the_end_is_told_before_it(store: Store) -> None:
-    told: list[LoggedEvent] = []
+    published: list[LoggedEvent] = []
 
     def work(tx: Tx) -> None:
         tx.append("notice", Scope(), data=Notice(level="info", text="x" * 700_000))
 
-    units = [store.writer.submit(work, told.extend) for _ in range(10)]
+    units = [store.writer.submit(work, published.extend) for _ in range(10)]
     await store.writer.close()
-    assert len(told) == 10
+    assert len(published) == 10
     assert all(one.done() for one in units)

@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse
 URI = "notes://log"
 
 
-def server_of(path: Path, bus: InMemorySubscriptionBus) -> Server[Any]:
+def make_server(path: Path, bus: InMemorySubscriptionBus) -> Server[Any]:
     async def read(context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         text = await anyio.Path(path).read_text()
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text)])
@@ -38,7 +38,7 @@ async def watch(path: Path, bus: InMemorySubscriptionBus) -> None:
             await bus.publish(ResourceUpdated(uri=URI))
 
 
-def older_app(server: Server[Any]) -> Any:
+def make_sse_app(server: Server[Any]) -> Any:
     transport = SseServerTransport("/messages/")
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -53,26 +53,26 @@ def older_app(server: Server[Any]) -> Any:
     return app
 
 
-def guarded(app: Any) -> Any:
-    async def door(scope: Any, receive: Any, send: Any) -> None:
+def require_token(app: Any) -> Any:
+    async def check_token(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and (b"authorization", b"Bearer k") not in scope["headers"]:
             await PlainTextResponse("who are you?", 401)(scope, receive, send)
         else:
             await app(scope, receive, send)
 
-    return door
+    return check_token
 
 
 async def main() -> None:
     path, bus = Path(sys.argv[1]), InMemorySubscriptionBus()
-    server = server_of(path, bus)
+    server = make_server(path, bus)
     async with anyio.create_task_group() as group:
         group.start_soon(watch, path, bus)
         if sys.argv[2] == "stdio":
             async with stdio_server() as (read, write):
                 await server.run(read, write, server.create_initialization_options())
         else:
-            app = guarded(server.streamable_http_app() if sys.argv[2] == "http" else older_app(server))
+            app = require_token(server.streamable_http_app() if sys.argv[2] == "http" else make_sse_app(server))
             config = uvicorn.Config(app, port=int(sys.argv[3]), log_level="error")
             await uvicorn.Server(config).serve()
         group.cancel_scope.cancel()

@@ -13,8 +13,8 @@ from typing import Any
 
 
 @contextmanager
-def odd_server(*behaviours: str) -> Iterator[str]:
-    """Its address."""
+def serve_odd_http(*behaviours: str) -> Iterator[str]:
+    """Serve in a thread; gives the URL."""
     over = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
-"""`python -m tests.messages_api --script FILE.json --port 0`: the scripted server as its own process.
+"""`python -m tests.support.messages_api --script FILE.json --port 0`: the scripted server as its own process.
 
-Prints its URL. `GET /record` tells what happened so far, `DELETE /record` forgets it. SIGTERM ends it.
+Prints its URL. `GET /record` lists the requests so far, `DELETE /record` clears the list. SIGTERM ends it.
 """
 
 import argparse
@@ -10,12 +10,14 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.support.messages_api.script_files import script_of
+from tests.support.messages_api.script_files import parse_script
 from tests.support.messages_api.server import ScriptedApi
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.messages_api", description="A scripted Messages API.")
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.support.messages_api", description="A scripted Messages API."
+    )
     parser.add_argument("--script", type=Path, required=True, metavar="FILE", help="scripts as JSON")
     parser.add_argument("--port", type=int, default=0, help="0: any free one")
     parser.add_argument("--lenient", action="store_true", help="check nothing: for measurements")
@@ -34,10 +36,10 @@ async def _serve(api: ScriptedApi, port: int) -> None:
 
 
 def main() -> None:
-    arguments = _arguments()
-    told = json.loads(arguments.script.read_text())
-    default = script_of(told["default"]) if "default" in told else None
-    scripts = [script_of(each) for each in told.get("scripts", [])]
+    arguments = _parse_arguments()
+    data = json.loads(arguments.script.read_text())
+    default = parse_script(data["default"]) if "default" in data else None
+    scripts = [parse_script(each) for each in data.get("scripts", [])]
     asyncio.run(
         _serve(ScriptedApi(*scripts, default=default, strict=not arguments.lenient, keep=False), arguments.port)
     )

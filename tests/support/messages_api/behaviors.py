@@ -34,7 +34,7 @@ class Gate:
         if not self._arrived.wait(seconds):
             raise TimeoutError(f"no answer came to the gate in {seconds} s")
 
-    async def reached(self, seconds: float = WAIT_SECONDS) -> None:
+    async def wait_until_reached_async(self, seconds: float = WAIT_SECONDS) -> None:
         """The same for a test that is a coroutine."""
         await anyio.to_thread.run_sync(self.wait_until_reached, seconds)
 

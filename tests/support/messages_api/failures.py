@@ -7,7 +7,7 @@ import orjson
 
 from tests.support.messages_api.behaviors import Hang, Reply, Reset
 
-_KINDS: Final = {
+_ERROR_TYPES: Final = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
@@ -30,7 +30,7 @@ def fails(
 ) -> Reply:
     """An error with the body and the headers that the API gives it."""
     request_id = request_id or new_request_id()
-    kind = _KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    kind = _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     body = {"type": "error", "error": {"type": kind, "message": text}, "request_id": request_id}
     headers = {"content-type": "application/json", "request-id": request_id}
     if retry_after is not None:

@@ -19,7 +19,7 @@ class PrefixChange:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _SentRequest:
     head: dict[str, bytes]
     messages: list[bytes]
 
@@ -28,22 +28,22 @@ class PrefixWatch:
     """Compares each request with the one before it in the same conversation."""
 
     def __init__(self) -> None:
-        self._last: dict[str, _Sent] = {}
+        self._last: dict[str, _SentRequest] = {}
 
-    def look(self, conversation: str, number: int, body: dict[str, Any]) -> list[PrefixChange]:
+    def compare(self, conversation: str, number: int, body: dict[str, Any]) -> list[PrefixChange]:
         """What this request changed. The last message of the request before it may have become longer."""
-        now = _sent(body)
+        now = _serialize_request(body)
         before = self._last.get(conversation)
         self._last[conversation] = now
         if before is None:
             return []
         return [
             PrefixChange(number, conversation, place, old.decode(), new.decode())
-            for place, old, new in _differences(before, now)
+            for place, old, new in _find_differences(before, now)
         ]
 
 
-def _differences(before: _Sent, now: _Sent) -> list[tuple[str, bytes, bytes]]:
+def _find_differences(before: _SentRequest, now: _SentRequest) -> list[tuple[str, bytes, bytes]]:
     found = [(place, old, now.head[place]) for place, old in before.head.items() if old != now.head[place]]
     last = len(before.messages) - 1
     for index, old in enumerate(before.messages):
@@ -58,30 +58,33 @@ def _continues(old: bytes, new: bytes) -> bool:
     return old.endswith(b"]}") and new.startswith(old[:-2])
 
 
-def _sent(body: dict[str, Any]) -> _Sent:
-    head = {place: orjson.dumps([_bare(each) for each in _blocks(body.get(place))]) for place in ("tools", "system")}
+def _serialize_request(body: dict[str, Any]) -> _SentRequest:
+    head = {
+        place: orjson.dumps([_strip_cache_control(each) for each in _as_list(body.get(place))])
+        for place in ("tools", "system")
+    }
     head["model"] = orjson.dumps(body.get("model"))
-    return _Sent(head, [orjson.dumps(_bare_message(message)) for message in body["messages"]])
+    return _SentRequest(head, [orjson.dumps(_strip_message(message)) for message in body["messages"]])
 
 
-def _blocks(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _bare_message(message: dict[str, Any]) -> dict[str, Any]:
+def _strip_message(message: dict[str, Any]) -> dict[str, Any]:
     content = message["content"]
     if isinstance(content, str):
         return message
     # Content last, so that a message that grew begins with the bytes that it had.
     rest = {key: value for key, value in message.items() if key != "content"}
-    return {**rest, "content": [_bare(block) for block in content]}
+    return {**rest, "content": [_strip_cache_control(block) for block in content]}
 
 
-def _bare(block: Any) -> Any:
+def _strip_cache_control(block: Any) -> Any:
     if not isinstance(block, dict):
         return block
     bare = {key: value for key, value in block.items() if key != "cache_control"}
     inner = bare.get("content")
     if bare.get("type") == "tool_result" and isinstance(inner, list):
-        bare["content"] = [_bare(each) for each in inner]
+        bare["content"] = [_strip_cache_control(each) for each in inner]
     return bare

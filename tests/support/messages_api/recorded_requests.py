@@ -1,4 +1,4 @@
-"""What the scripted server remembers of each request."""
+"""The record that the scripted server keeps of each request."""
 
 import threading
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ import anyio.to_thread
 
 from tests.support.messages_api.behaviors import WAIT_SECONDS
 
-End = Literal["complete", "cut", "left"]
+AnswerEnd = Literal["complete", "cut", "left"]
 """The answer is whole; the script broke it off; the client left before its end."""
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordedRequest:
     """One request and its answer. Times are `time.monotonic()`, which all processes of a machine share."""
 
     number: int
@@ -32,7 +32,7 @@ class Recorded:
     status: int = 0
     sent: list[float] = field(default_factory=list)
     """When each event went out, or the whole body."""
-    end: End | None = None
+    end: AnswerEnd | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -48,17 +48,17 @@ class Recorded:
         found: list[dict[str, Any]] = self.body["messages"]
         return found
 
-    def finish(self, end: End) -> None:
+    def finish(self, end: AnswerEnd) -> None:
         self.end = end
         self._ended.set()
 
-    def wait_until_ended(self, seconds: float = WAIT_SECONDS) -> End:
+    def wait_until_ended(self, seconds: float = WAIT_SECONDS) -> AnswerEnd:
         """How the answer ended: it is whole, was cut, or the client left."""
         if not self._ended.wait(seconds) or self.end is None:
             raise TimeoutError(f"the answer to request {self.number} has not ended in {seconds} s")
         return self.end
 
-    async def ended(self, seconds: float = WAIT_SECONDS) -> End:
+    async def wait_until_ended_async(self, seconds: float = WAIT_SECONDS) -> AnswerEnd:
         """The same for a test that is a coroutine."""
         return await anyio.to_thread.run_sync(self.wait_until_ended, seconds)
 

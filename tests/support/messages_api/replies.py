@@ -74,7 +74,7 @@ def error_event(kind: str = "overloaded_error", text: str = "Overloaded") -> Act
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A content block: how it starts, and what it is told in."""
+    """A content block: its start, and its deltas."""
 
     start: Event
     pieces: tuple[Event | Act, ...]
@@ -83,21 +83,21 @@ class Block:
 Part = Block | Act
 
 
-def pieces(text: str, chars: int) -> list[str]:
+def split_text(text: str, chars: int) -> list[str]:
     """The text in pieces of that size."""
     return [text[at : at + chars] for at in range(0, len(text), chars)] or [""]
 
 
 def says(*parts: str | Act) -> Block:
     """Text; each part is a delta, or something that happens between two of them."""
-    return Block({"type": "text", "text": ""}, _deltas("text_delta", "text", parts))
+    return Block({"type": "text", "text": ""}, _build_deltas("text_delta", "text", parts))
 
 
 def thinks(*parts: str | Act, signature: str = "c2lnbmVk") -> Block:
     """Thinking, signed at its end."""
     signed: Event = {"type": "signature_delta", "signature": signature}
     start = {"type": "thinking", "thinking": "", "signature": ""}
-    return Block(start, (*_deltas("thinking_delta", "thinking", parts), signed))
+    return Block(start, (*_build_deltas("thinking_delta", "thinking", parts), signed))
 
 
 def thinks_unseen(data: str = "c2VjcmV0") -> Block:
@@ -108,13 +108,13 @@ def thinks_unseen(data: str = "c2VjcmV0") -> Block:
 def calls(name: str, arguments: Mapping[str, Any], *, id: str | None = None, piece_chars: int = 0) -> Block:
     """A tool call; with `piece_chars` its input comes in pieces of that size."""
     text = orjson.dumps(arguments).decode()
-    return calls_raw(name, *pieces(text, piece_chars or len(text)), id=id)
+    return calls_raw(name, *split_text(text, piece_chars or len(text)), id=id)
 
 
 def calls_raw(name: str, *parts: str | Act, id: str | None = None) -> Block:
     """A tool call whose input is this text, JSON or not."""
     start = {"type": "tool_use", "id": id or new_call_id(), "name": name, "input": {}}
-    return Block(start, _deltas("input_json_delta", "partial_json", ("", *parts)))
+    return Block(start, _build_deltas("input_json_delta", "partial_json", ("", *parts)))
 
 
 def new_call_id() -> str:
@@ -122,7 +122,7 @@ def new_call_id() -> str:
     return f"toolu_{uuid.uuid4().hex[:24]}"
 
 
-def _deltas(kind: str, key: str, parts: tuple[str | Act, ...]) -> tuple[Event | Act, ...]:
+def _build_deltas(kind: str, key: str, parts: tuple[str | Act, ...]) -> tuple[Event | Act, ...]:
     return tuple({"type": kind, key: part} if isinstance(part, str) else part for part in parts)
 
 
@@ -133,15 +133,15 @@ def message(
     usage = usage or Usage()
     reason = stop_reason or ("tool_use" if any(map(_is_call, parts)) else "end_turn")
     delta = {"stop_reason": reason, "stop_sequence": stop_sequence}
-    end = (event("message_delta", delta=delta, usage=_all_of(usage)), event("message_stop"))
-    return Reply((Start(usage), *_content(parts), *end), stop_reason=reason)
+    end = (event("message_delta", delta=delta, usage=_dump_usage(usage)), event("message_stop"))
+    return Reply((Start(usage), *_render_content(parts), *end), stop_reason=reason)
 
 
 def _is_call(part: Part) -> bool:
     return isinstance(part, Block) and part.start["type"] == "tool_use"
 
 
-def _all_of(usage: Usage) -> dict[str, int]:
+def _dump_usage(usage: Usage) -> dict[str, int]:
     return {
         "input_tokens": usage.input_tokens,
         "cache_creation_input_tokens": usage.cache_creation_input_tokens,
@@ -150,16 +150,16 @@ def _all_of(usage: Usage) -> dict[str, int]:
     }
 
 
-def _content(parts: tuple[Part, ...]) -> Iterator[Act]:
+def _render_content(parts: tuple[Part, ...]) -> Iterator[Act]:
     index = itertools.count()
     for part in parts:
         if isinstance(part, Block):
-            yield from _block(part, next(index))
+            yield from _render_block(part, next(index))
         else:
             yield part
 
 
-def _block(block: Block, index: int) -> Iterator[Act]:
+def _render_block(block: Block, index: int) -> Iterator[Act]:
     yield event("content_block_start", index=index, content_block=block.start)
     if index == 0:
         yield event("ping")
@@ -204,24 +204,24 @@ def after(reply: Reply, *acts: Act) -> Reply:
 
 def ends_after(reply: Reply, events: int) -> Reply:
     """The first events only; the answer ends as if it were whole."""
-    return replace(reply, acts=tuple(_first(reply.acts, events)))
+    return replace(reply, acts=tuple(_take_events(reply.acts, events)))
 
 
 def cut_after(reply: Reply, events: int) -> Reply:
     """The first events only; then the connection is closed."""
-    return replace(reply, acts=(*_first(reply.acts, events), Cut()))
+    return replace(reply, acts=(*_take_events(reply.acts, events), Cut()))
 
 
 def reset_after(reply: Reply, events: int) -> Reply:
     """The first events only; then the connection is reset."""
-    return replace(reply, acts=(*_first(reply.acts, events), Reset()))
+    return replace(reply, acts=(*_take_events(reply.acts, events), Reset()))
 
 
 def _is_event(act: Act) -> bool:
     return isinstance(act, Start | Send | Clock)
 
 
-def _first(acts: tuple[Act, ...], events: int) -> Iterator[Act]:
+def _take_events(acts: tuple[Act, ...], events: int) -> Iterator[Act]:
     for act in acts:
         if _is_event(act):
             if not events:

@@ -40,5 +40,5 @@ def post(api: ScriptedApi, request: Json | None = None, headers: dict[str, str] 
     return httpx2.post(f"{api.url}/v1/messages", json=request or body(), headers=headers)
 
 
-def events(response: httpx2.Response) -> list[Json]:
+def parse_events(response: httpx2.Response) -> list[Json]:
     return [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]

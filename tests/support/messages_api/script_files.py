@@ -40,23 +40,23 @@ from tests.support.messages_api.scripts import Attempts, Script, loop
 Json = dict[str, Any]
 
 
-def script_of(told: Json) -> Script:
-    name = told.get("name", "default")
-    if "loop" in told:
-        told_loop = told["loop"]
-        parallel = told_loop.get("parallel", 1)
-        return loop(name, told_loop["times"], told_loop["tool"], told_loop["input"], parallel=parallel)
-    otherwise = reply_of(told["otherwise"]) if "otherwise" in told else None
-    steps = (_attempts_of(each) if "attempts" in each else reply_of(each) for each in told["replies"])
+def parse_script(data: Json) -> Script:
+    name = data.get("name", "default")
+    if "loop" in data:
+        loop_data = data["loop"]
+        parallel = loop_data.get("parallel", 1)
+        return loop(name, loop_data["times"], loop_data["tool"], loop_data["input"], parallel=parallel)
+    otherwise = parse_reply(data["otherwise"]) if "otherwise" in data else None
+    steps = (_parse_attempts(each) if "attempts" in each else parse_reply(each) for each in data["replies"])
     return Script(name, tuple(steps), otherwise)
 
 
-def _attempts_of(told: Json) -> Attempts:
-    return Attempts(tuple(reply_of(each) for each in told["attempts"]))
+def _parse_attempts(data: Json) -> Attempts:
+    return Attempts(tuple(parse_reply(each) for each in data["attempts"]))
 
 
-def reply_of(told: Json) -> Reply:
-    match told:
+def parse_reply(data: Json) -> Reply:
+    match data:
         case {"status": status, **rest}:
             return fails(status, **rest)
         case {"html": status}:
@@ -66,43 +66,43 @@ def reply_of(told: Json) -> Reply:
         case {"resets": True}:
             return resets()
         case _:
-            return _behaved(_message_of(told), told)
+            return _apply_behavior(_parse_message(data), data)
 
 
-def _message_of(told: Json) -> Reply:
-    usage = Usage(**told["usage"]) if "usage" in told else None
-    return message(*map(_part_of, told["parts"]), stop_reason=told.get("stop_reason"), usage=usage)
+def _parse_message(data: Json) -> Reply:
+    usage = Usage(**data["usage"]) if "usage" in data else None
+    return message(*map(_parse_part, data["parts"]), stop_reason=data.get("stop_reason"), usage=usage)
 
 
-def _behaved(reply: Reply, told: Json) -> Reply:
+def _apply_behavior(reply: Reply, data: Json) -> Reply:
     for name, change in {"cut_after": cut_after, "reset_after": reset_after, "ends_after": ends_after}.items():
-        if name in told:
-            reply = change(reply, told[name])
-    if "every" in told:
-        reply = slowly(reply, told["every"])
-    return after(reply, pause(told["after"])) if "after" in told else reply
+        if name in data:
+            reply = change(reply, data[name])
+    if "every" in data:
+        reply = slowly(reply, data["every"])
+    return after(reply, pause(data["after"])) if "after" in data else reply
 
 
-def _part_of(told: Json) -> Part:
-    match told:
+def _parse_part(data: Json) -> Part:
+    match data:
         case {"says": parts}:
-            return says(*map(_piece_of, _list(parts)))
+            return says(*map(_parse_piece, _as_list(parts)))
         case {"thinks": parts, **rest}:
-            return thinks(*map(_piece_of, _list(parts)), **rest)
+            return thinks(*map(_parse_piece, _as_list(parts)), **rest)
         case {"calls": name, "raw": parts, **rest}:
-            return calls_raw(name, *map(_piece_of, _list(parts)), **rest)
+            return calls_raw(name, *map(_parse_piece, _as_list(parts)), **rest)
         case {"calls": name, "input": arguments, **rest}:
             return calls(name, arguments, **rest)
         case _:
-            return _act_of(told)
+            return _parse_act(data)
 
 
-def _piece_of(told: Any) -> str | Act:
-    return told if isinstance(told, str) else _act_of(told)
+def _parse_piece(data: Any) -> str | Act:
+    return data if isinstance(data, str) else _parse_act(data)
 
 
-def _act_of(told: Json) -> Act:
-    match told:
+def _parse_act(data: Json) -> Act:
+    match data:
         case {"pause": seconds}:
             return pause(seconds)
         case {"hang": True}:
@@ -114,8 +114,8 @@ def _act_of(told: Json) -> Act:
         case {"clock": True}:
             return clock()
         case _:
-            raise ValueError(f"not a part of a message: {told}")
+            raise ValueError(f"not a part of a message: {data}")
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]

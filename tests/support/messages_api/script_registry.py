@@ -1,4 +1,4 @@
-"""Where requests are checked, remembered and given their answers."""
+"""Handles requests: checks them, records them, and finds their scripted answers."""
 
 import dataclasses
 import threading
@@ -9,26 +9,26 @@ import anyio.to_thread
 import orjson
 
 from tests.support.messages_api.behaviors import WAIT_SECONDS, Reply
-from tests.support.messages_api.connection import Answer, Incoming
+from tests.support.messages_api.connection import Answer, IncomingRequest
 from tests.support.messages_api.failures import fails, new_request_id
 from tests.support.messages_api.prefix import PrefixChange, PrefixWatch
-from tests.support.messages_api.recorded_requests import Recorded, Violation
-from tests.support.messages_api.scripts import Library, Script, Step, script
-from tests.support.messages_api.validation import ends_with_assistant, problems
+from tests.support.messages_api.recorded_requests import RecordedRequest, Violation
+from tests.support.messages_api.scripts import Script, ScriptLibrary, Step, script
+from tests.support.messages_api.validation import ends_with_assistant, find_problems
 
 Body = dict[str, Any]
 
 
-class Desk:
-    """Answers as its scripts say, checks every request as strictly as the real API, and remembers them all."""
+class ScriptRegistry:
+    """Answers by its scripts, checks every request as strictly as the real API, and records them all."""
 
     def __init__(self, *scripts: Script, default: Script | None = None, strict: bool = True, keep: bool = True) -> None:
-        self.requests: list[Recorded] = []
+        self.requests: list[RecordedRequest] = []
         self.violations: list[Violation] = []
         self.prefix_changes: list[PrefixChange] = []
         self._strict = strict
         self._keep = keep
-        self._library = Library(scripts, default)
+        self._library = ScriptLibrary(scripts, default)
         self._watch = PrefixWatch()
         self._paused: set[tuple[str, int]] = set()
         self._arrived = threading.Condition()
@@ -41,55 +41,55 @@ class Desk:
         """The answers to every conversation that names no script."""
         self._library.default = script("default", *steps, otherwise=otherwise)
 
-    def of(self, conversation: str) -> list[Recorded]:
+    def list_requests(self, conversation: str) -> list[RecordedRequest]:
         """The requests of one conversation: of `name`, or of `name:anything`."""
         return [request for request in self.requests if request.conversation == conversation]
 
-    def wait_for_requests(self, count: int, seconds: float = WAIT_SECONDS) -> list[Recorded]:
+    def wait_for_requests(self, count: int, seconds: float = WAIT_SECONDS) -> list[RecordedRequest]:
         """Return when so many requests have come in all."""
         with self._arrived:
             if not self._arrived.wait_for(lambda: len(self.requests) >= count, seconds):
                 raise TimeoutError(f"{len(self.requests)} requests came in {seconds} s, not {count}")
             return list(self.requests)
 
-    async def requests_come(self, count: int, seconds: float = WAIT_SECONDS) -> list[Recorded]:
+    async def wait_for_requests_async(self, count: int, seconds: float = WAIT_SECONDS) -> list[RecordedRequest]:
         """The same for a test that is a coroutine."""
         return await anyio.to_thread.run_sync(self.wait_for_requests, count, seconds)
 
-    def handle(self, incoming: Incoming) -> Answer:
+    def handle(self, incoming: IncomingRequest) -> Answer:
         """For the server: what to do about a request."""
         path = incoming.path.partition("?")[0]
         match incoming.method, path:
             case "POST", "/v1/messages":
-                return self._message(incoming)
+                return self._handle_message(incoming)
             case "GET", "/record":
-                return Answer(_json(self._report()), None)
+                return Answer(_build_json_reply(self._build_report()), None)
             case "DELETE", "/record":
-                self._forget()
-                return Answer(_json({}), None)
+                self._clear_records()
+                return Answer(_build_json_reply({}), None)
             case _:
                 return Answer(fails(404, f"there is no {incoming.method} {path}"), None)
 
     def read(self, body: memoryview) -> Body | None:
         """What a request says; None where it is no JSON object."""
-        return _decoded(body)
+        return _decode_body(body)
 
-    def _message(self, incoming: Incoming) -> Answer:
+    def _handle_message(self, incoming: IncomingRequest) -> Answer:
         body = self.read(incoming.body)
-        found = self._problems(incoming, body)
+        found = self._find_problems(incoming, body)
         if body is None or found:
-            return self._refuse(self._remember(incoming, body or {}, ""), found)
+            return self._refuse(self._record_request(incoming, body or {}, ""), found)
         conversation, chosen = self._library.find(body)
-        record = self._remember(incoming, body, conversation)
+        record = self._record_request(incoming, body, conversation)
         if self._strict:
             if ends_with_assistant(body) and (conversation, record.step - 1) not in self._paused:
                 return self._refuse(record, ["messages: the last message must be the user's"])
-            self.prefix_changes += self._watch.look(conversation, record.number, body)
+            self.prefix_changes += self._watch.compare(conversation, record.number, body)
         return self._accept(record, chosen)
 
-    def _accept(self, record: Recorded, chosen: Script | None) -> Answer:
+    def _accept(self, record: RecordedRequest, chosen: Script | None) -> Answer:
         try:
-            reply = self._library.reply(chosen, record)
+            reply = self._library.choose_reply(chosen, record)
         except Exception as error:  # the test's own function: its test fails with these words
             return self._refuse(record, [f"the script of {record.conversation!r} raised {error!r}"])
         if reply is None:
@@ -102,21 +102,21 @@ class Desk:
             reply = dataclasses.replace(reply, headers={**reply.headers, "request-id": new_request_id()})
         return Answer(reply, record)
 
-    def _refuse(self, record: Recorded, found: list[str]) -> Answer:
+    def _refuse(self, record: RecordedRequest, found: list[str]) -> Answer:
         self.violations += [Violation(record.number, record.conversation, text) for text in found]
         return Answer(fails(400, found[0]), record)
 
-    def _problems(self, incoming: Incoming, body: Body | None) -> list[str]:
+    def _find_problems(self, incoming: IncomingRequest, body: Body | None) -> list[str]:
         if body is None:
             return ["the body must be a JSON object"]
         if not self._strict:
             return []
-        return [*_header_problems(incoming), *problems(body)]
+        return [*_find_header_problems(incoming), *find_problems(body)]
 
-    def _remember(self, incoming: Incoming, body: Body, conversation: str) -> Recorded:
-        messages = [message for message in _list(body.get("messages")) if isinstance(message, dict)]
+    def _record_request(self, incoming: IncomingRequest, body: Body, conversation: str) -> RecordedRequest:
+        messages = [message for message in _as_list(body.get("messages")) if isinstance(message, dict)]
         with self._arrived:
-            record = Recorded(
+            record = RecordedRequest(
                 number=len(self.requests),
                 conversation=conversation,
                 step=sum(message.get("role") == "assistant" for message in messages),
@@ -131,20 +131,20 @@ class Desk:
             self._arrived.notify_all()
         return record
 
-    def _report(self) -> dict[str, Any]:
+    def _build_report(self) -> dict[str, Any]:
         return {
             "requests": [request.as_json() for request in self.requests],
             "violations": self.violations,
             "prefix_changes": self.prefix_changes,
         }
 
-    def _forget(self) -> None:
+    def _clear_records(self) -> None:
         self.requests.clear()
         self.violations.clear()
         self.prefix_changes.clear()
 
 
-def _decoded(body: memoryview) -> Body | None:
+def _decode_body(body: memoryview) -> Body | None:
     try:
         decoded = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -152,11 +152,11 @@ def _decoded(body: memoryview) -> Body | None:
     return decoded if isinstance(decoded, dict) else None
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _header_problems(incoming: Incoming) -> Iterator[str]:
+def _find_header_problems(incoming: IncomingRequest) -> Iterator[str]:
     headers = incoming.headers
     if not headers.get("content-type", "").startswith("application/json"):
         yield "content-type: must be application/json"
@@ -166,5 +166,5 @@ def _header_problems(incoming: Incoming) -> Iterator[str]:
         yield "x-api-key: a key is required"
 
 
-def _json(value: Any) -> Reply:
+def _build_json_reply(value: Any) -> Reply:
     return Reply(headers={"content-type": "application/json"}, body=orjson.dumps(value))

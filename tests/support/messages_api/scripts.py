@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.support.messages_api.behaviors import Reply
-from tests.support.messages_api.recorded_requests import Recorded
+from tests.support.messages_api.recorded_requests import RecordedRequest
 from tests.support.messages_api.replies import calls, message, says
 
 _MARKER: Final = re.compile(r"\[([\w.-]+)((?::[\w.-]+)?)\]")
@@ -26,7 +26,7 @@ def attempts(*replies: Reply) -> Attempts:
     return Attempts(replies)
 
 
-Step = Reply | Attempts | Callable[[Recorded], Reply]
+Step = Reply | Attempts | Callable[[RecordedRequest], Reply]
 """An answer, or what makes it from the request."""
 
 
@@ -39,7 +39,7 @@ class Script:
     otherwise: Step | None = None
     """For every step after the last one. None: such a request is a violation."""
 
-    def step(self, number: int) -> Step | None:
+    def get_step(self, number: int) -> Step | None:
         return self.steps[number] if number < len(self.steps) else self.otherwise
 
 
@@ -51,7 +51,7 @@ def script(name: str, *steps: Step, otherwise: Step | None = None) -> Script:
 def loop(name: str, times: int, tool: str, arguments: Mapping[str, Any], *, parallel: int = 1) -> Script:
     """So many messages with calls, then text; again after each further input."""
 
-    def step(request: Recorded) -> Reply:
+    def step(request: RecordedRequest) -> Reply:
         if request.step % (times + 1) == times:
             return message(says("Done."))
         return message(*(calls(tool, arguments) for _ in range(parallel)))
@@ -59,7 +59,7 @@ def loop(name: str, times: int, tool: str, arguments: Mapping[str, Any], *, para
     return Script(name, (), step)
 
 
-def first_text(body: dict[str, Any]) -> str:
+def extract_first_text(body: dict[str, Any]) -> str:
     """All text of the first message."""
     content = body["messages"][0]["content"]
     if isinstance(content, str):
@@ -67,7 +67,7 @@ def first_text(body: dict[str, Any]) -> str:
     return "\n".join(block["text"] for block in content if block.get("type") == "text")
 
 
-class Library:
+class ScriptLibrary:
     """All scripts, and how often each step was tried."""
 
     def __init__(self, scripts: Iterable[Script], default: Script | None) -> None:
@@ -80,15 +80,15 @@ class Library:
 
     def find(self, body: dict[str, Any]) -> tuple[str, Script | None]:
         """The name of the conversation, which may be one of many with the same script, and its script."""
-        text = first_text(body)
+        text = extract_first_text(body)
         for found in _MARKER.finditer(text):
             if found[1] in self._scripts:
                 return found[1] + found[2], self._scripts[found[1]]
         return f"default:{hashlib.sha256(text.encode()).hexdigest()[:12]}", self.default
 
-    def reply(self, chosen: Script | None, request: Recorded) -> Reply | None:
+    def choose_reply(self, chosen: Script | None, request: RecordedRequest) -> Reply | None:
         """The answer to this request, or None where the script has none."""
-        match chosen.step(request.step) if chosen else None:
+        match chosen.get_step(request.step) if chosen else None:
             case Attempts(replies):
                 tried = self._tries[request.conversation, request.step]
                 self._tries[request.conversation, request.step] += 1

@@ -7,11 +7,11 @@ from typing import Self
 
 from tests.support.messages_api.behaviors import WAIT_SECONDS
 from tests.support.messages_api.connection import Connection
-from tests.support.messages_api.script_registry import Desk
+from tests.support.messages_api.script_registry import ScriptRegistry
 from tests.support.messages_api.scripts import Script
 
 
-class ScriptedApi(Desk):
+class ScriptedApi(ScriptRegistry):
     """Speaks the wire format of `POST /v1/messages` with `stream: true`."""
 
     kept_bytes: int | None = None

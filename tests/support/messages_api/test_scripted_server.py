@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.messages_api.behaviors import Gate, Reply
 from tests.support.messages_api.failures import fails, hangs, html, overloaded, resets, too_long
-from tests.support.messages_api.recorded_requests import Recorded
+from tests.support.messages_api.recorded_requests import RecordedRequest
 from tests.support.messages_api.replies import (
     after,
     broken_event,
@@ -35,7 +35,7 @@ from tests.support.messages_api.replies import (
     thinks,
     thinks_unseen,
 )
-from tests.support.messages_api.requests import HEADERS, assistant, body, events, post, result, use, user
+from tests.support.messages_api.requests import HEADERS, assistant, body, parse_events, post, result, use, user
 from tests.support.messages_api.scripts import attempts, loop
 from tests.support.messages_api.server import ScriptedApi
 
@@ -43,7 +43,7 @@ from tests.support.messages_api.server import ScriptedApi
 def test_message_is_told_in_the_events_of_the_real_api(api: ScriptedApi) -> None:
     api.always(message(thinks("Hm.", signature="s"), says("Hel", "lo"), calls("Read", {"a": 1}, id="toolu_7")))
     response = post(api)
-    told = events(response)
+    told = parse_events(response)
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert response.headers["request-id"].startswith("req_")
     assert [event["type"] for event in told] == [
@@ -79,7 +79,7 @@ def test_conversation_is_found_by_the_marker_in_its_first_text(api: ScriptedApi)
     assert "for one" in post(api, body(user("[one] [two]"))).text
     assert "for the rest" in post(api, body(user("[three]"))).text
     assert [request.conversation for request in api.requests][:2] == ["two:5", "one"]
-    assert api.of("two:5")[0].body == two
+    assert api.list_requests("two:5")[0].body == two
 
 
 def test_answer_depends_on_the_messages_and_not_on_what_was_asked_before(api: ScriptedApi) -> None:
@@ -97,7 +97,7 @@ def test_attempts_are_counted_for_each_conversation(api: ScriptedApi) -> None:
 
 
 def test_answer_can_be_made_from_the_request(api: ScriptedApi) -> None:
-    def answer(request: Recorded) -> Reply:
+    def answer(request: RecordedRequest) -> Reply:
         return message(says(f"you said {request.messages[-1]['content'][0]['text']}"))
 
     api.always(answer)
@@ -124,7 +124,7 @@ def test_loop_calls_so_often_and_then_speaks_and_starts_again() -> None:
         reasons: list[str] = []
         ids: list[str] = []
         for _ in range(4):
-            told = events(post(api, body(*history)))
+            told = parse_events(post(api, body(*history)))
             reasons.append(told[-2]["delta"]["stop_reason"])
             ids = [event["content_block"]["id"] for event in told if event.get("content_block", {}).get("id")]
             history += [assistant("x", *map(use, ids)), user(*map(result, ids), "and")]
@@ -171,7 +171,7 @@ def test_pauses_are_kept(api: ScriptedApi) -> None:
 
 def test_clock_tells_when_it_was_sent(api: ScriptedApi) -> None:
     api.always(message(says("at ", clock())))
-    told = events(post(api))
+    told = parse_events(post(api))
     assert told[4]["delta"]["type"] == "text_delta"
     sent = int(told[4]["delta"]["text"])
     assert api.requests[0].first_sent * 1e9 <= sent <= api.requests[0].last_sent * 1e9
@@ -192,7 +192,7 @@ def test_broken_stream_gives_the_first_events_only(api: ScriptedApi, broken: Any
 
 def test_answer_may_end_early_as_if_it_were_whole(api: ScriptedApi) -> None:
     api.always(ends_after(message(says("hello")), 3))
-    assert [event["type"] for event in events(post(api))] == ["message_start", "content_block_start", "ping"]
+    assert [event["type"] for event in parse_events(post(api))] == ["message_start", "content_block_start", "ping"]
 
 
 def test_client_that_leaves_is_noticed(api: ScriptedApi) -> None:
@@ -256,7 +256,7 @@ def test_odd_messages_can_be_told(api: ScriptedApi) -> None:
 def test_input_of_ten_megabytes_in_pieces_arrives_whole(api: ScriptedApi) -> None:
     arguments = {"content": "ä" * 5_000_000}
     api.always(message(calls("Write", arguments, piece_chars=60_000)))
-    told = events(post(api))
+    told = parse_events(post(api))
     text = "".join(event["delta"].get("partial_json", "") for event in told if event["type"] == "content_block_delta")
     assert json.loads(text) == arguments
 

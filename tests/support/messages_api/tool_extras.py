@@ -14,10 +14,10 @@ _KEYWORDS: Final = frozenset(
         *("$ref", "$defs", "description", "title", "default", "format"),
     }
 )
-_MOST: Final = {"tools": 20, "optional parameters": 24, "parameters with union types": 16}
+_LIMITS: Final = {"tools": 20, "optional parameters": 24, "parameters with union types": 16}
 
 
-def problems(tools: list[Json]) -> Iterator[str]:
+def find_problems(tools: list[Json]) -> Iterator[str]:
     """Only what is wrong; tools without extras have nothing to be wrong."""
     for index, tool in enumerate(tools):
         for name in tool.keys() - _FIELDS:
@@ -26,7 +26,7 @@ def problems(tools: list[Json]) -> Iterator[str]:
             if not jsonschema_rs.is_valid(tool["input_schema"], example):
                 yield f"tools.{index}.input_examples: does not match input_schema"
     strict = [tool["input_schema"] for tool in tools if tool.get("strict")]
-    yield from (text for schema in strict for text in _flaws(schema))
+    yield from (text for schema in strict for text in _check_strict_schema(schema))
     parts = [part for schema in strict for part in _walk(schema)]
     counts = {
         "tools": len(strict),
@@ -36,11 +36,11 @@ def problems(tools: list[Json]) -> Iterator[str]:
         "parameters with union types": sum("anyOf" in part or isinstance(part.get("type"), list) for part in parts),
     }
     for what, count in counts.items():
-        if count > _MOST[what]:
+        if count > _LIMITS[what]:
             yield f"Schemas contains too many {what} ({count}), which would make grammar compilation inefficient"
 
 
-def _flaws(schema: Json) -> Iterator[str]:
+def _check_strict_schema(schema: Json) -> Iterator[str]:
     for part in _walk(schema):
         for keyword in part.keys() - _KEYWORDS:
             yield f"tools: for strict tools, property '{keyword}' is not supported"

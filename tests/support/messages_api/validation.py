@@ -38,24 +38,24 @@ _MAX_BREAKPOINTS: Final = 4
 Json = dict[str, Any]
 
 
-def problems(body: Any) -> Iterator[str]:
+def find_problems(body: Any) -> Iterator[str]:
     """Everything that is wrong with a request. What comes first would be the API's answer."""
     if not isinstance(body, dict):
         yield "the body must be an object"
         return
-    yield from _fields(body)
-    yield from _tools(body.get("tools", []))
-    yield from _system(body.get("system", []))
+    yield from _check_fields(body)
+    yield from _check_tools(body.get("tools", []))
+    yield from _check_system(body.get("system", []))
     messages = body.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         yield "messages: a list of objects is required"
         return
-    shape = list(_messages(messages))
+    shape = list(_check_messages(messages))
     yield from shape
     if not shape:
-        yield from _roles(messages)
-        yield from _pairs(messages)
-        yield from _breakpoints(body, messages)
+        yield from _check_roles(messages)
+        yield from _check_pairs(messages)
+        yield from _check_breakpoints(body, messages)
 
 
 def ends_with_assistant(body: Json) -> bool:
@@ -64,7 +64,7 @@ def ends_with_assistant(body: Json) -> bool:
     return bool(last["role"] == "assistant")
 
 
-def _fields(body: Json) -> Iterator[str]:
+def _check_fields(body: Json) -> Iterator[str]:
     for name in body.keys() - _FIELDS:
         yield f"{name}: this field does not exist"
     if not isinstance(body.get("model"), str) or not body["model"]:
@@ -76,7 +76,7 @@ def _fields(body: Json) -> Iterator[str]:
         yield "stream: this server only streams"
 
 
-def _tools(tools: Any) -> Iterator[str]:
+def _check_tools(tools: Any) -> Iterator[str]:
     if not isinstance(tools, list):
         yield "tools: must be a list"
         return
@@ -89,14 +89,14 @@ def _tools(tools: Any) -> Iterator[str]:
         elif "type" not in tool and not _is_object_schema(tool.get("input_schema")):
             yield f"tools.{index}.input_schema: a schema of type object is required"
     if all(isinstance(tool, dict) and isinstance(tool.get("input_schema"), dict) for tool in tools):
-        yield from tool_extras.problems(tools)
+        yield from tool_extras.find_problems(tools)
 
 
 def _is_object_schema(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
-def _system(system: Any) -> Iterator[str]:
+def _check_system(system: Any) -> Iterator[str]:
     if isinstance(system, str):
         return
     if not isinstance(system, list):
@@ -106,10 +106,10 @@ def _system(system: Any) -> Iterator[str]:
         if not isinstance(block, dict) or block.get("type") != "text":
             yield f"system.{index}: must be a text block"
         else:
-            yield from _text(block, f"system.{index}")
+            yield from _check_text(block, f"system.{index}")
 
 
-def _messages(messages: list[Json]) -> Iterator[str]:
+def _check_messages(messages: list[Json]) -> Iterator[str]:
     if not messages:
         yield "messages: at least one message is required"
     for index, message in enumerate(messages):
@@ -118,10 +118,10 @@ def _messages(messages: list[Json]) -> Iterator[str]:
             yield f"{place}.role: must be user or assistant"
         for name in message.keys() - {"role", "content"}:
             yield f"{place}.{name}: this field does not exist"
-        yield from _content(message.get("content"), message.get("role"), place)
+        yield from _check_content(message.get("content"), message.get("role"), place)
 
 
-def _content(content: Any, role: Any, place: str) -> Iterator[str]:
+def _check_content(content: Any, role: Any, place: str) -> Iterator[str]:
     if isinstance(content, str):
         if not content.strip():
             yield f"{place}: content must not be empty"
@@ -130,32 +130,32 @@ def _content(content: Any, role: Any, place: str) -> Iterator[str]:
         yield f"{place}: content must not be empty"
         return
     for index, block in enumerate(content):
-        yield from _block(block, role, f"{place}.content.{index}")
+        yield from _check_block(block, role, f"{place}.content.{index}")
 
 
-def _block(block: Any, role: Any, place: str) -> Iterator[str]:
+def _check_block(block: Any, role: Any, place: str) -> Iterator[str]:
     kind = block.get("type") if isinstance(block, dict) else None
     if kind not in (_USER_BLOCKS if role == "user" else _ASSISTANT_BLOCKS):
         yield f"{place}: a {role} message cannot hold a block of type {kind!r}"
         return
     match kind:
         case "text":
-            yield from _text(block, place)
+            yield from _check_text(block, place)
         case "thinking" | "redacted_thinking":
-            yield from _thinking(block, place)
+            yield from _check_thinking(block, place)
         case "tool_use":
-            yield from _call(block, place)
+            yield from _check_call(block, place)
         case "tool_result":
-            yield from _result(block, place)
+            yield from _check_result(block, place)
 
 
-def _text(block: Json, place: str) -> Iterator[str]:
+def _check_text(block: Json, place: str) -> Iterator[str]:
     text = block.get("text")
     if not isinstance(text, str) or not text.strip():
         yield f"{place}: text must not be empty or blank"
 
 
-def _thinking(block: Json, place: str) -> Iterator[str]:
+def _check_thinking(block: Json, place: str) -> Iterator[str]:
     if "cache_control" in block:
         yield f"{place}: thinking cannot be a cache breakpoint"
     key = "signature" if block["type"] == "thinking" else "data"
@@ -165,7 +165,7 @@ def _thinking(block: Json, place: str) -> Iterator[str]:
         yield f"{place}.thinking: text is required"
 
 
-def _call(block: Json, place: str) -> Iterator[str]:
+def _check_call(block: Json, place: str) -> Iterator[str]:
     for key in ("id", "name"):
         if not isinstance(block.get(key), str) or not block[key]:
             yield f"{place}.{key}: text is required"
@@ -173,7 +173,7 @@ def _call(block: Json, place: str) -> Iterator[str]:
         yield f"{place}.input: an object is required"
 
 
-def _result(block: Json, place: str) -> Iterator[str]:
+def _check_result(block: Json, place: str) -> Iterator[str]:
     if not isinstance(block.get("tool_use_id"), str):
         yield f"{place}.tool_use_id: text is required"
     if not isinstance(block.get("is_error", False), bool):
@@ -184,12 +184,12 @@ def _result(block: Json, place: str) -> Iterator[str]:
             if not isinstance(inner, dict) or inner.get("type") not in _USER_BLOCKS - {"tool_result"}:
                 yield f"{place}.content.{index}: cannot be in a result"
             elif inner["type"] == "text":
-                yield from _text(inner, f"{place}.content.{index}")
+                yield from _check_text(inner, f"{place}.content.{index}")
     elif not isinstance(content, str):
         yield f"{place}.content: must be text or a list of blocks"
 
 
-def _roles(messages: list[Json]) -> Iterator[str]:
+def _check_roles(messages: list[Json]) -> Iterator[str]:
     if messages[0]["role"] != "user":
         yield "messages.0: the first message must be the user's"
     for index, (one, next_one) in enumerate(pairwise(messages), start=1):
@@ -197,12 +197,12 @@ def _roles(messages: list[Json]) -> Iterator[str]:
             yield f"messages.{index}: roles must alternate, this is the second {one['role']} message in a row"
 
 
-def _pairs(messages: list[Json]) -> Iterator[str]:
+def _check_pairs(messages: list[Json]) -> Iterator[str]:
     """Each call has its one result: at the head of the next message, in the order of the calls."""
     owed: list[str] = []
     for index, message in enumerate(messages):
         blocks = message["content"] if isinstance(message["content"], list) else []
-        yield from _paid(owed, blocks, f"messages.{index}")
+        yield from _check_results_of(owed, blocks, f"messages.{index}")
         owed = [block["id"] for block in blocks if block["type"] == "tool_use"]
         if len(owed) != len(set(owed)):
             yield f"messages.{index}: ids of tool_use blocks must be unique"
@@ -210,7 +210,7 @@ def _pairs(messages: list[Json]) -> Iterator[str]:
         yield f"messages.{len(messages) - 1}: tool_use without tool_result: {', '.join(owed)}"
 
 
-def _paid(owed: list[str], blocks: list[Json], place: str) -> Iterator[str]:
+def _check_results_of(owed: list[str], blocks: list[Json], place: str) -> Iterator[str]:
     given = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
     for lacking in [each for each in owed if each not in given]:
         yield f"{place}: tool_use without tool_result in the next message: {lacking}"
@@ -224,13 +224,13 @@ def _paid(owed: list[str], blocks: list[Json], place: str) -> Iterator[str]:
         yield f"{place}: results must come first"
 
 
-def _breakpoints(body: Json, messages: list[Json]) -> Iterator[str]:
-    found = sum("cache_control" in block for block in _cacheable(body, messages))
+def _check_breakpoints(body: Json, messages: list[Json]) -> Iterator[str]:
+    found = sum("cache_control" in block for block in _list_cacheable(body, messages))
     if found > _MAX_BREAKPOINTS:
         yield f"at most {_MAX_BREAKPOINTS} blocks may have cache_control, found {found}"
 
 
-def _cacheable(body: Json, messages: list[Json]) -> Iterator[Json]:
+def _list_cacheable(body: Json, messages: list[Json]) -> Iterator[Json]:
     for place in ("tools", "system"):
         yield from (block for block in body.get(place, []) if isinstance(block, dict))
     for message in messages:

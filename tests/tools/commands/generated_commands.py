@@ -1,4 +1,4 @@
-"""Generated commands, and two other readers of them: bash and shfmt."""
+"""Strategies that generate shell commands, and two reference parsers for them: bash and shfmt."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ words = st.lists(st.one_of(bare, bare, single, double, escaped), min_size=1, max
 whole_words = st.one_of(bare, bare, single, double)
 names = st.sampled_from(["ls", "cat", "grep", "git", "npm", "a.b", "./x", "'q'"])
 redirections = st.sampled_from(["", "", "", " 2>&1", " >/dev/null", " > 'a b'", " >>f", " <f", " 2>/dev/null"])
-joints = st.sampled_from([" && ", " || ", "; ", " | ", "\n", "&&", "|", ";", " # c '\n", " \\\n && "])
+separators = st.sampled_from([" && ", " || ", "; ", " | ", "\n", "&&", "|", ";", " # c '\n", " \\\n && "])
 
 
 @st.composite
@@ -29,7 +29,7 @@ def plain_commands(draw: st.DrawFn, argument: st.SearchStrategy[str] = words, mo
         lambda found: " ".join([found[0], *found[1]]) + found[2]
     )
     commands = draw(st.lists(simple, min_size=1, max_size=most))
-    return "".join(command + draw(joints) for command in commands[:-1]) + commands[-1]
+    return "".join(command + draw(separators) for command in commands[:-1]) + commands[-1]
 
 
 PIECES = [
@@ -63,14 +63,14 @@ def bash_accepts(command: str) -> bool:
     return done.returncode == 0 and not done.stderr
 
 
-def bash_words(sources: list[str]) -> list[str]:
-    """What bash makes of words that hold nothing to run."""
+def expand_with_bash(sources: list[str]) -> list[str]:
+    """The words as bash expands them; they must hold nothing to run."""
     script = "printf '%s\\0' " + " ".join(sources)
     done = subprocess.run(["bash", "--noprofile", "--norc", "-c", script], capture_output=True, check=True)
     return done.stdout.decode().split("\0")[:-1]
 
 
-def shfmt_tree(command: str) -> dict[str, Any] | None:
+def parse_with_shfmt(command: str) -> dict[str, Any] | None:
     """The syntax tree by another parser; None where it refuses."""
     assert shfmt is not None
     done = subprocess.run([shfmt, "--to-json"], input=command.encode(), capture_output=True, check=False)
@@ -78,15 +78,15 @@ def shfmt_tree(command: str) -> dict[str, Any] | None:
     return found
 
 
-def shfmt_calls(tree: dict[str, Any], command: str) -> list[list[str]]:
+def list_shfmt_calls(tree: dict[str, Any], command: str) -> list[list[str]]:
     """The words of each simple command, as written, in order."""
     data = command.encode()
-    calls = [node for node in nodes(tree) if node.get("Type") == "CallExpr"]
+    calls = [node for node in list_nodes(tree) if node.get("Type") == "CallExpr"]
     calls.sort(key=lambda node: node["Pos"]["Offset"])
-    return [[_source(word, data) for word in call.get("Args", [])] for call in calls]
+    return [[_extract_source(word, data) for word in call.get("Args", [])] for call in calls]
 
 
-def nodes(tree: Any) -> list[dict[str, Any]]:
+def list_nodes(tree: Any) -> list[dict[str, Any]]:
     """Every object of the tree."""
     found: list[dict[str, Any]] = []
     waiting = [tree]
@@ -100,5 +100,5 @@ def nodes(tree: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _source(word: dict[str, Any], data: bytes) -> str:
+def _extract_source(word: dict[str, Any], data: bytes) -> str:
     return data[word["Pos"]["Offset"] : word["End"]["Offset"]].decode()

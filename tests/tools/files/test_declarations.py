@@ -1,4 +1,4 @@
-"""What the tools for files and searches declare: names, parameters, outputs, bounds, and the house rules."""
+"""What the tools for files and searches declare: names, parameters, outputs, limits, and instructions to the model."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def test_a_search_hint_has_three_to_ten_words_none_of_them_in_the_name(tool: Any
 def test_parameters_have_the_names_and_defaults_that_models_know(
     tool: AnyTool, needed: list[str], optional: dict[str, Any], session: Session
 ) -> None:
-    schema = tool.input_schema(session.surroundings)
+    schema = tool.input_schema(session.view)
     assert schema["required"] == needed
     found = {name: field.get("default") for name, field in schema["properties"].items() if name not in needed}
     assert found == optional
@@ -109,7 +109,7 @@ def test_outputs_have_the_fields_that_clients_know(output: type[ToolOutput], nam
 
 
 def test_the_descriptions_carry_the_house_rules(session: Session) -> None:
-    bash, edit, write = (tool.description(session.surroundings) for tool in (Bash(), EDIT, WRITE))
+    bash, edit, write = (tool.description(session.view) for tool in (Bash(), EDIT, WRITE))
     for words in (
         "use Read, Glob, Grep, Edit and Write rather than",
         "only when you were asked to",
@@ -125,7 +125,7 @@ def test_the_descriptions_carry_the_house_rules(session: Session) -> None:
 
 def test_the_descriptions_say_what_these_tools_do_and_do_not(session: Session) -> None:
     def words(tool: AnyTool) -> str:
-        return tool.description(session.surroundings)
+        return tool.description(session.view)
 
     assert "Write and Edit also create new ones" in words(READ)
     assert "Links are skipped" in words(GLOB)

@@ -7,11 +7,11 @@ PICTURE: Final = "0.8 0.2 0.2 rg 100 100 300 300 re f"
 """What a page holds that has no text: a red square."""
 
 
-def words(text: str) -> str:
+def build_text_content(text: str) -> str:
     return f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
 
 
-def pdf(
+def build_pdf(
     pages: Sequence[str], *, box: tuple[int, int] = (612, 792), further: Sequence[bytes] = (), trailer: bytes = b""
 ) -> bytes:
     """One page for each content stream; further objects are numbered from 4 + 2 * len(pages) on."""
@@ -28,34 +28,34 @@ def pdf(
         media = f"[0 0 {box[0]} {box[1]}]"
         page = f"/Type /Page /Parent 2 0 R /MediaBox {media} /Resources {resources} /Contents {5 + 2 * place} 0 R"
         objects.append(f"<< {page} >>".encode())
-        objects.append(stream(content.encode()))
-    return _assembled([*objects, *further], trailer)
+        objects.append(build_stream(content.encode()))
+    return _assemble([*objects, *further], trailer)
 
 
-def stream(content: bytes, more: str = "") -> bytes:
+def build_stream(content: bytes, more: str = "") -> bytes:
     return f"<< /Length {len(content)} {more} >>\nstream\n".encode() + content + b"\nendstream"
 
 
-def nested_forms(levels: int, first: int) -> list[bytes]:
-    """Each calls the next one ten times: few bytes that take for ever to draw."""
+def build_nested_forms(levels: int, first: int) -> list[bytes]:
+    """Forms that each draw the next one ten times: few bytes that take for ever to draw."""
     found = []
     for level in range(levels):
         deeper = level + 1 < levels
         content = b"/N Do " * 10 if deeper else b"BT /F1 1 Tf (x) Tj ET"
         resources = f"/XObject << /N {first + level + 1} 0 R >>" if deeper else ""
         more = f"/Type /XObject /Subtype /Form /BBox [0 0 600 600] /Resources << /Font << /F1 3 0 R >> {resources} >>"
-        found.append(stream(content, more))
+        found.append(build_stream(content, more))
     return found
 
 
-def locked(pages: Sequence[str]) -> bytes:
+def build_locked_pdf(pages: Sequence[str]) -> bytes:
     """A document that only a password opens."""
     key = b"(" + b"x" * 32 + b")"
     encrypt = b"/Encrypt << /Filter /Standard /V 1 /R 2 /P -44 /O " + key + b" /U " + key + b" >> /ID [(a) (a)]"
-    return pdf(pages, trailer=encrypt)
+    return build_pdf(pages, trailer=encrypt)
 
 
-def _assembled(objects: Sequence[bytes], trailer: bytes) -> bytes:
+def _assemble(objects: Sequence[bytes], trailer: bytes) -> bytes:
     parts = [b"%PDF-1.4\n"]
     size, places = len(parts[0]), []
     for number, each in enumerate(objects, 1):

@@ -15,61 +15,66 @@ from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
 from ostler.tools.formats.image import Picture
-from ostler.tools.formats.notebook import MAX_PICTURE_CHARS, Cell, LargePicture, Shown, with_large_pictures
+from ostler.tools.formats.notebook import MAX_PICTURE_CHARS, Cell, LargePicture, RenderedOutput, open_large_pictures
 from tests.support.tool_calls import Session, put_file
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 READ = Read()
 
 
-def code(source: str, *outputs: Any, cell_id: str = "c1", run: int | None = None) -> Any:
+def build_code_cell(source: str, *outputs: Any, cell_id: str = "c1", run: int | None = None) -> Any:
     return nbformat.v4.new_code_cell(source, outputs=list(outputs), id=cell_id, execution_count=run)  # type: ignore[no-untyped-call]
 
 
-def markdown(source: str, cell_id: str = "m1") -> Any:
+def build_markdown_cell(source: str, cell_id: str = "m1") -> Any:
     return nbformat.v4.new_markdown_cell(source, id=cell_id)  # type: ignore[no-untyped-call]
 
 
-def printed(text: str, name: str = "stdout") -> Any:
+def build_stream_output(text: str, name: str = "stdout") -> Any:
     return nbformat.v4.new_output("stream", name=name, text=text)  # type: ignore[no-untyped-call]
 
 
-def raised(*traceback: str) -> Any:
+def build_error_output(*traceback: str) -> Any:
     return nbformat.v4.new_output("error", ename="E", evalue="v", traceback=list(traceback))  # type: ignore[no-untyped-call]
 
 
-def shown(data: dict[str, Any], kind: str = "display_data") -> Any:
+def build_display_output(data: dict[str, Any], kind: str = "display_data") -> Any:
     return nbformat.v4.new_output(kind, data)  # type: ignore[no-untyped-call]
 
 
-def write(session: Session, *cells: Any, name: str = "a.ipynb", **metadata: Any) -> str:
+def write_notebook(session: Session, *cells: Any, name: str = "a.ipynb", **metadata: Any) -> str:
     notebook = nbformat.v4.new_notebook(cells=list(cells), metadata=metadata)  # type: ignore[no-untyped-call]
     path = session.folder / name
     nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
     return str(path)
 
 
-def raw(session: Session, content: Any) -> str:
+def write_raw_notebook(session: Session, content: Any) -> str:
     path = session.folder / "raw.ipynb"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     return str(path)
 
 
-def plot(width: int, height: int) -> str:
+def encode_plot(width: int, height: int) -> str:
     file = io.BytesIO()
     Image.new("RGB", (width, height), "red").save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
 
 
 async def test_cells_are_shown_with_ids_sources_and_outputs(session: Session) -> None:
-    path = write(
+    path = write_notebook(
         session,
-        markdown("# Title\nwords"),
-        code("print('a')\nx", printed("a\n"), shown({"text/plain": "42"}, "execute_result"), run=3),
-        code("1 / 0", raised("\x1b[31mE\x1b[0m: v"), cell_id="c2"),
+        build_markdown_cell("# Title\nwords"),
+        build_code_cell(
+            "print('a')\nx",
+            build_stream_output("a\n"),
+            build_display_output({"text/plain": "42"}, "execute_result"),
+            run=3,
+        ),
+        build_code_cell("1 / 0", build_error_output("\x1b[31mE\x1b[0m: v"), cell_id="c2"),
         language_info={"name": "julia"},
     )
-    output = (await session.done(READ, file_path=path)).output
+    output = (await session.expect_result(READ, file_path=path)).output
     assert (output.kind, output.language, output.total_cells) == ("notebook", "julia", 3)
     assert READ.render(output) == [
         {
@@ -87,9 +92,13 @@ async def test_cells_are_shown_with_ids_sources_and_outputs(session: Session) ->
 
 
 async def test_pictures_of_outputs_are_image_blocks(session: Session) -> None:
-    small = plot(20, 10)
-    path = write(session, code("plot()", shown({"image/png": small, "text/plain": "<Figure>"})), markdown("end"))
-    output = (await session.done(READ, file_path=path)).output
+    small = encode_plot(20, 10)
+    path = write_notebook(
+        session,
+        build_code_cell("plot()", build_display_output({"image/png": small, "text/plain": "<Figure>"})),
+        build_markdown_cell("end"),
+    )
+    output = (await session.expect_result(READ, file_path=path)).output
     before, image, after = READ.render(output)
     assert before["text"] == ('<cell id="c1" type="python">\nplot()\n</cell>\n<output kind="display_data">\n<Figure>\n')
     assert image == {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": small}}
@@ -98,9 +107,11 @@ async def test_pictures_of_outputs_are_image_blocks(session: Session) -> None:
 
 
 async def test_large_pictures_are_made_smaller_however_large_a_file_may_be(session: Session) -> None:
-    large = shown({"image/png": plot(4000, 3000), "text/plain": "<Figure>"})
-    path = write(session, code("a", shown({"image/png": plot(2000, 1000)}), large))
-    outputs = (await session.done(READ, file_path=path)).output.cells[0].outputs
+    large = build_display_output({"image/png": encode_plot(4000, 3000), "text/plain": "<Figure>"})
+    path = write_notebook(
+        session, build_code_cell("a", build_display_output({"image/png": encode_plot(2000, 1000)}), large)
+    )
+    outputs = (await session.expect_result(READ, file_path=path)).output.cells[0].outputs
     picture = outputs[0].pictures[0]
     assert (picture.original_width, picture.width, picture.height) == (2000, 1568, 784)
     [picture] = outputs[1].pictures
@@ -109,11 +120,16 @@ async def test_large_pictures_are_made_smaller_however_large_a_file_may_be(sessi
 
 
 async def test_a_picture_that_no_process_opens_is_words(session: Session) -> None:
-    damaged = base64.b64encode(base64.b64decode(plot(4000, 3000))[:300]).decode()
-    path = write(
-        session, code("a", shown({"image/png": damaged, "text/plain": "<Figure>"}), shown({"image/png": damaged}))
+    damaged = base64.b64encode(base64.b64decode(encode_plot(4000, 3000))[:300]).decode()
+    path = write_notebook(
+        session,
+        build_code_cell(
+            "a",
+            build_display_output({"image/png": damaged, "text/plain": "<Figure>"}),
+            build_display_output({"image/png": damaged}),
+        ),
     )
-    first, second = (await session.done(READ, file_path=path)).output.cells[0].outputs
+    first, second = (await session.expect_result(READ, file_path=path)).output.cells[0].outputs
     assert (first.pictures, second.pictures) == ([], [])
     assert first.text.startswith("<Figure>\n(The image/png is a damaged image (300 bytes): ")
     assert second.text.startswith("(The image/png is a damaged image (300 bytes): ")
@@ -121,92 +137,101 @@ async def test_a_picture_that_no_process_opens_is_words(session: Session) -> Non
 
 async def test_no_more_pictures_are_opened_when_those_that_are_shown_are_large_enough() -> None:
     small = Picture("image/png", "x" * MAX_PICTURE_CHARS, (1, 1), (1, 1))
-    outputs = [Shown("display_data", "", [small]), Shown("display_data", "", [], [LargePicture("image/png", b"")])]
-    [cell] = await with_large_pictures([Cell("c", "code", "a", None, outputs)])
+    outputs = [
+        RenderedOutput("display_data", "", [small]),
+        RenderedOutput("display_data", "", [], [LargePicture("image/png", b"")]),
+    ]
+    [cell] = await open_large_pictures([Cell("c", "code", "a", None, outputs)])
     assert [each.pictures for each in cell.outputs] == [[small], []]
     assert cell.outputs[1].text == "(a picture is left out: those that are shown are large enough)"
 
 
 async def test_damaged_pictures_are_words(session: Session) -> None:
     png = base64.b64encode(b"\x89PNG\r\n\x1a\n....").decode()
-    path = write(
-        session, code("a", shown({"image/png": png}), shown({"image/jpeg": "§§"}), shown({"image/png": "YQ=="}))
+    path = write_notebook(
+        session,
+        build_code_cell(
+            "a",
+            build_display_output({"image/png": png}),
+            build_display_output({"image/jpeg": "§§"}),
+            build_display_output({"image/png": "YQ=="}),
+        ),
     )
-    texts = [each.text for each in (await session.done(READ, file_path=path)).output.cells[0].outputs]
+    texts = [each.text for each in (await session.expect_result(READ, file_path=path)).output.cells[0].outputs]
     assert texts[0].startswith("(The image/png is a damaged image (12 bytes): ")
     assert texts[1] == "(The image/jpeg is damaged: it is no base64.)"
     assert texts[2] == "(The image/png is no image that can be shown: PNG, JPEG, GIF and WebP are.)"
 
 
 async def test_only_twenty_pictures_are_shown(session: Session) -> None:
-    path = write(session, code("a", *[shown({"image/png": plot(2, 2)})] * 22))
-    outputs = (await session.done(READ, file_path=path)).output.cells[0].outputs
+    path = write_notebook(session, build_code_cell("a", *[build_display_output({"image/png": encode_plot(2, 2)})] * 22))
+    outputs = (await session.expect_result(READ, file_path=path)).output.cells[0].outputs
     assert sum(len(each.pictures) for each in outputs) == 20
     assert outputs[-1].text == "(a picture is left out: 20 are shown already)"
 
 
 async def test_a_long_output_is_cut_and_marked(session: Session) -> None:
-    path = write(session, code("a", printed("x" * 10_000 + "yz")))
-    text = (await session.done(READ, file_path=path)).output.cells[0].outputs[0].text
+    path = write_notebook(session, build_code_cell("a", build_stream_output("x" * 10_000 + "yz")))
+    text = (await session.expect_result(READ, file_path=path)).output.cells[0].outputs[0].text
     assert text == "x" * 10_000 + "\n… (cut: 2 more characters)"
 
 
 async def test_other_forms_are_shown_as_well_as_can_be(session: Session) -> None:
-    path = write(
+    path = write_notebook(
         session,
-        code(
+        build_code_cell(
             "a",
-            shown({"text/html": "<b>x</b>"}),
-            shown({"application/json": {"a": [1]}}),
-            shown({"image/svg+xml": "<svg/>"}),
-            shown({}),
+            build_display_output({"text/html": "<b>x</b>"}),
+            build_display_output({"application/json": {"a": [1]}}),
+            build_display_output({"image/svg+xml": "<svg/>"}),
+            build_display_output({}),
         ),
     )
-    texts = [each.text for each in (await session.done(READ, file_path=path)).output.cells[0].outputs]
+    texts = [each.text for each in (await session.expect_result(READ, file_path=path)).output.cells[0].outputs]
     assert texts == ["<b>x</b>", '{"a": [1]}', "(not shown: image/svg+xml)", "(not shown: nothing)"]
 
 
 async def test_cells_of_old_notebooks_go_by_their_place(session: Session) -> None:
     cells = [{"cell_type": "raw", "metadata": {}, "source": ["a\n", "b"]}, {"cell_type": "code", "source": "c"}]
-    path = raw(session, {"nbformat": 4, "nbformat_minor": 2, "metadata": {}, "cells": cells})
-    shown_cells = (await session.done(READ, file_path=path)).output.cells
+    path = write_raw_notebook(session, {"nbformat": 4, "nbformat_minor": 2, "metadata": {}, "cells": cells})
+    shown_cells = (await session.expect_result(READ, file_path=path)).output.cells
     assert [(cell.id, cell.source) for cell in shown_cells] == [("cell-0", "a\nb"), ("cell-1", "c")]
 
 
 async def test_offset_and_limit_count_cells(session: Session) -> None:
-    path = write(session, *[markdown(f"cell {number}", f"m{number}") for number in range(1, 11)])
-    text = await session.text(READ, file_path=path, offset=4, limit=2)
+    path = write_notebook(session, *[build_markdown_cell(f"cell {number}", f"m{number}") for number in range(1, 11)])
+    text = await session.expect_text(READ, file_path=path, offset=4, limit=2)
     assert text == (
         '<cell id="m4" type="markdown">\ncell 4\n</cell>\n<cell id="m5" type="markdown">\ncell 5\n</cell>\n'
         "(5 more cells; go on with offset 6)"
     )
-    past = await session.text(READ, file_path=path, offset=11)
+    past = await session.expect_text(READ, file_path=path, offset=11)
     assert past == "(The notebook has only 10 cells: cell 11 is past its end.)"
 
 
 async def test_the_same_cells_are_not_shown_again(session: Session) -> None:
-    path = write(session, *[markdown(f"cell {number}", f"m{number}") for number in range(1, 11)])
-    await session.done(READ, file_path=path, limit=5)
-    again = await session.text(READ, file_path=path, offset=2, limit=2)
+    path = write_notebook(session, *[build_markdown_cell(f"cell {number}", f"m{number}") for number in range(1, 11)])
+    await session.expect_result(READ, file_path=path, limit=5)
+    again = await session.expect_text(READ, file_path=path, offset=2, limit=2)
     assert again == "(These cells are in the conversation already, and the file has not changed since.)"
-    assert (await session.done(READ, file_path=path)).output.kind == "notebook"
-    write(session, markdown("other"))
+    assert (await session.expect_result(READ, file_path=path)).output.kind == "notebook"
+    write_notebook(session, build_markdown_cell("other"))
     os.utime(path, ns=(1, 1))
-    assert (await session.done(READ, file_path=path)).output.cells[0].source == "other"
+    assert (await session.expect_result(READ, file_path=path)).output.cells[0].source == "other"
 
 
 async def test_an_empty_notebook_says_so(session: Session) -> None:
-    assert await session.text(READ, file_path=write(session)) == "(The notebook has no cells.)"
+    assert await session.expect_text(READ, file_path=write_notebook(session)) == "(The notebook has no cells.)"
 
 
 async def test_too_many_tokens_are_an_error_that_says_how_to_go_on(session: Session) -> None:
-    path = write(session, *[markdown("word " * 10_000, f"m{number}") for number in range(3)])
-    assert (await session.failure(READ, file_path=path)).message == (
+    path = write_notebook(session, *[build_markdown_cell("word " * 10_000, f"m{number}") for number in range(3)])
+    assert (await session.expect_failure(READ, file_path=path)).message == (
         f"Cells 1-3 of 3 in {path} are more than 25000 tokens. "
         "Read fewer with offset and limit, which count the cells of a notebook, or find the place with Grep."
     )
-    path = write(session, markdown("word " * 30_000))
-    assert (await session.failure(READ, file_path=path)).message == (
+    path = write_notebook(session, build_markdown_cell("word " * 30_000))
+    assert (await session.expect_failure(READ, file_path=path)).message == (
         f"Cells 1-1 of 1 in {path} are more than 25000 tokens. "
         "Find the place with Grep, or take a part of the file with a command."
     )
@@ -228,8 +253,8 @@ async def test_too_many_tokens_are_an_error_that_says_how_to_go_on(session: Sess
     ],
 )
 async def test_what_is_no_notebook_is_refused(session: Session, content: Any, words: str) -> None:
-    path = raw(session, content)
-    failure = await session.failure(READ, file_path=path)
+    path = write_raw_notebook(session, content)
+    failure = await session.expect_failure(READ, file_path=path)
     assert failure.message.startswith(path)
     assert words in failure.message
     assert session.reads.by_path == {}
@@ -249,8 +274,10 @@ async def test_odd_outputs_do_no_harm(session: Session) -> None:
         {"output_type": "display_data", "data": {"text/plain": None}},
     ]
     cell = {"cell_type": "code", "source": "", "outputs": outputs, "execution_count": "x", "id": 7}
-    path = raw(session, {"nbformat": 4, "nbformat_minor": "x", "metadata": 3, "cells": [cell, {**cell, "outputs": 3}]})
-    output = (await session.done(READ, file_path=path)).output
+    path = write_raw_notebook(
+        session, {"nbformat": 4, "nbformat_minor": "x", "metadata": 3, "cells": [cell, {**cell, "outputs": 3}]}
+    )
+    output = (await session.expect_result(READ, file_path=path)).output
     assert [each.id for each in output.cells] == ["cell-0", "cell-1"]
     assert len(output.cells[0].outputs) == 7
     assert READ.render(output)
@@ -260,8 +287,8 @@ async def test_half_a_character_is_shown_as_one_that_is_unknown(session: Session
     printed = {"output_type": "stream", "name": "stdout", "text": "out \ud800"}
     drawn = {"output_type": "display_data", "data": {"\ud800": ""}}
     cell = {"cell_type": "code", "id": "a\ud800", "source": ["x \ud800\n", "y"], "outputs": [printed, drawn]}
-    path = raw(session, {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]})
-    text = await session.text(READ, file_path=path)
+    path = write_raw_notebook(session, {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]})
+    text = await session.expect_text(READ, file_path=path)
     assert text.startswith('<cell id="a\N{REPLACEMENT CHARACTER}" type="python">\nx \N{REPLACEMENT CHARACTER}\ny\n')
     assert "\nout \N{REPLACEMENT CHARACTER}\n" in text
     assert text.encode()
@@ -272,10 +299,10 @@ async def test_a_notebook_of_more_than_twenty_thousand_cells_is_refused_and_one_
     # What is only text of a cell does not count.
     cells = [{"cell_type": "raw", "metadata": {}, "source": '"cell_type"'} for _ in range(20_001)]
     path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}))
-    failure = await session.failure(READ, file_path=str(path))
+    failure = await session.expect_failure(READ, file_path=str(path))
     assert failure.message == f"{path} is too large for a notebook (20001 cells; the limit is 20000)."
     path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells[1:]}))
-    assert "cell-0" in await session.text(READ, file_path=str(path), limit=2)
+    assert "cell-0" in await session.expect_text(READ, file_path=str(path), limit=2)
 
 
 async def test_a_notebook_of_more_than_64_megabytes_is_refused(session: Session) -> None:
@@ -283,11 +310,11 @@ async def test_a_notebook_of_more_than_64_megabytes_is_refused(session: Session)
     with path.open("wb") as file:
         file.write(b"{")
         file.truncate(65 * 1024 * 1024)
-    failure = await session.failure(READ, file_path=str(path))
+    failure = await session.expect_failure(READ, file_path=str(path))
     assert failure.message == f"{path} is too large for a notebook (65.0 MB; the limit is 64.0 MB)."
 
 
-def many(values: str, place: str = "metadata") -> str:
+def build_notebook_text(values: str, place: str = "metadata") -> str:
     """A notebook with these values in a place of its only cell."""
     cell = '{"cell_type": "code", "id": "a", "execution_count": null, "metadata": {}, "outputs": [], "source": ""}'
     empty = {"metadata": "{}", "outputs": "[]", "source": '""'}[place]
@@ -310,8 +337,8 @@ def many(values: str, place: str = "metadata") -> str:
 async def test_a_notebook_of_more_than_half_a_million_values_is_refused(
     session: Session, values: str, place: str
 ) -> None:
-    path = raw(session, many(values, place))
-    assert (await session.failure(READ, file_path=path)).message == (
+    path = write_raw_notebook(session, build_notebook_text(values, place))
+    assert (await session.expect_failure(READ, file_path=path)).message == (
         f"{path} is too large for a notebook (its JSON holds more than 500000 values). "
         "Take a part of it with a command, or clear its outputs, as with `jupyter nbconvert --clear-output`."
     )
@@ -320,8 +347,11 @@ async def test_a_notebook_of_more_than_half_a_million_values_is_refused(
 
 async def test_the_large_data_of_a_chart_is_read(session: Session) -> None:
     data = "[" + "0.123456789," * 490_000 + "-1.5e300]"
-    path = raw(session, many(f'[{{"output_type": "display_data", "data": {{"application/json": {data}}}}}]', "outputs"))
-    text = (await session.done(READ, file_path=path)).output.cells[0].outputs[0].text
+    path = write_raw_notebook(
+        session,
+        build_notebook_text(f'[{{"output_type": "display_data", "data": {{"application/json": {data}}}}}]', "outputs"),
+    )
+    text = (await session.expect_result(READ, file_path=path)).output.cells[0].outputs[0].text
     assert text.startswith("[0.123456789, 0.123456789, ")
     assert text.endswith(" more characters)")
 
@@ -330,50 +360,54 @@ async def test_the_large_data_of_a_chart_is_read(session: Session) -> None:
 @pytest.mark.parametrize("printed", ['",' * 1_200_000, '\\",[' * 1_200_000], ids=["quotes", "backslashes"])
 async def test_commas_and_brackets_within_texts_are_no_values(session: Session, printed: str) -> None:
     cell = {"cell_type": "code", "source": "", "outputs": [{"output_type": "stream", "text": printed}]}
-    path = raw(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [cell]})
-    assert (await session.done(READ, file_path=path)).output.cells[0].outputs[0].text.startswith(printed[:100])
+    path = write_raw_notebook(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [cell]})
+    assert (await session.expect_result(READ, file_path=path)).output.cells[0].outputs[0].text.startswith(printed[:100])
 
 
 async def test_a_notebook_that_is_nested_too_deep_is_refused(session: Session) -> None:
-    path = raw(session, many("[" * 96 + "1" + "]" * 96, "metadata"))
-    assert (await session.done(READ, file_path=path)).output.total_cells == 1
-    path = raw(session, many("[" * 97 + "1" + "]" * 97, "metadata"))
+    path = write_raw_notebook(session, build_notebook_text("[" * 96 + "1" + "]" * 96, "metadata"))
+    assert (await session.expect_result(READ, file_path=path)).output.total_cells == 1
+    path = write_raw_notebook(session, build_notebook_text("[" * 97 + "1" + "]" * 97, "metadata"))
     words = "cannot be used as a notebook: its JSON is nested deeper than 100."
-    assert (await session.failure(READ, file_path=path)).message == f"{path} {words}"
+    assert (await session.expect_failure(READ, file_path=path)).message == f"{path} {words}"
 
 
 async def test_a_notebook_of_more_than_fifty_thousand_outputs_is_refused(session: Session) -> None:
     outputs = [{"output_type": "stream"}] * 50_001
     title, cell = {"cell_type": "raw", "source": ""}, {"cell_type": "code", "source": "", "outputs": outputs}
-    path = raw(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [title, cell]})
+    path = write_raw_notebook(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [title, cell]})
     words = "is too large for a notebook (50001 outputs; the limit is 50000)."
-    assert (await session.failure(READ, file_path=path, limit=1)).message == f"{path} {words}"
+    assert (await session.expect_failure(READ, file_path=path, limit=1)).message == f"{path} {words}"
     cell["outputs"] = outputs[1:]
-    raw(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [title, cell]})
-    assert (await session.done(READ, file_path=path, limit=1)).output.total_cells == 2
+    write_raw_notebook(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [title, cell]})
+    assert (await session.expect_result(READ, file_path=path, limit=1)).output.total_cells == 2
 
 
 async def test_thousands_of_empty_outputs_are_too_many_tokens(session: Session) -> None:
-    path = raw(session, many("[" + '{"output_type": "stream"},' * 4_999 + "{}]", "outputs"))
+    path = write_raw_notebook(
+        session, build_notebook_text("[" + '{"output_type": "stream"},' * 4_999 + "{}]", "outputs")
+    )
     words = f"Cells 1-1 of 1 in {path} are more than 25000 tokens."
-    assert (await session.failure(READ, file_path=path)).message.startswith(words)
-    path = raw(session, many("[" + '{"output_type": "stream"},' * 2_999 + "{}]", "outputs"))
-    assert len((await session.done(READ, file_path=path)).output.cells[0].outputs) == 3_000
+    assert (await session.expect_failure(READ, file_path=path)).message.startswith(words)
+    path = write_raw_notebook(
+        session, build_notebook_text("[" + '{"output_type": "stream"},' * 2_999 + "{}]", "outputs")
+    )
+    assert len((await session.expect_result(READ, file_path=path)).output.cells[0].outputs) == 3_000
 
 
 @pytest.mark.parametrize(
     "text", ["x" * 24_200_000, r"\n" * 5_000_000, r"\"" * 5_000_000], ids=["plain", "lines", "quotes"]
 )
 async def test_a_text_that_would_be_parsed_in_one_long_go_is_refused(session: Session, text: str) -> None:
-    path = raw(session, many(f'["{text}"]', "metadata"))
+    path = write_raw_notebook(session, build_notebook_text(f'["{text}"]', "metadata"))
     words = "is too large for a notebook (it holds a text of about 24000000 characters or more)."
-    assert (await session.failure(READ, file_path=path)).message.startswith(f"{path} {words}")
+    assert (await session.expect_failure(READ, file_path=path)).message.startswith(f"{path} {words}")
 
 
 async def test_many_long_texts_are_no_long_one(session: Session) -> None:
     texts = ",".join(['"' + r"<p class=\"a\">" * 20_000 + '"'] * 100)
-    path = raw(session, many(f"[{texts}]", "metadata"))
-    assert (await session.done(READ, file_path=path)).output.total_cells == 1
+    path = write_raw_notebook(session, build_notebook_text(f"[{texts}]", "metadata"))
+    assert (await session.expect_result(READ, file_path=path)).output.total_cells == 1
 
 
 WRITE = Write()
@@ -395,7 +429,7 @@ async def test_the_pictures_of_a_notebook_are_together_no_more_than_one_answer_t
     cell: dict[str, Any] = {"cell_type": "code", "id": "c", "metadata": {}, "execution_count": 1, "source": ["draw()"]}
     cell["outputs"] = [output(number) for number in range(4)]
     text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-    shown = (await session.done(READ, file_path=put_file(session, "a.ipynb", text))).output.cells[0].outputs
+    shown = (await session.expect_result(READ, file_path=put_file(session, "a.ipynb", text))).output.cells[0].outputs
     # Each has 4 MB as it is sent: with the third, more than 8 MB are used up.
     assert [len(each.pictures) for each in shown] == [1, 1, 1, 0]
     assert shown[3].text == "(a picture is left out: 3 are shown already)"

@@ -18,21 +18,28 @@ from ostler.tools.files.reading.output import DocumentOutput, PageOutput
 from ostler.tools.files.write import Write
 from ostler.tools.formats import worker
 from ostler.tools.formats.pdf import Page, Pages, load_document, parse_pages
-from tests.support.tool_calls import Session, until
-from tests.tools.formats.pdf_documents import PICTURE, locked, nested_forms, pdf, stream, words
+from tests.support.tool_calls import Session, poll_until
+from tests.tools.formats.pdf_documents import (
+    PICTURE,
+    build_locked_pdf,
+    build_nested_forms,
+    build_pdf,
+    build_stream,
+    build_text_content,
+)
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 READ = Read()
 
 
-def write(session: Session, data: bytes, name: str = "a.pdf") -> str:
+def write_file(session: Session, data: bytes, name: str = "a.pdf") -> str:
     path = session.folder / name
     path.write_bytes(data)
     return str(path)
 
 
-def workers() -> list[str]:
-    """Our programs that run now, as children of this process."""
+def list_workers() -> list[str]:
+    """Pids of our worker programs that run now as children of this process."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         try:
@@ -45,8 +52,8 @@ def workers() -> list[str]:
     return found
 
 
-def spaces(megabytes: int) -> bytes:
-    """As many, packed into a few: each block stands for itself, and is made only once."""
+def compress_spaces(megabytes: int) -> bytes:
+    """Compressed spaces: each block is independent of the others, so one is compressed once and repeated."""
     packer, block = zlib.compressobj(1), b" " * 1024 * 1024
     first = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
     again = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -54,8 +61,10 @@ def spaces(megabytes: int) -> bytes:
 
 
 async def test_a_small_document_is_shown_whole(session: Session) -> None:
-    path = write(session, pdf([words("Good morning, reader"), words("Good night, everybody")]))
-    output = (await session.done(READ, file_path=path)).output
+    path = write_file(
+        session, build_pdf([build_text_content("Good morning, reader"), build_text_content("Good night, everybody")])
+    )
+    output = (await session.expect_result(READ, file_path=path)).output
     assert (output.kind, output.total_pages) == ("pdf", 2)
     assert READ.render(output) == [
         {
@@ -73,18 +82,18 @@ async def test_a_small_document_is_shown_whole(session: Session) -> None:
     ("pages", "numbers"), [("3", [3]), ("1-5", [1, 2, 3, 4, 5]), ("28-", [28, 29, 30]), ("29-40", [29, 30])]
 )
 async def test_parts_of_a_long_document_are_shown(session: Session, pages: str, numbers: list[int]) -> None:
-    path = write(session, pdf([words(f"This is page {number}") for number in range(1, 31)]))
-    output = (await session.done(READ, file_path=path, pages=pages)).output
+    path = write_file(session, build_pdf([build_text_content(f"This is page {number}") for number in range(1, 31)]))
+    output = (await session.expect_result(READ, file_path=path, pages=pages)).output
     assert (output.kind, output.total_pages) == ("parts", 30)
     assert [(page.number, page.text) for page in output.pages] == [(n, f"This is page {n}") for n in numbers]
     assert READ.summary(READ.parse({"file_path": path, "pages": pages})) == f"Read {path} (pages {pages})"
 
 
 async def test_ten_pages_are_whole_and_eleven_need_pages(session: Session) -> None:
-    ten = write(session, pdf([words("A page of text")] * 10))
-    assert len((await session.done(READ, file_path=ten)).output.pages) == 10
-    eleven = write(session, pdf([words("A page of text")] * 11), "b.pdf")
-    assert (await session.failure(READ, file_path=eleven)).message == (
+    ten = write_file(session, build_pdf([build_text_content("A page of text")] * 10))
+    assert len((await session.expect_result(READ, file_path=ten)).output.pages) == 10
+    eleven = write_file(session, build_pdf([build_text_content("A page of text")] * 11), "b.pdf")
+    assert (await session.expect_failure(READ, file_path=eleven)).message == (
         f"{eleven} has 11 pages, and only documents of up to 10 are shown whole. "
         "Say which ones with pages, like '1-10', at most 20 in a call."
     )
@@ -105,8 +114,8 @@ async def test_ten_pages_are_whole_and_eleven_need_pages(session: Session) -> No
     ],
 )
 async def test_pages_that_cannot_be_are_errors(session: Session, pages: str, said: str) -> None:
-    path = write(session, pdf([words("A page of text")] * 30))
-    assert (await session.failure(READ, file_path=path, pages=pages)).message == said.format(path=path)
+    path = write_file(session, build_pdf([build_text_content("A page of text")] * 30))
+    assert (await session.expect_failure(READ, file_path=path, pages=pages)).message == said.format(path=path)
 
 
 def test_pages_may_have_spaces() -> None:
@@ -115,14 +124,17 @@ def test_pages_may_have_spaces() -> None:
 
 
 async def test_lines_are_not_for_documents(session: Session) -> None:
-    path = write(session, pdf([words("A page of text")]))
-    failure = await session.failure(READ, file_path=path, offset=3)
+    path = write_file(session, build_pdf([build_text_content("A page of text")]))
+    failure = await session.expect_failure(READ, file_path=path, offset=3)
     assert failure.message == f"offset and limit count lines, and {path} is a PDF document. Use pages."
 
 
 async def test_a_page_without_text_is_shown_as_a_picture(session: Session) -> None:
-    path = write(session, pdf([words("Text and more text"), PICTURE, "", words("7") + " " + PICTURE]))
-    output = (await session.done(READ, file_path=path)).output
+    path = write_file(
+        session,
+        build_pdf([build_text_content("Text and more text"), PICTURE, "", build_text_content("7") + " " + PICTURE]),
+    )
+    output = (await session.expect_result(READ, file_path=path)).output
     first, image, second, third, fourth = READ.render(output)
     assert first["text"].endswith('</page>\n<page number="2">\n(as a picture)\n')
     assert second["text"] == '</page>\n<page number="3">\n(nothing)\n</page>\n<page number="4">\n7\n(as a picture)\n'
@@ -134,78 +146,82 @@ async def test_a_page_without_text_is_shown_as_a_picture(session: Session) -> No
 
 
 async def test_page_1500_of_2000_comes_within_a_second(session: Session) -> None:
-    path = write(session, pdf([words(f"This is page {number}") for number in range(1, 2001)]))
+    path = write_file(session, build_pdf([build_text_content(f"This is page {number}") for number in range(1, 2001)]))
     await load_document(path, Pages(1, 1))  # the library is in the disk's cache by then
     took = []
     for number in range(1500, 1503):
         began = time.perf_counter()
-        output = (await session.done(READ, file_path=path, pages=str(number))).output
+        output = (await session.expect_result(READ, file_path=path, pages=str(number))).output
         took.append(time.perf_counter() - began)
         assert output.pages[0].text == f"This is page {number}"
     assert min(took) < 1
 
 
 async def test_a_document_that_needs_a_password_says_so(session: Session) -> None:
-    path = write(session, locked([words("secret")]))
-    assert (await session.failure(READ, file_path=path)).message == f"{path} is a PDF document that needs a password."
+    path = write_file(session, build_locked_pdf([build_text_content("secret")]))
+    assert (
+        await session.expect_failure(READ, file_path=path)
+    ).message == f"{path} is a PDF document that needs a password."
 
 
 async def test_damaged_documents_are_refused(session: Session) -> None:
-    whole = pdf([words("A page of text")] * 3)
+    whole = build_pdf([build_text_content("A page of text")] * 3)
     for data in (b"%PDF-1.4\n" + bytes(range(256)) * 4, whole[: len(whole) // 2], b"%PDF-"):
-        path = write(session, data)
-        failure = await session.failure(READ, file_path=path)
+        path = write_file(session, data)
+        failure = await session.expect_failure(READ, file_path=path)
         size = f"{len(data) / 1024:.1f} KB" if len(data) > 1023 else f"{len(data)} bytes"
         assert failure.message == f"{path} is a damaged PDF document ({size})."
 
 
 async def test_a_mark_that_stands_a_bit_further_on_is_found(session: Session) -> None:
-    path = write(session, b"Content-Type: application/pdf\n\n" + pdf([words("Found all the same")]))
-    assert (await session.done(READ, file_path=path)).output.pages[0].text == "Found all the same"
+    path = write_file(
+        session, b"Content-Type: application/pdf\n\n" + build_pdf([build_text_content("Found all the same")])
+    )
+    assert (await session.expect_result(READ, file_path=path)).output.pages[0].text == "Found all the same"
 
 
 async def test_an_enormous_page_becomes_a_picture_of_the_usual_size(session: Session) -> None:
-    path = write(session, pdf([PICTURE], box=(2_000_000_000, 2_000_000_000)))
-    page = (await session.done(READ, file_path=path)).output.pages[0]
+    path = write_file(session, build_pdf([PICTURE], box=(2_000_000_000, 2_000_000_000)))
+    page = (await session.expect_result(READ, file_path=path)).output.pages[0]
     assert (page.picture.width, page.picture.height) == (1568, 1568)
 
 
 async def test_a_document_that_takes_for_ever_is_given_up(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "TIME_LIMIT", 1.5)
-    path = write(session, pdf(["/X0 Do"], further=nested_forms(12, 6)))
-    failure = await session.failure(READ, file_path=path)
+    path = write_file(session, build_pdf(["/X0 Do"], further=build_nested_forms(12, 6)))
+    failure = await session.expect_failure(READ, file_path=path)
     assert failure.message == f"{path} is a PDF document that takes too long to open. Read fewer of its pages."
-    assert workers() == []
+    assert list_workers() == []
 
 
 async def test_a_document_that_wants_all_memory_is_given_up(session: Session) -> None:
-    packed = spaces(1200)
+    packed = compress_spaces(1200)
     form = (
         "/Type /XObject /Subtype /Form /BBox [0 0 600 600] /Filter /FlateDecode /Resources << /Font << /F1 3 0 R >> >>"
     )
-    path = write(session, pdf(["/X0 Do"], further=[stream(packed, form)]))
-    failure = await session.failure(READ, file_path=path)
+    path = write_file(session, build_pdf(["/X0 Do"], further=[build_stream(packed, form)]))
+    failure = await session.expect_failure(READ, file_path=path)
     assert failure.message.startswith(f"{path} cannot be opened as a PDF document (")
     assert failure.message.endswith("): it is damaged, or needs too much memory.")
-    assert workers() == []
+    assert list_workers() == []
 
 
 async def test_an_interrupted_read_leaves_no_process(session: Session) -> None:
-    path = write(session, pdf(["/X0 Do"], further=nested_forms(12, 6)))
+    path = write_file(session, build_pdf(["/X0 Do"], further=build_nested_forms(12, 6)))
     async with anyio.create_task_group() as group:
         group.start_soon(load_document, path, None)
-        await until(workers)
+        await poll_until(list_workers)
         group.cancel_scope.cancel()
-    await until(lambda: not workers())
+    await poll_until(lambda: not list_workers())
 
 
 async def test_the_worker_gets_none_of_our_secrets(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret-key")
-    path = write(session, pdf(["/X0 Do"], further=nested_forms(12, 6)))
+    path = write_file(session, build_pdf(["/X0 Do"], further=build_nested_forms(12, 6)))
     async with anyio.create_task_group() as group:
         group.start_soon(load_document, path, None)
-        await until(workers)
-        for pid in workers():
+        await poll_until(list_workers)
+        for pid in list_workers():
             assert b"secret-key" not in Path(f"/proc/{pid}/environ").read_bytes()  # noqa: ASYNC240 - not a disk
             assert b"pdf_worker.py" in Path(f"/proc/{pid}/cmdline").read_bytes()  # noqa: ASYNC240 - as above
         group.cancel_scope.cancel()
@@ -213,33 +229,33 @@ async def test_the_worker_gets_none_of_our_secrets(session: Session, monkeypatch
 
 async def test_more_text_than_the_tokens_allow_is_an_error_but_one_page_is_cut(session: Session) -> None:
     page = "BT /F1 1 Tf " + "".join(f"1 0 0 1 0 {line % 700} Tm ({'word ' * 40}) Tj " for line in range(300)) + "ET"
-    path = write(session, pdf([page] * 3))
-    failure = await session.failure(READ, file_path=path)
+    path = write_file(session, build_pdf([page] * 3))
+    failure = await session.expect_failure(READ, file_path=path)
     assert failure.message == f"Pages 1-3 of {path} are more than 25000 tokens. Read fewer with pages."
-    long = write(session, pdf([page.replace("word ", "words words ")]), "b.pdf")
-    output = (await session.done(READ, file_path=long)).output
+    long = write_file(session, build_pdf([page.replace("word ", "words words ")]), "b.pdf")
+    output = (await session.expect_result(READ, file_path=long)).output
     assert output.pages[0].cut
     assert READ.render(output)[0]["text"].endswith("\n(cut: there is more text on this page)\n</page>")
 
 
 async def test_a_page_past_the_end_is_not_taken_for_one_that_was_shown(session: Session) -> None:
-    path = write(session, pdf([words("A page of text")] * 12))
-    await session.done(READ, file_path=path, pages="1-12")
-    failure = await session.failure(READ, file_path=path, pages="13")
+    path = write_file(session, build_pdf([build_text_content("A page of text")] * 12))
+    await session.expect_result(READ, file_path=path, pages="1-12")
+    failure = await session.expect_failure(READ, file_path=path, pages="13")
     assert failure.message == f"{path} has only 12 pages: page 13 is past its end."
 
 
 async def test_the_same_pages_are_not_shown_again(session: Session) -> None:
-    path = write(session, pdf([words("A page of text")] * 12))
-    await session.done(READ, file_path=path, pages="1-6")
-    assert (await session.done(READ, file_path=path, pages="2-3")).output.kind == "file_unchanged"
-    assert (await session.done(READ, file_path=path, pages="6-7")).output.kind == "parts"
-    await session.done(READ, file_path=path, pages="7-12")
-    assert (await session.done(READ, file_path=path, pages="11-")).output.kind == "file_unchanged"
+    path = write_file(session, build_pdf([build_text_content("A page of text")] * 12))
+    await session.expect_result(READ, file_path=path, pages="1-6")
+    assert (await session.expect_result(READ, file_path=path, pages="2-3")).output.kind == "file_unchanged"
+    assert (await session.expect_result(READ, file_path=path, pages="6-7")).output.kind == "parts"
+    await session.expect_result(READ, file_path=path, pages="7-12")
+    assert (await session.expect_result(READ, file_path=path, pages="11-")).output.kind == "file_unchanged"
     assert session.reads.by_path[path].ranges == ((1, 12),)
-    write(session, pdf([words("Another text")] * 12))
+    write_file(session, build_pdf([build_text_content("Another text")] * 12))
     os.utime(path, ns=(1, 1))
-    assert (await session.done(READ, file_path=path, pages="2")).output.pages[0].text == "Another text"
+    assert (await session.expect_result(READ, file_path=path, pages="2")).output.pages[0].text == "Another text"
 
 
 WRITE = Write()

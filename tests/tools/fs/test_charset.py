@@ -5,7 +5,7 @@ import time
 import pytest
 
 from ostler.tools.files.read import Read
-from ostler.tools.fs.encoding import PIECE, Encoding, decode_bytes, encoding_of, pieces_of
+from ostler.tools.fs.encoding import PIECE, Encoding, decode_bytes, detect_encoding, split_pieces
 from ostler.tools.fs.text_file import load
 from tests.support.tool_calls import Session
 
@@ -78,7 +78,7 @@ JAPANESE = "これは日本語の文章です。今日は天気がいいので�
 async def test_read_shows_what_edit_finds(session: Session, data: bytes) -> None:
     path = session.folder / "a.txt"
     path.write_bytes(data)
-    shown = (await session.done(READ, file_path=str(path), limit=12)).output.content
+    shown = (await session.expect_result(READ, file_path=str(path), limit=12)).output.content
     found = load(str(path)).text.split("\n")[:12]
     assert [line[:1900] for line in shown.split("\n")] == [line[:1900] for line in found[: len(shown.split("\n"))]]
 
@@ -93,9 +93,9 @@ def test_a_text_in_pieces_is_the_text(codec: str) -> None:
 
 def test_no_step_of_a_long_text_in_another_encoding_keeps_others_waiting() -> None:
     data = JAPANESE.encode("cp932") * 120_000
-    steps = Encoding("cp932").decoded(pieces_of(data))
+    steps = Encoding("cp932").decode_pieces(split_pieces(data))
     assert max(len(piece) for _, piece in steps) <= PIECE + 1
     began = time.thread_time()
-    assert encoding_of(lambda: pieces_of(data)).codec == "cp932"
+    assert detect_encoding(lambda: split_pieces(data)).codec == "cp932"
     # Whether it is UTF-8 with some stray bytes is clear after the first piece: 3 s, and more, when all were counted.
     assert time.thread_time() - began < 3

@@ -1,8 +1,8 @@
-"""What nobody writes without a person's yes, name by name as the security page lists it."""
+"""Protected paths: never written without a person's yes, name by name as the security page lists them."""
 
 import pytest
 
-from ostler.tools.fs.protected_paths import why_guarded
+from ostler.tools.fs.protected_paths import find_protection_reason
 
 
 @pytest.mark.parametrize(
@@ -23,17 +23,17 @@ from ostler.tools.fs.protected_paths import why_guarded
     ],
 )  # fmt: skip
 def test_always_ask_before_writing(path: str) -> None:
-    assert why_guarded(path)
-    assert why_guarded(path.upper())
-    assert why_guarded(path.replace("/p/", "/p/deeper/"))
+    assert find_protection_reason(path)
+    assert find_protection_reason(path.upper())
+    assert find_protection_reason(path.replace("/p/", "/p/deeper/"))
 
 
 def test_worktrees_in_our_own_folder_are_not_protected_but_their_own_settings_are() -> None:
-    assert why_guarded("/p/.ostler/worktrees/one/src/a.py") is None
-    assert why_guarded("/p/.ostler/worktrees/one/.ostler/settings.json")
+    assert find_protection_reason("/p/.ostler/worktrees/one/src/a.py") is None
+    assert find_protection_reason("/p/.ostler/worktrees/one/.ostler/settings.json")
 
 
 def test_names_are_compared_by_component_and_never_by_prefix() -> None:
-    assert why_guarded("/p/.gitignore") is None
-    assert why_guarded("/p/.ssh-notes.md") is None
-    assert why_guarded("/p/my.envrc") is None
+    assert find_protection_reason("/p/.gitignore") is None
+    assert find_protection_reason("/p/.ssh-notes.md") is None
+    assert find_protection_reason("/p/my.envrc") is None

@@ -1,4 +1,4 @@
-"""What is said of an answer that does not fit its schema, however long it is and however often the schema looks."""
+"""The problems reported about an answer that does not fit its schema: few, short, and found in bounded memory."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ostler.tools.interaction.structured_output import StructuredOutput
-from ostler.tools.tool import Ran
+from ostler.tools.tool import ToolResult
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -16,22 +16,22 @@ LONG = "a" * 9_000_000
 MANY = 95_000
 
 
-async def problems(session: Session, answer: dict[str, Any], **schema: Any) -> list[str]:
-    told = (await session.failure(StructuredOutput({"type": "object", **schema}), **answer)).message
-    first, *rest = told.splitlines()
+async def list_problems(session: Session, answer: dict[str, Any], **schema: Any) -> list[str]:
+    reported = (await session.expect_failure(StructuredOutput({"type": "object", **schema}), **answer)).message
+    first, *rest = reported.splitlines()
     assert first == "The answer does not fit the schema:"
     return rest
 
 
-def looked_at(times: int) -> list[dict[str, Any]]:
+def build_schemas(times: int) -> list[dict[str, Any]]:
     return [{"properties": {"x": {"minLength": len(LONG) + each}}} for each in range(1, times + 1)]
 
 
 async def test_a_problem_says_the_place_the_value_and_what_is_expected(session: Session) -> None:
     sizes = {"enum": ["small", "large"]}
-    town = {"properties": {"name": {}, "size": sizes}, "required": ["name"], "additionalProperties": False}
+    town_schema = {"properties": {"name": {}, "size": sizes}, "required": ["name"], "additionalProperties": False}
     answer = {"towns": [{"name": "Oslo"}, {"size": "ënorm", "colour": "red"}]}
-    assert await problems(session, answer, properties={"towns": {"items": {"type": "object", **town}}}) == [
+    assert await list_problems(session, answer, properties={"towns": {"items": {"type": "object", **town_schema}}}) == [
         '- `towns.1.size`: "ënorm" is not one of "small" or "large"',
         "- `towns.1`: Additional properties are not allowed ('colour' was unexpected)",
         '- `towns.1`: "name" is a required property',
@@ -39,16 +39,16 @@ async def test_a_problem_says_the_place_the_value_and_what_is_expected(session: 
 
 
 async def test_more_than_ten_problems_are_counted(session: Session) -> None:
-    told = await problems(session, {"x": list(range(12))}, properties={"x": {"items": {"type": "string"}}})
-    assert told[:2] == ['- `x.0`: 0 is not of type "string"', '- `x.1`: 1 is not of type "string"']
-    assert (len(told), told[-1]) == (11, "… and 2 more")
+    reported = await list_problems(session, {"x": list(range(12))}, properties={"x": {"items": {"type": "string"}}})
+    assert reported[:2] == ['- `x.0`: 0 is not of type "string"', '- `x.1`: 1 is not of type "string"']
+    assert (len(reported), reported[-1]) == (11, "… and 2 more")
 
 
 async def test_a_long_value_is_shown_by_its_beginning(session: Session) -> None:
-    (told,) = await problems(session, {"x": LONG}, properties={"x": {"maxLength": 5}})
-    assert told.startswith('- `x`: "aaaa')
-    assert told.endswith("… is longer than 5 characters")
-    assert len(told) < 300
+    (reported,) = await list_problems(session, {"x": LONG}, properties={"x": {"maxLength": 5}})
+    assert reported.startswith('- `x`: "aaaa')
+    assert reported.endswith("… is longer than 5 characters")
+    assert len(reported) < 300
 
 
 @pytest.mark.parametrize(
@@ -65,34 +65,34 @@ async def test_a_long_value_is_shown_by_its_beginning(session: Session) -> None:
     ids=["unexpected", "place", "name", "object", "array", "many names", "nested"],
 )
 async def test_a_long_problem_is_cut_too(session: Session, answer: dict[str, Any], schema: dict[str, Any]) -> None:
-    (told,) = await problems(session, answer, **schema)
-    assert len(told) < 1500
+    (reported,) = await list_problems(session, answer, **schema)
+    assert len(reported) < 1500
 
 
 async def test_where_very_many_values_are_wrong_the_first_is_told(session: Session) -> None:
-    told = await problems(session, {"x": list(range(MANY))}, properties={"x": {"items": {"type": "string"}}})
-    assert told[0] == '- `x.0`: 0 is not of type "string"'
-    assert "perhaps more" in told[1]
+    reported = await list_problems(session, {"x": list(range(MANY))}, properties={"x": {"items": {"type": "string"}}})
+    assert reported[0] == '- `x.0`: 0 is not of type "string"'
+    assert "perhaps more" in reported[1]
 
 
 async def test_a_long_answer_that_fits_is_taken(session: Session) -> None:
-    form = {"type": "object", "anyOf": looked_at(200), "properties": {"x": {"type": "string"}}}
+    form = {"type": "object", "anyOf": build_schemas(200), "properties": {"x": {"type": "string"}}}
     fits = await session.call(StructuredOutput(form), {"x": LONG + "b" * 300})
-    assert isinstance(fits, Ran)
+    assert isinstance(fits, ToolResult)
 
 
 @pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
-def test_a_long_answer_that_is_looked_at_often_is_not_copied_as_often(word: str) -> None:
+def test_a_long_answer_that_is_build_schemas_often_is_not_copied_as_often(word: str) -> None:
     """In a process of its own, with a tenth of the memory that the copies would take, and beside the event loop."""
     script = f"""
 import resource, threading
 import anyio
 from ostler.tools.interaction.structured_output import StructuredOutput
 
-from tests.tools.interaction.test_structured_output import LONG, looked_at
+from tests.tools.interaction.test_structured_output import LONG, build_schemas
 
 async def check():
-    tool = StructuredOutput({{"type": "object", {word!r}: looked_at(400)}})
+    tool = StructuredOutput({{"type": "object", {word!r}: build_schemas(400)}})
     resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
     failure = await tool.validate(tool.parse({{"x": LONG}}), None)
     print(failure.message)

@@ -47,7 +47,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def ignored_by_git(root: Path, pattern: str, paths: Sequence[str]) -> set[str]:
+def list_ignored_by_git(root: Path, pattern: str, paths: Sequence[str]) -> set[str]:
     (root / ".git" / "info" / "exclude").write_text(pattern + "\n")
     asked = subprocess.run(
         ["git", "-C", root, "check-ignore", "--stdin", "-z", "--no-index"],
@@ -60,7 +60,7 @@ def ignored_by_git(root: Path, pattern: str, paths: Sequence[str]) -> set[str]:
     return {path for path in asked.stdout.split("\0") if path}
 
 
-def paths_of(root: Path) -> list[Path]:
+def list_paths(root: Path) -> list[Path]:
     return [path for path in sorted(root.rglob("*")) if ".git" not in path.relative_to(root).parts]
 
 
@@ -84,9 +84,9 @@ patterns = st.builds(
 )
 @given(pattern=patterns)
 def test_what_git_ignores_matches_and_nothing_else(tree: Path, pattern: str) -> None:
-    every = paths_of(tree)
+    every = list_paths(tree)
     names = [str(path.relative_to(tree)) for path in every]
-    by_git = ignored_by_git(tree, pattern, names)
+    by_git = list_ignored_by_git(tree, pattern, names)
     try:
         compiled = compile_path(pattern, settings_root=str(tree), cwd=str(tree), home="/nowhere", folds=False)
     except BadPattern:

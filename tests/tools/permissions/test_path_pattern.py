@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from ostler.tools.permissions import (
     BadRule,
     PathPattern,
-    RealPaths,
-    case_folds,
+    RealPathCache,
+    build_exact_pattern,
     compile_path,
-    exact_path,
+    format_rule,
+    is_case_insensitive,
     matches_both,
     matches_either,
     parse_rule,
-    rule_text,
 )
 from ostler.tools.permissions.gitignore import translate
 
 
-def pattern(content: str, *, folds: bool = False) -> PathPattern:
+def compile_pattern(content: str, *, folds: bool = False) -> PathPattern:
     return compile_path(content, settings_root="/repo", cwd="/repo/app", home="/home/me", folds=folds)
 
 
@@ -52,20 +52,20 @@ def pattern(content: str, *, folds: bool = False) -> PathPattern:
 def test_patterns_start_from_where_their_first_characters_say(
     content: str, inside: list[str], outside: list[str]
 ) -> None:
-    compiled = pattern(content)
+    compiled = compile_pattern(content)
     assert [path for path in inside if not compiled.matches(path, folder=True)] == []
     assert [path for path in outside if compiled.matches(path, folder=True)] == []
 
 
 def test_a_slash_at_the_end_is_only_for_folders_and_what_they_hold() -> None:
-    build = pattern("build/")
+    build = compile_pattern("build/")
     assert build.matches("/repo/app/x/build/out.o")
     assert build.matches("/repo/app/build", folder=True)
     assert not build.matches("/repo/app/build")
 
 
 def test_deny_if_either_is_denied_allow_only_if_both_are(tmp_path: Path) -> None:
-    src = pattern("/src/**")
+    src = compile_pattern("/src/**")
     inside, outside = "/repo/src/a", "/etc/passwd"
     assert matches_either(src, inside, outside)
     assert matches_either(src, outside, inside)
@@ -98,13 +98,13 @@ def test_a_deny_follows_the_links_that_it_names_and_an_allow_does_not(tmp_path: 
 
 
 def test_case_folds_where_the_file_system_does() -> None:
-    folding, exact = pattern("/Src/[A-C]*.PY", folds=True), pattern("/Src/[A-C]*.PY")
+    folding, exact = compile_pattern("/Src/[A-C]*.PY", folds=True), compile_pattern("/Src/[A-C]*.PY")
     assert folding.matches("/REPO/src/beta.py")
     assert not exact.matches("/repo/src/beta.py")
     assert exact.matches("/repo/Src/Beta.PY")
     # One character or two: to such file systems it is the same name.
-    assert pattern("caf\u00e9.txt", folds=True).matches("/repo/app/CAFE\u0301.txt")
-    assert pattern("cafe\u0301.txt", folds=True).matches("/repo/app/caf\u00e9.txt")
+    assert compile_pattern("caf\u00e9.txt", folds=True).matches("/repo/app/CAFE\u0301.txt")
+    assert compile_pattern("cafe\u0301.txt", folds=True).matches("/repo/app/caf\u00e9.txt")
 
 
 def test_the_letter_case_of_a_file_system_is_seen_without_writing(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_the_letter_case_of_a_file_system_is_seen_without_writing(tmp_path: Path
     folder.mkdir()
     truth = (tmp_path / "lETTERS").exists()
     before = os.stat(folder).st_mtime_ns
-    assert case_folds(str(folder)) is truth
-    assert case_folds(str(folder / "absent" / "below")) is truth
+    assert is_case_insensitive(str(folder)) is truth
+    assert is_case_insensitive(str(folder / "absent" / "below")) is truth
     assert os.stat(folder).st_mtime_ns == before
 
 
@@ -124,7 +124,7 @@ def test_a_second_name_in_the_other_case_does_not_make_a_file_system_fold(tmp_pa
     if (folder / "NAME").exists():
         pytest.skip("this file system takes both as one name")
     (folder / "NAME").hardlink_to(folder / "name")
-    assert not case_folds(str(folder))
+    assert not is_case_insensitive(str(folder))
 
 
 names = st.text(
@@ -135,9 +135,9 @@ names = st.text(
 @given(st.lists(names.filter(lambda name: name not in {".", ".."}), min_size=1, max_size=4))
 def test_a_path_can_be_written_as_a_rule_that_speaks_of_it_alone(components: list[str]) -> None:
     path = "/" + "/".join(components)
-    rule = parse_rule(rule_text("Edit", exact_path(path)))
+    rule = parse_rule(format_rule("Edit", build_exact_pattern(path)))
     assert rule.content is not None
-    compiled = pattern(rule.content)
+    compiled = compile_pattern(rule.content)
     assert compiled.matches(path)
     assert compiled.matches(path + "/below")
     assert not compiled.matches(path + "x")
@@ -152,7 +152,7 @@ def test_no_pattern_takes_forever() -> None:
     hostile = ["*a" * 49 + "[b]", "**/a/" * 49 + "[b]", "a*" * 48 + "?[b]", "**/*a*a*a*a*/" * 8 + "[z]",
                "[!b]*" * 24 + "[c]", "**/a*a/" * 24 + "**/[b]", "*" * 600 + "[b]", "**/" + "*/" * 48 + "[b]",
                "**/" + "a*/" * 48 + "[b]", "**/" + "a/" * 2_000 + "[b]", "**/*a*a*a*a*[b]"]  # fmt: skip
-    compiled = [pattern(content) for content in hostile]
+    compiled = [compile_pattern(content) for content in hostile]
     # One that tries everything would take longer than the universe.
     assert not any(each.matches(path, folder=True) for each in compiled for path in paths)
 
@@ -174,7 +174,7 @@ def test_braces_that_are_never_closed_are_seen_at_once() -> None:
 
 
 def test_stars_that_are_escaped_are_no_wildcards() -> None:
-    assert pattern(r"\*" * 100).matches("/repo/app/" + "*" * 100)
+    assert compile_pattern(r"\*" * 100).matches("/repo/app/" + "*" * 100)
 
 
 def test_real_paths_are_what_the_system_says(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_real_paths_are_what_the_system_says(tmp_path: Path) -> None:
     (root / "link").symlink_to("a")
     (root / "a" / "up").symlink_to("../link/b")
     (root / "loop").symlink_to("loop")
-    real = RealPaths()
+    real = RealPathCache()
     for name in ("a/b/c", "link/b", "link/up/x", "a/up", "loop/x", "absent/x", "a/../link", "a//b"):
         path = str(root / name) if "//" not in name else f"{root}/{name}"
         assert real(path) == os.path.realpath(path)

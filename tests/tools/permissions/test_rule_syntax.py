@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.tools.permissions import BadRule, Rule, is_whole, matches_text, parse_rule, rule_text
+from ostler.tools.permissions import BadRule, Rule, format_rule, is_whole, matches_text, parse_rule
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_a_bad_content_still_says_of_which_tool() -> None:
 def test_every_command_can_be_written_as_a_rule_and_read_back(command: str) -> None:
     if not command.strip() or command.strip() in {"*", ":*", "**"}:
         return
-    assert parse_rule(rule_text("Bash", command)).content == command
+    assert parse_rule(format_rule("Bash", command)).content == command
 
 
-def read(text: str) -> Rule | BadRule:
+def parse_or_error(text: str) -> Rule | BadRule:
     try:
         return parse_rule(text)
     except BadRule as error:
@@ -124,7 +124,7 @@ def read(text: str) -> Rule | BadRule:
 
 @given(st.text(max_size=60))
 def test_reading_a_rule_gives_one_or_says_why_not(text: str) -> None:
-    found = read(text)
+    found = parse_or_error(text)
     if isinstance(found, BadRule):
         assert found.message
         assert 0 <= found.position <= len(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Daemon
-from tests.support.driver import QUICK, Stage
+from tests.support.driver import QUICK_SETTINGS, Harness
 from tests.support.messages_api.replies import calls, message
 from tests.support.messages_api.server import ScriptedApi
 from tests.support.model_replies import DONE
@@ -34,15 +34,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stage(api: ScriptedApi, installed: Path, tmp_path: Path) -> Iterator[Stage]:
+def harness(api: ScriptedApi, installed: Path, tmp_path: Path) -> Iterator[Harness]:
     broken = tmp_path / "broken"
     _lay_out_a_broken_one(broken)
     path = os.pathsep.join([str(installed), str(broken)])
-    environment = {**api.environment, **QUICK, "PYTHONPATH": path}
+    environment = {**api.environment, **QUICK_SETTINGS, "PYTHONPATH": path}
     with Daemon(tmp_path / "home", environment=environment) as daemon:
-        stage = Stage(daemon, api, tmp_path)
-        yield stage
-        stage.close()
+        harness = Harness(daemon, api, tmp_path)
+        yield harness
+        harness.close()
 
 
 def _lay_out_a_broken_one(folder: Path) -> None:
@@ -52,8 +52,8 @@ def _lay_out_a_broken_one(folder: Path) -> None:
     (info / "entry_points.txt").write_text("[ostler.tools]\nmissing = there_is_no_such_module:Tool\n")
 
 
-def test_it_is_listed_with_its_source(stage: Stage) -> None:
-    tools = {tool["name"]: tool for tool in stage.daemon.call("tool/list")["tools"]}
+def test_it_is_listed_with_its_source(harness: Harness) -> None:
+    tools = {tool["name"]: tool for tool in harness.daemon.call("tool/list")["tools"]}
     assert tools["WordCount"]["source"] == "ostler-word-count"
     assert (tools["WordCount"]["enabled"], tools["WordCount"]["read_only"]) == (True, True)
     assert tools["WordCount"]["summary"] == "Counts the words of a file"
@@ -63,58 +63,58 @@ def test_it_is_listed_with_its_source(stage: Stage) -> None:
 
 def test_its_examples_reach_a_provider_that_takes_them(api: ScriptedApi, installed: Path, tmp_path: Path) -> None:
     extras = {"PYTHONPATH": str(installed), "OSTLER_MODEL__TOOL_EXTRAS": "always"}
-    with Daemon(tmp_path / "home", environment={**api.environment, **QUICK, **extras}) as daemon:
-        stage = Stage(daemon, api, tmp_path)
-        talk = stage.talk(DONE)
-        talk.turn()
-        tools = {tool["name"]: tool for tool in talk.requests[0].body["tools"]}
-        stage.close()
+    with Daemon(tmp_path / "home", environment={**api.environment, **QUICK_SETTINGS, **extras}) as daemon:
+        harness = Harness(daemon, api, tmp_path)
+        driver = harness.open_session(DONE)
+        driver.run_turn()
+        tools = {tool["name"]: tool for tool in driver.requests[0].body["tools"]}
+        harness.close()
     assert tools["WordCount"]["strict"] is True
     assert tools["WordCount"]["input_examples"] == [{"file_path": "/home/me/essay.txt"}]
 
 
-def test_a_broken_one_does_not_stop_the_daemon_and_is_reported(stage: Stage) -> None:
-    assert "WordCount" in {tool["name"] for tool in stage.daemon.call("tool/list")["tools"]}
-    logged = stage.daemon.stderr + "".join(path.read_text() for path in stage.daemon.home.rglob("*.log"))
+def test_a_broken_one_does_not_stop_the_daemon_and_is_reported(harness: Harness) -> None:
+    assert "WordCount" in {tool["name"] for tool in harness.daemon.call("tool/list")["tools"]}
+    logged = harness.daemon.stderr + "".join(path.read_text() for path in harness.daemon.home.rglob("*.log"))
     assert "tool_left_out" in logged
     assert "The plug-in missing of broken could not be loaded: ModuleNotFoundError" in logged
 
 
-def test_it_says_nothing_about_permission_so_a_person_is_asked(stage: Stage) -> None:
-    talk = stage.talk()
-    path = talk.file("a.txt", "one two\nthree\n")
-    stage.api.script(talk.name, message(calls("WordCount", {"file_path": path})), DONE)
-    talk.start()
-    ask = talk.ask()
+def test_it_says_nothing_about_permission_so_a_person_is_asked(harness: Harness) -> None:
+    driver = harness.open_session()
+    path = driver.write_file("a.txt", "one two\nthree\n")
+    harness.api.script(driver.name, message(calls("WordCount", {"file_path": path})), DONE)
+    driver.start()
+    ask = driver.wait_for_ask()
     assert ask["call"]["tool"] == "WordCount"
     assert ask["call"]["summary"] == f"Count the words of {path}"
-    talk.answer(ask, "allow")
-    talk.ended()
-    assert talk.result_texts() == ["2 lines, 3 words, 14 characters"]
-    call = talk.all("tool.completed")[0]["call"]
+    driver.answer(ask, "allow")
+    driver.wait_for_turn_end()
+    assert driver.fetch_result_texts() == ["2 lines, 3 words, 14 characters"]
+    call = driver.list_event_data("tool.completed")[0]["call"]
     assert call["output"] == {"lines": 2, "words": 3, "characters": 14}
     assert call["decision"]["by"] == "person"
 
 
-def test_the_model_is_told_of_it_after_the_built_in_ones(stage: Stage) -> None:
-    talk = stage.talk(DONE)
-    talk.turn()
-    sent = talk.requests[0].body["tools"]
+def test_the_model_is_told_of_it_after_the_built_in_ones(harness: Harness) -> None:
+    driver = harness.open_session(DONE)
+    driver.run_turn()
+    sent = driver.requests[0].body["tools"]
     assert sent[-1]["name"] == "WordCount"
     assert sent[-1]["description"] == (EXAMPLE / "ostler_word_count" / "word_count.md").read_text().strip()
 
 
-def test_its_input_errors_and_its_rules_go_through_the_pipeline(stage: Stage) -> None:
-    talk = stage.talk(rules={"allow": ["WordCount"]})
+def test_its_input_errors_and_its_rules_go_through_the_pipeline(harness: Harness) -> None:
+    driver = harness.open_session(rules={"allow": ["WordCount"]})
     wrong = calls("WordCount", {"path": "/a"})
     relative = calls("WordCount", {"file_path": "a.txt"})
-    missing = calls("WordCount", {"file_path": str(talk.folder / "none")})
-    stage.api.script(talk.name, message(wrong, relative, missing), DONE)
-    talk.turn()
-    schema, validated, ran = talk.result_texts()
+    missing = calls("WordCount", {"file_path": str(driver.folder / "none")})
+    harness.api.script(driver.name, message(wrong, relative, missing), DONE)
+    driver.run_turn()
+    schema, validated, ran = driver.fetch_result_texts()
     assert "`file_path` is missing, and it is required" in schema
     assert "is relative" in validated
-    assert ran == f"<tool_use_error>{talk.folder}/none cannot be read: No such file or directory.</tool_use_error>"
+    assert ran == f"<tool_use_error>{driver.folder}/none cannot be read: No such file or directory.</tool_use_error>"
 
 
 def test_the_page_shows_the_example_as_it_is() -> None:

@@ -1,25 +1,29 @@
-"""Orphans: what leaves everything of its call behind comes to the daemon, and ends there."""
+"""Orphans: a process that detaches from its call completely is inherited by the daemon, which ends it."""
 
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.repository import ROOT
 from tests.support.tool_calls import Session
 
-# A process that inherits orphans, as the daemon does, and runs commands. `STRAY` leaves one that cannot be told from
+pytestmark = pytest.mark.slow
+
+# A subreaper: it inherits orphans, as the daemon does, and runs commands. `STRAY` leaves one that cannot be told from
 # any other: no marker, no group, no session, no output and no parent of the call.
-INHERITING = """
+SUBREAPER_SCRIPT = """
 import anyio, ctypes, functools, os, subprocess, sys, threading, time
 from pathlib import Path
 from ostler.tools.process import orphans, tree
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.running.profile import ShellProfile
-from tests.support.tool_calls import Session, alive, until
+from tests.support.tool_calls import Session, is_alive, poll_until
 
 if INHERITS:
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 session = Session(Path(sys.argv[1]), Path(sys.argv[1]).parent / "outputs")
-run = functools.partial(session.done, Bash())
+run = functools.partial(session.expect_result, Bash())
 BARE = "env -i setsid bash -c 'echo $$ >stray.new; mv stray.new stray; exec sleep 1000' >/dev/null 2>&1 &"
 STRAY = BARE + "until [ -e stray ]; do sleep 0.01; done;"
 WAIT = "touch waiting; until [ -e go ]; do sleep 0.01; done;"
@@ -32,7 +36,7 @@ def stray():
 
 async def later_than(pid):
     ticks = os.sysconf("SC_CLK_TCK")
-    await until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) * ticks > int(tree.start_time(pid)) + 1)
+    await poll_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) * ticks > int(tree.read_start_time(pid)) + 1)
 
 async def main():
     async with anyio.create_task_group() as group:
@@ -41,9 +45,9 @@ anyio.run(main)
 """
 
 
-def run_inheriting(session: Session, body: str, *, inherits: bool = True) -> None:
+def run_subreaper(session: Session, body: str, *, inherits: bool = True) -> None:
     lines = body.strip("\n").split("\n")
-    code = INHERITING.replace("INHERITS", str(inherits)).replace("BODY", "\n        ".join(lines))
+    code = SUBREAPER_SCRIPT.replace("INHERITS", str(inherits)).replace("BODY", "\n        ".join(lines))
     place = ROOT
     subprocess.run([sys.executable, "-c", code, str(session.folder)], check=True, timeout=60, cwd=place)
 
@@ -51,91 +55,91 @@ def run_inheriting(session: Session, body: str, *, inherits: bool = True) -> Non
 def test_what_dropped_everything_of_its_call_ends_with_it(session: Session) -> None:
     body = """
 result = await run(command=STRAY)
-assert not alive(stray())
+assert not is_alive(stray())
 assert "sleep" in result.output.stderr, result
 """
-    run_inheriting(session, body)
+    run_subreaper(session, body)
 
 
 def test_what_a_profile_started_and_dropped_everything_of_it_ends_with_it(session: Session) -> None:
     body = """
 os.environ["HOME"] = str(session.folder)
 (session.folder / ".bashrc").write_text("cd; " + STRAY + "export A=1")
-snapshot = await ShellProfile(session.folder.parent / "data", print).current()
-assert snapshot.given["A"] == "1"
-assert not alive(stray())
+snapshot = await ShellProfile(session.folder.parent / "data", print).load_current()
+assert snapshot.variables["A"] == "1"
+assert not is_alive(stray())
 """
-    run_inheriting(session, body)
+    run_subreaper(session, body)
 
 
 def test_what_an_orphan_started_ends_with_it(session: Session) -> None:
     body = """
 nested = STRAY.replace("exec sleep 1000", "sleep 1000 & wait")
 await run(command=nested)
-assert not alive(stray())
-assert tree.adopted(os.getpid()) == set(orphans._children())
-assert not any(map(alive, orphans._children()))
+assert not is_alive(stray())
+assert tree.list_main_thread_children(os.getpid()) == set(orphans._list_children())
+assert not any(map(is_alive, orphans._list_children()))
 """
-    run_inheriting(session, body)
+    run_subreaper(session, body)
 
 
 def test_what_dropped_everything_ends_with_its_own_command_whichever_others_run(session: Session) -> None:
     body = """
 group.start_soon(lambda: run(command=WAIT))
-await until(there("waiting"))
+await poll_until(there("waiting"))
 result = await run(command=STRAY)
-assert not alive(stray())
+assert not is_alive(stray())
 assert "sleep" in result.output.stderr, result
 (session.folder / "stray").unlink()
 await run(command=STRAY)
-assert not alive(stray())
-assert len(session.processes.over) == 2
+assert not is_alive(stray())
+assert len(session.processes.ended) == 2
 (session.folder / "go").touch()
 """
-    run_inheriting(session, body)
+    run_subreaper(session, body)
 
 
 def test_what_another_command_dropped_is_left_to_that_one(session: Session) -> None:
     body = """
 group.start_soon(lambda: run(command=STRAY + WAIT))
-await until(there("waiting"))
+await poll_until(there("waiting"))
 result = await run(command="true")
-assert alive(stray())
+assert is_alive(stray())
 assert result.output.stderr == ""
 (session.folder / "go").touch()
-await until(lambda: len(session.processes.over) == 2)
-assert not alive(stray())
+await poll_until(lambda: len(session.processes.ended) == 2)
+assert not is_alive(stray())
 """
-    run_inheriting(session, body)
+    run_subreaper(session, body)
 
 
 def test_an_orphan_that_may_be_another_commands_stays_until_that_one_ends(session: Session) -> None:
     body = """
 group.start_soon(lambda: run(command=WAIT))
-await until(there("waiting"))
+await poll_until(there("waiting"))
 result = await run(command="ulimit -S -q 4096;" + STRAY)
-assert alive(stray())
+assert is_alive(stray())
 assert result.output.stderr == ""
 (session.folder / "go").touch()
-await until(lambda: len(session.processes.over) == 2)
-assert not alive(stray())
+await poll_until(lambda: len(session.processes.ended) == 2)
+assert not is_alive(stray())
 """
-    run_inheriting(session, body)
+    run_subreaper(session, body)
 
 
 def test_an_orphan_older_than_every_command_under_way_does_not_wait_for_them(session: Session) -> None:
     body = """
 group.start_soon(lambda: run(command=STRAY + WAIT))
-await until(there("waiting"))
+await poll_until(there("waiting"))
 await later_than(stray())
 group.start_soon(lambda: run(command="until [ -e end ]; do sleep 0.01; done"))
-await until(lambda: len(session.processes.begun) == 2)
+await poll_until(lambda: len(session.processes.started) == 2)
 (session.folder / "go").touch()
-await until(lambda: len(session.processes.over) == 1)
-assert not alive(stray())
+await poll_until(lambda: len(session.processes.ended) == 1)
+assert not is_alive(stray())
 (session.folder / "end").touch()
 """
-    run_inheriting(session, body)
+    run_subreaper(session, body)
 
 
 def test_the_daemons_own_children_outlive_commands(session: Session) -> None:
@@ -144,34 +148,34 @@ start = functools.partial(subprocess.Popen, ["sleep", "1000"], start_new_session
 older = start()
 await later_than(older.pid)
 group.start_soon(lambda: run(command=WAIT))
-await until(there("waiting"))
+await poll_until(there("waiting"))
 on_thread = await anyio.to_thread.run_sync(start)
 expected = start()
-with orphans.awaited(expected.pid):
+with orphans.exclude_from_reaping(expected.pid):
     (session.folder / "go").touch()
-    await until(lambda: len(session.processes.over) == 1)
+    await poll_until(lambda: len(session.processes.ended) == 1)
     await run(command=STRAY)
-    assert not alive(stray())
+    assert not is_alive(stray())
 for child in (older, on_thread, expected):
     assert child.poll() is None
     child.kill()
     child.wait()
 """
-    run_inheriting(session, body)
+    run_subreaper(session, body)
 
 
 def test_a_program_that_inherits_no_orphans_keeps_all_its_children(session: Session) -> None:
     body = """
 group.start_soon(lambda: run(command=WAIT))
-await until(there("waiting"))
+await poll_until(there("waiting"))
 child = subprocess.Popen(["sleep", "1000"])
 (session.folder / "go").touch()
-await until(lambda: len(session.processes.over) == 1)
+await poll_until(lambda: len(session.processes.ended) == 1)
 assert child.poll() is None
 child.kill()
 child.wait()
 """
-    run_inheriting(session, body, inherits=False)
+    run_subreaper(session, body, inherits=False)
 
 
 def test_orphans_are_reaped_and_awaited_children_are_not() -> None:
@@ -185,7 +189,7 @@ orphan = int(subprocess.check_output(["bash", "-c", "setsid sleep 0 >/dev/null &
 ours = subprocess.Popen(["bash", "-c", "exit 7"])
 while not (dead(orphan) and dead(ours.pid)):
     time.sleep(0.01)
-with orphans.awaited(ours.pid):
+with orphans.exclude_from_reaping(ours.pid):
     assert orphans.reap_orphans() == []
     assert orphans.reap_orphans() == [orphan]
     assert not os.path.exists(f"/proc/{orphan}")

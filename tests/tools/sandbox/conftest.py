@@ -1,4 +1,4 @@
-"""Boxes: as the user that runs the tests, and, where that is root, as a plain user too."""
+"""Sandbox harnesses: as the user that runs the tests, and, where that is root, as a plain user too."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tools.sandbox.box import NOBODY, Box, make_box, needs_the_sandbox
+from tests.tools.sandbox.sandbox_harness import NOBODY, SandboxHarness, make_harness, require_sandbox
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def alone() -> None:
 
 
 @pytest.fixture(autouse=True)
-def in_turn(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Among all processes that run tests."""
+def process_lock(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A lock among all processes that run tests: exclusive for `alone`, shared for the others."""
     with open(f"{tempfile.gettempdir()}/ostler-sandbox-tests-{os.getuid()}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if "alone" in request.fixturenames else fcntl.LOCK_SH)
         yield
@@ -33,16 +33,16 @@ def usual_umask() -> Iterator[None]:
 
 
 @pytest.fixture(params=["as_it_is", "as_a_plain_user"])
-def box(request: pytest.FixtureRequest) -> Iterator[Box]:
-    needs_the_sandbox()
+def sandbox(request: pytest.FixtureRequest) -> Iterator[SandboxHarness]:
+    require_sandbox()
     plain = request.param == "as_a_plain_user"
     if plain and os.getuid() != 0:
         pytest.skip("only root can become another user, and this user is a plain one already")
-    made = make_box(NOBODY if plain else None)
-    if plain and made.run("true").code != 0:
-        shutil.rmtree(made.place)
-        pytest.skip(f"a plain user cannot use the sandbox here: {made.run('true').output}")
+    sandbox = make_harness(NOBODY if plain else None)
+    if plain and sandbox.run("true").code != 0:
+        shutil.rmtree(sandbox.place)
+        pytest.skip(f"a plain user cannot use the sandbox here: {sandbox.run('true').output}")
     try:
-        yield made
+        yield sandbox
     finally:
-        shutil.rmtree(made.place)
+        shutil.rmtree(sandbox.place)

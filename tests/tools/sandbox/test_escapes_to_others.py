@@ -13,14 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.sandbox import confined
-from tests.tools.sandbox.box import BEGAN, GOT_IT, Box, python, refused
+from ostler.tools.sandbox import confine_environment
+from tests.tools.sandbox.sandbox_harness import BEGAN, GOT_IT, SandboxHarness, assert_refused, find_python
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def stranger(box: Box) -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody else's process outside, of the same user, with a secret."""
-    process = subprocess.Popen(["sleep", "1000"], env={"SECRET": "of-a-stranger"}, user=box.user, group=box.user)
+def other_process(sandbox: SandboxHarness) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process outside, of the same user, with a secret."""
+    process = subprocess.Popen(
+        ["sleep", "1000"], env={"SECRET": "of-a-stranger"}, user=sandbox.user, group=sandbox.user
+    )
     try:
         yield process
     finally:
@@ -29,74 +33,84 @@ def stranger(box: Box) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.usefixtures("alone")
-def test_connecting_to_a_unix_socket_of_the_host(box: Box) -> None:
-    for folder in (box.outside_folder, box.daemon, box.home / ".gnupg", box.project):
+def test_connecting_to_a_unix_socket_of_the_host(sandbox: SandboxHarness) -> None:
+    for folder in (
+        sandbox.outside_folder,
+        sandbox.daemon,
+        sandbox.home / ".gnupg",
+        sandbox.project,
+    ):
         folder.mkdir(exist_ok=True)
-        with listening(box, str(folder / "s")) as path:
-            refused(box, _connect(path))
-            refused(box, _connect(path), box.profile("read_only"))
+        with listen_on(sandbox, str(folder / "s")) as path:
+            assert_refused(sandbox, _build_connect_script(path))
+            assert_refused(sandbox, _build_connect_script(path), sandbox.build_profile("read_only"))
 
 
 @pytest.mark.usefixtures("alone")
-def test_connecting_to_a_unix_socket_in_run(box: Box) -> None:
-    folder = Path(f"/run/ostler-box-{os.getpid()}-{box.place.name}")
+def test_connecting_to_a_unix_socket_in_run(sandbox: SandboxHarness) -> None:
+    folder = Path(f"/run/ostler-box-{os.getpid()}-{sandbox.place.name}")
     try:
         folder.mkdir()
     except PermissionError:
         pytest.skip("only root may write to /run")
     try:
-        with listening(box, str(folder / "s")) as path:
-            refused(box, _connect(path))
+        with listen_on(sandbox, str(folder / "s")) as path:
+            assert_refused(sandbox, _build_connect_script(path))
     finally:
         shutil.rmtree(folder)
 
 
-def test_connecting_to_an_abstract_unix_socket(box: Box) -> None:
-    with listening(box, f"\0{box.place}") as path:
-        refused(box, _connect(path))
+def test_connecting_to_an_abstract_unix_socket(sandbox: SandboxHarness) -> None:
+    with listen_on(sandbox, f"\0{sandbox.place}") as path:
+        assert_refused(sandbox, _build_connect_script(path))
 
 
-def test_reading_the_environment_of_a_process_outside(box: Box, stranger: subprocess.Popen[bytes]) -> None:
-    refused(box, f"cat /proc/*/environ /proc/{stranger.pid}/environ | grep -a of-a-stranger && echo {GOT_IT}")
+def test_reading_the_environment_of_a_process_outside(
+    sandbox: SandboxHarness, other_process: subprocess.Popen[bytes]
+) -> None:
+    assert_refused(
+        sandbox,
+        f"cat /proc/*/environ /proc/{other_process.pid}/environ | grep -a of-a-stranger && echo {GOT_IT}",
+    )
 
 
-def test_killing_a_process_outside(box: Box, stranger: subprocess.Popen[bytes]) -> None:
-    refused(box, f"kill -9 {stranger.pid} && echo {GOT_IT}; kill -9 -1", works_outside=False)
-    assert stranger.poll() is None
-    assert GOT_IT in box.outside(f"kill -9 {stranger.pid} && echo {GOT_IT}").output
-    assert stranger.wait() == -signal.SIGKILL
+def test_killing_a_process_outside(sandbox: SandboxHarness, other_process: subprocess.Popen[bytes]) -> None:
+    assert_refused(sandbox, f"kill -9 {other_process.pid} && echo {GOT_IT}; kill -9 -1", works_outside=False)
+    assert other_process.poll() is None
+    assert GOT_IT in sandbox.run_outside(f"kill -9 {other_process.pid} && echo {GOT_IT}").output
+    assert other_process.wait() == -signal.SIGKILL
 
 
-def test_tracing_a_process_outside(box: Box, stranger: subprocess.Popen[bytes]) -> None:
+def test_tracing_a_process_outside(sandbox: SandboxHarness, other_process: subprocess.Popen[bytes]) -> None:
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
-    free = box.is_root or not scope.exists() or scope.read_text().strip() == "0"
-    trace = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(16, {stranger.pid}, 0, 0) != 0)"
-    refused(box, f"{python()} -c '{trace}' && echo {GOT_IT}", works_outside=free)
+    free = sandbox.is_root or not scope.exists() or scope.read_text().strip() == "0"
+    trace = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(16, {other_process.pid}, 0, 0) != 0)"
+    assert_refused(sandbox, f"{find_python()} -c '{trace}' && echo {GOT_IT}", works_outside=free)
 
 
-def test_seeing_the_shared_memory_of_a_process_outside(box: Box) -> None:
-    made = box.outside("ipcmk -M 64").output.split()[-1]
+def test_seeing_the_shared_memory_of_a_process_outside(sandbox: SandboxHarness) -> None:
+    made = sandbox.run_outside("ipcmk -M 64").output.split()[-1]
     try:
-        refused(box, f"ipcs -m -i {made} | grep bytes= && echo {GOT_IT}")
+        assert_refused(sandbox, f"ipcs -m -i {made} | grep bytes= && echo {GOT_IT}")
     finally:
-        box.outside(f"ipcrm -m {made}")
+        sandbox.run_outside(f"ipcrm -m {made}")
 
 
-def test_typing_into_the_terminal_of_whoever_started_it(box: Box) -> None:
+def test_typing_into_the_terminal_of_whoever_started_it(sandbox: SandboxHarness) -> None:
     typing = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSTI, b'x'); print('" + GOT_IT + "')"
-    script = f'{python()} -c "{typing}"'
+    script = f'{find_python()} -c "{typing}"'
     legacy = Path("/proc/sys/dev/tty/legacy_tiocsti")
-    allowed = box.is_root or not legacy.exists() or legacy.read_text().strip() == "1"
-    outer = [python(), "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))"]
-    with box.wrapped(["/bin/bash", "-c", f"echo {BEGAN}; {script}"]) as wrapped:
-        inside = box.start([*outer, *wrapped], confined(box.variables())).output
+    allowed = sandbox.is_root or not legacy.exists() or legacy.read_text().strip() == "1"
+    outer = [find_python(), "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))"]
+    with sandbox.wrap_arguments(["/bin/bash", "-c", f"echo {BEGAN}; {script}"]) as wrapped:
+        inside = sandbox.run_process([*outer, *wrapped], confine_environment(sandbox.build_variables())).output
     assert BEGAN in inside
     assert GOT_IT not in inside
     if allowed:
-        assert GOT_IT in box.start([*outer, "/bin/bash", "-c", script], box.variables()).output
+        assert GOT_IT in sandbox.run_process([*outer, "/bin/bash", "-c", script], sandbox.build_variables()).output
 
 
-_STARTS_WITH_A_KEY = """
+_KEYRING_SCRIPT = """
 import ctypes, platform, subprocess, sys
 from ostler.tools.sandbox.keyring import _KEYCTL, leave_session_keyring
 libc, keyctl = ctypes.CDLL(None), _KEYCTL[platform.machine()]
@@ -111,13 +125,13 @@ print(subprocess.run([*sys.argv[2:], look], stdout=subprocess.PIPE, text=True, c
 """
 
 
-def test_reading_a_key_of_the_persons_keyring(box: Box) -> None:
+def test_reading_a_key_of_the_persons_keyring(sandbox: SandboxHarness) -> None:
     if not _has_keyrings():
         pytest.skip("the kernel has no keyrings, or they are forbidden here")
-    if box.user is not None:
+    if sandbox.user is not None:
         pytest.skip("whoever starts it is the one who leaves the keyring; the plain user's daemon cannot be run here")
-    with box.wrapped([python(), "-c"]) as wrapped:
-        starting = [sys.executable, "-c", _STARTS_WITH_A_KEY]
+    with sandbox.wrap_arguments([find_python(), "-c"]) as wrapped:
+        starting = [sys.executable, "-c", _KEYRING_SCRIPT]
         stayed = subprocess.run([*starting, "stay", *wrapped], stdout=subprocess.PIPE, text=True, check=True)
         left = subprocess.run([*starting, "leave", *wrapped], stdout=subprocess.PIPE, text=True, check=True)
     assert "length 6" in stayed.stdout
@@ -130,18 +144,18 @@ def _has_keyrings() -> bool:
     return subprocess.run([sys.executable, "-c", ask], check=False).returncode == 0
 
 
-def test_connecting_to_a_listener_on_the_hosts_loopback(box: Box) -> None:
+def test_connecting_to_a_listener_on_the_hosts_loopback(sandbox: SandboxHarness) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        refused(box, f"(exec 3<>/dev/tcp/127.0.0.1/{port}) && echo {GOT_IT}")
+        assert_refused(sandbox, f"(exec 3<>/dev/tcp/127.0.0.1/{port}) && echo {GOT_IT}")
 
 
-def test_asking_a_name_server(box: Box) -> None:
+def test_asking_a_name_server(sandbox: SandboxHarness) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
         # The second one fails where the first found nobody.
-        refused(box, f"exec 3<>/dev/udp/127.0.0.1/{port}; echo a >&3; echo b >&3 && echo {GOT_IT}")
+        assert_refused(sandbox, f"exec 3<>/dev/udp/127.0.0.1/{port}; echo a >&3; echo b >&3 && echo {GOT_IT}")
         server.setblocking(False)
         assert server.recv(10) == b"a\n"  # the one from outside, and no other before it
         assert server.recv(10) == b"b\n"
@@ -149,25 +163,25 @@ def test_asking_a_name_server(box: Box) -> None:
             server.recv(10)
 
 
-def test_finding_another_network_device_than_its_own_loopback(box: Box) -> None:
-    lines = box.run("cat /proc/net/dev").output.splitlines()[2:]
+def test_finding_another_network_device_than_its_own_loopback(sandbox: SandboxHarness) -> None:
+    lines = sandbox.run("cat /proc/net/dev").output.splitlines()[2:]
     assert [line.split(":")[0].strip() for line in lines] == ["lo"]
 
 
 @contextlib.contextmanager
-def listening(box: Box, path: str) -> Iterator[str]:
+def listen_on(sandbox: SandboxHarness, path: str) -> Iterator[str]:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         if not path.startswith("\0"):
             os.chmod(path, 0o777)  # noqa: S103 - whoever may connect outside must fail inside
-            box.give(Path(path))
-            box.give(Path(path).parent)
+            sandbox.set_owner(Path(path))
+            sandbox.set_owner(Path(path).parent)
         listener.listen()
         yield path
 
 
-def _connect(path: str) -> str:
-    return f"""{python()} - <<'END'
+def _build_connect_script(path: str) -> str:
+    return f"""{find_python()} - <<'END'
 import socket
 socket.socket(socket.AF_UNIX).connect({path!r})
 print({GOT_IT!r})

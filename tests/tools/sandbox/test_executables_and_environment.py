@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.sandbox import clean_path, confined, resolve_program, scrubbed
+from ostler.tools.sandbox import clean_path, confine_environment, resolve_program, scrub_environment
 
 
 @pytest.fixture
@@ -91,16 +91,18 @@ HARMLESS = (
 
 @pytest.mark.parametrize("name", OURS)
 def test_our_token_and_the_api_key_are_never_in_a_childs_environment(name: str) -> None:
-    assert scrubbed({name: "x", "HOME": "/h"}) == confined({name: "x", "HOME": "/h"}) == {"HOME": "/h"}
+    assert (
+        scrub_environment({name: "x", "HOME": "/h"}) == confine_environment({name: "x", "HOME": "/h"}) == {"HOME": "/h"}
+    )
 
 
 @pytest.mark.parametrize("name", [*SECRETS, *WAYS_OUT, *LOADING])
 def test_a_sandboxed_command_gets_no_secret_no_way_out_and_nothing_to_load(name: str) -> None:
-    assert confined({name: "x", "HOME": "/h"}) == {"HOME": "/h"}
+    assert confine_environment({name: "x", "HOME": "/h"}) == {"HOME": "/h"}
     # Outside, these are the person's own.
-    assert name in scrubbed({name: "x"})
+    assert name in scrub_environment({name: "x"})
 
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_is_harmless_is_left(name: str) -> None:
-    assert scrubbed({name: "x"}) == confined({name: "x"}) == {name: "x"}
+    assert scrub_environment({name: "x"}) == confine_environment({name: "x"}) == {name: "x"}

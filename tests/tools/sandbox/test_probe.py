@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.sandbox import Support, described, probe_sandbox
-from tests.tools.sandbox.box import NOBODY, make_box, needs_the_sandbox, python
+from ostler.tools.sandbox import Support, describe_support, probe_sandbox
+from tests.tools.sandbox.sandbox_harness import NOBODY, find_python, make_harness, require_sandbox
 
 
 def test_where_it_works_it_says_with_what() -> None:
-    found = needs_the_sandbox()
+    found = require_sandbox()
     assert found.bwrap is not None
     assert os.path.isabs(found.bwrap)
     assert found.version[0].isdigit()
     assert found.user_namespaces
     assert found.as_root == (os.getuid() == 0)
     assert found.reason == ""
-    assert [well for _, well, _ in described(found)] == [True, True, True]
+    assert [well for _, well, _ in describe_support(found)] == [True, True, True]
 
 
 def test_where_bwrap_is_missing_it_says_what_to_install(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_where_bwrap_is_missing_it_says_what_to_install(tmp_path: Path) -> None:
     assert not found.works
     assert found.bwrap is None
     assert "install the package bubblewrap" in found.reason
-    (bubblewrap, *_, sandbox) = described(found)
+    (bubblewrap, *_, sandbox) = describe_support(found)
     assert bubblewrap == ("bubblewrap", False, "not found: install the package bubblewrap")
     assert not sandbox[1]
     assert "the table alone decides" in sandbox[2]
@@ -36,10 +36,10 @@ def test_where_bwrap_is_missing_it_says_what_to_install(tmp_path: Path) -> None:
 
 def test_where_the_kernel_forbids_user_namespaces_it_says_which_setting() -> None:
     """In a user namespace of the test's own, which has that setting for itself."""
-    needs_the_sandbox()
+    require_sandbox()
     look = (
-        "from ostler.tools.sandbox import described, probe_sandbox; found = probe_sandbox(); "
-        "print(found.works, found.user_namespaces, found.reason); print(described(found)[1])"
+        "from ostler.tools.sandbox import describe_support, probe_sandbox; found = probe_sandbox(); "
+        "print(found.works, found.user_namespaces, found.reason); print(describe_support(found)[1])"
     )
     script = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     done = subprocess.run(
@@ -54,33 +54,35 @@ def test_where_the_kernel_forbids_user_namespaces_it_says_which_setting() -> Non
     assert "to allow them: sysctl user.max_user_namespaces=" in done.stdout.splitlines()[1]
 
 
-_AS_SOMEBODY_ELSE = """
+_OTHER_USER_SCRIPT = """
 import os, subprocess, sys
-from ostler.tools.sandbox import Profile, confined, hold, probe_sandbox, release, wrap
+from ostler.tools.sandbox import Profile, confine_environment, probe_sandbox, wrap
+from ostler.tools.sandbox import hold_placeholders, release_placeholders
 found = probe_sandbox()
 print(found.works, found.as_root, found.reason)
 for kind in ("read_only", "workspace"):
     profile = Profile(kind, (sys.argv[1],), sys.argv[1], home=sys.argv[1] + "/home")
-    held = hold(profile)
+    held = hold_placeholders(profile)
     script = f"cat file; echo {kind} > {kind}; mkdir .git/x; id -u"
     arguments = wrap(["/bin/bash", "-c", script], profile, found)
-    print(subprocess.run(arguments, env=confined(os.environ), stdout=-1, stderr=-3, text=True).stdout, end="")
-    release(held)
+    environment = confine_environment(os.environ)
+    print(subprocess.run(arguments, env=environment, stdout=-1, stderr=-3, text=True).stdout, end="")
+    release_placeholders(held)
 print(sorted(os.listdir(sys.argv[1])))
 """
 
 
 def test_all_of_it_works_for_a_plain_user() -> None:
-    needs_the_sandbox()
+    require_sandbox()
     if os.getuid() != 0:
         pytest.skip("whoever runs the tests is a plain user, and the other tests show it")
-    box = make_box(NOBODY)
+    sandbox = make_harness(NOBODY)
     try:
-        box.put("project/file", "content\n")
+        sandbox.put_file("project/file", "content\n")
         environment = {"PYTHONPATH": ":".join(filter(None, sys.path)), "PATH": "/usr/bin:/bin"}
-        done = box.start([python(), "-c", _AS_SOMEBODY_ELSE, str(box.project)], environment)
+        done = sandbox.run_process([find_python(), "-c", _OTHER_USER_SCRIPT, str(sandbox.project)], environment)
     finally:
-        shutil.rmtree(box.place)
+        shutil.rmtree(sandbox.place)
     if "ModuleNotFoundError" in done.output:
         pytest.skip(f"the plain user cannot read the project or its Python packages: {done.output[-500:]}")
     lines = ["True False ", "content", str(NOBODY), "content", str(NOBODY), "['file', 'workspace']"]
@@ -99,5 +101,5 @@ def test_a_bwrap_that_cannot_be_started_is_told(tmp_path: Path) -> None:
 
 def test_doctor_tells_who_it_works_for() -> None:
     for as_root, words in ((True, "it works as root"), (False, "it works as a plain user")):
-        lines = described(Support(True, "", "/usr/bin/bwrap", "0.8.0", user_namespaces=True, as_root=as_root))
+        lines = describe_support(Support(True, "", "/usr/bin/bwrap", "0.8.0", user_namespaces=True, as_root=as_root))
         assert lines[-1] == ("sandbox", True, words)

@@ -12,19 +12,19 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from ostler.tools.sandbox import Proxy
-from ostler.tools.sandbox.allowlist import Hosts, is_public
-from tests.tools.sandbox.box import Box
+from ostler.tools.sandbox.allowlist import HostAllowlist, is_public
+from tests.tools.sandbox.sandbox_harness import SandboxHarness
 
 pytestmark = pytest.mark.anyio
 
 
 @contextlib.asynccontextmanager
-async def server(heard: list[bytes]) -> AsyncIterator[int]:
-    """On the host's loopback: keeps what it hears, and greets."""
+async def start_server(received: list[bytes]) -> AsyncIterator[int]:
+    """Serves on the host's loopback: records what it receives, and answers hello."""
 
     async def serve(client: SocketStream) -> None:
         async with client:
-            heard.append(await client.receive())
+            received.append(await client.receive())
             await client.send(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
@@ -34,7 +34,7 @@ async def server(heard: list[bytes]) -> AsyncIterator[int]:
         group.cancel_scope.cancel()
 
 
-async def asked(proxy: Proxy, request: bytes) -> bytes:
+async def send_request(proxy: Proxy, request: bytes) -> bytes:
     async with await anyio.connect_unix(proxy.path) as stream:
         await stream.send(request)
         answer = b""
@@ -45,25 +45,25 @@ async def asked(proxy: Proxy, request: bytes) -> bytes:
 
 
 def test_names_are_allowed_exactly_or_below_a_star() -> None:
-    hosts = Hosts(["pypi.org", "*.example.com", "127.0.0.1", "::1"])
+    hosts = HostAllowlist(["pypi.org", "*.example.com", "127.0.0.1", "::1"])
     for allowed in ("pypi.org", "PyPI.org", "pypi.org.", "a.example.com", "a.b.example.com", "127.0.0.1", "[::1]"):
-        assert hosts.allow(allowed), allowed
+        assert hosts.allows(allowed), allowed
     for refused in (
         "evil.org", "xpypi.org", "pypi.org.evil.org", "a.pypi.org", "example.com", "evilexample.com", "127.1",
         "0x7f.1", "2130706433", "127.0.0.2", "::2", "pypi.org:80", "pypi.org\0.evil", "руpi.org", "pypi.org@evil",
         "", ".", "..", "*.example.com", "[::1%lo]", "::ffff:127.0.0.1", "-.example.com",
     ):  # fmt: skip
-        assert not hosts.allow(refused), refused
+        assert not hosts.allows(refused), refused
 
 
 def test_a_star_does_not_cover_addresses() -> None:
-    assert not Hosts(["*.0.0.1"]).allow("127.0.0.1")
+    assert not HostAllowlist(["*.0.0.1"]).allows("127.0.0.1")
 
 
 @pytest.mark.parametrize("wrong", ["", "*", "*.", "a b", "http://pypi.org", "pypi.org/x", "a*.org", "ünï.org"])
 def test_what_is_no_host_cannot_be_allowed(wrong: str) -> None:
     with pytest.raises(ValueError, match="not the name of a host"):
-        Hosts([wrong])
+        HostAllowlist([wrong])
 
 
 @pytest.mark.parametrize(
@@ -85,41 +85,41 @@ def test_an_address_of_the_internet_is_public(address: str) -> None:
 
 
 async def test_a_tunnel_leads_to_an_allowed_host() -> None:
-    heard: list[bytes] = []
-    async with server(heard) as port, Proxy(["127.0.0.1"]) as proxy:
-        answer = await asked(proxy, b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\nfirst words" % port)
+    received: list[bytes] = []
+    async with start_server(received) as port, Proxy(["127.0.0.1"]) as proxy:
+        answer = await send_request(proxy, b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\nfirst words" % port)
     assert answer.startswith(b"HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200 OK")
-    assert heard == [b"first words"]
+    assert received == [b"first words"]
 
 
 async def test_a_whole_url_is_sent_on_with_the_name_that_was_checked() -> None:
-    heard: list[bytes] = []
-    async with server(heard) as port, Proxy(["127.0.0.1"]) as proxy:
+    received: list[bytes] = []
+    async with start_server(received) as port, Proxy(["127.0.0.1"]) as proxy:
         fields = b"Host: internal.example\r\nProxy-Authorization: x\r\nA: b\r\n\r\n"
-        answer = await asked(proxy, b"GET http://127.0.0.1:%d/a?b=c HTTP/1.1\r\n%s" % (port, fields))
+        answer = await send_request(proxy, b"GET http://127.0.0.1:%d/a?b=c HTTP/1.1\r\n%s" % (port, fields))
     assert answer.endswith(b"hello")
-    assert heard == [b"GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nA: b\r\n\r\n" % port]
+    assert received == [b"GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nA: b\r\n\r\n" % port]
 
 
 async def test_a_host_that_was_not_allowed_is_refused_and_never_dialled() -> None:
-    heard: list[bytes] = []
-    async with server(heard) as port, Proxy(["pypi.org"]) as proxy:
+    received: list[bytes] = []
+    async with start_server(received) as port, Proxy(["pypi.org"]) as proxy:
         for host in (b"127.0.0.1", b"localhost", b"2130706433", b"[::1]"):
-            tunnel = await asked(proxy, b"CONNECT %s:%d HTTP/1.1\r\n\r\n" % (host, port))
+            tunnel = await send_request(proxy, b"CONNECT %s:%d HTTP/1.1\r\n\r\n" % (host, port))
             assert tunnel.startswith(b"HTTP/1.1 403 "), tunnel
             assert b"is not among the hosts" in tunnel
-            forwarded = await asked(proxy, b"GET http://%s:%d/ HTTP/1.1\r\n\r\n" % (host, port))
+            forwarded = await send_request(proxy, b"GET http://%s:%d/ HTTP/1.1\r\n\r\n" % (host, port))
             assert forwarded.startswith(b"HTTP/1.1 403 ")
-    assert heard == []
+    assert received == []
 
 
 async def test_an_allowed_name_that_leads_to_an_address_inside_is_refused() -> None:
-    heard: list[bytes] = []
-    async with server(heard) as port, Proxy(["localhost"]) as proxy:
-        answer = await asked(proxy, b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
+    received: list[bytes] = []
+    async with start_server(received) as port, Proxy(["localhost"]) as proxy:
+        answer = await send_request(proxy, b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
     assert answer.startswith(b"HTTP/1.1 403 ")
     assert b"not public" in answer
-    assert heard == []
+    assert received == []
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ async def test_an_allowed_name_that_leads_to_an_address_inside_is_refused() -> N
 )  # fmt: skip
 async def test_what_is_not_understood_is_refused(request_line: bytes) -> None:
     async with Proxy(["127.0.0.1"]) as proxy:
-        assert (await asked(proxy, request_line + b"\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+        assert (await send_request(proxy, request_line + b"\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
 
 
 async def test_a_head_without_end_is_refused() -> None:
     async with Proxy(["127.0.0.1"]) as proxy:
-        assert (await asked(proxy, b"GET ".ljust(64 * 1024, b"a"))).startswith(b"HTTP/1.1 400 ")
+        assert (await send_request(proxy, b"GET ".ljust(64 * 1024, b"a"))).startswith(b"HTTP/1.1 400 ")
 
 
 async def test_the_socket_is_ours_alone_and_goes_with_the_proxy() -> None:
@@ -156,38 +156,38 @@ async def test_what_is_raised_while_it_is_open_goes_on_as_it_is() -> None:
             raise ZeroDivisionError
 
 
-async def test_a_sandboxed_command_reaches_an_allowed_host_and_no_other(box: Box) -> None:
+async def test_a_sandboxed_command_reaches_an_allowed_host_and_no_other(sandbox: SandboxHarness) -> None:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl")
-    if box.user is not None:
+    if sandbox.user is not None:
         pytest.skip("the proxy's folder belongs to whoever runs the tests")
-    heard: list[bytes] = []
-    async with server(heard) as port, server(heard) as other, Proxy(["127.0.0.1"]) as proxy:
-        profile = box.profile("read_only", network=("127.0.0.1",), proxy=proxy.path)
+    received: list[bytes] = []
+    async with start_server(received) as port, start_server(received) as other, Proxy(["127.0.0.1"]) as proxy:
+        profile = sandbox.build_profile("read_only", network=("127.0.0.1",), proxy=proxy.path)
         fetch = "curl -sS --max-time 20 --noproxy ''"
         script = (
             f"{fetch} http://127.0.0.1:{port}/plain; echo; {fetch} -p http://127.0.0.1:{port}/tunnel; echo; "
             f"{fetch} http://localhost:{other}/; exec 3<>/dev/tcp/127.0.0.1/{other} || exit 42"
         )
-        done = await anyio.to_thread.run_sync(box.run, script, profile)
+        done = await anyio.to_thread.run_sync(sandbox.run, script, profile)
     assert done.output.startswith("hello\nhello\nlocalhost is not among the hosts"), done.output
     assert done.code == 42, done.output
-    assert [line.split(b" ")[1] for line in heard] == [b"/plain", b"/tunnel"]
+    assert [line.split(b" ")[1] for line in received] == [b"/plain", b"/tunnel"]
 
 
-async def test_allowed_hosts_without_a_proxy_are_no_network(box: Box) -> None:
-    heard: list[bytes] = []
-    async with server(heard) as port:
-        profile = box.profile("read_only", network=("127.0.0.1",))
-        done = await anyio.to_thread.run_sync(box.run, f"exec 3<>/dev/tcp/127.0.0.1/{port} || exit 42", profile)
+async def test_allowed_hosts_without_a_proxy_are_no_network(sandbox: SandboxHarness) -> None:
+    received: list[bytes] = []
+    async with start_server(received) as port:
+        profile = sandbox.build_profile("read_only", network=("127.0.0.1",))
+        done = await anyio.to_thread.run_sync(sandbox.run, f"exec 3<>/dev/tcp/127.0.0.1/{port} || exit 42", profile)
     assert done.code == 42
-    assert heard == []
+    assert received == []
 
 
-async def test_the_command_behind_the_proxy_keeps_its_exit_code_and_its_input(box: Box) -> None:
-    if box.user is not None:
+async def test_the_command_behind_the_proxy_keeps_its_exit_code_and_its_input(sandbox: SandboxHarness) -> None:
+    if sandbox.user is not None:
         pytest.skip("the proxy's folder belongs to whoever runs the tests")
     async with Proxy([]) as proxy:
-        profile = box.profile("read_only", network=(), proxy=proxy.path)
-        assert (await anyio.to_thread.run_sync(box.run, "cat; exit 7", profile)).code == 7
-        assert (await anyio.to_thread.run_sync(box.run, "kill -9 $$", profile)).code == 137
+        profile = sandbox.build_profile("read_only", network=(), proxy=proxy.path)
+        assert (await anyio.to_thread.run_sync(sandbox.run, "cat; exit 7", profile)).code == 7
+        assert (await anyio.to_thread.run_sync(sandbox.run, "kill -9 $$", profile)).code == 137

@@ -1,4 +1,4 @@
-"""Files to search in, and searches."""
+"""Helpers that write files to search in, and run Glob and Grep."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from ostler.tools.search.grep import Grep
 from tests.support.tool_calls import Session
 
 
-def put(session: Session, name: str, data: bytes | str = "hit\n") -> Path:
+def put_file(session: Session, name: str, data: bytes | str = "hit\n") -> Path:
     path = session.folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data.encode() if isinstance(data, str) else data)
@@ -16,9 +16,9 @@ def put(session: Session, name: str, data: bytes | str = "hit\n") -> Path:
 
 
 async def grep(session: Session, **given: Any) -> str:
-    return await session.text(Grep(), **{"pattern": "hit", **given})
+    return await session.expect_text(Grep(), **{"pattern": "hit", **given})
 
 
-async def found(session: Session, pattern: str, path: str | None = None) -> list[str]:
-    names: list[str] = (await session.done(Glob(), pattern=pattern, path=path)).output.filenames
+async def glob_sorted(session: Session, pattern: str, path: str | None = None) -> list[str]:
+    names: list[str] = (await session.expect_result(Glob(), pattern=pattern, path=path)).output.filenames
     return sorted(names)

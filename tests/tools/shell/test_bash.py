@@ -10,38 +10,38 @@ import anyio
 import pytest
 
 from ostler.tools.formats import terminal_text
-from ostler.tools.formats.terminal_text import clean_ahead, for_the_model
+from ostler.tools.formats.terminal_text import clean_ahead, clean_for_model
 from ostler.tools.shell import base
 from ostler.tools.shell.bash import Bash
-from ostler.tools.shell.output.text import meaning
+from ostler.tools.shell.output.text import explain_exit_code
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.running import command as running_command
-from ostler.tools.shell.sleep_detection import long_sleep, only_sleeps
+from ostler.tools.shell.sleep_detection import begins_with_sleep, only_sleeps
 from ostler.tools.tool import AskFirst, Failure, FolderChanged
-from tests.support.clock import time_is_over_when
-from tests.support.tool_calls import Session, alive, until
+from tests.support.clock import expire_limit_when
+from tests.support.tool_calls import Session, is_alive, poll_until
 
 pytestmark = pytest.mark.anyio
 BASH = Bash()
 
 
-async def text(session: Session, command: str, **given: Any) -> str:
-    return await session.text(BASH, command=command, **given)
+async def run_text(session: Session, command: str, **given: Any) -> str:
+    return await session.expect_text(BASH, command=command, **given)
 
 
 async def test_both_streams_come_in_the_order_written(session: Session) -> None:
-    assert await text(session, "echo one; echo two >&2; echo three") == "one\ntwo\nthree"
+    assert await run_text(session, "echo one; echo two >&2; echo three") == "one\ntwo\nthree"
 
 
 async def test_the_exit_code_is_told_only_when_it_matters(session: Session) -> None:
-    assert await text(session, "true") == ""
-    result = await session.done(BASH, command="echo no; exit 3")
+    assert await run_text(session, "true") == ""
+    result = await session.expect_result(BASH, command="echo no; exit 3")
     assert result.is_error
     assert BASH.render(result.output)[0]["text"] == "no\n(exit code 3)"
 
 
 async def test_no_match_of_grep_is_no_error(session: Session) -> None:
-    result = await session.done(BASH, command="echo a | grep b")
+    result = await session.expect_result(BASH, command="echo a | grep b")
     assert not result.is_error
     assert BASH.render(result.output)[0]["text"] == "(exit code 1: no match)"
 
@@ -73,20 +73,20 @@ async def test_no_match_of_grep_is_no_error(session: Session) -> None:
     ],
 )
 def test_exit_code_one_is_harmless_only_where_the_last_program_says_so(command: str, harmless: bool) -> None:
-    assert (meaning(command, 1) is not None) is harmless
-    assert meaning(command, 2) is None
+    assert (explain_exit_code(command, 1) is not None) is harmless
+    assert explain_exit_code(command, 2) is None
 
 
 async def test_no_match_in_a_folder_that_is_not_there_is_an_error(session: Session) -> None:
     (session.folder / "sub").mkdir()
     (session.folder / "sub" / "f").touch()
-    assert await text(session, "cd sub && grep a f") == "(exit code 1: no match)"
-    result = await session.done(BASH, command="cd none && grep a f")
+    assert await run_text(session, "cd sub && grep a f") == "(exit code 1: no match)"
+    result = await session.expect_result(BASH, command="cd none && grep a f")
     assert result.is_error
     assert "cd: none: No such file or directory" in result.output.stdout
 
 
-def took(work: Callable[[], object]) -> float:
+def measure_milliseconds(work: Callable[[], object]) -> float:
     """Milliseconds of this thread's own time, so that a busy machine does not count; the best of some."""
     found = []
     for _ in range(5):
@@ -102,12 +102,12 @@ def took(work: Callable[[], object]) -> float:
 )
 def test_a_command_is_judged_at_once_whatever_it_is(part: str, length: int) -> None:
     command = (part * length)[: length - 8] + " grep x"
-    assert took(lambda: meaning(command, 1)) < 5
+    assert measure_milliseconds(lambda: explain_exit_code(command, 1)) < 5
 
 
 async def test_a_signal_is_told_by_its_name(session: Session) -> None:
     for command in ("kill -SEGV $$", "bash -c 'kill -SEGV $$'"):
-        result = await session.done(BASH, command=command)
+        result = await session.expect_result(BASH, command=command)
         assert result.is_error
         assert result.output.signal == "SIGSEGV"
         assert "(ended by SIGSEGV)" in BASH.render(result.output)[0]["text"]
@@ -115,18 +115,18 @@ async def test_a_signal_is_told_by_its_name(session: Session) -> None:
 
 async def test_the_folder_stays_inside_the_roots(session: Session, tmp_path: Path) -> None:
     (session.folder / "sub dir").mkdir()
-    result = await session.done(BASH, command="cd 'sub dir'; false")
+    result = await session.expect_result(BASH, command="cd 'sub dir'; false")
     assert result.changes == [FolderChanged(str(session.folder / "sub dir"))]
-    session.inside(shell_folder=str(session.folder / "sub dir"))
-    assert await text(session, "pwd") == str(session.folder / "sub dir")
-    result = await session.done(BASH, command=f"cd {tmp_path}; exit 0")
+    session.change_view(shell_folder=str(session.folder / "sub dir"))
+    assert await run_text(session, "pwd") == str(session.folder / "sub dir")
+    result = await session.expect_result(BASH, command=f"cd {tmp_path}; exit 0")
     assert result.changes == []
     assert "outside the session's folders" in BASH.render(result.output)[0]["text"]
 
 
 async def test_a_command_with_an_end_of_its_own_still_says_where_it_was(session: Session) -> None:
     (session.folder / "sub").mkdir()
-    result = await session.done(BASH, command="trap 'echo bye $?' EXIT; cd sub; false")
+    result = await session.expect_result(BASH, command="trap 'echo bye $?' EXIT; cd sub; false")
     assert (result.output.stdout, result.output.exit_code) == ("bye 1\n", 1)
     assert result.changes == [FolderChanged(str(session.folder / "sub"))]
 
@@ -134,7 +134,7 @@ async def test_a_command_with_an_end_of_its_own_still_says_where_it_was(session:
 @pytest.mark.parametrize("end", ["false", "exit 1", "set -e; false; echo no"])
 async def test_a_command_that_shows_what_it_runs_shows_nothing_of_ours(session: Session, end: str) -> None:
     command = f"trap 'echo \"> $BASH_COMMAND\"' DEBUG; PS4='+ '; set -x; cd /; {end}"
-    shown = (await session.done(BASH, command=command)).output.stdout
+    shown = (await session.expect_result(BASH, command=command)).output.stdout
     assert "cd /" in shown
     assert "pwd" not in shown
     assert "builtin" not in shown
@@ -143,23 +143,23 @@ async def test_a_command_that_shows_what_it_runs_shows_nothing_of_ours(session: 
 async def test_a_folder_that_is_gone_is_replaced_by_the_sessions_own(session: Session) -> None:
     gone = session.folder / "gone"
     gone.mkdir()
-    session.inside(shell_folder=str(gone))
-    result = await session.done(BASH, command="cd ..; rmdir gone; mkdir x; cd x; rmdir ../x")
+    session.change_view(shell_folder=str(gone))
+    result = await session.expect_result(BASH, command="cd ..; rmdir gone; mkdir x; cd x; rmdir ../x")
     assert not result.changes
-    result = await session.done(BASH, command="pwd")
+    result = await session.expect_result(BASH, command="pwd")
     assert result.output.stdout == f"{session.folder}\n"
     assert "is gone" in result.output.stderr
     assert result.changes == [FolderChanged(str(session.folder))]
 
 
 async def test_nothing_else_stays(session: Session) -> None:
-    await session.done(BASH, command="export A=1; f() { :; }; alias x=ls; set -e")
-    assert await text(session, 'echo "$A"; type f x 2>/dev/null; false; echo $-') == "\nhBc"
+    await session.expect_result(BASH, command="export A=1; f() { :; }; alias x=ls; set -e")
+    assert await run_text(session, 'echo "$A"; type f x 2>/dev/null; false; echo $-') == "\nhBc"
 
 
 async def test_there_is_no_folder_before_the_first_one(session: Session) -> None:
     """The daemon's own would be `/`, and what comes after a `cd -` may delete things."""
-    shown = await text(session, "cd - && echo went; pwd")
+    shown = await run_text(session, "cd - && echo went; pwd")
     assert shown == f"bash: line 1: cd: OLDPWD not set\n{session.folder}"
 
 
@@ -168,57 +168,57 @@ async def test_the_command_sees_no_secret_of_ours(session: Session, monkeypatch:
         monkeypatch.setenv(name, "sesame")
     monkeypatch.setenv("BASH_ENV", "/dev/stdin")
     monkeypatch.setenv("OWN", "kept")
-    session.inside(environment={"GIVEN": "given", "PAGER": "more"})
-    shown = (await text(session, "env")).split("\n")
+    session.change_view(environment={"GIVEN": "given", "PAGER": "more"})
+    shown = (await run_text(session, "env")).split("\n")
     assert not [line for line in shown if "sesame" in line or line.startswith("BASH_ENV")]
     expected = {"OWN=kept", "GIVEN=given", "PAGER=more", "GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0"}
     assert expected <= set(shown)
 
 
 async def test_input_is_at_its_end(session: Session) -> None:
-    assert await text(session, "cat; read x || echo end; readlink /proc/self/fd/0") == "end\n/dev/null"
+    assert await run_text(session, "cat; read x || echo end; readlink /proc/self/fd/0") == "end\n/dev/null"
 
 
 async def test_the_command_has_the_persons_mask_and_signals(session: Session) -> None:
-    session.inside(umask=0o027)
-    assert await text(session, "umask; yes | head -1; echo ${PIPESTATUS[0]}") == "0027\ny\n141"
+    session.change_view(umask=0o027)
+    assert await run_text(session, "umask; yes | head -1; echo ${PIPESTATUS[0]}") == "0027\ny\n141"
 
 
 async def test_any_command_reaches_the_shell_as_it_is(session: Session) -> None:
-    assert await text(session, "-v") == "bash: line 1: -v: command not found\n(exit code 127)"
-    assert await text(session, "cat <<'X'\n$a 'b' \"c\" \\d\nX") == "$a 'b' \"c\" \\d"
-    assert "syntax error" in await text(session, "if then")
-    assert await text(session, "echo $# $0; trap 'echo bye' EXIT") == "0 bash\nbye"
+    assert await run_text(session, "-v") == "bash: line 1: -v: command not found\n(exit code 127)"
+    assert await run_text(session, "cat <<'X'\n$a 'b' \"c\" \\d\nX") == "$a 'b' \"c\" \\d"
+    assert "syntax error" in await run_text(session, "if then")
+    assert await run_text(session, "echo $# $0; trap 'echo bye' EXIT") == "0 bash\nbye"
 
 
 async def test_an_error_of_the_shell_is_about_the_command_and_nothing_of_ours(session: Session) -> None:
     said = "bash: eval: line 1: syntax error near unexpected token `)'\nbash: eval: line 1: `echo hi )'\n(exit code 2)"
-    assert await text(session, "echo hi )") == said
-    assert await text(session, 'echo "$BASH_EXECUTION_STRING"') == 'echo "$BASH_EXECUTION_STRING"'
+    assert await run_text(session, "echo hi )") == said
+    assert await run_text(session, 'echo "$BASH_EXECUTION_STRING"') == 'echo "$BASH_EXECUTION_STRING"'
 
 
 async def test_output_is_cleaned_for_the_model_and_kept_for_clients(session: Session) -> None:
-    result = await session.done(BASH, command=r"printf '\033[31mred\033[0m\n10%%\r50%%\r100%%\n\xff\0\n'")
+    result = await session.expect_result(BASH, command=r"printf '\033[31mred\033[0m\n10%%\r50%%\r100%%\n\xff\0\n'")
     assert result.output.stdout == "\x1b[31mred\x1b[0m\n10%\r50%\r100%\n\ufffd\0\n"
     assert BASH.render(result.output)[0]["text"] == "red\n100%\n\ufffd"
-    assert for_the_model("\x1b]8;;http://x\x1b\\link\x1b]8;;\x07 a\r\nb\r") == "link a\nb"
+    assert clean_for_model("\x1b]8;;http://x\x1b\\link\x1b]8;;\x07 a\r\nb\r") == "link a\nb"
 
 
 def test_long_output_is_cleaned_as_short_output_is() -> None:
     part = "\x1b]8;;http://x\x1b\\link\x1b]8;;\x07 a\r\n10%\r\x1b[1;31m20%\x1b[m\r\n\x1bPq\x1b\\\x1bc中\0\n"
-    assert for_the_model(part) == "link a\n20%\n中\n"
+    assert clean_for_model(part) == "link a\n20%\n中\n"
     output = part * 5000
-    assert for_the_model(output) == "link a\n20%\n中\n" * 5000
+    assert clean_for_model(output) == "link a\n20%\n中\n" * 5000
     clean_ahead(output)
-    assert for_the_model(output) == "link a\n20%\n中\n" * 5000
-    assert for_the_model("\r\r\na\r\r\n" * 20_000) == "\na\n" * 20_000
+    assert clean_for_model(output) == "link a\n20%\n中\n" * 5000
+    assert clean_for_model("\r\r\na\r\r\n" * 20_000) == "\na\n" * 20_000
 
 
 def test_outputs_that_nobody_asks_for_are_forgotten() -> None:
     for number in range(100):
         clean_ahead(f"{number}\0" + "x" * 20_000)
     assert len(terminal_text._cleaned_ahead) <= terminal_text._MAX_AHEAD
-    assert for_the_model("0\0" + "x" * 20_000) == "0" + "x" * 20_000
+    assert clean_for_model("0\0" + "x" * 20_000) == "0" + "x" * 20_000
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_outputs_that_nobody_asks_for_are_forgotten() -> None:
 )
 async def test_a_megabyte_of_output_is_cleaned_beside_the_event_loop(session: Session, part: str) -> None:
     command = f"s=$(printf '{part}%.0s' {{1..1000}}; echo .); for i in {{1..1000}}; do printf %s \"${{s%.}}\"; done"
-    output = (await session.done(BASH, command=command)).output
+    output = (await session.expect_result(BASH, command=command)).output
     assert len(output.stdout.encode()) > 900_000
     before = time.thread_time()
     shown = BASH.render(output)[0]["text"]
@@ -236,14 +236,16 @@ async def test_a_megabyte_of_output_is_cleaned_beside_the_event_loop(session: Se
 
 
 async def test_characters_are_whole_wherever_the_output_is_cut_for_reading(session: Session) -> None:
-    result = await session.done(
+    result = await session.expect_result(
         BASH, command="printf x; for i in {1..30000}; do printf '中é'; done; printf '\\xe4\\xb8'"
     )
     assert result.output.stdout == "x" + "中é" * 30_000 + "\ufffd"
 
 
 async def test_of_very_long_output_the_beginning_and_the_end_are_kept(session: Session) -> None:
-    result = await session.done(BASH, command="echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last")
+    result = await session.expect_result(
+        BASH, command="echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last"
+    )
     stdout = result.output.stdout
     assert stdout.startswith("first\n")
     assert stdout.endswith("\nlast\n")
@@ -253,7 +255,7 @@ async def test_of_very_long_output_the_beginning_and_the_end_are_kept(session: S
 
 async def test_output_without_end_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running_command, "MAX_BYTES", 1_000_000)
-    result = await session.done(BASH, command="yes")
+    result = await session.expect_result(BASH, command="yes")
     assert result.is_error
     assert "printed more than" in result.output.stderr
 
@@ -261,9 +263,9 @@ async def test_output_without_end_is_stopped(session: Session, monkeypatch: pyte
 async def test_a_timeout_ends_it_and_returns_what_was_printed(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    limit = expire_limit_when(session.folder / "ready", monkeypatch)
     command = "echo so far; touch ready; while :; do sleep 1; done"
-    result = await session.done(BASH, command=command, timeout=limit)
+    result = await session.expect_result(BASH, command=command, timeout=limit)
     assert result.is_error
     assert result.output.timed_out
     shown = BASH.render(result.output)[0]["text"]
@@ -272,7 +274,7 @@ async def test_a_timeout_ends_it_and_returns_what_was_printed(
 
 
 async def test_a_timeout_is_not_over_before_its_time(session: Session) -> None:
-    result = await session.done(BASH, command="while :; do sleep 1; done", timeout=300)
+    result = await session.expect_result(BASH, command="while :; do sleep 1; done", timeout=300)
     assert result.output.timed_out
     assert "Timed out after 0.3 s" in result.output.stderr
     assert result.output.duration_ms >= 300
@@ -281,13 +283,13 @@ async def test_a_timeout_is_not_over_before_its_time(session: Session) -> None:
 async def test_the_timeout_has_bounds_that_the_environment_can_move(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert base.timeouts() == (120_000, 600_000)
-    assert "600000" in (await session.failure(BASH, command="true", timeout=600_001)).message
-    assert (await session.failure(BASH, command="true", timeout=0)).message
+    assert base.read_timeouts() == (120_000, 600_000)
+    assert "600000" in (await session.expect_failure(BASH, command="true", timeout=600_001)).message
+    assert (await session.expect_failure(BASH, command="true", timeout=0)).message
     monkeypatch.setenv("BASH_DEFAULT_TIMEOUT_MS", "700000")
     monkeypatch.setenv("BASH_MAX_TIMEOUT_MS", "rubbish")
-    assert base.timeouts() == (700_000, 700_000)
-    assert "700000" in BASH.description(session.surroundings)
+    assert base.read_timeouts() == (700_000, 700_000)
+    assert "700000" in BASH.description(session.view)
 
 
 async def test_progress_comes_while_it_runs(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,11 +299,11 @@ async def test_progress_comes_while_it_runs(session: Session, monkeypatch: pytes
     result: list[str] = []
 
     async def run() -> None:
-        result.append(await text(session, "echo one; while [ -e gate ]; do sleep 0.05; done; echo two"))
+        result.append(await run_text(session, "echo one; while [ -e gate ]; do sleep 0.05; done; echo two"))
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)
-        await until(lambda: any("one" in data["output"] for data in session.progress))
+        await poll_until(lambda: any("one" in data["output"] for data in session.progress))
         (session.folder / "gate").unlink()
     assert result == ["one\ntwo"]
     assert session.progress[0]["lines"] == 1
@@ -309,9 +311,9 @@ async def test_progress_comes_while_it_runs(session: Session, monkeypatch: pytes
 
 
 async def test_the_output_file_is_private_and_does_not_stay(session: Session) -> None:
-    shown = await text(session, f"stat -c %a {session.outputs} {session.outputs}/call-*.out")
+    shown = await run_text(session, f"stat -c %a {session.outputs} {session.outputs}/call-*.out")
     assert shown == "700\n600"
-    await until(lambda: not list(session.outputs.iterdir()))
+    await poll_until(lambda: not list(session.outputs.iterdir()))
 
 
 @pytest.mark.parametrize(
@@ -377,7 +379,7 @@ async def test_the_output_file_is_private_and_does_not_stay(session: Session) ->
     ],
 )
 def test_a_command_that_begins_by_waiting_is_recognised(command: str, refused: bool) -> None:
-    assert long_sleep(command) is refused
+    assert begins_with_sleep(command) is refused
 
 
 @pytest.mark.parametrize(
@@ -408,7 +410,7 @@ async def test_bad_input_is_a_clear_failure(session: Session, command: str, word
 
 async def test_the_longest_command_that_is_taken_runs(session: Session) -> None:
     command = "echo " + "'" * 2 * 24_000 + "x" * 50_000  # quotes would grow if they were quoted once more
-    assert len(await text(session, command)) == 50_000
+    assert len(await run_text(session, command)) == 50_000
 
 
 async def test_what_is_not_in_the_table_is_asked_and_rules_see_the_command(session: Session) -> None:
@@ -428,21 +430,21 @@ async def test_what_is_not_in_the_table_is_asked_and_rules_see_the_command(sessi
 
 async def test_a_session_without_a_folder_is_a_failure(session: Session) -> None:
     session.folder.rmdir()
-    assert "does not exist any more" in (await session.failure(BASH, command="true")).message
+    assert "does not exist any more" in (await session.expect_failure(BASH, command="true")).message
 
 
 async def test_many_commands_run_side_by_side(session: Session) -> None:
     results: list[str] = []
 
     async def one(number: int) -> None:
-        results.append(await text(session, f"echo {number}"))
+        results.append(await run_text(session, f"echo {number}"))
 
     async with anyio.create_task_group() as group:
         for number in range(20):
             group.start_soon(one, number)
     assert sorted(map(int, results)) == list(range(20))
-    assert len(session.processes.begun) == len(session.processes.over) == 20
-    assert not any(map(alive, (pid for _, pid, _ in session.processes.begun)))
+    assert len(session.processes.started) == len(session.processes.ended) == 20
+    assert not any(map(is_alive, (pid for _, pid, _ in session.processes.started)))
 
 
 POWERSHELL = PowerShell()
@@ -461,7 +463,7 @@ POWERSHELL = PowerShell()
 )
 async def test_there_is_no_terminal_to_ask_somebody_on(session: Session, command: str, shown: str) -> None:
     with anyio.fail_after(20):
-        assert shown in await session.text(BASH, command=command)
+        assert shown in await session.expect_text(BASH, command=command)
 
 
 @pytest.mark.parametrize(
@@ -469,12 +471,12 @@ async def test_there_is_no_terminal_to_ask_somebody_on(session: Session, command
     [("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_EDITOR", "true"), ("GIT_TERMINAL_PROMPT", "0")],
 )
 async def test_nothing_opens_a_pager_an_editor_or_a_question(session: Session, name: str, value: str) -> None:
-    assert await session.text(BASH, command=f"printenv {name}") == value
+    assert await session.expect_text(BASH, command=f"printenv {name}") == value
 
 
 async def test_a_program_that_insists_on_a_terminal_gets_one_as_the_description_says(session: Session) -> None:
-    described = re.search(r"`(printf .* \| script -qec 'COMMAND' /dev/null)`", BASH.description(session.surroundings))
+    described = re.search(r"`(printf .* \| script -qec 'COMMAND' /dev/null)`", BASH.description(session.view))
     assert described is not None
     command = described[1].replace("COMMAND", "test -t 0 && read answer && echo got $answer")
-    shown = await session.text(BASH, command=command)
+    shown = await session.expect_text(BASH, command=command)
     assert "got y" in shown.split("\n")

@@ -7,45 +7,47 @@ from typing import Any
 import pytest
 
 from ostler.tools.shell.bash import Bash
-from ostler.tools.shell.git_effects import git_changes
+from ostler.tools.shell.git_effects import find_git_changes
 from ostler.tools.tool import GitChanged
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
 BASH = Bash()
-WHO = "git config user.name A && git config user.email a@b.c && git config commit.gpgsign false"
+GIT_IDENTITY = "git config user.name A && git config user.email a@b.c && git config commit.gpgsign false"
 
 
-async def changes(session: Session, command: str) -> dict[str, Any] | None:
-    """What a command that ends well is told to have done."""
-    result = await session.done(BASH, command=command)
+async def run_for_git_facts(session: Session, command: str) -> dict[str, Any] | None:
+    """Runs a command that must succeed; returns what it is reported to have done to the repository."""
+    result = await session.expect_result(BASH, command=command)
     assert not result.is_error, result.output.stdout
     found = [change.facts for change in result.changes if isinstance(change, GitChanged)]
-    told = result.output.git.model_dump(exclude_none=True) if result.output.git else None
-    assert (found[0] if found else None) == told
-    return told
+    facts = result.output.git.model_dump(exclude_none=True) if result.output.git else None
+    assert (found[0] if found else None) == facts
+    return facts
 
 
-async def head(session: Session, ref: str = "HEAD") -> str:
-    return (await session.text(BASH, command=f"git rev-parse {ref}")).strip()
+async def read_head(session: Session, ref: str = "HEAD") -> str:
+    return (await session.expect_text(BASH, command=f"git rev-parse {ref}")).strip()
 
 
 @pytest.fixture
 async def repository(session: Session) -> Session:
-    await session.done(BASH, command=f"git init -q -b main . && {WHO} && git commit -q --allow-empty -m first")
+    await session.expect_result(
+        BASH, command=f"git init -q -b main . && {GIT_IDENTITY} && git commit -q --allow-empty -m first"
+    )
     return session
 
 
-async def is_head(session: Session, told: dict[str, Any] | None, kind: str) -> bool:
-    assert told is not None
-    assert told["commit"]["kind"] == kind
-    return (await head(session)).startswith(told["commit"]["sha"])
+async def is_head(session: Session, facts: dict[str, Any] | None, kind: str) -> bool:
+    assert facts is not None
+    assert facts["commit"]["kind"] == kind
+    return (await read_head(session)).startswith(facts["commit"]["sha"])
 
 
 async def test_the_first_commit_of_a_repository(session: Session) -> None:
-    await session.done(BASH, command=f"git init -q . && {WHO}")
-    told = await changes(session, "echo 1 >f; git add f && git commit -m 'the [first] one'")
-    assert await is_head(session, told, "committed")
+    await session.expect_result(BASH, command=f"git init -q . && {GIT_IDENTITY}")
+    facts = await run_for_git_facts(session, "echo 1 >f; git add f && git commit -m 'the [first] one'")
+    assert await is_head(session, facts, "committed")
 
 
 @pytest.mark.parametrize(
@@ -61,14 +63,18 @@ async def test_the_first_commit_of_a_repository(session: Session) -> None:
     ],
 )
 async def test_a_commit_however_it_is_written(repository: Session, command: str) -> None:
-    assert await is_head(repository, await changes(repository, command), "committed")
+    assert await is_head(repository, await run_for_git_facts(repository, command), "committed")
 
 
 async def test_amended_and_cherry_picked(repository: Session) -> None:
-    assert await is_head(repository, await changes(repository, "git commit --amend --allow-empty -m y"), "amended")
-    await repository.done(BASH, command="git checkout -q -b other && echo 1 >f && git add f && git commit -q -m pick")
-    await repository.done(BASH, command="git checkout -q main")
-    assert await is_head(repository, await changes(repository, "git cherry-pick other"), "cherry-picked")
+    assert await is_head(
+        repository, await run_for_git_facts(repository, "git commit --amend --allow-empty -m y"), "amended"
+    )
+    await repository.expect_result(
+        BASH, command="git checkout -q -b other && echo 1 >f && git add f && git commit -q -m pick"
+    )
+    await repository.expect_result(BASH, command="git checkout -q main")
+    assert await is_head(repository, await run_for_git_facts(repository, "git cherry-pick other"), "cherry-picked")
 
 
 @pytest.mark.parametrize(
@@ -86,11 +92,11 @@ async def test_amended_and_cherry_picked(repository: Session) -> None:
     ],
 )
 async def test_what_changes_nothing_is_not_told(repository: Session, command: str) -> None:
-    assert await changes(repository, command) is None
+    assert await run_for_git_facts(repository, command) is None
 
 
 async def test_a_failure_is_not_told(repository: Session) -> None:
-    result = await repository.done(BASH, command="git commit --allow-empty -m x && false")
+    result = await repository.expect_result(BASH, command="git commit --allow-empty -m x && false")
     assert result.is_error
     assert result.output.git is None
     assert not result.changes
@@ -98,70 +104,72 @@ async def test_a_failure_is_not_told(repository: Session) -> None:
 
 @pytest.fixture
 async def remote(repository: Session, tmp_path: Path) -> Session:
-    await repository.done(
+    await repository.expect_result(
         BASH, command=f"git init -q --bare {tmp_path}/origin.git && git remote add origin {tmp_path}/origin.git"
     )
     return repository
 
 
 async def test_a_branch_that_is_pushed(remote: Session) -> None:
-    assert await changes(remote, "git push -u origin main") == {"push": {"branch": "main"}}
-    told = await changes(remote, "git commit --allow-empty -m x && git push")
-    assert told is not None
-    assert told["push"] == {"branch": "main"}
-    assert told["commit"]["kind"] == "committed"
-    assert await changes(remote, "git push") is None, "there was nothing to push"
-    assert await changes(remote, "git push origin main:refs/heads/feature/x") == {"push": {"branch": "feature/x"}}
-    await remote.done(BASH, command="git commit -q --amend --allow-empty -m other")
-    assert await changes(remote, "git push --force origin HEAD:main 2>&1") == {"push": {"branch": "main"}}
-    assert await changes(remote, "git push --porcelain origin HEAD:topic") == {"push": {"branch": "topic"}}
-    assert await changes(remote, "git push -q origin HEAD:silent") == {"push": {"branch": "silent"}}
-    assert await changes(remote, "git push origin --delete topic") is None
-    assert await changes(remote, "git push --dry-run origin HEAD:never") is None
+    assert await run_for_git_facts(remote, "git push -u origin main") == {"push": {"branch": "main"}}
+    facts = await run_for_git_facts(remote, "git commit --allow-empty -m x && git push")
+    assert facts is not None
+    assert facts["push"] == {"branch": "main"}
+    assert facts["commit"]["kind"] == "committed"
+    assert await run_for_git_facts(remote, "git push") is None, "there was nothing to push"
+    assert await run_for_git_facts(remote, "git push origin main:refs/heads/feature/x") == {
+        "push": {"branch": "feature/x"}
+    }
+    await remote.expect_result(BASH, command="git commit -q --amend --allow-empty -m other")
+    assert await run_for_git_facts(remote, "git push --force origin HEAD:main 2>&1") == {"push": {"branch": "main"}}
+    assert await run_for_git_facts(remote, "git push --porcelain origin HEAD:topic") == {"push": {"branch": "topic"}}
+    assert await run_for_git_facts(remote, "git push -q origin HEAD:silent") == {"push": {"branch": "silent"}}
+    assert await run_for_git_facts(remote, "git push origin --delete topic") is None
+    assert await run_for_git_facts(remote, "git push --dry-run origin HEAD:never") is None
 
 
 async def test_n_means_no_commit_for_a_cherry_pick_alone(repository: Session) -> None:
     make = "git checkout -q -b {0} && echo {0} >{0} && git add {0} && git commit -q -m {0} && git checkout -q main"
-    await repository.done(BASH, command=f"{make.format('side')}; {make.format('other')}")
-    assert await changes(repository, "git merge -n side") == {"branch": {"ref": "side", "action": "merged"}}
-    assert await changes(repository, "git cherry-pick -n other") is None
-    assert await changes(repository, "git reset -q --hard && git cherry-pick -xn other") is None
-    told = await changes(repository, "git reset -q --hard && git checkout -q other && git rebase -n main")
-    assert told == {"branch": {"ref": "main", "action": "rebased"}}
+    await repository.expect_result(BASH, command=f"{make.format('side')}; {make.format('other')}")
+    assert await run_for_git_facts(repository, "git merge -n side") == {"branch": {"ref": "side", "action": "merged"}}
+    assert await run_for_git_facts(repository, "git cherry-pick -n other") is None
+    assert await run_for_git_facts(repository, "git reset -q --hard && git cherry-pick -xn other") is None
+    facts = await run_for_git_facts(repository, "git reset -q --hard && git checkout -q other && git rebase -n main")
+    assert facts == {"branch": {"ref": "main", "action": "rebased"}}
 
 
 async def test_a_branch_that_is_merged_or_rebased(repository: Session) -> None:
     make = "git checkout -q -b {0} && echo {0} >{0} && git add {0} && git commit -q -m {0} && git checkout -q main"
-    await repository.done(BASH, command=make.format("fast"))
-    assert await changes(repository, "git merge fast") == {"branch": {"ref": "fast", "action": "merged"}}
-    assert await changes(repository, "git merge fast") is None, "it is up to date"
-    await repository.done(BASH, command=make.format("slow"))
-    await repository.done(BASH, command="git commit -q --allow-empty -m more")
-    told = await changes(repository, "git merge --no-ff -m 'a merge' slow")
-    assert told == {"branch": {"ref": "slow", "action": "merged"}}
-    await repository.done(
+    await repository.expect_result(BASH, command=make.format("fast"))
+    assert await run_for_git_facts(repository, "git merge fast") == {"branch": {"ref": "fast", "action": "merged"}}
+    assert await run_for_git_facts(repository, "git merge fast") is None, "it is up to date"
+    await repository.expect_result(BASH, command=make.format("slow"))
+    await repository.expect_result(BASH, command="git commit -q --allow-empty -m more")
+    facts = await run_for_git_facts(repository, "git merge --no-ff -m 'a merge' slow")
+    assert facts == {"branch": {"ref": "slow", "action": "merged"}}
+    await repository.expect_result(
         BASH, command="git checkout -q -b side HEAD~1 && echo 1 >s && git add s && git commit -q -m s"
     )
-    assert await changes(repository, "git rebase main") == {"branch": {"ref": "main", "action": "rebased"}}
-    assert await changes(repository, "git rebase main") is None, "it is up to date"
-    told = await changes(repository, "git rebase --onto main~1 main side")
-    assert told == {"branch": {"ref": "main~1", "action": "rebased"}}
+    assert await run_for_git_facts(repository, "git rebase main") == {"branch": {"ref": "main", "action": "rebased"}}
+    assert await run_for_git_facts(repository, "git rebase main") is None, "it is up to date"
+    facts = await run_for_git_facts(repository, "git rebase --onto main~1 main side")
+    assert facts == {"branch": {"ref": "main~1", "action": "rebased"}}
 
 
-def program(session: Session, name: str, printed: str) -> None:
-    """A program of that name, which prints what the real one prints."""
+def write_program(session: Session, name: str, printed: str) -> None:
+    """Writes a program of that name, which prints what the real one prints."""
     folder = session.folder / "bin"
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
     (folder / name).chmod(0o755)
-    session.inside(environment={"PATH": f"{folder}:/usr/bin:/bin"})
+    session.change_view(environment={"PATH": f"{folder}:/usr/bin:/bin"})
 
 
 URL = "https://github.com/owner/repo/pull/12"
 
 
 @pytest.mark.parametrize(
-    ("command", "printed", "told"),
+    ("command", "printed", "facts"),
     [
         (
             "gh pr create --title T --body B",
@@ -209,9 +217,9 @@ URL = "https://github.com/owner/repo/pull/12"
         ),
     ],
 )
-async def test_pull_requests(session: Session, command: str, printed: str, told: dict[str, Any]) -> None:
-    program(session, command.split(maxsplit=1)[0], printed)
-    assert await changes(session, command) == {"pr": told}
+async def test_pull_requests(session: Session, command: str, printed: str, facts: dict[str, Any]) -> None:
+    write_program(session, command.split(maxsplit=1)[0], printed)
+    assert await run_for_git_facts(session, command) == {"pr": facts}
 
 
 @pytest.mark.parametrize(
@@ -227,8 +235,8 @@ async def test_pull_requests(session: Session, command: str, printed: str, told:
     ],
 )
 async def test_what_only_looks_at_pull_requests_is_not_told(session: Session, command: str, printed: str) -> None:
-    program(session, command.split(maxsplit=1)[0], printed)
-    assert await changes(session, command) is None
+    write_program(session, command.split(maxsplit=1)[0], printed)
+    assert await run_for_git_facts(session, command) is None
 
 
 @pytest.mark.parametrize(
@@ -238,9 +246,9 @@ def test_what_was_printed_is_read_at_once_whatever_it_is(piece: str) -> None:
     output = piece * (1_000_000 // len(piece))
     for command in ("git commit; git push; git merge x; git rebase y", "gh pr merge", "curl -d x /repos/a/b/pulls"):
         before = time.thread_time()
-        git_changes(command, output)
+        find_git_changes(command, output)
         assert time.thread_time() - before < 0.1
 
 
 def test_a_command_without_git_is_not_even_parsed() -> None:
-    assert git_changes("((" * 10_000, "[main 1234567] x") is None
+    assert find_git_changes("((" * 10_000, "[main 1234567] x") is None

@@ -1,4 +1,4 @@
-"""What a command did to a repository without a word: read from the repository's own journal, by real git."""
+"""What a command did to a repository without printing it: read from the reflog, by real git."""
 
 import os
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ostler.tools.shell.bash import Bash
-from ostler.tools.shell.git_head import Journals, journals_before, may_move, moves_since
+from ostler.tools.shell.git_head import ReflogSnapshot, may_move_head, read_reflog_since, snapshot_reflogs
 from tests.support.tool_calls import Session
-from tests.tools.shell.test_git_effects import WHO, changes, head, is_head, repository
+from tests.tools.shell.test_git_effects import GIT_IDENTITY, is_head, read_head, repository, run_for_git_facts
 
 __all__ = ["repository"]
 pytestmark = pytest.mark.anyio
@@ -28,28 +28,32 @@ BASH = Bash()
     ],
 )
 async def test_a_commit_that_says_nothing_is_told(repository: Session, command: str) -> None:
-    assert await is_head(repository, await changes(repository, command), "committed")
+    assert await is_head(repository, await run_for_git_facts(repository, command), "committed")
 
 
 async def test_the_first_commit_and_those_of_a_worktree_and_of_another_folder(session: Session) -> None:
-    await session.done(BASH, command=f"git init -q . && {WHO}")
-    assert await is_head(session, await changes(session, "git commit -q --allow-empty -m x"), "committed")
-    await session.done(BASH, command="git worktree add -q side -b side")
-    told = await changes(session, "git -C side commit -q --allow-empty -m y")
-    assert told is not None
-    assert told["commit"]["sha"] == await head(session, "side")
+    await session.expect_result(BASH, command=f"git init -q . && {GIT_IDENTITY}")
+    assert await is_head(session, await run_for_git_facts(session, "git commit -q --allow-empty -m x"), "committed")
+    await session.expect_result(BASH, command="git worktree add -q side -b side")
+    facts = await run_for_git_facts(session, "git -C side commit -q --allow-empty -m y")
+    assert facts is not None
+    assert facts["commit"]["sha"] == await read_head(session, "side")
 
 
 async def test_quiet_ones_of_the_other_kinds(repository: Session) -> None:
-    assert await is_head(repository, await changes(repository, "git commit -q --amend --allow-empty -m y"), "amended")
+    assert await is_head(
+        repository, await run_for_git_facts(repository, "git commit -q --amend --allow-empty -m y"), "amended"
+    )
     make = "git checkout -q -b {0} && echo {0} >{0} && git add {0} && git commit -q -m {0} && git checkout -q main"
     for name in ("pick", "fast", "slow"):
-        await repository.done(BASH, command=make.format(name))
-    picked = await changes(repository, "git cherry-pick pick >/dev/null")
+        await repository.expect_result(BASH, command=make.format(name))
+    picked = await run_for_git_facts(repository, "git cherry-pick pick >/dev/null")
     assert await is_head(repository, picked, "cherry-picked")
-    assert await changes(repository, "git merge -q slow -m m") == {"branch": {"ref": "slow", "action": "merged"}}
-    await repository.done(BASH, command="git checkout -q fast")
-    assert await changes(repository, "git rebase -q main") == {"branch": {"ref": "main", "action": "rebased"}}
+    assert await run_for_git_facts(repository, "git merge -q slow -m m") == {
+        "branch": {"ref": "slow", "action": "merged"}
+    }
+    await repository.expect_result(BASH, command="git checkout -q fast")
+    assert await run_for_git_facts(repository, "git rebase -q main") == {"branch": {"ref": "main", "action": "rebased"}}
 
 
 @pytest.mark.parametrize(
@@ -64,43 +68,43 @@ async def test_quiet_ones_of_the_other_kinds(repository: Session) -> None:
     ],
 )
 async def test_what_moved_nothing_is_not_told(repository: Session, command: str) -> None:
-    assert await changes(repository, command) is None
+    assert await run_for_git_facts(repository, command) is None
 
 
 async def test_what_happened_before_is_not_this_commands(repository: Session) -> None:
     folder = str(repository.folder)
-    before = journals_before("git commit", folder)
-    await repository.done(BASH, command="git commit -q --allow-empty -m x")
-    [move] = moves_since("git commit", [folder], before)
-    assert (move.what, move.sha) == ("commit: x", await head(repository))
-    assert moves_since("git commit", [folder], journals_before("git commit", folder)) == []
+    before = snapshot_reflogs("git commit", folder)
+    await repository.expect_result(BASH, command="git commit -q --allow-empty -m x")
+    [move] = read_reflog_since("git commit", [folder], before)
+    assert (move.message, move.sha) == ("commit: x", await read_head(repository))
+    assert read_reflog_since("git commit", [folder], snapshot_reflogs("git commit", folder)) == []
 
 
 async def test_a_repository_that_the_command_made_itself(session: Session) -> None:
-    command = f"mkdir new && cd new && git init -q . && {WHO} && git commit -q --allow-empty -m x"
-    told = await changes(session, command)
-    session.inside(shell_folder=str(session.folder / "new"))
-    assert await is_head(session, told, "committed")
+    command = f"mkdir new && cd new && git init -q . && {GIT_IDENTITY} && git commit -q --allow-empty -m x"
+    facts = await run_for_git_facts(session, command)
+    session.change_view(shell_folder=str(session.folder / "new"))
+    assert await is_head(session, facts, "committed")
 
 
 @pytest.mark.parametrize("odd", ["fifo", "link", "folder", "rubbish", "gone"])
 async def test_an_odd_repository_holds_nobody_up(session: Session, odd: str) -> None:
-    journal = session.folder / ".git" / "logs" / "HEAD"
-    journal.parent.mkdir(parents=True)
+    reflog = session.folder / ".git" / "logs" / "HEAD"
+    reflog.parent.mkdir(parents=True)
     odd_ones: dict[str, Any] = {
-        "fifo": lambda: os.mkfifo(journal),
-        "link": lambda: journal.symlink_to("/dev/zero"),
-        "folder": journal.mkdir,
-        "rubbish": lambda: journal.write_bytes(b"\xff\0" * 100_000),
+        "fifo": lambda: os.mkfifo(reflog),
+        "link": lambda: reflog.symlink_to("/dev/zero"),
+        "folder": reflog.mkdir,
+        "rubbish": lambda: reflog.write_bytes(b"\xff\0" * 100_000),
         "gone": lambda: None,
     }
     odd_ones[odd]()
     folder = str(session.folder)
-    assert moves_since("git -C sub commit", [folder], journals_before("git -C sub commit", folder)) == []
-    assert moves_since("git commit", [folder], Journals({}, 0)) == []
+    assert read_reflog_since("git -C sub commit", [folder], snapshot_reflogs("git -C sub commit", folder)) == []
+    assert read_reflog_since("git commit", [folder], ReflogSnapshot({}, 0)) == []
 
 
 def test_most_commands_need_no_look() -> None:
-    assert may_move("cd x && git -c a=b commit -q")
-    assert not may_move("git status; ls")
-    assert not may_move("commit git")
+    assert may_move_head("cd x && git -c a=b commit -q")
+    assert not may_move_head("git status; ls")
+    assert not may_move_head("commit git")

@@ -1,4 +1,4 @@
-"""Commands that are slow to read: nobody waits for that, and what is known of them in the end is the truth."""
+"""Commands that are slow to parse: nobody waits for the parser, and what is known of them in the end is right."""
 
 import sys
 import tracemalloc
@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from ostler.protocol.ids import CallId, SessionId, TurnId
 from ostler.protocol.shapes import Call
-from ostler.server.engine.calls.pending_call import Entry
-from ostler.server.engine.calls.schedule import Slot
+from ostler.server.engine.calls.concurrency import Slot
+from ostler.server.engine.calls.pending_call import PendingCall
 from ostler.server.models.assembler import ToolUse
-from ostler.tools.commands import MAX_BYTES, read_command
-from ostler.tools.commands.syntax.parser import forget
+from ostler.tools.commands import MAX_BYTES, parse_command
+from ostler.tools.commands.syntax.parser import clear_cache
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
-from ostler.tools.shell.powershell_parser import NotPlain, plain_commands
+from ostler.tools.shell.powershell_parser import UnsupportedSyntax, parse_powershell
 from ostler.tools.tasks.monitor import Monitor
 from ostler.tools.text import one_line
 from ostler.tools.tool import AnyTool
 from tests.support.tool_calls import Session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 BASH, POWERSHELL, MONITOR = Bash(), PowerShell(), Monitor()
 FAR_TOO_LONG = "a\n" * 5_000_000
@@ -42,8 +42,8 @@ A_FEW = 2_000
 """Calls of functions; reading one of the commands takes ten times as many at least."""
 
 
-def steps(work: Callable[[], object]) -> int:
-    """How many functions are called in the course of it: a measure that no other process has a part in."""
+def count_function_calls(work: Callable[[], object]) -> int:
+    """Counts the function calls of the work: a measure that no other process influences."""
     made = 0
 
     def note(frame: object, event: str, argument: object) -> None:
@@ -58,12 +58,12 @@ def steps(work: Callable[[], object]) -> int:
     return made
 
 
-def input_of(tool: AnyTool, command: str) -> Any:
+def parse_input(tool: AnyTool, command: str) -> Any:
     more = {"description": "x", "timeout": 1000} if tool is MONITOR else {}
     return tool.parse({"command": command, **more})
 
 
-def entry_of(tool: AnyTool) -> Entry:
+def build_pending_call(tool: AnyTool) -> PendingCall:
     call = Call(
         call_id=CallId("c_1"),
         tool_use_id="toolu_1",
@@ -74,32 +74,32 @@ def entry_of(tool: AnyTool) -> Entry:
         summary=tool.name,
         status="queued",
     )
-    return Entry(ToolUse(0, "toolu_1", tool.name, {}), call, Slot(0, safe=False), tool)
+    return PendingCall(ToolUse(0, "toolu_1", tool.name, {}), call, Slot(0, safe=False), tool)
 
 
 @pytest.mark.parametrize("command", SLOW, ids=lambda command: f"{command[:10]!r}")
 @pytest.mark.parametrize("tool", [BASH, POWERSHELL, MONITOR], ids=lambda tool: tool.name)
 def test_a_call_takes_its_place_in_the_order_before_its_command_is_read(tool: AnyTool, command: str) -> None:
-    entry, command_input = entry_of(tool), input_of(tool, command)
+    entry, command_input = build_pending_call(tool), parse_input(tool, command)
     safe: list[bool] = []
 
     def take() -> None:
-        entry.take(tool, command_input, {"command": command})
+        entry.set_input(tool, command_input, {"command": command})
         safe.append(entry.is_safe())
 
-    forget()
-    assert steps(take) < A_FEW
+    clear_cache()
+    assert count_function_calls(take) < A_FEW
     assert safe == [False]
     assert not entry.only_reads
     assert entry.call.activity in {"run", "other"}
 
 
 def test_what_is_too_long_to_be_read_is_not_gone_through() -> None:
-    forget()
-    assert steps(lambda: read_command(FAR_TOO_LONG)) < A_FEW
-    assert steps(lambda: read_command("é\n" * (MAX_BYTES // 3 + 1))) < A_FEW
-    assert read_command(FAR_TOO_LONG).problem == f"it is longer than {MAX_BYTES} bytes"
-    assert isinstance(plain_commands(FAR_TOO_LONG), NotPlain)
+    clear_cache()
+    assert count_function_calls(lambda: parse_command(FAR_TOO_LONG)) < A_FEW
+    assert count_function_calls(lambda: parse_command("é\n" * (MAX_BYTES // 3 + 1))) < A_FEW
+    assert parse_command(FAR_TOO_LONG).problem == f"it is longer than {MAX_BYTES} bytes"
+    assert isinstance(parse_powershell(FAR_TOO_LONG), UnsupportedSyntax)
 
 
 @pytest.mark.parametrize("tool", [BASH, POWERSHELL, MONITOR], ids=lambda tool: tool.name)
@@ -107,20 +107,20 @@ async def test_a_long_command_is_read_before_anybody_asks_whether_it_only_reads(
     tool: AnyTool, session: Session
 ) -> None:
     command = "Get-Content -Path abc; " * 49 if tool is POWERSHELL else "cat" + " abc" * 5_000
-    given = input_of(tool, command)
-    forget()
-    assert await tool.validate(given, session.context()) is None
+    given = parse_input(tool, command)
+    clear_cache()
+    assert await tool.validate(given, session.make_context()) is None
     assert tool.is_read_only(given)
     if tool is not POWERSHELL:
-        assert steps(lambda: read_command(command)) < 10, "it is remembered"
+        assert count_function_calls(lambda: parse_command(command)) < 10, "it is remembered"
 
 
 @pytest.mark.parametrize("command", ["sleep 1;" * 12_000, "bash -c '" + "sleep 1;" * 12_000 + "'"], ids=["", "bash"])
 async def test_whether_a_long_command_begins_by_waiting_is_not_found_out_on_the_event_loop(
     session: Session, command: str
 ) -> None:
-    given, context = input_of(BASH, command), session.context()
-    forget()
+    given, context = parse_input(BASH, command), session.make_context()
+    clear_cache()
     made = 0
 
     def note(frame: object, event: str, argument: object) -> None:
@@ -142,7 +142,7 @@ def test_one_line_is_the_beginning_of_all_words_with_a_blank_between(text: str, 
 
 @pytest.mark.parametrize("tool", [BASH, MONITOR], ids=lambda tool: tool.name)
 def test_a_line_about_a_long_command_does_not_take_all_its_words_apart(tool: AnyTool) -> None:
-    given = input_of(tool, FAR_TOO_LONG)
+    given = parse_input(tool, FAR_TOO_LONG)
     tracemalloc.start()
     try:
         assert tool.summary(given).endswith("a " * 50)

@@ -8,15 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.commands import judge_match, undecided
+from ostler.tools.commands import find_forbidding_rule, may_be_forbidden
 from ostler.tools.shell.powershell import PowerShell
-from ostler.tools.shell.powershell_parser import NotPlain, plain_commands
-from ostler.tools.shell.powershell_policy import Refused, activity_of, cmdlets, read_by, reading_of, subject
+from ostler.tools.shell.powershell_parser import UnsupportedSyntax, parse_powershell
+from ostler.tools.shell.powershell_policy import (
+    NotReadOnly,
+    classify_activity,
+    find_subject,
+    list_read_paths,
+    load_cmdlets,
+    parse_for_rules,
+)
 from ostler.tools.shell.running import program as shell_program
-from ostler.tools.shell.running.program import Begin, encoded, powershell_script
-from ostler.tools.shell.sleep_detection import seconds_of_sleep
+from ostler.tools.shell.running.program import ShellStart, build_powershell_script, encode_script
+from ostler.tools.shell.sleep_detection import parse_powershell_sleep
 from ostler.tools.tool import Allow, AskFirst, Failure, FolderChanged
-from tests.support.clock import time_is_over_when
+from tests.support.clock import expire_limit_when
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -39,8 +46,8 @@ POWERSHELL = PowerShell()
     ],
 )
 def test_plain_commands_are_taken_apart(command: str, words: list[tuple[str, ...]]) -> None:
-    found = plain_commands(command)
-    assert not isinstance(found, NotPlain), found
+    found = parse_powershell(command)
+    assert not isinstance(found, UnsupportedSyntax), found
     assert [each.words for each in found] == words
 
 
@@ -94,8 +101,8 @@ def test_plain_commands_are_taken_apart(command: str, words: list[tuple[str, ...
     ],
 )
 def test_what_is_not_plain_is_not_understood(command: str) -> None:
-    assert isinstance(plain_commands(command), NotPlain)
-    assert reading_of(command).problem is not None
+    assert isinstance(parse_powershell(command), UnsupportedSyntax)
+    assert parse_for_rules(command).problem is not None
 
 
 # The table.
@@ -123,7 +130,7 @@ def test_what_is_not_plain_is_not_understood(command: str) -> None:
     ],
 )
 def test_what_only_reads_is_known_with_all_that_it_reads(command: str, paths: list[str]) -> None:
-    assert [each.path for each in read_by(command)] == paths
+    assert [each.path for each in list_read_paths(command)] == paths
 
 
 @pytest.mark.parametrize(
@@ -166,12 +173,12 @@ def test_what_only_reads_is_known_with_all_that_it_reads(command: str, paths: li
     ],
 )
 def test_everything_else_asks(command: str, session: Session) -> None:
-    with pytest.raises(Refused):
-        read_by(command)
+    with pytest.raises(NotReadOnly):
+        list_read_paths(command)
 
 
 def test_the_table_is_in_order() -> None:
-    for name, cmdlet in cmdlets().items():
+    for name, cmdlet in load_cmdlets().items():
         assert name == name.lower()
         assert cmdlet.name.partition("-")[0] in {
             "Get", "Test", "Resolve", "Select", "Split", "Join", "Write", "Where", "Sort", "Group", "Measure", "Format",
@@ -196,7 +203,7 @@ def test_the_table_is_in_order() -> None:
     ],
 )
 def test_clients_fold_it_by_what_it_does(command: str, kind: str) -> None:
-    assert activity_of(command) == kind
+    assert classify_activity(command) == kind
 
 
 async def test_what_only_reads_inside_the_roots_passes_and_the_rest_asks(session: Session, tmp_path: Path) -> None:
@@ -216,7 +223,7 @@ async def test_what_only_reads_inside_the_roots_passes_and_the_rest_asks(session
         assert why in check.reason
     (session.folder / "link").symlink_to(tmp_path)
     assert isinstance(await session.check(POWERSHELL, command="Get-Content link/x"), AskFirst)
-    session.inside(home=str(session.folder / "own"))
+    session.change_view(home=str(session.folder / "own"))
     (session.folder / "own").mkdir()
     own = await session.check(POWERSHELL, command="Get-Content own/token")
     assert isinstance(own, AskFirst)
@@ -224,19 +231,19 @@ async def test_what_only_reads_inside_the_roots_passes_and_the_rest_asks(session
 
 
 def test_rules_see_the_cmdlet_whatever_it_was_called(session: Session) -> None:
-    assert judge_match(reading_of("GCI src"), ["Get-ChildItem:*"]) == "Get-ChildItem:*"
-    assert judge_match(reading_of("gci; Remove-Item x"), ["Remove-Item:*"]) == "Remove-Item:*"
-    assert judge_match(reading_of("gci"), ["Remove-Item:*"]) is None
-    assert undecided(reading_of("& $x"), ["Remove-Item:*"])
+    assert find_forbidding_rule(parse_for_rules("GCI src"), ["Get-ChildItem:*"]) == "Get-ChildItem:*"
+    assert find_forbidding_rule(parse_for_rules("gci; Remove-Item x"), ["Remove-Item:*"]) == "Remove-Item:*"
+    assert find_forbidding_rule(parse_for_rules("gci"), ["Remove-Item:*"]) is None
+    assert may_be_forbidden(parse_for_rules("& $x"), ["Remove-Item:*"])
 
 
 def test_rules_about_files_see_what_it_touches(session: Session) -> None:
     folder = str(session.folder)
-    [read] = subject("Get-Content a.txt", folder).places
+    [read] = find_subject("Get-Content a.txt", folder).paths
     assert (read.written, read.writes, read.deep) == (f"{folder}/a.txt", False, False)
-    [deep] = subject("gci src/*.py", folder).places
+    [deep] = find_subject("gci src/*.py", folder).paths
     assert (deep.written, deep.deep) == (f"{folder}/src", True)
-    written = subject("Set-Content -Path:b.txt x", folder).places
+    written = find_subject("Set-Content -Path:b.txt x", folder).paths
     assert f"{folder}/b.txt" in [place.written for place in written if place.writes]
 
 
@@ -281,10 +288,10 @@ def test_rules_about_files_see_what_it_touches(session: Session) -> None:
     ],
 )
 def test_a_wait_is_known_in_all_its_spellings(command: str, seconds: float) -> None:
-    found = seconds_of_sleep(command)
+    found = parse_powershell_sleep(command)
     assert found is not None
     assert found[0] == seconds
-    assert POWERSHELL.long_sleep(command) is (seconds >= 2)
+    assert POWERSHELL.begins_with_sleep(command) is (seconds >= 2)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +307,7 @@ def test_a_wait_is_known_in_all_its_spellings(command: str, seconds: float) -> N
     ],
 )
 def test_what_does_something_else_first_is_no_wait(command: str) -> None:
-    assert seconds_of_sleep(command) is None
+    assert parse_powershell_sleep(command) is None
 
 
 def test_only_what_does_nothing_else_only_waits() -> None:
@@ -341,43 +348,43 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    shell_program.pwsh_path.cache_clear()
+    shell_program.find_pwsh.cache_clear()
     yield program
-    shell_program.pwsh_path.cache_clear()
+    shell_program.find_pwsh.cache_clear()
 
 
 async def test_it_is_there_only_where_pwsh_is(
     session: Session, stand_in: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert POWERSHELL.is_enabled(session.surroundings)
-    shell_program.pwsh_path.cache_clear()
+    assert POWERSHELL.is_enabled(session.view)
+    shell_program.find_pwsh.cache_clear()
     monkeypatch.setenv("PATH", "/nowhere")
-    assert not POWERSHELL.is_enabled(session.surroundings)
+    assert not POWERSHELL.is_enabled(session.view)
 
 
 async def test_the_command_reaches_it_and_its_end_comes_back(session: Session, stand_in: Path) -> None:
     (session.folder / "sub").mkdir()
-    result = await session.done(POWERSHELL, command="echo 'it'\"'\"'s é'; cd sub; (exit 7)")
+    result = await session.expect_result(POWERSHELL, command="echo 'it'\"'\"'s é'; cd sub; (exit 7)")
     assert result.output.stdout == "it's é\n"
     assert result.output.exit_code == 7
     assert result.is_error
     assert result.changes == [FolderChanged(str(session.folder / "sub"))]
-    assert len(session.processes.begun) == len(session.processes.over) == 1
+    assert len(session.processes.started) == len(session.processes.ended) == 1
 
 
 async def test_it_is_ended_in_time_with_all_that_it_started(
     session: Session, stand_in: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    limit = expire_limit_when(session.folder / "ready", monkeypatch)
     command = "echo on; sleep 4247 & touch ready; sleep 4247"
-    result = await session.done(POWERSHELL, command=command, timeout=limit)
+    result = await session.expect_result(POWERSHELL, command=command, timeout=limit)
     assert result.output.timed_out
     # The stand-in is a shell: where its child falls before it does, it says so.
     assert result.output.stdout == "on\n"
 
 
 async def test_it_has_the_options_that_keep_it_from_waiting(session: Session, tmp_path: Path, stand_in: Path) -> None:
-    await session.done(POWERSHELL, command="true")
+    await session.expect_result(POWERSHELL, command="true")
     [name] = [name for name in os.listdir(tmp_path) if name.startswith("pwsh-arguments.")]
     assert (tmp_path / name).read_text().split() == [
         "-NoLogo",
@@ -390,16 +397,16 @@ async def test_it_has_the_options_that_keep_it_from_waiting(session: Session, tm
 
 
 async def test_it_has_the_same_input_limits_and_schema_as_bash(session: Session, stand_in: Path) -> None:
-    schema = POWERSHELL.input_schema(session.surroundings)["properties"]
+    schema = POWERSHELL.input_schema(session.view)["properties"]
     assert set(schema) == {"command", "timeout", "description", "run_in_background"}
     assert isinstance(await session.call(POWERSHELL, {"command": "x" * 30_001}), Failure)
     longest = "é" * 15_000
-    assert len(encoded(powershell_script(Begin(longest, "/", "/e", 0)))) < 128 * 1024
-    assert "run_in_background" not in POWERSHELL.description(session.inside(background=False).surroundings)
+    assert len(encode_script(build_powershell_script(ShellStart(longest, "/", "/e", 0)))) < 128 * 1024
+    assert "run_in_background" not in POWERSHELL.description(session.change_view(background=False).view)
 
 
 async def test_git_is_told_of_here_too(session: Session, stand_in: Path) -> None:
-    result = await session.done(
+    result = await session.expect_result(
         POWERSHELL,
         command="git init -q . && git -c user.name=A -c user.email=a@b.c commit --allow-empty -m x",
     )
@@ -407,8 +414,8 @@ async def test_git_is_told_of_here_too(session: Session, stand_in: Path) -> None
 
 
 def test_the_script_holds_the_command_where_nothing_in_it_can_break_out() -> None:
-    begin = Begin("'); Remove-Item x #\n@end@", "/", "/it's", 0o022)
-    script = powershell_script(begin)
+    begin = ShellStart("'); Remove-Item x #\n@end@", "/", "/it's", 0o022)
+    script = build_powershell_script(begin)
     assert "Remove-Item" not in script
     assert base64.b64encode(begin.command.encode()).decode() in script
     assert "WriteAllText('/it''s'" in script
@@ -418,10 +425,10 @@ async def test_what_was_allowed_is_what_runs(session: Session, stand_in: Path) -
     script = session.folder / "x.ps1"
     script.write_text("one")
     for change in ("script", "folder", "nothing"):
-        context, given = session.context(), POWERSHELL.parse({"command": "sh ./x.ps1"})
+        context, given = session.make_context(), POWERSHELL.parse({"command": "sh ./x.ps1"})
         await POWERSHELL.check_permission(given, context)
         if change == "script":
             script.write_text("echo another")
         if change == "folder":
-            context = replace(context, surroundings=replace(context.surroundings, shell_folder="/"))
+            context = replace(context, session=replace(context.session, shell_folder="/"))
         assert isinstance(await POWERSHELL.run(given, context), Failure) is (change != "nothing"), change

@@ -11,8 +11,8 @@ from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.result import ShellOutput
 from ostler.tools.shell.running import program
 from ostler.tools.tool import FolderChanged
-from tests.support.clock import time_is_over_when
-from tests.support.tool_calls import Session, alive, until
+from tests.support.clock import expire_limit_when
+from tests.support.tool_calls import Session, is_alive, poll_until
 
 pytestmark = [
     pytest.mark.anyio,
@@ -22,14 +22,14 @@ POWERSHELL = PowerShell()
 
 
 @pytest.fixture(autouse=True)
-def found_again() -> None:
-    """Other tests have a stand-in for it."""
-    program.pwsh_path.cache_clear()
+def clear_pwsh_cache() -> None:
+    """Forgets the stand-in that other tests have for pwsh."""
+    program.find_pwsh.cache_clear()
 
 
-async def ran(session: Session, command: str, **given: Any) -> ShellOutput:
+async def run_powershell(session: Session, command: str, **given: Any) -> ShellOutput:
     with anyio.fail_after(60):
-        output: ShellOutput = (await session.done(POWERSHELL, command=command, **given)).output
+        output: ShellOutput = (await session.expect_result(POWERSHELL, command=command, **given)).output
     return output
 
 
@@ -51,58 +51,60 @@ async def ran(session: Session, command: str, **given: Any) -> ShellOutput:
     ],
 )
 async def test_the_exit_code_is_that_of_the_last_statement(session: Session, command: str, code: int) -> None:
-    assert (await ran(session, command)).exit_code == code
+    assert (await run_powershell(session, command)).exit_code == code
 
 
 async def test_the_last_exit_code_is_the_commands_own(session: Session) -> None:
-    output = await ran(session, '& sh -c "exit 9"; Write-Output "code $LASTEXITCODE"')
+    output = await run_powershell(session, '& sh -c "exit 9"; Write-Output "code $LASTEXITCODE"')
     assert output.stdout.endswith("code 9\n")  # newer ones say before it that the program failed
     assert output.exit_code == 0
-    assert (await ran(session, 'Write-Output "code $LASTEXITCODE"')).stdout == "code 0\n"
+    assert (await run_powershell(session, 'Write-Output "code $LASTEXITCODE"')).stdout == "code 0\n"
 
 
 async def test_the_folder_is_kept_and_nothing_else_is(session: Session) -> None:
     (session.folder / "sub dir").mkdir()
-    result = await session.done(POWERSHELL, command="Set-Location 'sub dir'; $kept = 1; function f { 1 }")
+    result = await session.expect_result(POWERSHELL, command="Set-Location 'sub dir'; $kept = 1; function f { 1 }")
     assert result.changes == [FolderChanged(str(session.folder / "sub dir"))]
-    session.inside(shell_folder=str(session.folder / "sub dir"))
-    output = await ran(session, 'Write-Output "$PWD [$kept]"; Test-Path function:f')
+    session.change_view(shell_folder=str(session.folder / "sub dir"))
+    output = await run_powershell(session, 'Write-Output "$PWD [$kept]"; Test-Path function:f')
     assert output.stdout == f"{session.folder}/sub dir []\nFalse\n"
 
 
 @pytest.mark.parametrize("ending", ["exit 5", "throw 'x'", "& sh -c 'exit 2'"])
 async def test_the_folder_is_kept_however_the_command_ends(session: Session, ending: str) -> None:
     (session.folder / "sub").mkdir()
-    result = await session.done(POWERSHELL, command=f"Set-Location sub; {ending}")
+    result = await session.expect_result(POWERSHELL, command=f"Set-Location sub; {ending}")
     assert result.is_error
     assert result.changes == [FolderChanged(str(session.folder / "sub"))]
 
 
 async def test_a_location_that_is_no_folder_changes_nothing(session: Session) -> None:
-    result = await session.done(POWERSHELL, command="Set-Location Env:")
+    result = await session.expect_result(POWERSHELL, command="Set-Location Env:")
     assert (result.output.exit_code, result.changes) == (0, [])
 
 
 async def test_a_folder_outside_the_roots_is_put_back_and_told(session: Session) -> None:
-    result = await session.done(POWERSHELL, command="Set-Location /")
+    result = await session.expect_result(POWERSHELL, command="Set-Location /")
     assert result.changes == []
     assert "outside the session's folders" in result.output.stderr
 
 
 async def test_any_character_goes_in_and_comes_out(session: Session) -> None:
     text = "é 中 😀 “quoted” 'single' `tick` $notavariable"
-    output = await ran(session, "Write-Output '" + text.replace("'", "''").replace("“", '"').replace("”", '"') + "'")
+    output = await run_powershell(
+        session, "Write-Output '" + text.replace("'", "''").replace("“", '"').replace("”", '"') + "'"
+    )
     assert output.stdout == text.replace("“", '"').replace("”", '"') + "\n"
     (session.folder / "ünicode").write_text("ä\n", encoding="utf-8")
-    assert (await ran(session, "Get-Content ünicode; & cat ünicode")).stdout == "ä\nä\n"
+    assert (await run_powershell(session, "Get-Content ünicode; & cat ünicode")).stdout == "ä\nä\n"
 
 
 async def test_objects_are_shown_whole_before_the_end(session: Session) -> None:
-    shown = (await ran(session, "[pscustomobject]@{first = 'one'; second = 'two'}")).stdout
+    shown = (await run_powershell(session, "[pscustomobject]@{first = 'one'; second = 'two'}")).stdout
     assert "first" in shown
     assert "two" in shown
     (session.folder / "a.txt").write_text("x")
-    assert "a.txt" in (await ran(session, "Get-ChildItem")).stdout
+    assert "a.txt" in (await run_powershell(session, "Get-ChildItem")).stdout
 
 
 async def test_all_streams_that_people_read_are_there_in_order(session: Session) -> None:
@@ -110,7 +112,7 @@ async def test_all_streams_that_people_read_are_there_in_order(session: Session)
         "[Console]::Out.WriteLine('one'); [Console]::Error.WriteLine('two'); Write-Output 'three'; "
         "Write-Warning 'four'; Write-Host 'five'; Write-Verbose 'never'; Write-Debug 'never'"
     )
-    lines = (await ran(session, command)).stdout.splitlines()
+    lines = (await run_powershell(session, command)).stdout.splitlines()
     assert [line.removeprefix("WARNING: ") for line in lines] == ["one", "two", "three", "four", "five"]
 
 
@@ -124,69 +126,69 @@ async def test_all_streams_that_people_read_are_there_in_order(session: Session)
     ],
 )
 async def test_mistakes_are_words_and_progress_is_nothing(session: Session, command: str) -> None:
-    output = await ran(session, command)
+    output = await run_powershell(session, command)
     assert "a mistake" in output.stdout
     for never in ("CLIXML", "<Objs", "hidden", "\x1b"):
         assert never not in output.stdout
 
 
 async def test_a_mistake_in_its_grammar_is_explained(session: Session) -> None:
-    output = await ran(session, "Get-Item (")
+    output = await run_powershell(session, "Get-Item (")
     assert output.exit_code == 1
     assert "expression" in output.stdout.lower()
 
 
 async def test_a_command_that_does_not_exist_is_named(session: Session) -> None:
-    output = await ran(session, "no-such-command")
+    output = await run_powershell(session, "no-such-command")
     assert output.exit_code
     assert "no-such-command" in output.stdout
 
 
 async def test_no_match_is_no_mistake_here_either(session: Session) -> None:
-    result = await session.done(POWERSHELL, command="Write-Output a | grep b")
+    result = await session.expect_result(POWERSHELL, command="Write-Output a | grep b")
     assert not result.is_error
     assert result.output.return_code_interpretation == "no match"
 
 
 async def test_colours_of_its_own_are_off(session: Session) -> None:
-    assert "\x1b" not in (await ran(session, "Get-ChildItem / | Format-Table; Get-Item no-such-file")).stdout
+    assert "\x1b" not in (await run_powershell(session, "Get-ChildItem / | Format-Table; Get-Item no-such-file")).stdout
 
 
 async def test_nothing_waits_for_keys_that_nobody_can_press(session: Session) -> None:
     for command in ("Read-Host 'name'", "Get-Content", "Remove-Item . -Recurse -Confirm"):
-        assert (await ran(session, command)).exit_code != 0, command
-    assert (await ran(session, "$input | Measure-Object | ForEach-Object Count; & cat")).exit_code == 0
+        assert (await run_powershell(session, command)).exit_code != 0, command
+    assert (await run_powershell(session, "$input | Measure-Object | ForEach-Object Count; & cat")).exit_code == 0
 
 
 async def test_the_profile_of_the_person_is_left_out(session: Session, tmp_path: Path) -> None:
     for folder in (".config/powershell", "powershell"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "profile.ps1").write_text("Write-Output 'from the profile'\n")
-    session.inside(environment={"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)})
-    assert (await ran(session, "Write-Output only")).stdout == "only\n"
+    session.change_view(environment={"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)})
+    assert (await run_powershell(session, "Write-Output only")).stdout == "only\n"
 
 
 async def test_a_timeout_ends_it_with_all_that_it_started(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    limit = expire_limit_when(session.folder / "ready", monkeypatch)
     command = (
         "Write-Output on; & sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $! >child'; $PID | Set-Content own; "
         "Set-Content ready x; while ($true) { Start-Sleep -Milliseconds 50 }"
     )
-    output = await ran(session, command, timeout=limit)
+    output = await run_powershell(session, command, timeout=limit)
     assert output.timed_out
     assert output.stdout.startswith("on\n")
     for name in ("child", "own"):
-        assert not alive(int((session.folder / name).read_text()))
+        assert not is_alive(int((session.folder / name).read_text()))
 
 
 async def test_what_it_leaves_running_is_ended(session: Session) -> None:
-    output = await ran(session, "& sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $!'")
+    output = await run_powershell(session, "& sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $!'")
     pid = int(output.stdout)
-    await until(lambda: not alive(pid))
+    await poll_until(lambda: not is_alive(pid))
     assert "sleep" in output.stderr
 
 
 async def test_the_longest_command_that_is_taken_runs(session: Session) -> None:
     command = f"Write-Output '{'x' * (POWERSHELL.max_command_bytes - 15)}'"
     assert len(command) == POWERSHELL.max_command_bytes
-    assert (await ran(session, command)).stdout.count("x") == POWERSHELL.max_command_bytes - 15
+    assert (await run_powershell(session, command)).stdout.count("x") == POWERSHELL.max_command_bytes - 15

@@ -1,4 +1,4 @@
-"""A simple `sed -i` is the edit that it is; everything else of sed's is a command like any other."""
+"""A simple `sed -i` is treated as an edit; every other use of sed is a command like any other."""
 
 import itertools
 import random
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.files.editing.read_state import after_write
+from ostler.tools.files.editing.read_state import build_after_write
 from ostler.tools.fs.text_file import load
 from ostler.tools.services import FileRead, OlderFile
 from ostler.tools.shell.bash import Bash
-from ostler.tools.shell.sed_command import sed_command
+from ostler.tools.shell.sed_command import parse_sed_command
 from ostler.tools.tool import Allow, AskFirst, Failure, FileChanged, Refuse
 from tests.support.tool_calls import Session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 BASH = Bash()
 
 
-def really(command: str, folder: Path) -> int:
-    """The exit code of the command without us."""
+def run_bash(command: str, folder: Path) -> int:
+    """Runs the command without ostler; returns its exit code."""
     return subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, check=False).returncode
 
 
@@ -48,7 +48,7 @@ def really(command: str, folder: Path) -> int:
     ],
 )
 def test_what_only_substitutes_is_an_edit(command: str) -> None:
-    assert sed_command(command) is not None
+    assert parse_sed_command(command) is not None
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_only_substitutes_is_an_edit(command: str) -> None:
     ],
 )
 def test_everything_else_is_a_command(command: str) -> None:
-    assert sed_command(command) is None
+    assert parse_sed_command(command) is None
 
 
 async def test_the_person_is_shown_the_edit(session: Session) -> None:
@@ -123,7 +123,7 @@ async def test_where_characters_are_other_bytes_sed_itself_is_to_do_it(
     session: Session, locale: str, shown: str
 ) -> None:
     (session.folder / "f").write_text("two\n")
-    session.inside(environment={"LC_ALL": locale})
+    session.change_view(environment={"LC_ALL": locale})
     check = await session.check(BASH, command="sed -i s/t.o/2/ f")
     assert isinstance(check, AskFirst)
     assert check.message.startswith(shown)
@@ -141,7 +141,7 @@ async def test_it_is_written_as_edit_writes_and_the_result_shows_the_place(sessi
     file.write_text("one\ntwo\n")
     file.chmod(0o640)
     result = await session.call(
-        BASH, {"command": "sed -i 's/two/2/' f.txt"}, replace(session.context(), history=History())
+        BASH, {"command": "sed -i 's/two/2/' f.txt"}, replace(session.make_context(), history=History())
     )
     assert not isinstance(result, Failure)
     assert file.read_text() == "one\n2\n"
@@ -149,7 +149,7 @@ async def test_it_is_written_as_edit_writes_and_the_result_shows_the_place(sessi
     assert [path for path, _ in kept] == [str(file)]
     assert [type(change) for change in result.changes] == [FileChanged]
     assert (result.output.exit_code, result.output.stdout, result.output.no_output_expected) == (0, "", True)
-    assert session.processes.begun == [], "no process has written it"
+    assert session.processes.started == [], "no process has written it"
     text = "".join(block["text"] for block in BASH.render(result.output))
     assert text.startswith(f"File updated: {file}\n")
     assert "2\t2" in text
@@ -163,7 +163,7 @@ async def test_several_files_are_one_ask_and_only_the_changed_ones_are_written(s
     assert isinstance(check, AskFirst)
     assert check.diff is not None
     assert check.diff.count("+++ ") == 2
-    result = await session.done(BASH, command="sed -i -E 's/x+/y/g' a b c")
+    result = await session.expect_result(BASH, command="sed -i -E 's/x+/y/g' a b c")
     assert [edit.file_path for edit in result.output.edits] == [f"{session.folder}/a", f"{session.folder}/c"]
     assert (session.folder / "c").read_text() == "c y\n"
     assert (session.folder / "b").stat().st_mtime_ns == before
@@ -173,7 +173,7 @@ async def test_several_files_are_one_ask_and_only_the_changed_ones_are_written(s
 async def test_in_accept_edits_it_passes_inside_the_roots_and_no_further(session: Session, tmp_path: Path) -> None:
     (session.folder / "f").write_text("a\n")
     (tmp_path / "outside").write_text("a\n")
-    session.inside("acceptEdits")
+    session.change_view("acceptEdits")
     assert await session.check(BASH, command="sed -i s/a/b/ f") == Allow()
     outside = await session.check(BASH, command=f"sed -i s/a/b/ {tmp_path}/outside")
     assert isinstance(outside, AskFirst)
@@ -182,11 +182,11 @@ async def test_in_accept_edits_it_passes_inside_the_roots_and_no_further(session
 
 async def test_guarded_files_are_seen_by_a_person_in_every_mode(session: Session) -> None:
     (session.folder / ".envrc").write_text("a\n")
-    session.inside("acceptEdits")
+    session.change_view("acceptEdits")
     check = await session.check(BASH, command="sed -i s/a/b/ .envrc")
     assert isinstance(check, AskFirst)
     assert check.safety
-    session.inside("acceptEdits", home=str(session.folder))
+    session.change_view("acceptEdits", home=str(session.folder))
     check = await session.check(BASH, command="sed -i s/a/b/ .envrc")
     assert isinstance(check, Refuse | AskFirst)
     assert not isinstance(check, AskFirst) or check.safety
@@ -195,7 +195,7 @@ async def test_guarded_files_are_seen_by_a_person_in_every_mode(session: Session
 async def test_a_file_that_changed_after_the_yes_is_left_alone(session: Session) -> None:
     file = session.folder / "f"
     file.write_text("a\n")
-    context, given = session.context(), BASH.parse({"command": "sed -i s/a/b/ f"})
+    context, given = session.make_context(), BASH.parse({"command": "sed -i s/a/b/ f"})
     await BASH.check_permission(given, context)
     file.write_text("a a\n")
     failure = await BASH.run(given, context)
@@ -208,7 +208,7 @@ async def test_a_file_that_became_a_link_after_the_yes_is_left_alone(session: Se
     file, victim = session.folder / "f", tmp_path / "victim"
     file.write_text("a\n")
     victim.write_text("a\n")
-    context, given = session.context(), BASH.parse({"command": "sed -i s/a/b/ f"})
+    context, given = session.make_context(), BASH.parse({"command": "sed -i s/a/b/ f"})
     await BASH.check_permission(given, context)
     file.unlink()
     file.symlink_to(victim)
@@ -222,14 +222,14 @@ async def test_who_has_read_the_file_still_knows_it_and_nobody_else_does(session
 
     def note(name: str) -> FileRead:
         file = load(str(session.folder / name))
-        read = after_write(file.status, file.digest, file.text)
+        read = build_after_write(file.status, file.digest, file.text)
         session.reads.put(str(session.folder / name), read)
         return read
 
     note("read")
     stale = note("stale")
     (session.folder / "stale").write_text("a\nb\nc\n")
-    await session.done(BASH, command="sed -i s/b/x/ read unread stale")
+    await session.expect_result(BASH, command="sed -i s/b/x/ read unread stale")
     known = session.reads.by_path[str(session.folder / "read")]
     assert known.digest == load(str(session.folder / "read")).digest
     assert known.ranges == ((1, 2),)
@@ -253,14 +253,14 @@ async def test_where_we_are_not_sure_sed_itself_does_it(
     session: Session, prepare: str, command: str, left: str
 ) -> None:
     (session.folder / "real").write_text("a\n")
-    assert really(prepare, session.folder) == 0
+    assert run_bash(prepare, session.folder) == 0
     check = await session.check(BASH, command=command)
     assert isinstance(check, AskFirst), left
     assert check.diff is None, left
-    before = len(session.processes.begun)
-    result = await session.done(BASH, command=command)
+    before = len(session.processes.started)
+    result = await session.expect_result(BASH, command=command)
     assert result.output.edits == ()
-    assert len(session.processes.begun) == before + 1
+    assert len(session.processes.started) == before + 1
 
 
 async def test_another_sed_in_the_path_is_run_as_the_command_that_it_is(session: Session) -> None:
@@ -268,8 +268,8 @@ async def test_another_sed_in_the_path_is_run_as_the_command_that_it_is(session:
     own = session.folder / "sed"
     own.write_text("#!/bin/sh\necho own\n")
     own.chmod(0o755)
-    session.inside(environment={"PATH": f"{session.folder}:/usr/bin:/bin"})
-    assert await session.text(BASH, command="sed -i s/a/b/ f") == "own"
+    session.change_view(environment={"PATH": f"{session.folder}:/usr/bin:/bin"})
+    assert await session.expect_text(BASH, command="sed -i s/a/b/ f") == "own"
 
 
 async def test_what_would_take_too_much_is_left_to_the_command(session: Session) -> None:
@@ -280,7 +280,7 @@ async def test_what_would_take_too_much_is_left_to_the_command(session: Session)
     assert check.diff is None
 
 
-def cases() -> list[tuple[str, str]]:
+def generate_cases() -> list[tuple[str, str]]:
     """Commands and contents, many and always the same."""
     chosen = random.Random(5)
     patterns = [
@@ -317,12 +317,12 @@ def cases() -> list[tuple[str, str]]:
 
 async def test_the_result_is_that_of_sed_itself(session: Session, tmp_path: Path) -> None:
     ours = theirs = 0
-    for command, content in cases():
+    for command, content in generate_cases():
         mine, real = session.folder / "f", tmp_path / "f"
         mine.write_bytes(content.encode())
         real.write_bytes(content.encode())
-        code = really(command, tmp_path)
-        result = await session.done(BASH, command=command)
+        code = run_bash(command, tmp_path)
+        result = await session.expect_result(BASH, command=command)
         assert mine.read_bytes() == real.read_bytes(), (command, content)
         assert bool(result.is_error) is bool(code), (command, content)
         ours += bool(result.output.edits)

@@ -38,11 +38,11 @@ def test_what_only_waits_is_known(tool: Callable[[str], bool], command: str, onl
 async def test_a_wait_is_refused_however_it_is_to_be_run(session: Session, given: dict[str, object]) -> None:
     failure = await session.call(BASH, {"command": "sleep 2", **given})
     assert re.search("Sleep.*TaskOutput.*Monitor", getattr(failure, "message", ""))
-    assert session.processes.begun == []
+    assert session.processes.started == []
 
 
 @pytest.mark.parametrize("command", ["sleep 1", "sleep ${PAUSE-1000}", "(sleep 1; sleep 1)"])
 async def test_what_only_sleeps_is_not_started_in_the_background(session: Session, command: str) -> None:
     failure = await session.call(BASH, {"command": command, "run_in_background": True})
     assert "never sent to the background" in getattr(failure, "message", "")
-    assert session.processes.begun == []
+    assert session.processes.started == []

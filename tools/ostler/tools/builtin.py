@@ -1,4 +1,4 @@
-"""The tools that come with the house."""
+"""The list of built-in tools, and the registry of them with those of installed plug-ins."""
 
 from typing import Final
 

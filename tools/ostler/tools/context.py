@@ -1,4 +1,4 @@
-"""What a tool gets of the running system: facts about its session, and small interfaces."""
+"""What a tool is given: a read-only view of its session, and the context of one call."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -17,19 +17,19 @@ from ostler.tools.services import (
     NoResults,
     NoTasks,
     Processes,
-    Results,
+    StoredResults,
     Tasks,
 )
 
 if TYPE_CHECKING:
-    from ostler.tools.sandbox.policy import Sandboxing
+    from ostler.tools.sandbox.policy import SandboxSettings
     from ostler.tools.shell.running.profile import ShellProfile
 
 ProgressKind = Literal["shell", "agent", "mcp", "search", "skill"]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SessionView:
     """The session as a tool sees it. Immutable: replaced as a whole when something changes."""
 
     session_id: SessionId
@@ -41,28 +41,28 @@ class Surroundings:
     """The folders that the person chose: the session's own and the additional ones."""
     mode: Mode
     real_roots: tuple[str, ...] | None = None
-    """The same after all links, as they led when the session was looked at; null: to be asked of the file system.
+    """The roots with all links resolved, as of when this view was made; null: to be resolved in the file system.
 
-    A link that leads elsewhere later widens nothing: what it leads to then is outside.
+    A link that is pointed elsewhere later widens nothing: its new target is outside.
     """
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that the person gave the session, above the daemon's own."""
+    """Environment variables that the person gave the session, which override the daemon's own."""
     home: str = ""
-    """The daemon's own folder, which no command may look into."""
+    """The daemon's own folder, which no command may read."""
     real_home: str | None = None
-    """The same after all links, as above."""
+    """The same with all links resolved, as for the roots."""
     testing: bool = False
-    """Tools that exist only for tests are there."""
+    """Whether tools that exist only for tests are enabled."""
     umask: int = 0o022
-    """The person's own: the daemon's is stricter than what they want for the files of their projects."""
-    sandboxing: "Sandboxing | None" = None
+    """The person's own umask: the daemon's is stricter than what they want for the files of their projects."""
+    sandboxing: "SandboxSettings | None" = None
     """Null: there is no sandbox, as in a program that only uses the tools."""
     may_read: Callable[[str], bool] | None = None
     """Whether the person's rules let a real path be read; null where no rule speaks of paths."""
     profile: "ShellProfile | None" = None
-    """The person's profile; null where commands have only the daemon's own variables."""
+    """The environment of the person's shell profile; null where commands have only the daemon's own variables."""
     background: bool = True
-    """Whether commands may go on behind their calls."""
+    """Whether commands may go on in the background."""
     switched_off: frozenset[str] = frozenset()
     """Names of tools that the configuration has switched off."""
     tools: frozenset[str] | None = None
@@ -74,16 +74,16 @@ class Surroundings:
     servers: Mapping[str, str] = field(default_factory=dict)
     """The session's MCP servers by name, each with a digest of its entry."""
     assistant: "Assistant | None" = None
-    """Null: it is not in assistant mode, or only an agent of one that is."""
+    """Null: the session is not in assistant mode, or is only an agent of one that is."""
 
     def has(self, *tools: str) -> bool:
-        """Whether the model can be told of all of these."""
+        """Whether the session has all of these tools, so that a description may name them."""
         return self.tools is None or self.tools.issuperset(tools)
 
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """A session that is there for its person all day: it waits for nothing for long, and looks up now and then."""
+    """Settings of assistant mode: the session runs all day, blocks for nothing long, and wakes up now and then."""
 
     tick_seconds: float
     """How long it sleeps before a tick wakes it."""
@@ -94,10 +94,10 @@ class Assistant:
 Waker = Literal["message", "task", "monitor"]
 
 
-class Stir:
-    """Wakes whoever sleeps in a session: something was said, a task has ended, or a monitor has seen something.
+class WakeSignal:
+    """Wakes a sleeping call of a session: a message came, a task has ended, or a monitor has seen something.
 
-    What the model has not been told of yet still counts: who goes to sleep then wakes at once.
+    It stays set until the model has been told: who begins to wait before that wakes at once.
     """
 
     def __init__(self) -> None:
@@ -110,8 +110,8 @@ class Stir:
             self._event.set()
             self._event = None
 
-    def told(self) -> None:
-        """The next request brings it all."""
+    def clear(self) -> None:
+        """To be called when the next model request brings all that has happened."""
         self._waker = None
 
     async def wait(self) -> Waker:
@@ -122,40 +122,49 @@ class Stir:
 
 
 @dataclass(slots=True)
-class Background:
+class BackgroundRequest:
     """Whether a person wants a running call to go on in the background."""
 
     wanted: bool = False
 
 
 @dataclass(slots=True)
-class LastWords:
-    """What a call that is stopped had printed: it has no result to say it with."""
+class PartialOutput:
+    """What a stopped call had printed until then: it has no result that could say so."""
 
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What one call gets."""
+    """What one call of a tool is given."""
 
     call_id: CallId
-    surroundings: Surroundings
+    session: SessionView
     reads: FileReads
     processes: Processes
     progress: Callable[[ProgressKind, dict[str, Any]], None]
-    """Tells the clients how far the call is; what it says is not stored."""
+    """Sends the progress of the call to clients; it is not stored."""
     output_folder: Path
     """Where a command's output may be kept while it runs."""
     only_reads: bool = False
-    """It was let pass because it changes nothing, and must be kept to that."""
-    results: Results = field(default_factory=NoResults)
-    """What earlier calls gave that was too long to be shown whole."""
+    """The call was allowed because it changes nothing, and must be restricted to reading."""
+    results: StoredResults = field(default_factory=NoResults)
+    """Results of earlier calls that were too long to be shown whole."""
     history: FileHistory = field(default_factory=NoHistory)
     diagnostics: Diagnostics = field(default_factory=NoDiagnostics)
     tasks: Tasks = field(default_factory=NoTasks)
-    background: Background = field(default_factory=Background)
-    stir: Stir = field(default_factory=Stir)
+    background_request: BackgroundRequest = field(default_factory=BackgroundRequest)
+    wake_signal: WakeSignal = field(default_factory=WakeSignal)
     changed_by_person: bool = False
     """The input is not what the model gave: a person changed it before they allowed it."""
-    last_words: LastWords = field(default_factory=LastWords)
+    partial_output: PartialOutput = field(default_factory=PartialOutput)
+
+    @property
+    def surroundings(self) -> SessionView:
+        """Deprecated: the name of `session` in an earlier release, for plug-ins."""
+        return self.session
+
+
+Surroundings = SessionView
+"""Deprecated: its name in an earlier release, for plug-ins."""

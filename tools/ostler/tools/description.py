@@ -1,20 +1,20 @@
-"""Words for the model that name only tools which the session has."""
+"""Templates of tool descriptions: passages that name other tools appear only where the session has those."""
 
 import re
 from typing import Final
 
-from ostler.tools.context import Surroundings
+from ostler.tools.context import SessionView
 
-_PASSAGE: Final = re.compile(r"<!-- (needs|lacks): ([\w ]+) -->(.*?)<!-- / -->", re.DOTALL)
+_CONDITIONAL_PASSAGE: Final = re.compile(r"<!-- (needs|lacks): ([\w ]+) -->(.*?)<!-- / -->", re.DOTALL)
 
 
-def fitting(words: str, surroundings: Surroundings) -> str:
-    """Without the passages that are about tools which are not there, or are only for where these are not.
+def render_description(template: str, session: SessionView) -> str:
+    """Fills the template: leaves out passages about tools that the session lacks, or is not to lack.
 
     `<!-- needs: A B -->…<!-- / -->` is for a session that has both; `lacks` for any other.
     """
 
-    def passage(found: re.Match[str]) -> str:
-        return found[3] if surroundings.has(*found[2].split()) is (found[1] == "needs") else ""
+    def render_passage(found: re.Match[str]) -> str:
+        return found[3] if session.has(*found[2].split()) is (found[1] == "needs") else ""
 
-    return _PASSAGE.sub(passage, words).strip()
+    return _CONDITIONAL_PASSAGE.sub(render_passage, template).strip()

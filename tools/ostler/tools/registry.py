@@ -1,6 +1,9 @@
-"""Which tools there are, and which of them a session has."""
+"""The registry of all tools, with those of plug-ins, and the set of tools that a session has."""
 
+import ast
+import inspect
 import re
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -9,17 +12,19 @@ from typing import Final
 from pydantic import ValidationError
 
 from ostler.protocol.ids import SessionId
-from ostler.tools.context import Surroundings
+from ostler.tools.context import SessionView
 from ostler.tools.tool import AnyTool, Tool
 
 ENTRY_POINTS: Final = "ostler.tools"
 MINIMAL: Final = ("Bash", "Read", "Edit")
 PRESETS: Final = ("full", "minimal", "read-only")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_NEAR: Final = 0.55
-_LISTED: Final = 50
-"""How many tools are named to a model that asked for one that is like none of them."""
-_NOWHERE: Final = Surroundings(SessionId(""), "/", "/", (), "default")
+_MOVED_MODULES: Final = frozenset({"context", "paths", "threads", "tool"})
+"""What plug-ins of an earlier release imported as modules."""
+_MIN_SIMILARITY: Final = 0.55
+_MAX_LISTED: Final = 50
+"""How many tools are listed for a model that asked for one whose name is like none of theirs."""
+_EMPTY_SESSION: Final = SessionView(SessionId(""), "/", "/", (), "default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +37,27 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All tools of the daemon, in the order in which a model is told of them."""
+    """All tools of the daemon, in the order in which they are sent to a model."""
 
     tools: tuple[AnyTool, ...]
     problems: tuple[str, ...] = ()
-    """What went wrong while they were collected: told once, when the daemon starts."""
+    """What went wrong while they were collected: reported once, when the daemon starts."""
+    deprecations: tuple[str, ...] = ()
+    """Plug-ins that import what the next release does not have: reported likewise."""
 
-    def for_session(
-        self, wanted: str | Sequence[str], denied: Collection[str], surroundings: Surroundings
-    ) -> "ToolSet":
+    def for_session(self, wanted: str | Sequence[str], denied: Collection[str], session: SessionView) -> "ToolSet":
         """The tools of one session: its preset or list, less what is denied as a whole or not there at all."""
         available: list[AnyTool] = []
         unavailable: dict[str, Unavailable] = {}
         for tool in self.tools:
-            reason = _missing(tool, wanted, denied, surroundings)
+            reason = _explain_missing(tool, wanted, denied, session)
             if reason is None:
                 available.append(tool)
             else:
                 unavailable[tool.name] = Unavailable(tool, reason)
         return ToolSet(tuple(available), unavailable)
 
-    def unknown(self, names: Iterable[str]) -> list[str]:
+    def find_unknown(self, names: Iterable[str]) -> list[str]:
         """Names that no tool has."""
         known = {name for tool in self.tools for name in (tool.name, *tool.aliases)}
         return [name for name in names if name not in known]
@@ -70,41 +75,41 @@ class ToolSet:
         names = {alias: tool for tool in self.tools for alias in tool.aliases}
         object.__setattr__(self, "by_name", names | {tool.name: tool for tool in self.tools})
 
-    def extended(self, further: Iterable[AnyTool]) -> "ToolSet":
-        """With further built-in tools, each at its place in the order."""
+    def extend(self, further: Iterable[AnyTool]) -> "ToolSet":
+        """Returns a set with further built-in tools, each at its place in the order."""
         own = [tool for tool in self.tools if tool.source == "built-in"]
         others = [tool for tool in self.tools if tool.source != "built-in"]
-        return ToolSet((*sorted([*own, *further], key=_name), *others), self.unavailable)
+        return ToolSet((*sorted([*own, *further], key=_get_name), *others), self.unavailable)
 
     def find(self, name: str) -> AnyTool | str:
-        """The tool by its name or alias, or words for the model about why there is none."""
+        """The tool by its name or alias, or a message for the model about why there is none."""
         tool = self.by_name.get(name)
         if tool is not None:
             return tool
         for absent in self.unavailable.values():
             if name == absent.tool.name or name in absent.tool.aliases:
                 return f"The tool {absent.tool.name} cannot be used here: {absent.reason}."
-        return f"There is no tool {name[:100]!r}. {self._closest(name[:100])}"
+        return f"There is no tool {name[:100]!r}. {self._suggest_names(name[:100])}"
 
-    def _closest(self, name: str) -> str:
-        """What the model may have meant; where nothing is near, what there is."""
+    def _suggest_names(self, name: str) -> str:
+        """Names that the model may have meant; where none is similar, a list of all."""
         # Imported here: only a mistake needs it.
         import difflib  # noqa: PLC0415
 
-        # Whoever writes `read_file` or `BASH` means what it means in small letters.
+        # Compared in small letters, so that `read_file` and `BASH` find their tools.
         names = {known.casefold(): known for known in self.by_name}
-        close = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=_NEAR)
+        close = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=_MIN_SIMILARITY)
         if close:
             return f"Did you mean {' or '.join(names[each] for each in close)}?"
         known = [tool.name for tool in self.tools]
-        more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
-        return f"The tools are: {', '.join(known[:_LISTED]) or 'none'}{more}."
+        more = f" and {len(known) - _MAX_LISTED} more" if len(known) > _MAX_LISTED else ""
+        return f"The tools are: {', '.join(known[:_MAX_LISTED]) or 'none'}{more}."
 
 
-def _missing(
-    tool: AnyTool, wanted: str | Sequence[str], denied: Collection[str], surroundings: Surroundings
+def _explain_missing(
+    tool: AnyTool, wanted: str | Sequence[str], denied: Collection[str], session: SessionView
 ) -> str | None:
-    if not tool.is_enabled(surroundings):
+    if not tool.is_enabled(session):
         return "it is disabled"
     if tool.name in denied or any(alias in denied for alias in tool.aliases):
         return "a rule denies it as a whole"
@@ -122,12 +127,12 @@ def _missing(
 
 
 def collect(built_in: Sequence[AnyTool], plug_ins: Iterable[AnyTool | str]) -> Registry:
-    """Sorted by code point, built-in ones first; of two with one name the earlier stays, the loser is reported."""
+    """Builds the registry: sorted by code point, built-in tools first; of two with one name the later is reported."""
     kept: dict[str, AnyTool] = {}
     taken: set[str] = set()
     problems: list[str] = []
-    arrivals: list[AnyTool | str] = [*sorted(built_in, key=_name), *_sorted_plug_ins(plug_ins)]
-    for tool in arrivals:
+    candidates: list[AnyTool | str] = [*sorted(built_in, key=_get_name), *_sort_plug_ins(plug_ins)]
+    for tool in candidates:
         if isinstance(tool, str):
             problems.append(tool)
         elif taken & {tool.name, *tool.aliases}:
@@ -136,15 +141,44 @@ def collect(built_in: Sequence[AnyTool], plug_ins: Iterable[AnyTool | str]) -> R
         else:
             kept[tool.name] = tool
             taken |= {tool.name, *tool.aliases}
-    return Registry(tuple(kept.values()), tuple(problems))
+    deprecations = [words for tool in kept.values() if tool.source != "built-in" for words in _find_old_imports(tool)]
+    return Registry(tuple(kept.values()), tuple(problems), tuple(deprecations))
 
 
-def _name(tool: AnyTool) -> str:
+def _get_name(tool: AnyTool) -> str:
     return tool.name
 
 
-def _sorted_plug_ins(plug_ins: Iterable[AnyTool | str]) -> list[AnyTool | str]:
+def _sort_plug_ins(plug_ins: Iterable[AnyTool | str]) -> list[AnyTool | str]:
     return sorted(plug_ins, key=lambda one: one if isinstance(one, str) else one.name)
+
+
+def _find_old_imports(tool: AnyTool) -> list[str]:
+    """A line for each module below `ostler.tools` that a plug-in's module imports from: they may move at any time."""
+    module = sys.modules[type(tool).__module__]
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError, SyntaxError):
+        # It came without its source, as a compiled or zipped package may.
+        return []
+    names = {name for node in ast.walk(tree) for name in _list_imported_modules(node)}
+    return [
+        f"{module.__name__} of {tool.source} imports {name}, which the next release may not have: "
+        f"import from {ENTRY_POINTS} instead."
+        for name in sorted(names)
+    ]
+
+
+def _list_imported_modules(node: ast.AST) -> list[str]:
+    """The modules below `ostler.tools` that a statement imports."""
+    below = f"{ENTRY_POINTS}."
+    if isinstance(node, ast.ImportFrom) and node.module == ENTRY_POINTS:
+        return [f"{below}{name.name}" for name in node.names if name.name in _MOVED_MODULES]
+    if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith(below):
+        return [node.module]
+    if isinstance(node, ast.Import):
+        return [name.name for name in node.names if name.name.startswith(below)]
+    return []
 
 
 def from_entry_points() -> list[AnyTool | str]:
@@ -153,56 +187,56 @@ def from_entry_points() -> list[AnyTool | str]:
     for point in entry_points(group=ENTRY_POINTS):
         package = point.dist.name if point.dist else point.value
         try:
-            found.append(_loaded(point.load()(), package))
-        except _Wordless as flaw:
-            found.append(f"The plug-in {point.name} of {package} could not be loaded: {flaw}.")
+            found.append(_check_tool(point.load()(), package))
+        except _NoDescription as error:
+            found.append(f"The plug-in {point.name} of {package} could not be loaded: {error}.")
         except Exception as error:  # noqa: BLE001 - a plug-in can raise anything, and must not keep the daemon from starting
             found.append(f"The plug-in {point.name} of {package} could not be loaded: {error!r}.")
     return found
 
 
-class _Wordless(Exception):
-    """It has nothing that a model could read; the message says what to do about it."""
+class _NoDescription(Exception):
+    """A plug-in's tool has no description for the model; the message says what to do about it."""
 
 
-def _loaded(tool: object, package: str) -> AnyTool:
-    """Raises whatever is wrong with it: a tool that cannot be described would break every request."""
+def _check_tool(tool: object, package: str) -> AnyTool:
+    """Checks a tool of a plug-in, and raises what is wrong: one without a description would break every request."""
     if not isinstance(tool, Tool):
         raise TypeError(f"{tool!r} is no ostler.tools.tool.Tool")
     if _NAME.fullmatch(tool.name) is None:
         raise ValueError(f"{tool.name!r} is no name that models take")
-    if not _described(tool).strip():
-        raise _Wordless(f"the description of {tool.name} is empty")
-    tool.input_schema(_NOWHERE)
+    if not _read_description(tool).strip():
+        raise _NoDescription(f"the description of {tool.name} is empty")
+    tool.input_schema(_EMPTY_SESSION)
     _check_examples(tool)
     tool.source = package
     return tool
 
 
 def _check_examples(tool: AnyTool) -> None:
-    """One that does not fit would have every request refused."""
+    """Raises ValueError for an example that does not fit the schema: every model request with it would be refused."""
     for number, example in enumerate(tool.input_examples):
         try:
             tool.parse(example)
         except ValidationError as error:
             first = error.errors()[0]
-            flaw = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise ValueError(f"input_examples[{number}] does not fit its Input: {flaw}") from error
+            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise ValueError(f"input_examples[{number}] does not fit its Input: {problem}") from error
 
 
-def _described(tool: AnyTool) -> str:
-    """What the model reads of it. Raises _Wordless where a file is to say so and there is none."""
+def _read_description(tool: AnyTool) -> str:
+    """The description that the model reads. Raises _NoDescription where its Markdown file is missing."""
     if type(tool).description is not Tool.description:
-        return tool.description(_NOWHERE)
+        return tool.description(_EMPTY_SESSION)
     module = type(tool).__module__
     package, _, name = module.rpartition(".")
     way_out = f"or give {type(tool).__name__} a description() of its own"
     if not package:
-        # A module by itself has no folder of its own that a file could come with.
-        raise _Wordless(
+        # A top-level module has no package folder in which the Markdown file could be installed.
+        raise _NoDescription(
             f"its module {module} is in no package, where {name}.md could stand beside it: put it into one, {way_out}"
         )
     try:
-        return tool.description(_NOWHERE)
+        return tool.description(_EMPTY_SESSION)
     except FileNotFoundError:
-        raise _Wordless(f"there is no {name}.md beside its module {module}: write it, {way_out}") from None
+        raise _NoDescription(f"there is no {name}.md beside its module {module}: write it, {way_out}") from None

@@ -1,4 +1,4 @@
-"""What a tool can ask of the running system, as protocols; the empty forms are for programs without a daemon."""
+"""Services of the daemon that tools use, as protocols; the `No…` classes are for programs without a daemon."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -43,28 +43,28 @@ class FileReads(Protocol):
 class Processes(Protocol):
     """The processes that run for calls, so that none outlives its turn, not even when the daemon dies."""
 
-    async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
-        """Returns when it is stored; only then may the command begin."""
+    async def record_start(self, call_id: CallId, pid: int, start_time: str) -> None:
+        """Returns when the start is stored; only then may the command begin."""
 
-    def ended(self, call_id: CallId, pid: int) -> None: ...
+    def record_end(self, call_id: CallId, pid: int) -> None: ...
 
 
 class NoSuchResult(Exception):
-    """The session has no such result; the words are for the model."""
+    """The session has no such result; the message is for the model."""
 
 
-class Results(Protocol):
+class StoredResults(Protocol):
     """The persisted results that the session owns."""
 
-    def pieces(self, result_id: ResultId) -> AsyncIterator[str]:
-        """The whole text, piece by piece; raises NoSuchResult before the first."""
+    def read_pieces(self, result_id: ResultId) -> AsyncIterator[str]:
+        """Yields the whole text, piece by piece; raises NoSuchResult before the first."""
         ...
 
 
 class NoResults:
-    """There are none, as in a program that only uses the tools."""
+    """There are no stored results, as in a program that only uses the tools."""
 
-    async def pieces(self, result_id: ResultId) -> AsyncIterator[str]:
+    async def read_pieces(self, result_id: ResultId) -> AsyncIterator[str]:
         raise NoSuchResult(f"There is no result {result_id!r}: no results are kept here.")
         yield ""  # what makes it an iterator
 
@@ -78,18 +78,18 @@ class OlderFile:
     digest: str
     """SHA-256 of its content."""
     content: Callable[[], bytes]
-    """Asked for on a thread, and only where the content is to be kept."""
+    """Called on a thread, and only where the content is to be kept."""
 
 
 class FileHistory(Protocol):
-    """What files held before a turn changed them first, so that it can be shown and taken back."""
+    """The content of files before a turn first changed them, so that the change can be shown and undone."""
 
     async def keep(self, path: str, older: OlderFile | None) -> None:
-        """Returns when it is stored; only then may the file at the real path be changed. Null: there is none yet."""
+        """Returns when it is stored; only then may the file at the real path be changed. Null: a new file."""
 
 
 class NoHistory:
-    """Nothing is kept, as in a program that only uses the tools."""
+    """No history is kept, as in a program that only uses the tools."""
 
     async def keep(self, path: str, older: OlderFile | None) -> None:
         return None
@@ -107,80 +107,82 @@ class Diagnostic:
 
 
 class Diagnostics(Protocol):
-    """Whoever looks at files for mistakes."""
+    """Where diagnostics of files come from: an editor or a language server."""
 
-    async def after_change(self, path: str, place: str) -> Sequence[Diagnostic] | None:
-        """What is wrong with a file now, by its path as it was written and its real one; null where nobody says."""
+    async def collect(self, path: str, place: str) -> Sequence[Diagnostic] | None:
+        """What is wrong with a file after a change, by its path as given and its real path; null where nobody says."""
 
 
 class NoDiagnostics:
-    """Nobody looks at files."""
+    """There is no source of diagnostics."""
 
-    async def after_change(self, path: str, place: str) -> Sequence[Diagnostic] | None:
+    async def collect(self, path: str, place: str) -> Sequence[Diagnostic] | None:
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class TaskLook:
-    """A task as it is, and what it has printed since the last look."""
+class TaskSnapshot:
+    """A background task as it is now, and what it has printed since the last poll."""
 
     task: Task
-    new: str
-    more: bool = False
-    """There is more than was asked for."""
+    new_output: str
+    has_more: bool = False
+    """There is more new output than was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class WatchSpec:
     """What a monitor waits for, and how long."""
 
     until: str | None
-    """A pattern, as ripgrep takes it: the first line that matches is told, and ends it. Null: each line is told."""
+    """A pattern, as ripgrep takes it: the first line that matches is reported, and ends it. Null: each line is."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """Something that an MCP server tells of."""
+class McpResource:
+    """A resource of an MCP server, whose updates can be followed."""
 
     server: str
     digest: str
-    """Of the server's entry, as it was when the call was allowed."""
+    """Digest of the server's entry, as it was when the call was allowed."""
     uri: str
 
 
 class NotWatchable(Exception):
-    """What is to be watched cannot be; the words are for the model."""
+    """What is to be watched cannot be; the message is for the model."""
 
 
 class Tasks(Protocol):
-    """What goes on behind the calls of the session."""
+    """The background tasks of the session."""
 
     @property
     def enabled(self) -> bool:
-        """Whether commands may go behind their calls here."""
+        """Whether commands may go on in the background here."""
         ...
 
     async def adopt(self, running: "RunningCommand", by: "BackgroundedBy") -> TaskId:
-        """Takes a command over; when this returns, it is stored as a task, and looked after."""
+        """Makes a task of a running command; when this returns, it is stored and supervised."""
         ...
 
-    async def monitor(self, running: "RunningCommand", watch: Watch) -> TaskId:
+    async def monitor(self, running: "RunningCommand", watch: WatchSpec) -> TaskId:
         """The same for one whose lines become messages to the session."""
         ...
 
-    async def follow(self, call_id: CallId, resource: Resource, description: str, watch: Watch) -> TaskId:
+    async def follow(self, call_id: CallId, resource: McpResource, description: str, watch: WatchSpec) -> TaskId:
         """The same for a resource of an MCP server, whose new lines become messages. Raises NotWatchable."""
         ...
 
-    async def known(self) -> Sequence[Task]:
+    async def list_tasks(self) -> Sequence[Task]:
         """All tasks of the session, oldest first."""
         ...
 
-    async def look(self, task_id: TaskId, seconds: float, most: int, *, whole_lines: bool = False) -> TaskLook | None:
+    async def poll(
+        self, task_id: TaskId, seconds: float, most: int, *, whole_lines: bool = False
+    ) -> TaskSnapshot | None:
         """A task of the session, when it is over or so many seconds have passed; null where there is none.
 
-        Of what it has printed since the last look at most so many bytes; with `whole_lines`, a line that is not
+        With at most `most` bytes of what it has printed since the last poll; with `whole_lines`, a line that is not
         complete yet is left for the next one.
         """
 
@@ -189,23 +191,25 @@ class Tasks(Protocol):
 
 
 class NoTasks:
-    """Nothing goes on behind its call, as in a program that only uses the tools."""
+    """There are no background tasks, as in a program that only uses the tools."""
 
     enabled = False
 
     async def adopt(self, running: "RunningCommand", by: "BackgroundedBy") -> TaskId:
         raise NotImplementedError("there are no tasks here")
 
-    async def monitor(self, running: "RunningCommand", watch: Watch) -> TaskId:
+    async def monitor(self, running: "RunningCommand", watch: WatchSpec) -> TaskId:
         raise NotImplementedError("there are no tasks here")
 
-    async def follow(self, call_id: CallId, resource: Resource, description: str, watch: Watch) -> TaskId:
+    async def follow(self, call_id: CallId, resource: McpResource, description: str, watch: WatchSpec) -> TaskId:
         raise NotWatchable("Nothing goes on in the background here.")
 
-    async def known(self) -> Sequence[Task]:
+    async def list_tasks(self) -> Sequence[Task]:
         return ()
 
-    async def look(self, task_id: TaskId, seconds: float, most: int, *, whole_lines: bool = False) -> TaskLook | None:
+    async def poll(
+        self, task_id: TaskId, seconds: float, most: int, *, whole_lines: bool = False
+    ) -> TaskSnapshot | None:
         return None
 
     async def stop(self, task_id: TaskId, why: str) -> Task | None:

@@ -1,7 +1,7 @@
-"""Blocking work, beside the event loop and in bounds.
+"""A thread pool for blocking work of the event loop, with a limited number of threads.
 
-Most of it is short: one thread does ten small reads sooner than ten threads that wait for the interpreter's lock. Where
-something takes long, a dead network mount or a large file, further threads join, so that nobody waits behind it.
+Most work is short: one thread does ten small reads sooner than ten threads that wait for the interpreter's lock. Where
+something takes long, a dead network mount or a large file, further threads are started, so that nothing waits for it.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ import anyio.to_thread
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
-_PATIENCE_SECONDS: Final = 0.01
-"""How long work waits before another thread joins."""
+_ADD_THREAD_SECONDS: Final = 0.01
+"""How long work waits in the queue before another thread is started."""
 _IDLE_SECONDS: Final = 30.0
-_LATER_SECONDS: Final = 0.1
+_DEFER_SECONDS: Final = 0.1
 
 
-class _Job:
+class _WorkItem:
     __slots__ = ("arguments", "future", "loop", "taken", "work")
 
     def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -54,30 +54,30 @@ class _Job:
             self.future.set_result(result)
 
 
-class Workers:
-    """Threads that take work in turn: one, and more while that is not enough."""
+class ThreadPool:
+    """Threads that share a queue of work: one, and more while that is not enough."""
 
     def __init__(self, name: str, limit: int) -> None:
         self._name = name
         self._limit = limit
-        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_WorkItem] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
-        job = _Job(work, arguments)
-        self._jobs.put(job)
+        job = _WorkItem(work, arguments)
+        self._queue.put(job)
         if not self._threads:
-            self._join()
+            self._start_thread()
         else:
-            job.loop.call_later(_PATIENCE_SECONDS, self._help, job)
+            job.loop.call_later(_ADD_THREAD_SECONDS, self._add_thread_if_waiting, job)
         return job.future
 
-    def _help(self, job: _Job) -> None:
+    def _add_thread_if_waiting(self, job: _WorkItem) -> None:
         if not job.taken:
-            self._join()
+            self._start_thread()
 
-    def _join(self) -> None:
+    def _start_thread(self) -> None:
         with self._lock:
             if self._threads >= self._limit:
                 return
@@ -87,11 +87,11 @@ class Workers:
     def _run(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=_IDLE_SECONDS)
+                job = self._queue.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 with self._lock:
-                    # Looked at again under the lock: work that came just now must not be left without anybody.
-                    if self._jobs.empty():
+                    # Checked again under the lock: work that came just now must not be left without a thread.
+                    if self._queue.empty():
                         self._threads -= 1
                         return
                 continue
@@ -99,32 +99,32 @@ class Workers:
             del job  # what it holds is not needed while the next one is waited for
 
 
-_files: Final = Workers("files", 16)
-# Files and kills do not wait for each other: a kill takes seconds when a process does not want to go.
-_kills: Final = anyio.CapacityLimiter(32)
+_file_threads: Final = ThreadPool("files", 16)
+# Files and kills do not wait for each other: a kill takes seconds when a process does not end at once.
+_kill_limiter: Final = anyio.CapacityLimiter(32)
 
 
 async def read_in_thread(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-    """For work that changes nothing: on cancellation it is left to end by itself."""
-    found: T = await _files.submit(work, *arguments)
+    """Runs work that changes nothing: on cancellation it is left to end by itself."""
+    found: T = await _file_threads.submit(work, *arguments)
     return found
 
 
 async def change_in_thread(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-    """For work that must be known to have ended."""
-    future = _files.submit(work, *arguments)
+    """Runs work that must be known to have ended: cancellation waits for its end."""
+    future = _file_threads.submit(work, *arguments)
     try:
         done: T = await asyncio.shield(future)
     except asyncio.CancelledError:
         with anyio.CancelScope(shield=True):
             await asyncio.wait([future])
-        future.cancelled() or future.exception()  # looked at: nobody else will
+        future.cancelled() or future.exception()  # retrieved, so that asyncio does not log it as never retrieved
         raise
     return done
 
 
-class _Later:
-    """Work that nobody waits for, all of some moments in one trip to a thread: each trip holds others up."""
+class _DeferredWork:
+    """Deferred work that nobody waits for, batched into one submission: each one delays other work."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.AbstractEventLoop, list[Callable[[], object]]] = {}
@@ -133,36 +133,36 @@ class _Later:
         loop = asyncio.get_running_loop()
         if loop not in self._waiting:
             self._waiting[loop] = []
-            loop.call_later(_LATER_SECONDS, self._begin, loop)
+            loop.call_later(_DEFER_SECONDS, self._submit_all, loop)
         self._waiting[loop].append(work)
 
-    def take(self) -> list[Callable[[], object]]:
+    def take_all(self) -> list[Callable[[], object]]:
         return self._waiting.pop(asyncio.get_running_loop(), [])
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        done = _files.submit(_each, self._waiting.pop(loop, []))
+    def _submit_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        done = _file_threads.submit(_run_all, self._waiting.pop(loop, []))
         done.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-def _each(works: list[Callable[[], object]]) -> None:
+def _run_all(works: list[Callable[[], object]]) -> None:
     for work in works:
-        with contextlib.suppress(Exception):  # what one cannot do is no reason for the others
+        with contextlib.suppress(Exception):  # one failure must not keep the others from running
             work()
 
 
-_later: Final = _Later()
+_deferred: Final = _DeferredWork()
 
 
 def change_later(work: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-    """For work that has to be done, and that nobody waits for: a moment later, when whoever waits has been served."""
-    _later.add(partial(work, *arguments))
+    """Defers work that nobody waits for by a moment, so that work which somebody waits for comes first."""
+    _deferred.add(partial(work, *arguments))
 
 
-async def do_what_was_put_off() -> None:
-    """For who is about to end: there is no later then."""
-    await change_in_thread(_each, _later.take())
+async def run_deferred() -> None:
+    """Runs all deferred work now: to be called before the process ends."""
+    await change_in_thread(_run_all, _deferred.take_all())
 
 
 async def kill_in_thread(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-    """For the end of processes, which waits for them."""
-    return await anyio.to_thread.run_sync(work, *arguments, limiter=_kills)
+    """Runs work that kills processes and waits for their end, on threads of its own."""
+    return await anyio.to_thread.run_sync(work, *arguments, limiter=_kill_limiter)

@@ -1,4 +1,7 @@
-"""What a tool declares. Everything has a default but its name, its models, its description and its work."""
+"""The contract of a tool: class `Tool`, its input and output, and what a call can return.
+
+Everything has a default except the name, the models, the description and `run`.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,9 +12,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from ostler.tools.context import Surroundings, ToolContext
-from ostler.tools.description import fitting
-from ostler.tools.permissions.subject import OfPlaces, OfServer, OfText, Subject, place_of
+from ostler.tools.context import SessionView, ToolContext
+from ostler.tools.description import render_description
+from ostler.tools.permissions.subject import PathSubject, ServerSubject, Subject, TextSubject, resolve_access
 from ostler.tools.threads import read_in_thread
 
 Activity = Literal["search", "read", "list", "edit", "run", "other"]
@@ -22,7 +25,7 @@ DEFAULT_MAX_RESULT_CHARS = 50_000
 
 
 class ToolInput(BaseModel):
-    """What the model gives a tool: unknown fields are errors, and types are what they are."""
+    """What the model gives a tool: unknown fields are errors, and types are not converted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
@@ -39,11 +42,11 @@ O = TypeVar("O", bound=ToolOutput)  # noqa: E741 - the output
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that the model should see and can mend."""
+    """An error that the model is shown and can correct."""
 
     message: str
     code: int = 0
-    """A number of the tool's own, so that clients need not read the words."""
+    """An error code of the tool's own, so that clients need not parse the message."""
 
 
 # What a tool's own check can say about a call.
@@ -51,7 +54,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Allow(Generic[I]):
-    """It may run; with another input, where one is given."""
+    """The call may run; with `input` in place of its own, where one is given."""
 
     input: I | None = None
 
@@ -63,7 +66,7 @@ class AskFirst:
     message: str
     reason: str = ""
     safety: bool = False
-    """In every mode, and whatever a rule allows."""
+    """The person is asked in every mode, even where a rule allows the call."""
     diff: str | None = None
 
 
@@ -87,14 +90,14 @@ Check = Allow[Any] | AskFirst | Refuse | Pass
 
 @dataclass(frozen=True, slots=True)
 class FolderChanged:
-    """The next command of the session starts here."""
+    """The next command of the session starts in this folder."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class FileChanged:
-    """A file is not what it was."""
+    """The content of a file has changed."""
 
     path: str
     patch: str | None
@@ -103,7 +106,7 @@ class FileChanged:
 
 @dataclass(frozen=True, slots=True)
 class GitChanged:
-    """A repository, or a pull request of its host, is not what it was."""
+    """A repository, or a pull request of its host, has changed."""
 
     facts: dict[str, Any]
     """What happened, as the output tells it: `commit`, `push`, `branch`, `pr`."""
@@ -113,17 +116,17 @@ Change = FolderChanged | FileChanged | GitChanged
 
 
 @dataclass(frozen=True, slots=True)
-class Ran(Generic[O]):
-    """The work is done."""
+class ToolResult(Generic[O]):
+    """The result of a call that ran to its end."""
 
     output: O
     is_error: bool = False
-    """It went wrong, and the output says how."""
+    """The work failed, and the output says how."""
     changes: Sequence[Change] = ()
 
 
 class Tool(ABC, Generic[I, O]):
-    """One thing that an agent can do. The words that the model reads stand in a Markdown file of the module's name."""
+    """One thing that an agent can do. The description for the model is a Markdown file with the module's name."""
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
@@ -138,32 +141,32 @@ class Tool(ABC, Generic[I, O]):
     strict: ClassVar[bool] = False
     input_examples: ClassVar[tuple[dict[str, Any], ...]] = ()
     max_result_chars: ClassVar[int | None] = DEFAULT_MAX_RESULT_CHARS
-    """Longer results are persisted; None = it bounds itself."""
+    """Longer results are persisted; None: the tool limits its results itself."""
     shows_both_ends: ClassVar[bool] = False
-    """Of a result that is persisted the end is shown, too: a build's error stands last."""
+    """The preview of a persisted result also shows its end: a build's error stands last."""
     interrupt: ClassVar[Literal["cancel", "block"]] = "cancel"
     denied_code: ClassVar[int | None] = None
     """The number by which clients know that permission was refused."""
     is_shell: ClassVar[bool] = False
     """A failure of it stops the shell calls beside it."""
     runs_commands: ClassVar[bool] = False
-    """Rules about commands bind it, and what it runs can be kept to reading."""
+    """Rules about commands apply to it, and what it runs can be restricted to reading."""
     waits_at_gate: ClassVar[bool] = False
-    """Nothing happens before `processes.started` has returned, which is after the call's own start was stored."""
+    """Its command does not begin before `processes.record_start` has returned: after the call's start was stored."""
     only_reads: ClassVar[bool] = False
-    """It is read-only whatever it is given: what lists of tools show."""
+    """It is read-only whatever its input; lists of tools show this."""
 
-    def description(self, surroundings: Surroundings) -> str:
-        """What the model reads."""
-        return fitting(self._words, surroundings)
+    def description(self, session: SessionView) -> str:
+        """The description that the model reads."""
+        return render_description(self._description_template, session)
 
     @cached_property
-    def _words(self) -> str:
+    def _description_template(self) -> str:
         module = type(self).__module__
         package, _, file = module.rpartition(".")
         return resources.files(package).joinpath(f"{file}.md").read_text("utf-8").strip()
 
-    def input_schema(self, surroundings: Surroundings) -> dict[str, Any]:
+    def input_schema(self, session: SessionView) -> dict[str, Any]:
         """JSON Schema of the input."""
         return self._schema
 
@@ -171,7 +174,7 @@ class Tool(ABC, Generic[I, O]):
     def _schema(self) -> dict[str, Any]:
         schema = self.Input.model_json_schema(by_alias=True)
         # Names that pydantic made up say nothing to a model, and cost tokens in every request.
-        slim: dict[str, Any] = _without_titles(schema)
+        slim: dict[str, Any] = _strip_titles(schema)
         return slim
 
     def parse(self, given: dict[str, Any]) -> I:
@@ -179,13 +182,13 @@ class Tool(ABC, Generic[I, O]):
         return self.Input.model_validate(given)  # type: ignore[return-value]  # Input is I, which ClassVar cannot say
 
     def called_as(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        """What an input means under one of the aliases, in the tool's own terms; of those, it changes nothing."""
+        """Translates the input of a call by one of the aliases; an input under the tool's own name stays as it is."""
         return given
 
     def activity(self, given: I) -> Activity:
         return "other"
 
-    def is_enabled(self, surroundings: Surroundings) -> bool:
+    def is_enabled(self, session: SessionView) -> bool:
         """Present in this session at all?"""
         return True
 
@@ -193,7 +196,7 @@ class Tool(ABC, Generic[I, O]):
         return self.only_reads
 
     def is_concurrency_safe(self, given: I) -> bool:
-        """May it run beside other safe calls?"""
+        """May it run concurrently with other safe calls?"""
         return False
 
     def is_destructive(self, given: I) -> bool:
@@ -201,11 +204,11 @@ class Tool(ABC, Generic[I, O]):
         return False
 
     def only_waits(self, given: I) -> bool:
-        """Of a command: does it nothing but pass the time, so that it never goes on in the background?"""
+        """Of a command: does it only wait, as `sleep` does, so that it is never moved to the background?"""
         return False
 
     def writes_files(self, given: I) -> bool:
-        """Of a tool that waits at the gate: may this call write files without one, and do Edit's rules allow it?"""
+        """Of a tool with `waits_at_gate`: may this call write files itself, without a command, under Edit's rules?"""
         return False
 
     def requires_user(self, given: I) -> bool:
@@ -223,14 +226,14 @@ class Tool(ABC, Generic[I, O]):
         """The text that the content of a permission rule is compared with."""
         return self.path(given) or ""
 
-    async def subject(self, given: I, surroundings: Surroundings) -> Subject:
+    async def subject(self, given: I, session: SessionView) -> Subject:
         """What permission rules with a content are compared with."""
         if (server := self.server(given)) is not None:
-            return OfServer(server)
+            return ServerSubject(server)
         path = self.path(given)
         if path is None:
-            return OfText(self.permission_matcher(given))
-        return OfPlaces((await read_in_thread(partial(place_of, path, writes=not self.only_reads)),))
+            return TextSubject(self.permission_matcher(given))
+        return PathSubject((await read_in_thread(partial(resolve_access, path, writes=not self.only_reads)),))
 
     async def validate(self, given: I, context: ToolContext) -> Failure | None:
         """Checks that the schema cannot make."""
@@ -239,13 +242,13 @@ class Tool(ABC, Generic[I, O]):
     async def check_permission(self, given: I, context: ToolContext) -> Check:
         return Pass()
 
-    async def bound_to(self, given: I, surroundings: Surroundings) -> str | None:
-        """A digest of what a person says yes to beside the input: where it is another one by then, it does not run."""
+    async def bound_to(self, given: I, session: SessionView) -> str | None:
+        """A digest of what a person approves beside the input; where it has changed by then, the call does not run."""
         return None
 
     @abstractmethod
-    async def run(self, given: I, context: ToolContext) -> Ran[O] | Failure:
-        """Its work; what goes wrong and the model can mend is a Failure."""
+    async def run(self, given: I, context: ToolContext) -> ToolResult[O] | Failure:
+        """Does the work; an error that the model can correct is returned as a Failure."""
 
     def render(self, output: O) -> list[Block]:
         """The output as the model sees it."""
@@ -260,27 +263,29 @@ class Tool(ABC, Generic[I, O]):
         return self.name
 
     def classifier_text(self, given: I) -> str:
-        """What the classifier of mode `auto` sees; nothing where there is nothing worth classifying."""
+        """What the classifier of mode `auto` sees; empty where there is nothing worth classifying."""
         return ""
 
 
 AnyTool = Tool[Any, Any]
+Ran = ToolResult
+"""Deprecated: its name in an earlier release, for plug-ins."""
 
 
 def text_block(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _without_titles(schema: Any) -> Any:
+def _strip_titles(schema: Any) -> Any:
     """Drops `title` wherever it is a keyword; a property may well be called so."""
     if isinstance(schema, list):
-        return [_without_titles(each) for each in schema]
+        return [_strip_titles(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {key: value for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
     return {
-        key: {name: _without_titles(each) for name, each in value.items()}
+        key: {name: _strip_titles(each) for name, each in value.items()}
         if key in {"properties", "$defs"}
-        else _without_titles(value)
+        else _strip_titles(value)
         for key, value in kept.items()
     }

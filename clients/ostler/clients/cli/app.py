@@ -27,15 +27,15 @@ from ostler.clients.cli.commands import (
     tools,
     trust,
 )
-from ostler.clients.cli.context import Setting, own_version
-from ostler.clients.cli.help import Commands
+from ostler.clients.cli.context import CliContext, get_own_version
+from ostler.clients.cli.help import CommandGroup
 from ostler.clients.cli.output import complain, is_terminal, note, say
 from ostler.clients.sdk.errors import ClientError, StartFailed
 from ostler.protocol.errors import ProtocolError
 
-_UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_WRITE_ERRNOS: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
-app = Commands(
+app = CommandGroup(
     name="ostler",
     help="A daemon that owns coding-agent sessions, and lets any number of clients drive and watch them.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -62,7 +62,7 @@ for group in (
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        say(f"ostler {own_version()}")
+        say(f"ostler {get_own_version()}")
         raise typer.Exit
 
 
@@ -81,7 +81,7 @@ def ostler(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    context.obj = Setting(home, start=not no_start)
+    context.obj = CliContext(home, start=not no_start)
     if context.invoked_subcommand is not None:
         return
     if is_terminal(sys.stdin) and is_terminal():
@@ -97,20 +97,20 @@ def main() -> None:
         try:
             stream.flush()
         except OSError:
-            _drop(stream)  # the interpreter would try again at its end, and make another exit code of it
+            _discard_stream(stream)  # the interpreter would try again at its end, and make another exit code of it
     sys.exit(code)
 
 
 def _run() -> int:
     try:
-        return _attempt()
+        return _run_app()
     except BrokenPipeError:
-        return _reader_left()
+        return _handle_broken_pipe()
     except OSError as error:  # also where it could not be said what went wrong
-        return _unwritten(error)
+        return _handle_write_error(error)
 
 
-def _attempt() -> int:
+def _run_app() -> int:
     try:
         completion.prepare(app)
         code = app(prog_name="ostler", standalone_mode=False)
@@ -121,13 +121,13 @@ def _attempt() -> int:
     except typer.Abort:
         return 1
     except typer.TyperException as wrong:
-        if _command_of(wrong) == "run":
+        if _get_command_name(wrong) == "run":
             run.say_wrong_usage(sys.argv, wrong.format_message())
-        complain(f"{_sentence(wrong.format_message())} {_help_for(wrong)}")
+        complain(f"{_end_sentence(wrong.format_message())} {_format_help_hint(wrong)}")
         return wrong.exit_code
     except ProtocolError as error:
-        complain(errors.in_words(error))
-        return errors.exit_code(error)
+        complain(errors.describe_error(error))
+        return errors.choose_exit_code(error)
     except StartFailed as error:
         for line in error.log:
             note(f"  {line}")
@@ -137,8 +137,8 @@ def _attempt() -> int:
     except OSError:
         raise
     except Exception as bug:  # a person gets a line to report, not a traceback
-        if refused := _refused_words(bug):
-            complain(_sentence(refused))
+        if refused := _describe_refused_params(bug):
+            complain(_end_sentence(refused))
             return exit_codes.USAGE
         if os.environ.get("OSTLER_DEBUG"):
             raise
@@ -146,62 +146,62 @@ def _attempt() -> int:
     return exit_codes.FAILED
 
 
-def _refused_words(error: Exception) -> str | None:
-    """What is wrong with words that our own models do not let out."""
+def _describe_refused_params(error: Exception) -> str | None:
+    """What is wrong with parameters that our own models refuse to send; None for every other error."""
     from pydantic import ValidationError
 
-    if isinstance(error, ValidationError) and _is_of_params(error.title):
-        return errors.of_fields(error)
+    if isinstance(error, ValidationError) and _is_params_type(error.title):
+        return errors.describe_invalid_fields(error)
     return None
 
 
-def _is_of_params(title: str) -> bool:
-    """Whether this is the name of something that is sent: what a person said goes in there, and nothing else."""
+def _is_params_type(title: str) -> bool:
+    """Whether this is the name of a params model: only what a person typed goes into those."""
     from ostler.protocol.wire import Params
 
-    return any(kind.__name__ == title for kind in _kinds(Params))
+    return any(kind.__name__ == title for kind in _list_subclasses(Params))
 
 
-def _kinds(base: type[object]) -> Iterator[type[object]]:
+def _list_subclasses(base: type[object]) -> Iterator[type[object]]:
     for kind in base.__subclasses__():
         yield kind
-        yield from _kinds(kind)
+        yield from _list_subclasses(kind)
 
 
-def _sentence(text: str) -> str:
+def _end_sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def _command_of(wrong: typer.TyperException) -> str | None:
+def _get_command_name(wrong: typer.TyperException) -> str | None:
     where = getattr(wrong, "ctx", None)
     return where.info_name if where else None
 
 
-def _help_for(wrong: typer.TyperException) -> str:
+def _format_help_hint(wrong: typer.TyperException) -> str:
     where = getattr(wrong, "ctx", None)
     return f"See `{where.command_path if where else 'ostler'} --help`."
 
 
-def _reader_left() -> int:
-    """Whoever read our output has enough."""
-    _drop(sys.stdout)
+def _handle_broken_pipe() -> int:
+    """The pipe is closed: whoever read our output has enough."""
+    _discard_stream(sys.stdout)
     return 1
 
 
-def _unwritten(error: OSError) -> int:
-    full = error.errno in _UNWRITABLE and error.filename is None
+def _handle_write_error(error: OSError) -> int:
+    full = error.errno in _WRITE_ERRNOS and error.filename is None
     with suppress(OSError):
         sys.stdout.flush()
-    _drop(sys.stdout)
+    _discard_stream(sys.stdout)
     with suppress(OSError):  # a terminal that is closed takes no complaints
-        complain(f"The output could not be written: {error.strerror}." if full else _of_file(error))
+        complain(f"The output could not be written: {error.strerror}." if full else _describe_file_error(error))
     return 1
 
 
-def _of_file(error: OSError) -> str:
+def _describe_file_error(error: OSError) -> str:
     return f"{error.filename!r} cannot be used: {error.strerror}." if error.filename else str(error)
 
 
-def _drop(stream: TextIO) -> None:
-    """Nobody must try to flush the rest of it, not even the interpreter at its end."""
+def _discard_stream(stream: TextIO) -> None:
+    """Point a stream at /dev/null: nobody must try to flush the rest of it, not even the interpreter at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

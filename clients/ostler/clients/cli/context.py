@@ -1,4 +1,4 @@
-"""What holds for every command: the home, and whether a daemon may be started."""
+"""The context of every command (the home, and whether a daemon may be started), and its connection to the daemon."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from ostler.clients.cli.output import note
-from ostler.clients.cli.spinner import Progress
+from ostler.clients.cli.spinner import Spinner
 from ostler.protocol.places import Places, find_places
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CliContext:
     home: str | None
     start: bool
     """Whether commands start a daemon where none runs."""
@@ -29,12 +29,12 @@ class Setting:
         return find_places(self.home)
 
 
-def setting_of(context: typer.Context) -> Setting:
+def get_cli_context(context: typer.Context) -> CliContext:
     found = context.find_root().obj
-    return found if isinstance(found, Setting) else Setting(None, start=True)
+    return found if isinstance(found, CliContext) else CliContext(None, start=True)
 
 
-def own_version() -> str:
+def get_own_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -43,10 +43,10 @@ def own_version() -> str:
         return "0+unknown"
 
 
-def with_daemon(context: typer.Context, work: "Callable[[Ostler], Awaitable[T]]", *, answers: bool = False) -> T:
+def run_with_daemon(context: typer.Context, work: "Callable[[Ostler], Awaitable[T]]", *, answers: bool = False) -> T:
     """Do this with a connected daemon, started first if need be; `answers` tells it that asks can be shown here."""
-    setting = setting_of(context)
-    _see_that_it_runs(setting)
+    cli = get_cli_context(context)
+    _ensure_daemon(cli)
 
     import asyncio
 
@@ -57,39 +57,39 @@ def with_daemon(context: typer.Context, work: "Callable[[Ostler], Awaitable[T]]"
 
     kinds = ClientCapabilities(answers=["permission", "question", "plan", "elicitation", "trust"] if answers else [])
 
-    async def connected() -> T:
-        asyncio.get_running_loop().set_exception_handler(_without_noise)
+    async def connect_and_work() -> T:
+        asyncio.get_running_loop().set_exception_handler(_ignore_invalid_state)
         async with connect(
-            setting.home, name="ostler", version=own_version(), kind="terminal", capabilities=kinds
+            cli.home, name="ostler", version=get_own_version(), kind="terminal", capabilities=kinds
         ) as ostler:
             return await work(ostler)
 
-    return anyio.run(connected)
+    return anyio.run(connect_and_work)
 
 
-def _without_noise(loop: "AbstractEventLoop", context: dict[str, Any]) -> None:
-    """A read that is given up just as its answer comes makes anyio complain about its own future: nobody's business."""
+def _ignore_invalid_state(loop: "AbstractEventLoop", context: dict[str, Any]) -> None:
+    """A read that is given up just as its answer comes makes anyio complain about its own future: ignored."""
     from asyncio import InvalidStateError
 
     if not isinstance(context.get("exception"), InvalidStateError):
         loop.default_exception_handler(context)
 
 
-def _see_that_it_runs(setting: Setting) -> None:
+def _ensure_daemon(cli: CliContext) -> None:
     from ostler.clients.sdk.errors import DaemonNotRunning, DaemonUnreachable
     from ostler.clients.sdk.launch import start
     from ostler.clients.sdk.probe import probe
 
-    places = setting.places
+    places = cli.places
     state = probe(places)
     if state.running:
         return
     if state.condition == "silent" and state.file is not None:
         pid = state.file.pid
         raise DaemonUnreachable(f"The daemon (pid {pid}) does not answer. See `ostler logs`, or `ostler stop`.")
-    if not setting.start:
+    if not cli.start:
         raise DaemonNotRunning(f"No daemon runs for {places.data}. Start one with `ostler start`.")
-    with Progress("starting the daemon") as tick:
+    with Spinner("starting the daemon") as tick:
         started = start(places, tick=tick)
     if started.fresh and started.state.file is not None:
         note(f"Started the daemon (pid {started.state.file.pid}); `ostler stop` ends it.")

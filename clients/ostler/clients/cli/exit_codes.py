@@ -39,8 +39,8 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         turn = self.turn.model_dump(mode="json", by_alias=True) if self.turn is not None else None
-        said = {"type": "result", "session_id": self.session_id, "turn": turn}
-        return said if self.error is None else {**said, "error": self.error}
+        fields = {"type": "result", "session_id": self.session_id, "turn": turn}
+        return fields if self.error is None else {**fields, "error": self.error}
 
     @property
     def exit_code(self) -> int:

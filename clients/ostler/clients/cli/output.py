@@ -1,4 +1,4 @@
-"""What people and pipes get to see."""
+"""Printing for people and pipes: text, notes, JSON, colours, tables."""
 
 import json
 import os
@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, TextIO
 
 Format = Literal["text", "json"]
 
-_CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-_UNSEEN: Final = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_COLOUR_CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_COLOUR_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;]*m")
+_INVISIBLE_CATEGORIES: Final = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _JOINERS: Final = "\u200c\u200d"
 Colour = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
@@ -20,15 +20,15 @@ def is_terminal(stream: TextIO | None = None) -> bool:
     return (stream or sys.stdout).isatty()
 
 
-def coloured(text: str, colour: Colour, stream: TextIO | None = None) -> str:
+def colourize(text: str, colour: Colour, stream: TextIO | None = None) -> str:
     """The text in colour on a terminal that has them, unless NO_COLOR says otherwise."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not is_terminal(stream)
-    return text if plain else f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+    return text if plain else f"\x1b[{_COLOUR_CODES[colour]}m{text}\x1b[0m"
 
 
-def uncoloured(text: str) -> str:
+def strip_colours(text: str) -> str:
     """The same without colours, for where they are put on later."""
-    return _COLOUR.sub("", text)
+    return _COLOUR_SEQUENCE.sub("", text)
 
 
 def say(text: str = "") -> None:
@@ -36,39 +36,39 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Something for the person, not for the pipe."""
+    """Print to stderr: for the person, not for the pipe."""
     sys.stdout.flush()  # where both are the same, in the order in which they were said
     print(text, file=sys.stderr, flush=True)
 
 
 def complain(text: str) -> None:
-    note(f"{coloured('ostler:', 'red', sys.stderr)} {printable(text)}")
+    note(f"{colourize('ostler:', 'red', sys.stderr)} {sanitize(text)}")
 
 
 def say_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def printable(text: str) -> str:
+def sanitize(text: str) -> str:
     """The text with control characters spelled out: what a tool printed must not steer the terminal."""
     if text.isprintable():
         return text
-    return "".join(_shown(text, at, char) for at, char in enumerate(text))
+    return "".join(_sanitize_char(text, at, char) for at, char in enumerate(text))
 
 
-def _shown(text: str, at: int, char: str) -> str:
-    if char in "\n\t" or unicodedata.category(char) not in _UNSEEN:
+def _sanitize_char(text: str, at: int, char: str) -> str:
+    if char in "\n\t" or unicodedata.category(char) not in _INVISIBLE_CATEGORIES:
         return char
-    joins = char in _JOINERS and 0 < at < len(text) - 1 and _joined(text[at - 1]) and _joined(text[at + 1])
-    return char if joins else _spelled(char)
+    joins = char in _JOINERS and 0 < at < len(text) - 1 and _takes_joiner(text[at - 1]) and _takes_joiner(text[at + 1])
+    return char if joins else _escape_char(char)
 
 
-def _joined(char: str) -> bool:
+def _takes_joiner(char: str) -> bool:
     """Where a joiner belongs to how something is written: between emoji, and in scripts whose letters change."""
     return unicodedata.category(char) in {"So", "Sk", "Lo", "Mn", "Mc"}
 
 
-def _spelled(char: str) -> str:
+def _escape_char(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
@@ -78,26 +78,26 @@ def fit(text: str, width: int) -> str:
     return line if len(line) <= width else line[: max(0, width - 1)] + "…"
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """`1 line`, `2 lines`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def table(rows: list[list[str]], colours: dict[str, Colour]) -> list[str]:
+def format_table(rows: list[list[str]], colours: dict[str, Colour]) -> list[str]:
     """One line a row: columns on a terminal, the first in colour; tabs in a pipe."""
-    clean = [[" ".join(printable(cell).split()) for cell in row] for row in rows]
+    clean = [[" ".join(sanitize(cell).split()) for cell in row] for row in rows]
     if not is_terminal():
         return ["\t".join(row) for row in clean]
     widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
-    return [_columns(row, widths, colours) for row in clean]
+    return [_format_row(row, widths, colours) for row in clean]
 
 
-def _columns(row: list[str], widths: list[int], colours: dict[str, Colour]) -> str:
+def _format_row(row: list[str], widths: list[int], colours: dict[str, Colour]) -> str:
     first, *rest = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-    return "  ".join([coloured(first, colours.get(row[0], "cyan")), *rest]).rstrip()
+    return "  ".join([colourize(first, colours.get(row[0], "cyan")), *rest]).rstrip()
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time span in the two units that matter."""
     whole = int(seconds)
     days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
@@ -108,8 +108,8 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
 
 
-def facts(pairs: list[tuple[str, Any]]) -> str:
+def format_facts(pairs: list[tuple[str, Any]]) -> str:
     """Names and values under each other; what is not known is left out."""
     known = [(name, value) for name, value in pairs if value is not None]
     width = max((len(name) for name, _ in known), default=0)
-    return "\n".join(f"  {coloured(name.ljust(width), 'dim')}  {printable(str(value))}" for name, value in known)
+    return "\n".join(f"  {colourize(name.ljust(width), 'dim')}  {sanitize(str(value))}" for name, value in known)

@@ -19,32 +19,32 @@ FolderOption = Annotated[
 ]
 
 
-def absolute(folder: str | None) -> str:
+def resolve_folder(folder: str | None) -> str:
     """The folder that was given, or this one."""
     return os.path.abspath(os.path.expanduser(folder or os.getcwd()))
 
 
-async def newest_of(ostler: "Ostler", folder: str) -> str | None:
+async def find_newest_session(ostler: "Ostler", folder: str) -> str | None:
     """The session of this folder in which something happened last; agents' sessions are not meant."""
     found = (await ostler.request("session/list", {"cwd": folder}))["sessions"]
     return next((str(session["id"]) for session in found if session["parent_id"] is None), None)
 
 
-async def chosen(ostler: "Ostler", session: str | None, cwd: str | None) -> str:
+async def choose_session(ostler: "Ostler", session: str | None, cwd: str | None) -> str:
     """The id of the session that is meant."""
     if session and cwd:
         raise typer.BadParameter("give --session or --cwd, not both")
     if session:
         return session
-    folder = absolute(cwd)
-    newest = await newest_of(ostler, folder)
+    folder = resolve_folder(cwd)
+    newest = await find_newest_session(ostler, folder)
     if newest is None:
         others = "--session ID or --cwd DIR chooses another"
         raise ClientError(f"There is no session in {folder}. `ostler chat` begins one there; {others}.")
     return newest
 
 
-async def every(ostler: "Ostler", method: str, params: dict[str, Any], noun: str) -> dict[str, Any]:
+async def fetch_all_pages(ostler: "Ostler", method: str, params: dict[str, Any], noun: str) -> dict[str, Any]:
     """All pages of a list as one."""
     rows: list[dict[str, Any]] = []
     page: str | None = None

@@ -1,4 +1,4 @@
-"""A line that moves while something is waited for; on a terminal only."""
+"""A spinner while something is waited for; on a terminal only."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ _SIGNS: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FIRST_SECONDS: Final = 0.3  # what is done sooner needs no line
 
 
-class Progress:
+class Spinner:
     """Call it again and again while waiting; leaving it wipes the line."""
 
     def __init__(self, words: str) -> None:
@@ -17,7 +17,7 @@ class Progress:
         self._start = time.monotonic()
         self._shown = False
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "Spinner":
         return self
 
     def __exit__(

@@ -23,11 +23,11 @@ class DaemonFile:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to knock, and with what."""
+    """Where the daemon listens, and the token to send."""
 
     url: str
     socket: str | None = None
-    """A Unix socket, which goes before the URL."""
+    """A Unix socket, which takes precedence over the URL."""
     token: str | None = None
 
     def __str__(self) -> str:
@@ -37,19 +37,19 @@ class Address:
 def read_daemon_file(path: Path) -> DaemonFile | None:
     """What `daemon.json` says, or None when there is none or it says nothing usable."""
     try:
-        return _daemon_file(json.loads(path.read_bytes()))
+        return _parse_daemon_file(json.loads(path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _daemon_file(said: dict[str, Any]) -> DaemonFile:
-    socket = said.get("socket")
+def _parse_daemon_file(data: dict[str, Any]) -> DaemonFile:
+    socket = data.get("socket")
     return DaemonFile(
-        pid=int(said["pid"]),
-        version=str(said.get("version", "")),
-        url=str(said["url"]),
+        pid=int(data["pid"]),
+        version=str(data.get("version", "")),
+        url=str(data["url"]),
         socket=None if socket is None else str(socket),
-        started=str(said.get("started", "")),
+        started=str(data.get("started", "")),
     )
 
 
@@ -61,7 +61,7 @@ def read_token(path: Path) -> str | None:
         return None
 
 
-def address_of(daemon: DaemonFile, places: Places) -> Address:
+def build_address(daemon: DaemonFile, places: Places) -> Address:
     """The socket where there is one: its folder is ours alone, and it needs no token."""
     socket = daemon.socket if daemon.socket and os.path.exists(daemon.socket) else None
     return Address(daemon.url, socket, read_token(places.token_file))
@@ -72,7 +72,7 @@ def find_address(places: Places) -> Address:
     daemon = read_daemon_file(places.daemon_file)
     if daemon is None:
         raise DaemonNotRunning(f"No daemon runs for {places.data}. Start one with `ostler start`.")
-    address = address_of(daemon, places)
+    address = build_address(daemon, places)
     if address.socket is None and not pid_exists(daemon.pid):
         # Whoever has that port now must not be sent our token.
         raise DaemonNotRunning(
@@ -81,7 +81,7 @@ def find_address(places: Places) -> Address:
     return address
 
 
-def refused(address: Address) -> AccessRefused:
+def build_access_error(address: Address) -> AccessRefused:
     """The error for a 401 or 403."""
     if address.token is None:
         return AccessRefused(f"The daemon at {address} wants a token, and none could be read.")

@@ -22,7 +22,7 @@ class DaemonNotRunning(DaemonUnreachable):
 
 
 class StartFailed(DaemonUnreachable):
-    """The daemon was started and did not come up; `log` has its last words."""
+    """The daemon was started and did not come up; `log` has its last lines."""
 
     def __init__(self, message: str, log: list[str]) -> None:
         super().__init__(message)

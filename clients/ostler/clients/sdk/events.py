@@ -1,4 +1,4 @@
-"""The event stream that survives: it comes back by itself, from where it was, without gap or double."""
+"""The event stream, which reconnects by itself: it goes on after its last cursor, without gap or duplicate."""
 
 import random
 from collections import deque
@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from ostler.clients.sdk.deltas import DeltaFilter
 from ostler.clients.sdk.errors import ClientError, DaemonUnreachable, UnexpectedAnswer
-from ostler.clients.sdk.http import open_http, refusal, unreachable
-from ostler.clients.sdk.rpc import Link
+from ostler.clients.sdk.http import build_http_error, map_http_errors, open_http
+from ostler.clients.sdk.rpc import RpcConnection
 from ostler.protocol import times
 from ostler.protocol.errors import Overloaded, ProtocolError, ShuttingDown
 from ostler.protocol.events import Event, StreamEnd
@@ -25,7 +25,7 @@ from ostler.protocol.session import SessionRef
 from ostler.protocol.sse import Frame, SseParser
 from ostler.protocol.wire import Nothing
 
-After = Cursor | int | Literal["now"]
+StartCursor = Cursor | int | Literal["now"]
 OnConnection = Callable[[Literal["lost", "back"]], None]
 """Called when the daemon cannot be reached any more, and when it is there again."""
 
@@ -33,24 +33,24 @@ _SILENCE_SECONDS: Final = 3.0 * SSE_COMMENT_SECONDS
 """A stream that says nothing for so long is dead, since a living one sends a comment."""
 _FIRST_DELAY_SECONDS: Final = 0.1
 _LONGEST_DELAY_SECONDS: Final = 5.0
-_TRY_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
+_RETRY_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 
 
 class EventStream:
-    """Events as they happen. Iterate over it; as a context manager it is open from its first line on."""
+    """Events as they happen. Iterate over it; as a context manager it is connected from the start of the block on."""
 
     def __init__(
         self,
-        link: Link,
+        rpc: RpcConnection,
         session_ids: tuple[SessionId, ...],
-        after: After,
+        after: StartCursor,
         *,
         on_connection: OnConnection | None = None,
         patience_seconds: float | None = None,
     ) -> None:
         self.cursor: Cursor | None = None if after == "now" else Cursor(int(after))
         """The last stored event that was handed out: where another stream could go on."""
-        self._link = link
+        self._rpc = rpc
         self._session_ids = session_ids
         self._after = self.cursor
         self._waiting: deque[Event] = deque()
@@ -91,7 +91,7 @@ class EventStream:
         return event
 
     async def aclose(self) -> None:
-        """Let go of the connection; nothing more comes."""
+        """Close the connection; nothing more comes."""
         self._closed = True
         await self._disconnect()
 
@@ -107,25 +107,25 @@ class EventStream:
             return
         self._failures = 0
         try:
-            await self._take_all(self._parser.feed(chunk))
+            await self._handle_frames(self._parser.feed(chunk))
         except ClientError:
             await self.aclose()
             raise
 
-    async def _take_all(self, frames: list[Frame]) -> None:
+    async def _handle_frames(self, frames: list[Frame]) -> None:
         for frame in frames:
-            await self._take(frame)
+            await self._handle_frame(frame)
             if self._chunks is None:
                 return  # that one was the end of the stream
 
     async def _connect(self) -> None:
         try:
-            await self._find_the_place()
+            await self._resolve_cursor()
             await self._open()
-            self._is_back()
+            self._report_back()
         except (DaemonUnreachable, ShuttingDown, Overloaded) as gone:
             await self._disconnect()
-            await self._is_lost(gone)
+            await self._report_lost(gone)
             await self._back_off()
         except (ClientError, ProtocolError):
             await self.aclose()
@@ -135,7 +135,7 @@ class EventStream:
             await self._disconnect()
             raise
 
-    async def _is_lost(self, why: ProtocolError | ClientError) -> None:
+    async def _report_lost(self, why: ProtocolError | ClientError) -> None:
         now = anyio.current_time()
         if self._lost_since is None:
             self._lost_since = now
@@ -145,40 +145,40 @@ class EventStream:
             await self.aclose()
             raise why
 
-    def _is_back(self) -> None:
+    def _report_back(self) -> None:
         if self._lost_since is not None and self._on_connection is not None:
             self._on_connection("back")
         self._lost_since = None
 
-    async def _find_the_place(self) -> None:
-        """The cursor to go on from, which may not be the one that we were at."""
+    async def _resolve_cursor(self) -> None:
+        """Find the cursor to go on from, which may not be the one that we were at."""
         if self._database_id is None:
-            self._database_id = self._link.known.database_id
-        elif self._database_id != await self._link.database_id():
+            self._database_id = self._rpc.daemon.database_id
+        elif self._database_id != await self._rpc.fetch_database_id():
             await self._start_over()
         if self._reset is not None:
-            self._after = await self._place_after(self._reset)
+            self._after = await self._find_reset_cursor(self._reset)
             self._reset, self._reset_before = None, True
         if self._after is None:
             # A number instead of `now`: whatever happens until a connection stands is then not missed.
-            self._after = await self._end_of_log()
+            self._after = await self._fetch_log_end()
 
-    async def _end_of_log(self) -> Cursor:
-        return (await self._link.call(SERVER_INFO, Nothing())).cursor
+    async def _fetch_log_end(self) -> Cursor:
+        return (await self._rpc.call(SERVER_INFO, Nothing())).cursor
 
     async def _open(self) -> None:
-        address = await self._link.find()
+        address = await self._rpc.find()
         http = await self._connection.enter_async_context(open_http(address, read_seconds=_SILENCE_SECONDS))
-        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(self._after), **self._link.headers}
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(self._after), **self._rpc.headers}
         request = http.build_request("GET", "/events", params=[("session", one) for one in self._session_ids])
         request.headers.update(headers)
-        with unreachable(address):
+        with map_http_errors(address):
             response = await http.send(request, stream=True)
             self._connection.push_async_callback(response.aclose)
-            if response.status_code in _TRY_AGAIN:
+            if response.status_code in _RETRY_STATUSES:
                 raise DaemonUnreachable(f"The daemon at {address} answers HTTP {response.status_code}.")
             if response.status_code != 200:
-                raise refusal(address, response.status_code, await response.aread())
+                raise build_http_error(address, response.status_code, await response.aread())
         self._parser = SseParser()
         self._chunks = response.aiter_raw()
 
@@ -189,18 +189,18 @@ class EventStream:
             await connection.aclose()
 
     async def _back_off(self) -> None:
-        """Longer each time, and never in step with the other clients of a daemon that comes back."""
+        """Wait longer each time, with jitter: never in step with the other clients of a daemon that comes back."""
         delay = min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2 ** min(self._failures, 10))
         self._failures += 1
         await anyio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
 
-    async def _take(self, frame: Frame) -> None:
-        event = _event_in(frame)
+    async def _handle_frame(self, frame: Frame) -> None:
+        event = _parse_event(frame)
         if event.type == "stream.lagged":
-            self._go_on_from(_end_in(event).cursor)
+            self._advance_cursor(_parse_stream_end(event).cursor)
             await self._disconnect()
         elif event.type == "stream.reset":
-            self._reset = _end_in(event)
+            self._reset = _parse_stream_end(event)
             self._waiting.append(event)
             await self._disconnect()
         else:
@@ -212,31 +212,31 @@ class EventStream:
             if self._after is not None and event.cursor <= self._after:
                 return
             self._after = event.cursor
-        news = self._deltas.news(event)
-        if news is not None:
-            self._waiting.append(news)
+        unseen = self._deltas.drop_seen(event)
+        if unseen is not None:
+            self._waiting.append(unseen)
 
-    def _go_on_from(self, cursor: Cursor) -> None:
+    def _advance_cursor(self, cursor: Cursor) -> None:
         self._after = cursor if self._after is None else max(self._after, cursor)
 
-    async def _place_after(self, end: StreamEnd) -> Cursor:
-        """The place that fresh state belongs to; its reader takes the state, we go on from there."""
+    async def _find_reset_cursor(self, end: StreamEnd) -> Cursor:
+        """The cursor that fresh state belongs to: the reader fetches the state, the stream goes on from there."""
         # Twice in a row: the session's own cursor is not in the log any more, so the end of the log it is.
         if not self._session_ids or self._reset_before:
             return end.cursor
-        states = [await self._link.call(SESSION_GET, SessionRef(session_id=one)) for one in self._session_ids]
+        states = [await self._rpc.call(SESSION_GET, SessionRef(session_id=one)) for one in self._session_ids]
         return min(state.cursor for state in states)
 
     async def _start_over(self) -> None:
         """The daemon has another database: a cursor of the old one would silently skip or repeat events."""
-        self._after = await self._end_of_log()
-        self._database_id = self._link.known.database_id
+        self._after = await self._fetch_log_end()
+        self._database_id = self._rpc.daemon.database_id
         self._deltas = DeltaFilter()
         self._reset = None
-        self._waiting.append(_reset_event(self._after))
+        self._waiting.append(_build_reset_event(self._after))
 
 
-def _reset_event(cursor: Cursor) -> Event:
+def _build_reset_event(cursor: Cursor) -> Event:
     end = StreamEnd(cursor=cursor, reason="The daemon has another database now; earlier cursors mean nothing.")
     return Event(
         cursor=None,
@@ -249,14 +249,14 @@ def _reset_event(cursor: Cursor) -> Event:
     )
 
 
-def _event_in(frame: Frame) -> Event:
+def _parse_event(frame: Frame) -> Event:
     try:
         return Event.model_validate_json(frame.data)
     except ValidationError as wrong:
         raise UnexpectedAnswer(f"The event stream carries a {frame.event!r} that is no event: {wrong}") from wrong
 
 
-def _end_in(event: Event) -> StreamEnd:
+def _parse_stream_end(event: Event) -> StreamEnd:
     try:
         return StreamEnd.model_validate(event.data)
     except ValidationError as wrong:

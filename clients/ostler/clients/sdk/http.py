@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic_core import from_json
 
-from ostler.clients.sdk.address import Address, refused
+from ostler.clients.sdk.address import Address, build_access_error
 from ostler.clients.sdk.errors import ClientError, DaemonUnreachable, UnexpectedAnswer
 from ostler.protocol.errors import ProtocolError, TooLarge, error_of
 
@@ -25,13 +25,13 @@ def open_http(address: Address, *, read_seconds: float) -> httpx2.AsyncClient:
         headers={"Authorization": f"Bearer {address.token}"} if address.token else {},
         # A loopback address is never behind a proxy, whatever HTTP_PROXY says.
         transport=httpx2.AsyncHTTPTransport(uds=address.socket, verify=encrypted) if here else None,
-        timeout=patience(read_seconds),
+        timeout=build_timeout(read_seconds),
         trust_env=not here,
     )
 
 
-def patience(read_seconds: float) -> httpx2.Timeout:
-    """Whoever is there accepts at once; how long an answer takes depends on the question."""
+def build_timeout(read_seconds: float) -> httpx2.Timeout:
+    """Whoever is there accepts at once, so connecting has a short timeout; an answer takes as long as its question."""
     return httpx2.Timeout(CONNECT_SECONDS, read=read_seconds, write=read_seconds, pool=read_seconds)
 
 
@@ -44,8 +44,8 @@ def _is_loopback(url: str) -> bool:
 
 
 @contextmanager
-def unreachable(address: Address) -> Iterator[None]:
-    """Every way in which a connection can fail is one exception to the caller."""
+def map_http_errors(address: Address) -> Iterator[None]:
+    """Raise every way in which a connection can fail as `DaemonUnreachable`."""
     try:
         yield
     except httpx2.TimeoutException as late:
@@ -55,23 +55,23 @@ def unreachable(address: Address) -> Iterator[None]:
         raise DaemonUnreachable(f"The daemon at {address} cannot be reached: {why}. See `ostler doctor`.") from broken
 
 
-def refusal(address: Address, status: int, body: bytes) -> ClientError | ProtocolError:
+def build_http_error(address: Address, status: int, body: bytes) -> ClientError | ProtocolError:
     """The error that an answer other than 200 stands for."""
     if status in {401, 403}:
-        return refused(address)
+        return build_access_error(address)
     if status == 413:
         return TooLarge("What was sent is larger than the daemon takes in one call.")
-    error = _error_in(body)
+    error = _parse_error(body)
     if error is not None:
         return error
     words = body[:200].decode("utf-8", "replace").strip()
     return UnexpectedAnswer(f"The daemon at {address} answered HTTP {status}: {words or 'nothing more'}.")
 
 
-def _error_in(body: bytes) -> ProtocolError | None:
+def _parse_error(body: bytes) -> ProtocolError | None:
     try:
-        said: Any = from_json(body)
-        error = said["error"]
+        answer: Any = from_json(body)
+        error = answer["error"]
         return error_of(int(error["code"]), str(error["message"]), error.get("data"))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

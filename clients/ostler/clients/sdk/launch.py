@@ -1,4 +1,4 @@
-"""Starting the daemon in the background, and stopping it. Standard library only, as `_probe` is."""
+"""Starting the daemon in the background, and stopping it. Standard library only, as `probe` is."""
 
 import fcntl
 import json
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ostler.clients.sdk.address import DaemonFile, address_of
+from ostler.clients.sdk.address import DaemonFile, build_address
 from ostler.clients.sdk.errors import ClientError, DaemonUnreachable, StartFailed
 from ostler.clients.sdk.probe import DaemonState, exchange, is_daemon, probe
-from ostler.clients.sdk.tail import last_lines
+from ostler.clients.sdk.tail import read_last_lines
 from ostler.protocol.places import Places
 
 START_SECONDS: Final = 30.0
@@ -38,7 +38,7 @@ class DaemonOptions:
     model: str | None = None
     allow_hosts: tuple[str, ...] = ()
 
-    def arguments(self) -> list[str]:
+    def to_arguments(self) -> list[str]:
         given = {"--host": self.host, "--port": self.port, "--socket": self.socket, "--model": self.model}
         pairs = [(name, str(value)) for name, value in given.items() if value is not None]
         pairs += [("--allow-host", name) for name in self.allow_hosts]
@@ -46,7 +46,7 @@ class DaemonOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartResult:
     """The daemon that runs now."""
 
     state: DaemonState
@@ -54,9 +54,9 @@ class Started:
     """False: it ran already."""
 
 
-def daemon_command(options: DaemonOptions, home: str | None, log_file: str | None = None) -> list[str]:
+def build_daemon_command(options: DaemonOptions, home: str | None, log_file: str | None = None) -> list[str]:
     """The command that is the daemon. `-P` keeps the folder it is started in from shadowing its modules."""
-    command = [sys.executable, "-P", "-m", "ostler.server", *options.arguments()]
+    command = [sys.executable, "-P", "-m", "ostler.server", *options.to_arguments()]
     if home:
         command += ["--home", home]
     if log_file:
@@ -64,44 +64,44 @@ def daemon_command(options: DaemonOptions, home: str | None, log_file: str | Non
     return command
 
 
-def start(places: Places, options: DaemonOptions | None = None, tick: Tick = lambda: None) -> Started:
+def start(places: Places, options: DaemonOptions | None = None, tick: Tick = lambda: None) -> StartResult:
     """Start the daemon of these places unless it runs, and wait until it answers."""
     try:
-        with _one_start_at_a_time(places, tick):
+        with _hold_start_lock(places, tick):
             state = probe(places)
             if state.running:
-                return Started(state, fresh=False)
-            return Started(_start(places, options or DaemonOptions(), tick), fresh=True)
+                return StartResult(state, fresh=False)
+            return StartResult(_spawn_and_wait(places, options or DaemonOptions(), tick), fresh=True)
     except OSError as error:
         raise StartFailed(f"The daemon cannot be started: {error}. See `ostler doctor`.", []) from error
 
 
-def _start(places: Places, options: DaemonOptions, tick: Tick) -> DaemonState:
-    log_start = _size(places.log_file)
+def _spawn_and_wait(places: Places, options: DaemonOptions, tick: Tick) -> DaemonState:
+    log_start = _get_file_size(places.log_file)
     process = _spawn(places, options)
     try:
         return _wait_until_ready(places, process, log_start, tick)
     finally:
-        # It goes on by itself; without this, letting go of a living process would be a warning.
+        # The daemon goes on by itself; without this, Popen would warn that the process still runs.
         process.returncode = process.poll() or 0
 
 
 @contextmanager
-def _one_start_at_a_time(places: Places, tick: Tick) -> Iterator[None]:
-    """Two commands that find no daemon at the same moment start one between them."""
+def _hold_start_lock(places: Places, tick: Tick) -> Iterator[None]:
+    """Hold the start lock: two commands that find no daemon at the same moment start only one."""
     for folder in (places.data, places.state, places.logs):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(places.data / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         deadline = time.monotonic() + START_SECONDS
-        while not _locked(lock) and time.monotonic() < deadline:
+        while not _try_lock(lock) and time.monotonic() < deadline:
             _pause(tick)
         yield
     finally:
         os.close(lock)
 
 
-def _locked(lock: int) -> bool:
+def _try_lock(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -111,7 +111,7 @@ def _locked(lock: int) -> bool:
 
 def _spawn(places: Places, options: DaemonOptions) -> subprocess.Popen[bytes]:
     one_folder = len({places.config, places.data, places.state, places.runtime}) == 1
-    command = daemon_command(options, str(places.data) if one_folder else None, str(places.log_file))
+    command = build_daemon_command(options, str(places.data) if one_folder else None, str(places.log_file))
     # What is said before the log is open, or by a crash, must land somewhere too.
     errors = os.open(places.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -135,17 +135,17 @@ def _wait_until_ready(places: Places, process: subprocess.Popen[bytes], log_star
         if state.running and (state.ready or state.read_only):
             return state
         if ended is not None:
-            raise _failed(f"The daemon ended with exit code {ended} before it was ready.", places, log_start)
+            raise _build_start_error(f"The daemon ended with exit code {ended} before it was ready.", places, log_start)
         _pause(tick)
-    raise _failed(
+    raise _build_start_error(
         f"The daemon (pid {process.pid}) is not ready after {START_SECONDS:.0f} s; it goes on trying.",
         places,
         log_start,
     )
 
 
-def _failed(what: str, places: Places, log_start: int) -> StartFailed:
-    log = last_lines(places.log_file, _LOG_LINES, since=log_start)
+def _build_start_error(what: str, places: Places, log_start: int) -> StartFailed:
+    log = read_last_lines(places.log_file, _LOG_LINES, since=log_start)
     return StartFailed(f"{what} Its log is {places.log_file}; `ostler doctor` checks what it needs.", log)
 
 
@@ -154,8 +154,8 @@ def stop(places: Places, tick: Tick = lambda: None) -> DaemonFile | None:
     state = probe(places)
     if state.file is None or state.condition == "stale":
         return None
-    if not (state.running and _shut_down(state.file, places)):
-        _signal(state.file)
+    if not (state.running and _request_shutdown(state.file, places)):
+        _send_sigterm(state.file)
     deadline = time.monotonic() + STOP_SECONDS
     while is_daemon(state.file) or probe(places).running:
         if time.monotonic() > deadline:
@@ -167,7 +167,7 @@ def stop(places: Places, tick: Tick = lambda: None) -> DaemonFile | None:
     return state.file
 
 
-def _signal(file: DaemonFile) -> None:
+def _send_sigterm(file: DaemonFile) -> None:
     try:
         os.kill(file.pid, signal.SIGTERM)
     except ProcessLookupError:
@@ -176,16 +176,16 @@ def _signal(file: DaemonFile) -> None:
         raise ClientError(f"The daemon (pid {file.pid}) is another user's; only they can stop it.") from denied
 
 
-def _shut_down(file: DaemonFile, places: Places) -> bool:
+def _request_shutdown(file: DaemonFile, places: Places) -> bool:
     call = {"jsonrpc": "2.0", "id": 1, "method": "server/shutdown", "params": {}}
     try:
-        _, body = exchange(address_of(file, places), "POST", "/rpc", json.dumps(call).encode())
+        _, body = exchange(build_address(file, places), "POST", "/rpc", json.dumps(call).encode())
         return "result" in json.loads(body)
     except (DaemonUnreachable, ValueError):
         return False
 
 
-def _size(path: Path) -> int:
+def _get_file_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except FileNotFoundError:

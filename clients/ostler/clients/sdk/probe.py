@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from ostler.clients.sdk.address import Address, DaemonFile, address_of, pid_exists, read_daemon_file
+from ostler.clients.sdk.address import Address, DaemonFile, build_address, pid_exists, read_daemon_file
 from ostler.clients.sdk.errors import DaemonUnreachable
 from ostler.protocol.places import Places
 
@@ -39,28 +39,28 @@ def probe(places: Places, seconds: float = PROBE_SECONDS) -> DaemonState:
     file = read_daemon_file(places.daemon_file)
     if file is None:
         return DaemonState("none")
-    said = _readiness(_safe_address(file, places), seconds)
-    # A pid is told only to those who may ask; whoever answers without one is taken for the process that lives.
-    if said is not None and (said["pid"] == file.pid if "pid" in said else is_daemon(file)):
-        return DaemonState("running", file, bool(said.get("ready")), said.get("read_only"))
+    readiness = _fetch_readiness(_build_safe_address(file, places), seconds)
+    # Only authorized clients get the pid; an answer without one is taken to come from the process that lives.
+    if readiness is not None and (readiness["pid"] == file.pid if "pid" in readiness else is_daemon(file)):
+        return DaemonState("running", file, bool(readiness.get("ready")), readiness.get("read_only"))
     return DaemonState("silent" if is_daemon(file) else "stale", file)
 
 
-def _safe_address(file: DaemonFile, places: Places) -> Address:
-    address = address_of(file, places)
+def _build_safe_address(file: DaemonFile, places: Places) -> Address:
+    address = build_address(file, places)
     if address.socket is None and not pid_exists(file.pid):
         # Whoever has that port now must not be sent our token.
         return Address(address.url)
     return address
 
 
-def _readiness(address: Address, seconds: float) -> dict[str, Any] | None:
+def _fetch_readiness(address: Address, seconds: float) -> dict[str, Any] | None:
     try:
         _, body = exchange(address, "GET", "/readyz", seconds=seconds)
-        said = json.loads(body)
+        answer = json.loads(body)
     except (DaemonUnreachable, ValueError):
         return None
-    return said if isinstance(said, dict) and "ready" in said else None
+    return answer if isinstance(answer, dict) and "ready" in answer else None
 
 
 def is_daemon(file: DaemonFile) -> bool:
@@ -74,23 +74,23 @@ def is_daemon(file: DaemonFile) -> bool:
         process = psutil.Process(file.pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        return process.create_time() <= _seconds(file.started) + _CLOCK_SECONDS
+        return process.create_time() <= _parse_seconds(file.started) + _CLOCK_SECONDS
     except psutil.NoSuchProcess:
         return False
     except (psutil.AccessDenied, ValueError):
         return True
 
 
-def _seconds(moment: str) -> float:
+def _parse_seconds(moment: str) -> float:
     from datetime import datetime  # noqa: PLC0415 - as above
 
     return datetime.fromisoformat(moment).timestamp()
 
 
-def uptime_seconds(file: DaemonFile) -> float | None:
+def compute_uptime(file: DaemonFile) -> float | None:
     """How long the daemon has been up, as far as its file can be read."""
     try:
-        return max(0.0, time.time() - _seconds(file.started))
+        return max(0.0, time.time() - _parse_seconds(file.started))
     except ValueError:
         return None
 
@@ -102,7 +102,7 @@ def exchange(
     headers = {"Content-Type": "application/json"} if body is not None else {}
     if address.token:
         headers["Authorization"] = f"Bearer {address.token}"
-    connection = _connection(address, seconds)
+    connection = _open_connection(address, seconds)
     try:
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
@@ -113,7 +113,7 @@ def exchange(
         connection.close()
 
 
-def _connection(address: Address, seconds: float) -> http.client.HTTPConnection:
+def _open_connection(address: Address, seconds: float) -> http.client.HTTPConnection:
     if address.socket is not None:
         return _SocketConnection(address.socket, seconds)
     parts = urlsplit(address.url)

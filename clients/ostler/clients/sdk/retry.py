@@ -1,4 +1,4 @@
-"""Calling again while a daemon comes back: for calls that are safe to repeat."""
+"""Retrying a call while a daemon restarts: for calls that are safe to repeat."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -10,12 +10,12 @@ from ostler.protocol.errors import Overloaded, ShuttingDown
 
 T = TypeVar("T")
 
-INSIST_SECONDS: Final = 15.0
+RETRY_SECONDS: Final = 15.0
 _DELAY_SECONDS: Final = 0.2
 
 
-async def insist(call: Callable[[], Awaitable[T]], seconds: float = INSIST_SECONDS) -> T:
-    """The answer to a call, asked again for a while where the daemon was restarted in the middle of it."""
+async def retry_call(call: Callable[[], Awaitable[T]], seconds: float = RETRY_SECONDS) -> T:
+    """The answer to a call, retried for a while where the daemon was restarted in the middle of it."""
     deadline = anyio.current_time() + seconds
     while True:
         try:

@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 
 from ostler.clients.sdk.address import Address
 from ostler.clients.sdk.errors import DaemonUnreachable, UnexpectedAnswer
-from ostler.clients.sdk.http import open_http, patience, refusal, unreachable
+from ostler.clients.sdk.http import build_http_error, build_timeout, map_http_errors, open_http
 from ostler.protocol.client import Initialize, Initialized
 from ostler.protocol.errors import error_of
 from ostler.protocol.methods import INITIALIZE, SERVER_INFO, Method
@@ -23,8 +23,8 @@ CALL_SECONDS: Final = 60.0
 P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Shape)
 
-Find = Callable[[], Awaitable[Address]]
-"""Where the daemon is at this moment."""
+AddressFinder = Callable[[], Awaitable[Address]]
+"""Finds the address that the daemon has at this moment."""
 
 
 class _Error(BaseModel):
@@ -39,34 +39,36 @@ class _Answer(BaseModel, Generic[R]):
 
 
 @cache
-def _envelope(result: type[Shape]) -> type[_Answer[Any]]:
+def _build_envelope(result: type[Shape]) -> type[_Answer[Any]]:
     return cast("type[_Answer[Any]]", _Answer.__class_getitem__(result))
 
 
-def _read(result: type[R], body: bytes) -> _Answer[R]:
+def _parse_answer(result: type[R], body: bytes) -> _Answer[R]:
     """The envelope and the result in it, in one pass over the bytes."""
-    return _envelope(result).model_validate_json(body)
+    return _build_envelope(result).model_validate_json(body)
 
 
-def _given(value: Any) -> Any:
-    """Only what was given: a default is for the daemon to choose. A tag is always given: it says what the rest is."""
+def _dump_given_fields(value: Any) -> Any:
+    """Only the fields that were set: defaults are for the daemon to choose. A tag is always sent: it names the type."""
     if isinstance(value, BaseModel):
         fields = type(value).model_fields
         known = value.model_fields_set | {name for name, field in fields.items() if _is_tag(field)}
-        return {fields[name].alias or name: _given(getattr(value, name)) for name in fields if name in known}
-    return [_given(one) for one in value] if isinstance(value, list) else value
+        return {
+            fields[name].alias or name: _dump_given_fields(getattr(value, name)) for name in fields if name in known
+        }
+    return [_dump_given_fields(one) for one in value] if isinstance(value, list) else value
 
 
 def _is_tag(field: FieldInfo) -> bool:
     return get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
 
 
-class Link:
-    """One introduced client's way to the daemon."""
+class RpcConnection:
+    """The RPC connection of one client, which introduces itself with `initialize`."""
 
-    def __init__(self, find: Find, introduction: Initialize) -> None:
+    def __init__(self, find: AddressFinder, introduction: Initialize) -> None:
         self.find = find
-        self.known: Initialized
+        self.daemon: Initialized
         self._introduction = introduction
         self._ids = count(1)
         self._headers: dict[str, str] = {}
@@ -75,7 +77,7 @@ class Link:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What tells the daemon who is calling."""
+        """The HTTP headers that tell the daemon which client is calling."""
         return self._headers
 
     async def open(self) -> None:
@@ -91,20 +93,20 @@ class Link:
         await self._http.aclose()
 
     async def _introduce(self) -> None:
-        self.known = await self.call(INITIALIZE, self._introduction)
-        self._headers = {"Ostler-Client": self.known.client_id}
+        self.daemon = await self.call(INITIALIZE, self._introduction)
+        self._headers = {"Ostler-Client": self.daemon.client_id}
 
-    async def database_id(self) -> str:
+    async def fetch_database_id(self) -> str:
         """Which database the daemon has now; where it is another one, this client introduces itself again."""
         info = await self.call(SERVER_INFO, Nothing())
-        if info.database_id != self.known.database_id:
+        if info.database_id != self.daemon.database_id:
             await self._introduce()
-        return self.known.database_id
+        return self.daemon.database_id
 
     async def call(self, method: Method[P, R], params: P, seconds: float = CALL_SECONDS) -> R:
-        body = await self._exchange(method.name, to_json(_given(params)), seconds)
+        body = await self._exchange(method.name, to_json(_dump_given_fields(params)), seconds)
         try:
-            answer = _read(method.result, body)
+            answer = _parse_answer(method.result, body)
         except ValidationError as wrong:
             raise UnexpectedAnswer(f"The answer to {method.name!r} is not what this version knows: {wrong}") from wrong
         if answer.error is not None:
@@ -133,25 +135,25 @@ class Link:
         http = self._http
         answer = await self._post(http, body, seconds)
         # Nothing was done yet in either case, so it is safe to try again where the daemon is now.
-        if (answer is None or answer.status_code in {401, 403}) and await self._moved(http):
+        if (answer is None or answer.status_code in {401, 403}) and await self._reconnect_if_moved(http):
             answer = await self._post(self._http, body, seconds)
         if answer is None:
             raise DaemonUnreachable(f"Nobody answers at {self._address}. Start the daemon with `ostler start`.")
         if answer.status_code != 200:
-            raise refusal(self._address, answer.status_code, answer.content)
+            raise build_http_error(self._address, answer.status_code, answer.content)
         return answer.content
 
     async def _post(self, http: httpx2.AsyncClient, body: bytes, seconds: float) -> httpx2.Response | None:
         """The answer, or None when no connection came about."""
         headers = {"Content-Type": "application/json", **self._headers}
-        with unreachable(self._address):
+        with map_http_errors(self._address):
             try:
-                return await http.post("/rpc", content=body, headers=headers, timeout=patience(seconds))
+                return await http.post("/rpc", content=body, headers=headers, timeout=build_timeout(seconds))
             except httpx2.ConnectError:
                 return None
 
-    async def _moved(self, used: httpx2.AsyncClient) -> bool:
-        """Whether the daemon is elsewhere than where we asked; from now on it is asked there."""
+    async def _reconnect_if_moved(self, used: httpx2.AsyncClient) -> bool:
+        """Whether the daemon has moved to another address; from now on calls go there."""
         address = await self.find()
         if self._http is not used:
             return True  # another call was faster

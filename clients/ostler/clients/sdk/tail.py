@@ -1,4 +1,4 @@
-"""The end of a log file, and what is added to it, also when the file is moved aside meanwhile."""
+"""The end of a log file, and what is added to it, also when the log is rotated meanwhile."""
 
 import codecs
 import os
@@ -11,16 +11,16 @@ _BLOCK: Final = 64 * 1024
 _FOLLOW_SECONDS: Final = 0.2
 
 
-def last_lines(path: Path, count: int, *, since: int = 0) -> list[str]:
+def read_last_lines(path: Path, count: int, *, since: int = 0) -> list[str]:
     """The last `count` lines of a file, none of them from before the byte `since`."""
     try:
         with path.open("rb") as file:
-            return _end_of(file, count, since).decode("utf-8", "replace").splitlines()
+            return _read_end(file, count, since).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return []
 
 
-def _end_of(file: BinaryIO, count: int, since: int = 0) -> bytes:
+def _read_end(file: BinaryIO, count: int, since: int = 0) -> bytes:
     """The last lines as they are; the file is then read up to where they end."""
     end = start = file.seek(0, os.SEEK_END)
     kept = b""
@@ -38,16 +38,16 @@ def follow(path: Path, count: int) -> Iterator[str]:
     """The last lines, then what is added, as it comes; a new file of that name is read from its start."""
     # A character may be written in two pieces.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    file = _opened(path)
+    file = _open_file(path)
     try:
         if file is not None:
-            yield decoder.decode(_end_of(file, count))
+            yield decoder.decode(_read_end(file, count))
         while True:
             text = file.read() if file is not None else b""
             if text:
                 yield decoder.decode(text)
             elif file is None or _was_replaced(file, path):
-                file = _reopened(file, path)
+                file = _reopen_file(file, path)
             else:
                 time.sleep(_FOLLOW_SECONDS)
     finally:
@@ -55,7 +55,7 @@ def follow(path: Path, count: int) -> Iterator[str]:
             file.close()
 
 
-def _opened(path: Path) -> BinaryIO | None:
+def _open_file(path: Path) -> BinaryIO | None:
     try:
         return path.open("rb")
     except FileNotFoundError:
@@ -71,8 +71,8 @@ def _was_replaced(file: BinaryIO, path: Path) -> bool:
     return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or there.st_size < file.tell()
 
 
-def _reopened(file: BinaryIO | None, path: Path) -> BinaryIO | None:
-    fresh = _opened(path)
+def _reopen_file(file: BinaryIO | None, path: Path) -> BinaryIO | None:
+    fresh = _open_file(path)
     if fresh is None:
         time.sleep(_FOLLOW_SECONDS)
         return file

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ostler.clients.sdk.retry import insist
+from ostler.clients.sdk.retry import retry_call
 from ostler.protocol.ids import TaskId
 from ostler.protocol.methods import TASK_OUTPUT
 from ostler.protocol.task import TaskPart, TaskRead
@@ -14,33 +14,33 @@ if TYPE_CHECKING:
     from ostler.clients.sdk.client import Ostler
     from ostler.clients.sdk.events import EventStream
 
-_LOOK_SECONDS: Final = 1.0
-"""What was printed while no stream stood is told by no event."""
-_BYTES: Final = 200_000
+_POLL_SECONDS: Final = 1.0
+"""How long to wait for an event: output that came while no stream was connected is announced by none."""
+_READ_BYTES: Final = 200_000
 
 
-async def printed(ostler: "Ostler", task_id: str, *, follow: bool) -> AsyncIterator[str]:
-    """All that there is; then, where it is followed, what comes until the task is over."""
-    part = await _part(ostler, task_id, 0)
+async def read_output(ostler: "Ostler", task_id: str, *, follow: bool) -> AsyncIterator[str]:
+    """All output so far; then, where it is followed, what comes until the task is over."""
+    part = await _read_part(ostler, task_id, 0)
     session_id = part.task.session_id
     async with ostler.events(session_id) as events:
         while True:
             while part.next_offset > part.offset:
                 yield part.output
-                part = await _part(ostler, task_id, part.next_offset)
+                part = await _read_part(ostler, task_id, part.next_offset)
             if part.task.ended_at is not None or not follow:
                 return
-            with anyio.move_on_after(_LOOK_SECONDS):
-                await _until_it_stirs(events, task_id)
-            part = await _part(ostler, task_id, part.next_offset)
+            with anyio.move_on_after(_POLL_SECONDS):
+                await _wait_for_output(events, task_id)
+            part = await _read_part(ostler, task_id, part.next_offset)
 
 
-async def _part(ostler: "Ostler", task_id: str, offset: int) -> TaskPart:
-    wanted = TaskRead(task_id=TaskId(task_id), offset=offset, limit=_BYTES)
-    return await insist(lambda: ostler.call(TASK_OUTPUT, wanted))
+async def _read_part(ostler: "Ostler", task_id: str, offset: int) -> TaskPart:
+    wanted = TaskRead(task_id=TaskId(task_id), offset=offset, limit=_READ_BYTES)
+    return await retry_call(lambda: ostler.call(TASK_OUTPUT, wanted))
 
 
-async def _until_it_stirs(events: "EventStream", task_id: str) -> None:
+async def _wait_for_output(events: "EventStream", task_id: str) -> None:
     async for event in events:
         if event.type == "task.output" and event.data.get("task_id") == task_id:
             return

@@ -222,7 +222,7 @@ class HookRan:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """Words for the people."""
+    """A notice for people."""
 
     event: Event
     notice: Notice
@@ -275,14 +275,16 @@ TurnEvent = (
 
 def typed(event: Event) -> TurnEvent:
     """The event as its own type."""
-    make = _KINDS.get(event.type, OtherEvent)
+    make = _READERS.get(event.type, OtherEvent)
     try:
         return make(event)
     except ValidationError as wrong:
         raise UnexpectedAnswer(f"A {event.type!r} event is not what this version knows: {wrong}") from wrong
 
 
-def _with(data: type[D], make: Callable[[Event, Any], TurnEvent], field: str | None = None) -> Callable[..., TurnEvent]:
+def _make_reader(
+    data: type[D], make: Callable[[Event, Any], TurnEvent], field: str | None = None
+) -> Callable[..., TurnEvent]:
     def read(event: Event) -> TurnEvent:
         found = data.model_validate(event.data)
         return make(event, found if field is None else getattr(found, field))
@@ -297,39 +299,39 @@ _DELTAS: Final[Mapping[Literal["text", "thinking", "tool_input"], type[TextDelta
 }
 
 
-def _delta(event: Event) -> TurnEvent:
+def _read_delta(event: Event) -> TurnEvent:
     piece = MessageDelta.model_validate(event.data)
     return _DELTAS[piece.kind](event, piece)
 
 
-_turn = _with(TurnData, TurnChanged, "turn")
-_session = _with(SessionData, SessionChanged, "session")
+_read_turn = _make_reader(TurnData, TurnChanged, "turn")
+_read_session = _make_reader(SessionData, SessionChanged, "session")
 
-_KINDS: Final[dict[str, Callable[[Event], TurnEvent]]] = {
-    "turn.queued": _turn,
-    "turn.started": _turn,
-    "turn.updated": _turn,
-    "turn.ended": _with(TurnData, TurnEnded, "turn"),
-    "message.started": _with(MessageData, MessageStarted, "message"),
-    "message.delta": _delta,
-    "message.completed": _with(MessageData, MessageCompleted, "message"),
-    "message.aborted": _with(MessageData, MessageAborted, "message"),
-    "tool.queued": _with(CallData, CallQueued, "call"),
-    "tool.started": _with(CallData, CallStarted, "call"),
-    "tool.progress": _with(ToolProgress, CallProgress),
-    "tool.completed": _with(CallData, CallCompleted, "call"),
-    "ask.opened": _with(AskData, AskOpened, "ask"),
-    "ask.resolved": _with(AskData, AskEnded, "ask"),
-    "task.started": _with(TaskData, TaskStarted, "task"),
-    "task.output": _with(TaskOutput, TaskPrinted),
-    "task.ended": _with(TaskData, TaskEnded, "task"),
-    "file.changed": _with(FileChange, FileChanged),
-    "git.changed": _with(GitChange, GitChanged),
-    "model.retrying": _with(ModelRetry, Retrying),
-    "usage.updated": _with(UsageData, UsageUpdated),
-    "hook.ran": _with(HookData, HookRan, "run"),
-    "notice": _with(Notice, Noticed),
-    "session.created": _session,
-    "session.updated": _session,
-    "session.deleted": _session,
+_READERS: Final[dict[str, Callable[[Event], TurnEvent]]] = {
+    "turn.queued": _read_turn,
+    "turn.started": _read_turn,
+    "turn.updated": _read_turn,
+    "turn.ended": _make_reader(TurnData, TurnEnded, "turn"),
+    "message.started": _make_reader(MessageData, MessageStarted, "message"),
+    "message.delta": _read_delta,
+    "message.completed": _make_reader(MessageData, MessageCompleted, "message"),
+    "message.aborted": _make_reader(MessageData, MessageAborted, "message"),
+    "tool.queued": _make_reader(CallData, CallQueued, "call"),
+    "tool.started": _make_reader(CallData, CallStarted, "call"),
+    "tool.progress": _make_reader(ToolProgress, CallProgress),
+    "tool.completed": _make_reader(CallData, CallCompleted, "call"),
+    "ask.opened": _make_reader(AskData, AskOpened, "ask"),
+    "ask.resolved": _make_reader(AskData, AskEnded, "ask"),
+    "task.started": _make_reader(TaskData, TaskStarted, "task"),
+    "task.output": _make_reader(TaskOutput, TaskPrinted),
+    "task.ended": _make_reader(TaskData, TaskEnded, "task"),
+    "file.changed": _make_reader(FileChange, FileChanged),
+    "git.changed": _make_reader(GitChange, GitChanged),
+    "model.retrying": _make_reader(ModelRetry, Retrying),
+    "usage.updated": _make_reader(UsageData, UsageUpdated),
+    "hook.ran": _make_reader(HookData, HookRan, "run"),
+    "notice": _make_reader(Notice, Noticed),
+    "session.created": _read_session,
+    "session.updated": _read_session,
+    "session.deleted": _read_session,
 }

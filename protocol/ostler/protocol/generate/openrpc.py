@@ -11,7 +11,7 @@ from ostler.protocol.errors import (
     ProtocolError,
 )
 from ostler.protocol.events import EVENT_TYPES, EventType
-from ostler.protocol.generate.schema import ERROR_WORD, Schema, wire_definitions
+from ostler.protocol.generate.schema import ERROR_WORD, Schema, build_wire_definitions
 from ostler.protocol.limits import DEFAULT_PORT, PROTOCOL_VERSION
 from ostler.protocol.methods import METHODS, Method
 
@@ -19,23 +19,23 @@ OPENRPC_VERSION: Final = "1.3.2"
 
 _SCHEMAS: Final = "#/components/schemas/"
 _ERRORS: Final = "#/components/errors/"
-_OF_ANY_METHOD: Final = (InvalidParams, InternalError, OstlerError)
+_COMMON_ERRORS: Final = (InvalidParams, InternalError, OstlerError)
 
 
-def openrpc_document(url: str = f"http://127.0.0.1:{DEFAULT_PORT}") -> dict[str, Any]:
+def build_openrpc(url: str = f"http://127.0.0.1:{DEFAULT_PORT}") -> dict[str, Any]:
     """Every method with its params, result and errors, and every event, of the daemon at this address."""
-    schemas = wire_definitions(_SCHEMAS)
+    schemas = build_wire_definitions(_SCHEMAS)
     return {
         "openrpc": OPENRPC_VERSION,
-        "info": _info(),
+        "info": _build_info(),
         "servers": [{"name": "default", "url": f"{url}/rpc"}],
-        "methods": [_method(method, schemas) for method in METHODS.values()],
-        "components": {"schemas": schemas, "errors": _errors()},
-        "x-events": [_event(event) for event in EVENT_TYPES.values()],
+        "methods": [_build_method(method, schemas) for method in METHODS.values()],
+        "components": {"schemas": schemas, "errors": _build_errors()},
+        "x-events": [_build_event(event) for event in EVENT_TYPES.values()],
     }
 
 
-def _info() -> dict[str, Any]:
+def _build_info() -> dict[str, Any]:
     return {
         "title": "ostler",
         "version": PROTOCOL_VERSION,
@@ -44,7 +44,7 @@ def _info() -> dict[str, Any]:
     }
 
 
-def _method(method: Method[Any, Any], schemas: dict[str, Schema]) -> dict[str, Any]:
+def _build_method(method: Method[Any, Any], schemas: dict[str, Schema]) -> dict[str, Any]:
     params = schemas[method.params.__name__]
     required = params.get("required", [])
     return {
@@ -53,23 +53,23 @@ def _method(method: Method[Any, Any], schemas: dict[str, Schema]) -> dict[str, A
         "paramStructure": "by-name",
         # The specification wants what is required first.
         "params": sorted(
-            (_param(name, schema, name in required) for name, schema in params.get("properties", {}).items()),
+            (_build_param(name, schema, name in required) for name, schema in params.get("properties", {}).items()),
             key=lambda param: not param["required"],
         ),
         "result": {"name": method.result.__name__, "schema": {"$ref": _SCHEMAS + method.result.__name__}},
-        "errors": [{"$ref": _ERRORS + error.__name__} for error in _OF_ANY_METHOD],
+        "errors": [{"$ref": _ERRORS + error.__name__} for error in _COMMON_ERRORS],
         "x-locks": method.locks,
         "x-waits": method.waits,
     }
 
 
-def _param(name: str, schema: Schema, required: bool) -> dict[str, Any]:
+def _build_param(name: str, schema: Schema, required: bool) -> dict[str, Any]:
     described = {"description": schema["description"]} if "description" in schema else {}
     plain = {key: value for key, value in schema.items() if key != "description"}
     return {"name": name, **described, "required": required, "schema": plain}
 
 
-def _event(event: EventType) -> dict[str, Any]:
+def _build_event(event: EventType) -> dict[str, Any]:
     return {
         "type": event.name,
         "when": event.when,
@@ -78,14 +78,14 @@ def _event(event: EventType) -> dict[str, Any]:
     }
 
 
-def _errors() -> dict[str, Any]:
+def _build_errors() -> dict[str, Any]:
     # A method's errors must differ in their codes, and all of ours share one: methods refer to `OstlerError`,
     # and the words stand beside it for whoever looks one up.
-    found = {error.__name__: _error(error) for error in (*RPC_ERRORS, OstlerError)}
+    found = {error.__name__: _build_error(error) for error in (*RPC_ERRORS, OstlerError)}
     found[OstlerError.__name__]["data"] = {"code": {"$ref": _SCHEMAS + ERROR_WORD}}
     words = sorted(OSTLER_ERRORS.items())
-    return {**found, **{word: {**_error(error), "data": {"code": word}} for word, error in words}}
+    return {**found, **{word: {**_build_error(error), "data": {"code": word}} for word, error in words}}
 
 
-def _error(error: type[ProtocolError]) -> dict[str, Any]:
+def _build_error(error: type[ProtocolError]) -> dict[str, Any]:
     return {"code": error.code, "message": error.meaning}

@@ -9,8 +9,8 @@ from typing import Any, Final
 from ostler.protocol import limits
 from ostler.protocol.errors import OSTLER_ERRORS, RPC_ERRORS, OstlerError
 from ostler.protocol.events import EVENT_TYPES, EventType
-from ostler.protocol.generate.schema import ERROR_WORD, Schema, Setting, settings, wire_definitions
-from ostler.protocol.generate.schema_words import anchor, code, default_in_words, shape_link, type_in_words
+from ostler.protocol.generate.schema import ERROR_WORD, Schema, Setting, build_wire_definitions, list_settings
+from ostler.protocol.generate.schema_words import describe_default, describe_type, format_code, link_shape, make_anchor
 from ostler.protocol.methods import METHODS, Method
 
 _OPENING: Final = f"""\
@@ -34,7 +34,7 @@ _LOCKS: Final = {
     "daemon": "Locks the daemon: only one such call runs at a time.",
 }
 
-_FEW: Final = 6
+_MAX_NAMED_FIELDS: Final = 6
 
 _SETTINGS: Final = """\
 ## Settings
@@ -47,22 +47,22 @@ written there as JSON. An option of the command line wins over both.
 """
 
 
-def reference_page() -> str:
+def render_reference() -> str:
     """The page as Markdown."""
-    shapes = wire_definitions("")
+    shapes = build_wire_definitions("")
     parts = [
         _OPENING,
-        _transport(),
-        *_methods(shapes),
-        *_events(shapes),
-        *_errors(),
-        *_settings(),
-        *_shapes(shapes),
+        _render_transport(),
+        *_render_methods(shapes),
+        *_render_events(shapes),
+        *_render_errors(),
+        *_render_settings(),
+        *_render_shapes(shapes),
     ]
     return "\n".join(parts)
 
 
-def _transport() -> str:
+def _render_transport() -> str:
     # Numbers that both sides rely on are said once, in `limits.py`.
     text = resources.files("ostler.protocol").joinpath("transport.md").read_text(encoding="utf-8")
     return Template(text).substitute(
@@ -77,99 +77,99 @@ def _transport() -> str:
     )
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _render_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(_escape_cell(cell) for cell in line)} |\n" for line in lines)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def _heading(kind: str, name: str) -> str:
-    return f'<a id="{anchor(kind, name)}"></a>\n\n### {name}\n'
+def _render_heading(kind: str, name: str) -> str:
+    return f'<a id="{make_anchor(kind, name)}"></a>\n\n### {name}\n'
 
 
-def _methods(shapes: dict[str, Schema]) -> list[str]:
-    index = ([f"[`{name}`](#{anchor('method', name)})", method.summary] for name, method in METHODS.items())
+def _render_methods(shapes: dict[str, Schema]) -> list[str]:
+    index = ([f"[`{name}`](#{make_anchor('method', name)})", method.summary] for name, method in METHODS.items())
     return [
         "## Methods\n",
-        _table(["method", "what it does"], index),
-        *(_method(method, shapes) for method in METHODS.values()),
+        _render_table(["method", "what it does"], index),
+        *(_render_method(method, shapes) for method in METHODS.values()),
     ]
 
 
-def _method(method: Method[Any, Any], shapes: dict[str, Schema]) -> str:
+def _render_method(method: Method[Any, Any], shapes: dict[str, Schema]) -> str:
     waits = " Closing the connection cancels it." if method.waits else ""
     return "\n".join(
         [
-            _heading("method", method.name),
+            _render_heading("method", method.name),
             f"{method.summary} {_LOCKS[method.locks]}{waits}\n",
-            _params(shapes[method.params.__name__]),
-            f"Result: {shape_link(method.result.__name__)}{_fields(shapes[method.result.__name__])}.\n",
+            _render_params(shapes[method.params.__name__]),
+            f"Result: {link_shape(method.result.__name__)}{_list_fields(shapes[method.result.__name__])}.\n",
         ]
     )
 
 
-def _params(schema: Schema) -> str:
+def _render_params(schema: Schema) -> str:
     if not schema.get("properties"):
         return "No params.\n"
     about: str = schema.get("description", "")
-    return f"Params: {about[:1].lower()}{about[1:]}\n\n{_given(schema, 'param')}"
+    return f"Params: {about[:1].lower()}{about[1:]}\n\n{_render_input_fields(schema, 'param')}"
 
 
-def _fields(schema: Schema) -> str:
+def _list_fields(schema: Schema) -> str:
     """The names of the fields, where they are few enough to save a reader the way."""
     names = [f"`{name}`" for name in schema["properties"]]
-    return f" with {', '.join(names)}" if len(names) <= _FEW else ""
+    return f" with {', '.join(names)}" if len(names) <= _MAX_NAMED_FIELDS else ""
 
 
-def _given(schema: Schema, noun: str) -> str:
+def _render_input_fields(schema: Schema, noun: str) -> str:
     """What a client sends, with its defaults."""
     required = schema.get("required", [])
     rows = (
         [
             f"`{name}`",
-            type_in_words(field),
-            default_in_words(field, required=name in required),
+            describe_type(field),
+            describe_default(field, required=name in required),
             field.get("description", ""),
         ]
         for name, field in schema["properties"].items()
     )
-    return _table([noun, "type", "default", "meaning"], rows)
+    return _render_table([noun, "type", "default", "meaning"], rows)
 
 
-def _told(schema: Schema) -> str:
+def _render_output_fields(schema: Schema) -> str:
     """What the daemon sends, where only what may be missing needs a word."""
     required = schema.get("required", [])
     rows = (
         [
             f"`{name}`",
-            type_in_words(field) + ("" if name in required else "; may be missing"),
+            describe_type(field) + ("" if name in required else "; may be missing"),
             field.get("description", ""),
         ]
         for name, field in schema["properties"].items()
     )
-    return _table(["field", "type", "meaning"], rows)
+    return _render_table(["field", "type", "meaning"], rows)
 
 
-def _events(shapes: dict[str, Schema]) -> list[str]:
+def _render_events(shapes: dict[str, Schema]) -> list[str]:
     rows = (
-        [code(event.name), event.when, "yes" if event.stored else "no", _data(event, shapes)]
+        [format_code(event.name), event.when, "yes" if event.stored else "no", _describe_data(event, shapes)]
         for event in EVENT_TYPES.values()
     )
     about = (
-        f"Each comes as an {shape_link('Event')} with its `type` and its `data`. Stored ones have a cursor "
+        f"Each comes as an {link_shape('Event')} with its `type` and its `data`. Stored ones have a cursor "
         "and are sent again to whoever resumes; the others are said once.\n"
     )
-    return ["## Events\n", about, _table(["type", "when", "stored", "data"], rows)]
+    return ["## Events\n", about, _render_table(["type", "when", "stored", "data"], rows)]
 
 
-def _data(event: EventType, shapes: dict[str, Schema]) -> str:
+def _describe_data(event: EventType, shapes: dict[str, Schema]) -> str:
     name = event.data.__name__
     if not _is_wrapper(event, shapes):
-        return shape_link(name)
-    return " ".join(f"`{field}`: {type_in_words(inner)}" for field, inner in shapes[name]["properties"].items())
+        return link_shape(name)
+    return " ".join(f"`{field}`: {describe_type(inner)}" for field, inner in shapes[name]["properties"].items())
 
 
 def _is_wrapper(event: EventType, shapes: dict[str, Schema]) -> bool:
@@ -178,43 +178,43 @@ def _is_wrapper(event: EventType, shapes: dict[str, Schema]) -> bool:
     return len(fields) == 1 and "$ref" in fields[0]
 
 
-def _errors() -> list[str]:
-    rpc = ([code(error.code), code(error.__name__), error.meaning] for error in RPC_ERRORS)
-    ours = ([code(word), error.meaning] for word, error in OSTLER_ERRORS.items())
+def _render_errors() -> list[str]:
+    rpc = ([format_code(error.code), format_code(error.__name__), error.meaning] for error in RPC_ERRORS)
+    ours = ([format_code(word), error.meaning] for word, error in OSTLER_ERRORS.items())
     return [
         "## Errors\n",
         "JSON-RPC's own:\n",
-        _table(["code", "name", "meaning"], rpc),
+        _render_table(["code", "name", "meaning"], rpc),
         f"The daemon's own, all with the code `{OstlerError.code}` and the word in `data.code`:\n",
-        _table(["word", "meaning"], ours),
+        _render_table(["word", "meaning"], ours),
     ]
 
 
-def _settings() -> list[str]:
+def _render_settings() -> list[str]:
     parts = [_SETTINGS]
-    for name, group in groupby(settings(), key=lambda setting: setting.key.rpartition(".")[0]):
+    for name, group in groupby(list_settings(), key=lambda setting: setting.key.rpartition(".")[0]):
         section = list(group)
         title = f"### `[{name}]`\n\n{section[0].section}\n" if name else "### At the top\n"
-        parts += [title, _table(["setting", "type", "default", "meaning"], map(_setting, section))]
+        parts += [title, _render_table(["setting", "type", "default", "meaning"], map(_render_setting, section))]
     return parts
 
 
-def _setting(setting: Setting) -> list[str]:
+def _render_setting(setting: Setting) -> list[str]:
     names = f"`{setting.key}`<br>`{setting.environment}`"
-    default = default_in_words(setting.schema, required=False)
-    return [names, type_in_words(setting.schema), default, setting.meaning]
+    default = describe_default(setting.schema, required=False)
+    return [names, describe_type(setting.schema), default, setting.meaning]
 
 
-def _shapes(shapes: dict[str, Schema]) -> list[str]:
+def _render_shapes(shapes: dict[str, Schema]) -> list[str]:
     # Params stand with their methods, and what only wraps a shape stands with its events.
     params = {method.params.__name__ for method in METHODS.values()}
     wrappers = {event.data.__name__ for event in EVENT_TYPES.values() if _is_wrapper(event, shapes)}
     shown = [name for name in shapes if name not in params | wrappers | {ERROR_WORD}]
-    return ["## Shapes\n", *(_shape(name, shapes[name]) for name in shown)]
+    return ["## Shapes\n", *(_render_shape(name, shapes[name]) for name in shown)]
 
 
-def _shape(name: str, schema: Schema) -> str:
+def _render_shape(name: str, schema: Schema) -> str:
     # Whatever a client sends refuses unknown fields, and that is how its models are told from ours.
     sent_to_us = schema.get("additionalProperties") is False
-    fields = _given(schema, "field") if sent_to_us else _told(schema)
-    return "\n".join([_heading("shape", name), f"{schema.get('description', '')}\n", fields])
+    fields = _render_input_fields(schema, "field") if sent_to_us else _render_output_fields(schema)
+    return "\n".join([_render_heading("shape", name), f"{schema.get('description', '')}\n", fields])

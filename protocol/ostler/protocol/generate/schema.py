@@ -12,7 +12,7 @@ from ostler.protocol.config import Config
 from ostler.protocol.content import Block
 from ostler.protocol.errors import OSTLER_ERRORS
 from ostler.protocol.events import EVENT_TYPES, Event
-from ostler.protocol.generate.docstrings import field_docstrings
+from ostler.protocol.generate.docstrings import read_field_docstrings
 from ostler.protocol.limits import PROTOCOL_VERSION
 from ostler.protocol.methods import METHODS
 from ostler.protocol.session import SessionUpdate
@@ -47,16 +47,16 @@ class WireSchema(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         built = super().model_schema(schema)
         if self.mode == "serialization":
-            built["required"] = _always_sent(schema["cls"], built)
+            built["required"] = _list_required(schema["cls"], built)
         if issubclass(schema["cls"], _PARTIAL):
             for field in built["properties"].values():
                 field.pop("default", None)
-        for name, text in field_docstrings(schema["cls"]).items():
+        for name, text in read_field_docstrings(schema["cls"]).items():
             built["properties"][name].setdefault("description", text)
         return built
 
 
-def _always_sent(model: type[BaseModel], schema: Schema) -> list[str]:
+def _list_required(model: type[BaseModel], schema: Schema) -> list[str]:
     declared: list[str] = schema.get("required", [])
     if issubclass(model, Event):
         # Only what is not stored says what it comes after.
@@ -67,28 +67,28 @@ def _always_sent(model: type[BaseModel], schema: Schema) -> list[str]:
     return list(schema.get("properties", {}))
 
 
-def wire_definitions(prefix: str) -> dict[str, Schema]:
+def build_wire_definitions(prefix: str) -> dict[str, Schema]:
     """Every model of the wire by name; references to them are `prefix` and the name."""
-    _, whole = models_json_schema(_models(), ref_template=prefix + "{model}", schema_generator=WireSchema)
-    found: dict[str, Schema] = {**whole["$defs"], ERROR_WORD: _error_words()}
+    _, whole = models_json_schema(_list_models(), ref_template=prefix + "{model}", schema_generator=WireSchema)
+    found: dict[str, Schema] = {**whole["$defs"], ERROR_WORD: _build_error_words()}
     return dict(sorted(found.items()))
 
 
-def config_definitions(prefix: str) -> dict[str, Schema]:
+def build_config_definitions(prefix: str) -> dict[str, Schema]:
     """`config.toml` and its sections, whose names begin with `Config` so that they are nobody else's."""
     whole = Config.model_json_schema(ref_template=f"{prefix}Config{{model}}", schema_generator=WireSchema)
     sections = {f"Config{name}": section for name, section in whole.pop("$defs").items()}
     return {"Config": whole, **{name: {**section, "title": name} for name, section in sections.items()}}
 
 
-def _models() -> list[tuple[type[BaseModel], JsonSchemaMode]]:
+def _list_models() -> list[tuple[type[BaseModel], JsonSchemaMode]]:
     received: list[type[BaseModel]] = [method.params for method in METHODS.values()]
     sent: list[type[BaseModel]] = [Event, *(method.result for method in METHODS.values())]
     sent += [event.data for event in EVENT_TYPES.values()]
     return [*((model, "validation") for model in received), *((model, "serialization") for model in sent)]
 
 
-def _error_words() -> Schema:
+def _build_error_words() -> Schema:
     return {
         "description": "The word in `data.code` of an error of the daemon's own.",
         "enum": sorted(OSTLER_ERRORS),
@@ -97,9 +97,9 @@ def _error_words() -> Schema:
     }
 
 
-def json_schema_document() -> Schema:
+def build_json_schema() -> Schema:
     """One JSON Schema with a definition for everything that is sent, and for `config.toml`."""
-    found = {**wire_definitions("#/$defs/"), **config_definitions("#/$defs/")}
+    found = {**build_wire_definitions("#/$defs/"), **build_config_definitions("#/$defs/")}
     return {
         "$schema": DIALECT,
         "title": "ostler",
@@ -128,14 +128,14 @@ class Setting:
         return "OSTLER_" + self.key.upper().replace(".", "__")
 
 
-def settings() -> Iterator[Setting]:
+def list_settings() -> Iterator[Setting]:
     """Every setting, in the order of the file."""
-    return _settings_of(config_definitions(""), "Config", "")
+    return _walk_settings(build_config_definitions(""), "Config", "")
 
 
-def _settings_of(found: dict[str, Schema], name: str, path: str) -> Iterator[Setting]:
+def _walk_settings(found: dict[str, Schema], name: str, path: str) -> Iterator[Setting]:
     for field, schema in found[name]["properties"].items():
         if "$ref" in schema:
-            yield from _settings_of(found, schema["$ref"], f"{path}{field}.")
+            yield from _walk_settings(found, schema["$ref"], f"{path}{field}.")
         else:
             yield Setting(path + field, schema, found[name].get("description", ""))

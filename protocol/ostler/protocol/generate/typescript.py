@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ostler.protocol.events import EVENT_TYPES
-from ostler.protocol.generate.schema import Schema, config_definitions, wire_definitions
+from ostler.protocol.generate.schema import Schema, build_config_definitions, build_wire_definitions
 from ostler.protocol.limits import PROTOCOL_VERSION
 from ostler.protocol.methods import METHODS
 
@@ -36,38 +36,38 @@ _HEADER: Final = f"""\
 """
 
 
-def typescript_types() -> str:
+def render_typescript() -> str:
     """Every shape, method and event as one declaration file."""
-    found = {**wire_definitions(""), **config_definitions("")}
+    found = {**build_wire_definitions(""), **build_config_definitions("")}
     parts = [
         _HEADER,
-        *(_declaration(name, schema) for name, schema in sorted(found.items())),
-        _methods(),
-        _events(),
+        *(_render_declaration(name, schema) for name, schema in sorted(found.items())),
+        _render_methods(),
+        _render_events(),
         _EVENT_TYPES,
     ]
     return "\n".join(parts)
 
 
-def _declaration(name: str, schema: Schema) -> str:
+def _render_declaration(name: str, schema: Schema) -> str:
     about: str | None = schema.get("description")
     if schema.get("type") != "object":
-        return f"{_comment(about, '')}export type {name} = {_type(schema)};\n"
-    fields = [_field(field, inner, schema) for field, inner in schema.get("properties", {}).items()]
+        return f"{_render_comment(about, '')}export type {name} = {_render_type(schema)};\n"
+    fields = [_render_field(field, inner, schema) for field, inner in schema.get("properties", {}).items()]
     if schema.get("additionalProperties") is True:
         fields.append("  [key: string]: unknown;\n")
     if not fields:
         # An empty interface would take anything.
-        return f"{_comment(about, '')}export type {name} = Record<string, never>;\n"
-    return _interface(about, name, fields)
+        return f"{_render_comment(about, '')}export type {name} = Record<string, never>;\n"
+    return _render_interface(about, name, fields)
 
 
-def _field(name: str, schema: Schema, owner: Schema) -> str:
+def _render_field(name: str, schema: Schema, owner: Schema) -> str:
     mark = "" if name in owner.get("required", []) else "?"
-    return f"{_comment(schema.get('description'), '  ')}  {name}{mark}: {_type(schema)};\n"
+    return f"{_render_comment(schema.get('description'), '  ')}  {name}{mark}: {_render_type(schema)};\n"
 
 
-def _comment(text: str | None, indent: str) -> str:
+def _render_comment(text: str | None, indent: str) -> str:
     if not text:
         return ""
     lines = text.replace("*/", "* /").splitlines()
@@ -77,7 +77,7 @@ def _comment(text: str | None, indent: str) -> str:
     return f"{indent}/**\n{middle}{indent} */\n"
 
 
-def _type(schema: Schema) -> str:
+def _render_type(schema: Schema) -> str:
     match schema:
         case {"$ref": name}:
             return str(name)
@@ -86,44 +86,45 @@ def _type(schema: Schema) -> str:
         case {"enum": values}:
             return " | ".join(json.dumps(value) for value in values)
         case {"anyOf": options}:
-            return _union(options)
+            return _render_union(options)
         case {"type": "array"}:
-            return f"Array<{_type(schema.get('items', {}))}>"
+            return f"Array<{_render_type(schema.get('items', {}))}>"
         case {"type": "object"}:
-            return f"Record<string, {_values(schema)}>"
+            return f"Record<string, {_render_value_type(schema)}>"
         case {"type": str(kind)}:
             return _PRIMITIVES[kind]
         case _:
             return "unknown"
 
 
-def _union(options: list[Schema]) -> str:
+def _render_union(options: list[Schema]) -> str:
     named = [option for option in options if option.get("$ref") not in _CATCH_ALL]
-    return " | ".join(dict.fromkeys(_type(option) for option in named))
+    return " | ".join(dict.fromkeys(_render_type(option) for option in named))
 
 
-def _values(schema: Schema) -> str:
+def _render_value_type(schema: Schema) -> str:
     for inner in schema.get("patternProperties", {}).values():
-        return _type(inner)
+        return _render_type(inner)
     values: Any = schema.get("additionalProperties", True)
-    return _type(values) if isinstance(values, dict) else "unknown"
+    return _render_type(values) if isinstance(values, dict) else "unknown"
 
 
-def _methods() -> str:
+def _render_methods() -> str:
     fields = (
-        _comment(method.summary, "  ")
+        _render_comment(method.summary, "  ")
         + f'  "{method.name}": {{ params: {method.params.__name__}; result: {method.result.__name__} }};\n'
         for method in METHODS.values()
     )
-    return _interface("What can be called, with its params and its result.", "Methods", fields)
+    return _render_interface("What can be called, with its params and its result.", "Methods", fields)
 
 
-def _events() -> str:
+def _render_events() -> str:
     fields = (
-        _comment(event.when, "  ") + f'  "{event.name}": {event.data.__name__};\n' for event in EVENT_TYPES.values()
+        _render_comment(event.when, "  ") + f'  "{event.name}": {event.data.__name__};\n'
+        for event in EVENT_TYPES.values()
     )
-    return _interface("What the daemon tells, with its `data`.", "Events", fields)
+    return _render_interface("What the daemon tells, with its `data`.", "Events", fields)
 
 
-def _interface(about: str | None, name: str, fields: Iterable[str]) -> str:
-    return f"{_comment(about, '')}export interface {name} {{\n{''.join(fields)}}}\n"
+def _render_interface(about: str | None, name: str, fields: Iterable[str]) -> str:
+    return f"{_render_comment(about, '')}export interface {name} {{\n{''.join(fields)}}}\n"

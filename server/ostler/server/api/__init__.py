@@ -1,1 +1,1 @@
-"""The handlers of the methods, one module a noun."""
+"""The handlers of the JSON-RPC methods, one module for each noun (session, turn, ask…)."""

@@ -1,4 +1,4 @@
-"""Every method with its handler: the server's half of the method table."""
+"""Binds every method of the protocol to its handler."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -13,96 +13,96 @@ from ostler.protocol.shapes import Ask
 from ostler.protocol.trust import Trust, TrustFor
 from ostler.protocol.wire import Nothing, Params, Shape
 from ostler.server.api.export import export_whole
-from ostler.server.api.server import House
-from ostler.server.api.session_diff import session_diff
-from ostler.server.rpc.discovery import discovery
+from ostler.server.api.server import ServerApi
+from ostler.server.api.session_diff import diff_session
+from ostler.server.rpc.discovery import load_openrpc
 from ostler.server.rpc.dispatcher import Caller, Handlers
 
 P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Shape)
 
 
-def bind_methods(house: House) -> Handlers:  # noqa: PLR0915 - a table, a line a method
+def bind_methods(api: ServerApi) -> Handlers:  # noqa: PLR0915 - a table, a line a method
     handlers = Handlers()
 
     def bind(method: table.Method[P, R], handler: Callable[[P], Awaitable[R]]) -> None:
-        """A handler to which it does not matter who calls."""
+        """A handler that does not need to know which client calls."""
 
-        async def called(params: P, caller: Caller) -> R:
-            # Whatever touches a session that a crash cut short waits until that is brought in order.
+        async def handle(params: P, caller: Caller) -> R:
+            # Whatever touches a session that a crash interrupted waits until the session is recovered.
             if (session_id := getattr(params, "session_id", None)) is not None:
-                await house.engine.settled(session_id)
+                await api.engine.wait_until_settled(session_id)
             return await handler(params)
 
-        handlers.bind(method, called)
+        handlers.bind(method, handle)
 
     async def discover(params: Nothing) -> OpenRpcDocument:
-        return OpenRpcDocument.model_validate(await discovery(house.address.url))
+        return OpenRpcDocument.model_validate(await load_openrpc(api.address.url))
 
     async def export(params: SessionExport) -> Export:
-        return await export_whole(house.log, params)
+        return await export_whole(api.log, params)
 
     async def diff(params: SessionRef) -> SessionDiff:
-        return await session_diff(house.log, params)
+        return await diff_session(api.log, params)
 
     async def respond(params: ClientRespond, caller: Caller) -> ClientResponded:
-        client = await house.presence.known(caller.client_id)
-        return house.client_calls.respond(params, client.id if client else None)
+        client = await api.presence.find_client(caller.client_id)
+        return api.client_calls.respond(params, client.id if client else None)
 
     async def resolve(params: AskResolve, caller: Caller) -> Ask:
-        return await house.asks.resolve(params, await house.presence.known(caller.client_id))
+        return await api.asks.resolve(params, await api.presence.find_client(caller.client_id))
 
     async def grant(params: TrustFor, caller: Caller) -> Trust:
-        client = await house.presence.known(caller.client_id)
-        return await house.trust.grant(params, client.id if client else None)
+        client = await api.presence.find_client(caller.client_id)
+        return await api.trust.grant(params, client.id if client else None)
 
-    bind(table.INITIALIZE, house.initialize)
+    bind(table.INITIALIZE, api.initialize)
     bind(table.DISCOVER, discover)
-    bind(table.SERVER_INFO, house.info)
-    bind(table.SERVER_STATS, house.stats)
-    bind(table.SERVER_SHUTDOWN, house.shutdown)
-    bind(table.SESSION_CREATE, house.sessions.create)
-    bind(table.SESSION_LIST, house.sessions.list)
-    bind(table.SESSION_GET, house.sessions.get)
-    bind(table.SESSION_UPDATE, house.sessions.update)
-    bind(table.SESSION_ARCHIVE, house.sessions.archive)
-    bind(table.SESSION_DELETE, house.sessions.delete)
-    bind(table.SESSION_MESSAGES, house.sessions.messages)
-    bind(table.SESSION_FORK, house.sessions.fork)
+    bind(table.SERVER_INFO, api.info)
+    bind(table.SERVER_STATS, api.stats)
+    bind(table.SERVER_SHUTDOWN, api.shutdown)
+    bind(table.SESSION_CREATE, api.sessions.create)
+    bind(table.SESSION_LIST, api.sessions.list)
+    bind(table.SESSION_GET, api.sessions.get)
+    bind(table.SESSION_UPDATE, api.sessions.update)
+    bind(table.SESSION_ARCHIVE, api.sessions.archive)
+    bind(table.SESSION_DELETE, api.sessions.delete)
+    bind(table.SESSION_MESSAGES, api.sessions.messages)
+    bind(table.SESSION_FORK, api.sessions.fork)
     bind(table.SESSION_EXPORT, export)
     bind(table.SESSION_DIFF, diff)
-    bind(table.TURN_START, house.turns.start)
-    bind(table.TURN_STEER, house.turns.steer)
-    bind(table.TURN_INTERRUPT, house.turns.interrupt)
-    bind(table.TURN_GET, house.turns.get)
-    bind(table.TURN_LIST, house.turns.list)
-    bind(table.TURN_WAIT, house.turns.wait)
-    bind(table.RUN, house.turns.run)
-    bind(table.ASK_LIST, house.asks.list)
-    bind(table.ASK_GET, house.asks.get)
+    bind(table.TURN_START, api.turns.start)
+    bind(table.TURN_STEER, api.turns.steer)
+    bind(table.TURN_INTERRUPT, api.turns.interrupt)
+    bind(table.TURN_GET, api.turns.get)
+    bind(table.TURN_LIST, api.turns.list)
+    bind(table.TURN_WAIT, api.turns.wait)
+    bind(table.RUN, api.turns.run)
+    bind(table.ASK_LIST, api.asks.list)
+    bind(table.ASK_GET, api.asks.get)
     handlers.bind(table.ASK_RESOLVE, resolve)
-    bind(table.RULE_LIST, house.rules.list)
-    bind(table.RULE_ADD, house.rules.add)
-    bind(table.RULE_REMOVE, house.rules.remove)
-    bind(table.RULE_EXPLAIN, house.rules.explain)
-    bind(table.HOOK_LIST, house.hooks.list)
-    bind(table.TRUST_LIST, house.trust.list)
+    bind(table.RULE_LIST, api.rules.list)
+    bind(table.RULE_ADD, api.rules.add)
+    bind(table.RULE_REMOVE, api.rules.remove)
+    bind(table.RULE_EXPLAIN, api.rules.explain)
+    bind(table.HOOK_LIST, api.hooks.list)
+    bind(table.TRUST_LIST, api.trust.list)
     handlers.bind(table.TRUST_GRANT, grant)
-    bind(table.TRUST_REVOKE, house.trust.revoke)
-    bind(table.TOOL_LIST, house.tools.list)
-    bind(table.TOOL_CANCEL, house.tools.cancel)
-    bind(table.TOOL_BACKGROUND, house.tools.background)
-    bind(table.TASK_LIST, house.tasks.list)
-    bind(table.TASK_GET, house.tasks.get)
-    bind(table.TASK_OUTPUT, house.tasks.output)
-    bind(table.TASK_WAIT, house.tasks.wait)
-    bind(table.TASK_STOP, house.tasks.stop)
-    bind(table.RESULT_READ, house.results.read)
-    bind(table.RESULT_SEARCH, house.results.search)
-    bind(table.CLIENT_LIST, house.clients)
+    bind(table.TRUST_REVOKE, api.trust.revoke)
+    bind(table.TOOL_LIST, api.tools.list)
+    bind(table.TOOL_CANCEL, api.tools.cancel)
+    bind(table.TOOL_BACKGROUND, api.tools.background)
+    bind(table.TASK_LIST, api.tasks.list)
+    bind(table.TASK_GET, api.tasks.get)
+    bind(table.TASK_OUTPUT, api.tasks.output)
+    bind(table.TASK_WAIT, api.tasks.wait)
+    bind(table.TASK_STOP, api.tasks.stop)
+    bind(table.RESULT_READ, api.results.read)
+    bind(table.RESULT_SEARCH, api.results.search)
+    bind(table.CLIENT_LIST, api.clients)
     handlers.bind(table.CLIENT_RESPOND, respond)
-    bind(table.CONFIG_GET, house.config_get)
-    bind(table.CONFIG_SET, house.config_set)
+    bind(table.CONFIG_GET, api.config_get)
+    bind(table.CONFIG_SET, api.config_set)
     unbound = set(METHODS) - set(handlers)
     assert not unbound, f"methods without a handler: {unbound}"
     return handlers

@@ -12,15 +12,15 @@ from ostler.protocol.ids import SessionId
 from ostler.protocol.limits import MAX_BODY_BYTES
 from ostler.protocol.session import Export, ExportFormat, Session, SessionExport
 from ostler.protocol.shapes import Message
-from ostler.server.engine.journal.session_view import shown
-from ostler.server.events.chunks import chunks
+from ostler.server.engine.journal.session_view import read_session
+from ostler.server.events.chunks import split_chunks
 from ostler.server.events.event_log import EventLog
 from ostler.storage.repositories import messages, sessions
 from ostler.storage.sqlite import long_json
-from ostler.storage.sqlite.database import head_of
+from ostler.storage.sqlite.database import read_head
 from ostler.tools.threads import read_in_thread
 
-_PAGE: Final = 100
+_PAGE_SIZE: Final = 100
 MEDIA_TYPES: Final[dict[ExportFormat, str]] = {
     "jsonl": "application/jsonl",
     "json": "application/json",
@@ -29,37 +29,37 @@ MEDIA_TYPES: Final[dict[ExportFormat, str]] = {
 _SUFFIXES: Final[dict[ExportFormat, str]] = {"jsonl": "jsonl", "json": "json", "markdown": "md"}
 
 
-def export_filename(session_id: SessionId, wanted: ExportFormat) -> str:
+def make_export_filename(session_id: SessionId, wanted: ExportFormat) -> str:
     return f"{session_id}.{_SUFFIXES[wanted]}"
 
 
-async def exported_session(log: EventLog, session_id: SessionId) -> Session:
-    """The session itself: asked for first, so that an unknown one is an error and not half a file."""
+async def read_exported_session(log: EventLog, session_id: SessionId) -> Session:
+    """The session itself: read first, so that an unknown one is an error and not half a file."""
 
-    def look(connection: sqlite3.Connection) -> Session:
+    def read_rows(connection: sqlite3.Connection) -> Session:
         record = sessions.get(connection, session_id)
-        return shown(connection, record, head_of(connection))
+        return read_session(connection, record, read_head(connection))
 
-    return await log.read(look)
+    return await log.read(read_rows)
 
 
 async def export_lines(log: EventLog, session: Session, wanted: ExportFormat) -> AsyncIterator[bytes]:
     """The file in pieces, one page of messages in memory at a time."""
     writer = _WRITERS[wanted]
-    yield writer.head(session)
+    yield writer.render_head(session)
     first = True
-    async for message in _history(log, session.id):
+    async for message in _read_history(log, session.id):
         if long_json.is_long(message):
-            for chunk in chunks(await read_in_thread(writer.message, message, first)):
+            for chunk in split_chunks(await read_in_thread(writer.render_message, message, first)):
                 yield chunk
         else:
-            yield writer.message(message, first)
+            yield writer.render_message(message, first)
         first = False
-    yield writer.tail()
+    yield writer.render_tail()
 
 
 async def export_whole(log: EventLog, params: SessionExport) -> Export:
-    session = await exported_session(log, params.session_id)
+    session = await read_exported_session(log, params.session_id)
     parts: list[bytes] = []
     size = 0
     async for part in export_lines(log, session, params.format):
@@ -73,17 +73,17 @@ async def export_whole(log: EventLog, params: SessionExport) -> Export:
     return Export(
         session_id=session.id,
         format=params.format,
-        filename=export_filename(session.id, params.format),
+        filename=make_export_filename(session.id, params.format),
         media_type=MEDIA_TYPES[params.format],
         content=b"".join(parts).decode(),
     )
 
 
-async def _history(log: EventLog, session_id: SessionId) -> AsyncIterator[Message]:
+async def _read_history(log: EventLog, session_id: SessionId) -> AsyncIterator[Message]:
     after = 0
     while True:
         start = after
-        page = await log.read(lambda connection: messages.page(connection, session_id, start, _PAGE))  # noqa: B023
+        page = await log.read(lambda connection: messages.list_page(connection, session_id, start, _PAGE_SIZE))  # noqa: B023
         for message in page.messages:
             yield message
         if not page.more:
@@ -92,37 +92,37 @@ async def _history(log: EventLog, session_id: SessionId) -> AsyncIterator[Messag
 
 
 class _Writer(Protocol):
-    def head(self, session: Session) -> bytes: ...
+    def render_head(self, session: Session) -> bytes: ...
 
-    def message(self, message: Message, first: bool) -> bytes: ...
+    def render_message(self, message: Message, first: bool) -> bytes: ...
 
-    def tail(self) -> bytes: ...
+    def render_tail(self) -> bytes: ...
 
 
 class _JsonLines:
-    def head(self, session: Session) -> bytes:
+    def render_head(self, session: Session) -> bytes:
         return b'{"type":"session","session":' + session.encoded() + b"}\n"
 
-    def message(self, message: Message, first: bool) -> bytes:
-        return b"".join((b'{"type":"message","message":', long_json.encoded(message), b"}\n"))
+    def render_message(self, message: Message, first: bool) -> bytes:
+        return b"".join((b'{"type":"message","message":', long_json.encode(message), b"}\n"))
 
-    def tail(self) -> bytes:
+    def render_tail(self) -> bytes:
         return b""
 
 
 class _Json:
-    def head(self, session: Session) -> bytes:
+    def render_head(self, session: Session) -> bytes:
         return b'{"session":' + session.encoded() + b',"messages":['
 
-    def message(self, message: Message, first: bool) -> bytes:
-        return b"".join((b"" if first else b",", long_json.encoded(message)))
+    def render_message(self, message: Message, first: bool) -> bytes:
+        return b"".join((b"" if first else b",", long_json.encode(message)))
 
-    def tail(self) -> bytes:
+    def render_tail(self) -> bytes:
         return b"]}\n"
 
 
 class _Markdown:
-    def head(self, session: Session) -> bytes:
+    def render_head(self, session: Session) -> bytes:
         title = session.title or f"Session {session.id}"
         facts = [
             ("session", session.id),
@@ -133,15 +133,15 @@ class _Markdown:
         lines = [f"# {title}", "", *(f"- {name}: `{value}`" for name, value in facts), ""]
         return "\n".join(lines).encode()
 
-    def message(self, message: Message, first: bool) -> bytes:
+    def render_message(self, message: Message, first: bool) -> bytes:
         heading = f"\n## {'Assistant' if message.role == 'assistant' else 'User'}\n\n"
-        return (heading + "\n".join(_markdown(block) for block in message.content) + "\n").encode()
+        return (heading + "\n".join(_render_block(block) for block in message.content) + "\n").encode()
 
-    def tail(self) -> bytes:
+    def render_tail(self) -> bytes:
         return b""
 
 
-def _markdown(block: ContentBlock) -> str:
+def _render_block(block: ContentBlock) -> str:
     match block.type:
         case "text":
             return f"{getattr(block, 'text', '')}\n"
@@ -149,22 +149,22 @@ def _markdown(block: ContentBlock) -> str:
             quoted = "\n".join(f"> {line}" for line in str(getattr(block, "thinking", "")).splitlines())
             return f"{quoted}\n"
         case "tool_use":
-            given = orjson.dumps(getattr(block, "input", {}), option=orjson.OPT_INDENT_2).decode()
-            return f"**{getattr(block, 'name', 'tool')}**\n\n{_fenced(given, 'json')}\n"
+            call_input = orjson.dumps(getattr(block, "input", {}), option=orjson.OPT_INDENT_2).decode()
+            return f"**{getattr(block, 'name', 'tool')}**\n\n{_fence(call_input, 'json')}\n"
         case "tool_result":
-            return f"{_fenced(_result_text(getattr(block, 'content', '')))}\n"
+            return f"{_fence(_extract_result_text(getattr(block, 'content', '')))}\n"
         case other:
             return f"*({other})*\n"
 
 
-def _result_text(content: object) -> str:
+def _extract_result_text(content: object) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
     return "\n".join(str(block.get("text", f"({block.get('type')})")) for block in blocks)
 
 
-def _fenced(text: str, language: str = "") -> str:
+def _fence(text: str, language: str = "") -> str:
     # A fence longer than any run of backticks inside: what a tool printed may hold fences of its own.
     fence = "```"
     while fence in text:

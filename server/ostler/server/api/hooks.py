@@ -1,4 +1,4 @@
-"""The hook methods: list."""
+"""The handlers of the hook methods: list."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from ostler.protocol.methods import HOOK_LIST
 from ostler.protocol.rule import SettingsProblem
 from ostler.server.engine.engine import Engine
 from ostler.server.hooks import Hook
-from ostler.server.rpc.paging import page_by_place
+from ostler.server.rpc.paging import paginate_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,19 +15,19 @@ class HookMethods:
     engine: Engine
 
     async def list(self, params: HookList) -> HookPage:
-        live = (await self.engine.actor(params.session_id)).live
-        await self.engine.arranger.arrange(live)
-        room = self.engine.rooms.settings
-        every, problems = await room.hooks(live.settings, True)
-        acting, _ = await room.hooks(live.settings, live.trusted)
+        live = (await self.engine.get_actor(params.session_id)).live
+        await self.engine.settings_loader.load(live)
+        cache = self.engine.shared.settings
+        every, problems = await cache.load_hooks(live.settings, True)
+        acting, _ = await cache.load_hooks(live.settings, live.trusted)
         labels = {hook.label for hook in acting}
-        entries = [_entry(hook, acts=hook.label in labels) for hook in every]
-        page, token = page_by_place(HOOK_LIST.name, params, entries)
-        told = [SettingsProblem(file="", line=0, column=0, message=problem) for problem in problems]
-        return HookPage(hooks=page, problems=told, next=token)
+        entries = [_build_entry(hook, acts=hook.label in labels) for hook in every]
+        page, token = paginate_list(HOOK_LIST.name, params, entries)
+        reported = [SettingsProblem(file="", line=0, column=0, message=problem) for problem in problems]
+        return HookPage(hooks=page, problems=reported, next=token)
 
 
-def _entry(hook: Hook, *, acts: bool) -> HookEntry:
+def _build_entry(hook: Hook, *, acts: bool) -> HookEntry:
     return HookEntry(
         event=hook.event,
         name=hook.name,

@@ -1,4 +1,4 @@
-"""The result methods: read, search."""
+"""The handlers of the result methods: read, search."""
 
 import re
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Final
 
 from ostler.protocol.errors import InvalidParams
 from ostler.protocol.result import ResultLine, ResultLines, ResultPart, ResultRead, ResultSearch
-from ostler.server.engine.calls.stored_results import find_result, pieces_of
+from ostler.server.engine.calls.stored_results import find_result, read_pieces
 from ostler.server.events.event_log import EventLog
 from ostler.storage.repositories import results
 from ostler.tools.search import ripgrep
-from ostler.tools.search.stored_text import spooled
+from ostler.tools.search.stored_text import spool
 
 _LINE: Final = re.compile(rb"(\d+):(.*)", re.DOTALL)
 _MAX_COLUMNS: Final = 500
@@ -36,27 +36,27 @@ class ResultMethods:
 
     async def search(self, params: ResultSearch) -> ResultLines:
         record = await find_result(self.log, params.result_id)
-        async with spooled(pieces_of(self.log, record)) as text:
+        async with spool(read_pieces(self.log, record)) as text:
             try:
-                return await ripgrep.search(_options(params), lambda search: _collect(search, params), text)
-            except ripgrep.Complaint as complaint:
+                return await ripgrep.search(_build_options(params), lambda search: _collect(search, params), text)
+            except ripgrep.RipgrepError as complaint:
                 raise InvalidParams.of("pattern", str(complaint)) from None
 
 
-def _options(params: ResultSearch) -> list[str]:
-    # As text, whatever stands in it: what a command printed is no binary file because of a NUL.
+def _build_options(params: ResultSearch) -> list[str]:
+    # `--text`: what a command printed is not a binary file because there is a NUL in it.
     options = ["--text", "--no-filename", "--line-number", f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview"]
     options += ["--ignore-case"] if params.ignore_case else []
     return [*options, f"--regexp={params.pattern}", "--", "-"]
 
 
 def _collect(search: ripgrep.Search, params: ResultSearch) -> ResultLines:
-    """Blocks until there is enough."""
-    found = (line for record in search.records(b"\n") if (line := _LINE.fullmatch(record)))
-    # One more than is wanted, which tells that there are more.
+    """Collect one page of the lines that match. Blocks until there are enough."""
+    found = (line for record in search.read_records(b"\n") if (line := _LINE.fullmatch(record)))
+    # One more than is wanted: where there is one, there is a next page.
     shown = list(islice(found, params.offset, params.offset + params.limit + 1))
     more = len(shown) > params.limit
-    lines = [ResultLine(line=int(line[1]), text=_text(line[2])) for line in shown[: params.limit]]
+    lines = [ResultLine(line=int(line[1]), text=_decode_line(line[2])) for line in shown[: params.limit]]
     return ResultLines(
         result_id=params.result_id,
         lines=lines,
@@ -65,5 +65,5 @@ def _collect(search: ripgrep.Search, params: ResultSearch) -> ResultLines:
     )
 
 
-def _text(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return line.removesuffix(b"\r").decode("utf-8", "replace")

@@ -1,4 +1,5 @@
-"""Rules that people add and take away: in the session, or in a settings file."""
+"""Rules that people add and remove, in the session or in a settings file: by rule/add and rule/remove, or by the answer
+to an ask (`allow_always`, `deny_always`)."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,12 +10,20 @@ from ostler.protocol.ids import ClientId
 from ostler.protocol.rule import Behavior, RuleEntry, RuleScope
 from ostler.protocol.shapes import Ask
 from ostler.server.engine.actor import SessionActor
-from ostler.server.engine.asks.asks import Remembered
-from ostler.server.engine.journal.asks import Settled
+from ostler.server.engine.asks.asks import RememberedRule
+from ostler.server.engine.journal.asks import Settlement
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.session.settings_loader import Arranger
-from ostler.server.settings import NEED_TRUST, CannotWrite, Settings, add_rule, check_addition, destination, remove_rule
-from ostler.server.settings.trust import brings_only, is_trusted, trusting
+from ostler.server.engine.session.settings_loader import SettingsLoader
+from ostler.server.settings import (
+    NEED_TRUST,
+    CannotWrite,
+    Settings,
+    add_rule,
+    check_addition,
+    remove_rule,
+    resolve_destination,
+)
+from ostler.server.settings.trust import adds_only, build_trust_record, is_trusted
 from ostler.storage import Tx
 from ostler.storage.repositories import sessions, trust
 from ostler.storage.repositories.sessions import SessionRecord
@@ -31,49 +40,54 @@ class RuleChange:
 
 
 def check_rule(text: str, field: str = "rule") -> str:
-    """The rule in its one spelling. Raises InvalidParams."""
+    """The rule in its normal form. Raises InvalidParams."""
     try:
         return parse_rule(text).text
     except BadRule as error:
         raise InvalidParams.of(field, error.message) from None
 
 
-async def remember(actor: SessionActor, change: RuleChange, by: ClientId | None = None) -> RuleEntry:
-    """Add a rule where it belongs; it counts at once. Raises Conflict where it would not, or cannot be written."""
+async def remember_rule(actor: SessionActor, change: RuleChange, by: ClientId | None = None) -> RuleEntry:
+    """Add a rule to its scope; it takes effect at once. Raises Conflict where it would not, or cannot be written."""
     live = actor.live
     if change.scope == "session":
-        actor.replace_record(await _change_session(live, lambda options: _with(options, change)))
-        return _entry(change, None)
-    file = await _write(live, actor.arranger, change, by, add=True)
-    return _entry(change, file)
+        actor.replace_record(await _change_session(live, lambda options: _add_rule_option(options, change)))
+        return _build_entry(change, None)
+    file = await _write_rule(live, actor.settings_loader, change, by, add=True)
+    return _build_entry(change, file)
 
 
-async def forget(actor: SessionActor, change: RuleChange, by: ClientId | None = None) -> RuleEntry:
-    """Take a rule away. Raises InvalidParams where it is not there."""
+async def forget_rule(actor: SessionActor, change: RuleChange, by: ClientId | None = None) -> RuleEntry:
+    """Remove a rule. Raises InvalidParams where there is none."""
     live = actor.live
     if change.scope == "session":
         if change.rule not in ((live.record.options.get("rules") or {}).get(change.behavior) or ()):
             raise InvalidParams.of("rule", f"{change.rule!r} is no {change.behavior} rule of this session")
-        actor.replace_record(await _change_session(live, lambda options: _without(options, change)))
-        return _entry(change, None)
-    file = await _write(live, actor.arranger, change, by, add=False)
-    return _entry(change, file)
+        actor.replace_record(await _change_session(live, lambda options: _remove_rule_option(options, change)))
+        return _build_entry(change, None)
+    file = await _write_rule(live, actor.settings_loader, change, by, add=False)
+    return _build_entry(change, file)
 
 
-def _entry(change: RuleChange, file: str | None) -> RuleEntry:
+def _build_entry(change: RuleChange, file: str | None) -> RuleEntry:
     return RuleEntry(
         behavior=change.behavior, rule=change.rule, source=change.scope, file=file, expires_at=change.expires_at
     )
 
 
-async def _write(live: LiveSession, arranger: Arranger, change: RuleChange, by: ClientId | None, *, add: bool) -> str:
-    """Into, or out of, our own file of the scope. What the person just wrote does not make them be asked for trust."""
+async def _write_rule(
+    live: LiveSession, loader: SettingsLoader, change: RuleChange, by: ClientId | None, *, add: bool
+) -> str:
+    """Write a rule to our own settings file of the scope, or remove it there.
+
+    Trust in the folder is kept: nobody is asked to trust what they have just written themselves.
+    """
     assert change.scope != "session"
-    before = await live.rooms.settings.of(live.record.cwd)
-    trusted = await _trusts(live, before)
+    before = await live.shared.settings.get(live.record.cwd)
+    trusted = await _is_trusted_now(live, before)
     if add and _needs_trust(change) and not trusted:
-        raise _would_not_count(change, before)
-    to = destination(change.scope, live.record.cwd, live.rooms.settings.places, live.rooms.umask)
+        raise _build_untrusted_error(change, before)
+    to = resolve_destination(change.scope, live.record.cwd, live.shared.settings.places, live.shared.umask)
     try:
         if add:
             await change_in_thread(add_rule, to, change.behavior, change.rule, change.expires_at)
@@ -81,34 +95,34 @@ async def _write(live: LiveSession, arranger: Arranger, change: RuleChange, by: 
             raise InvalidParams.of("rule", f"{change.rule!r} is no {change.behavior} rule in {to.file}")
     except CannotWrite as error:
         raise Conflict(f"The rule was not written: {error}", file=to.file) from None
-    settings = await live.rooms.settings.of(live.record.cwd)
-    if trusted and settings.project_acts.lines and brings_only(settings, before, change.rule.strip() if add else None):
+    settings = await live.shared.settings.get(live.record.cwd)
+    if trusted and settings.project_effects.lines and adds_only(settings, before, change.rule.strip() if add else None):
 
         def grant(tx: Tx) -> None:
-            trust.grant(tx.connection, trusting(settings, by))
+            trust.grant(tx.connection, build_trust_record(settings, by))
 
         await live.journal.write(grant)
-    await arranger.arrange(live)
+    await loader.load(live)
     return to.file
 
 
-async def check_counts(live: LiveSession, change: RuleChange) -> None:
-    """Raises Conflict where a rule would be written and not count."""
-    settings = await live.rooms.settings.of(live.record.cwd)
-    if _needs_trust(change) and not await _trusts(live, settings):
-        raise _would_not_count(change, settings)
+async def check_takes_effect(live: LiveSession, change: RuleChange) -> None:
+    """Raises Conflict where a rule would be written and have no effect."""
+    settings = await live.shared.settings.get(live.record.cwd)
+    if _needs_trust(change) and not await _is_trusted_now(live, settings):
+        raise _build_untrusted_error(change, settings)
 
 
 def _needs_trust(change: RuleChange) -> bool:
     return change.behavior == "allow" and change.scope in NEED_TRUST
 
 
-async def _trusts(live: LiveSession, settings: Settings) -> bool:
-    """As the files are now: what somebody has put there since the turn began is nothing that a person has seen."""
+async def _is_trusted_now(live: LiveSession, settings: Settings) -> bool:
+    """Whether the folder is trusted with its files as they are now: nobody has seen what was added during the turn."""
     return await live.journal.log.read(lambda connection: is_trusted(connection, settings))
 
 
-def _would_not_count(change: RuleChange, settings: Settings) -> Conflict:
+def _build_untrusted_error(change: RuleChange, settings: Settings) -> Conflict:
     return Conflict(
         f"The rule {change.rule} was not written: {settings.folder} is not trusted, so that it would not count there. "
         "Trust what the folder brings first (trust/grant), or remember the rule for the session or for the user.",
@@ -126,8 +140,8 @@ async def _change_session(live: LiveSession, change: Any) -> SessionRecord:
     return await live.journal.write(work)
 
 
-def _with(options: dict[str, Any], change: RuleChange) -> dict[str, Any]:
-    kept = _without(options, change)
+def _add_rule_option(options: dict[str, Any], change: RuleChange) -> dict[str, Any]:
+    kept = _remove_rule_option(options, change)
     rules, expires = kept["rules"], kept["rule_expires"]
     rules = {**rules, change.behavior: [*(rules.get(change.behavior) or ()), change.rule]}
     if change.expires_at is not None:
@@ -135,7 +149,7 @@ def _with(options: dict[str, Any], change: RuleChange) -> dict[str, Any]:
     return {**kept, "rules": rules, "rule_expires": expires}
 
 
-def _without(options: dict[str, Any], change: RuleChange) -> dict[str, Any]:
+def _remove_rule_option(options: dict[str, Any], change: RuleChange) -> dict[str, Any]:
     rules = dict(options.get("rules") or {})
     rules[change.behavior] = [text for text in rules.get(change.behavior) or () if text != change.rule]
     expires = {text: time for text, time in (options.get("rule_expires") or {}).items() if text != change.rule}
@@ -143,43 +157,46 @@ def _without(options: dict[str, Any], change: RuleChange) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtRule:
-    """Written when the answer has won, and never before: of two answers at once, the loser leaves nothing behind."""
+class RememberedRuleWriter:
+    """Writes the rule that an answer to an ask brings.
+
+    When the answer has won, and never before: of two answers at once, the one that loses writes nothing.
+    """
 
     actor: SessionActor
-    rule: Remembered
+    rule: RememberedRule
     by: ClientId | None
 
     async def check(self) -> None:
-        """Before the answer is taken: one whose rule cannot be written is refused, while the person can still choose.
+        """Before the answer is accepted: refuse one whose rule cannot be written, while the person can still choose.
 
         Raises Conflict.
         """
         assert self.rule.scope != "session"
         live = self.actor.live
-        await check_counts(live, self._change)
-        to = destination(self.rule.scope, live.record.cwd, live.rooms.settings.places, live.rooms.umask)
+        await check_takes_effect(live, self._change)
+        to = resolve_destination(self.rule.scope, live.record.cwd, live.shared.settings.places, live.shared.umask)
         try:
             await read_in_thread(check_addition, to, self.rule.behavior, self.rule.rule)
         except CannotWrite as error:
             raise Conflict(f"The rule was not written: {error}", file=to.file) from None
 
-    async def write(self, settled: Settled) -> Settled:
-        """The answer has won. Where the file does not take the rule after all, it counts for this session."""
+    async def write(self, settled: Settlement) -> Settlement:
+        """The answer has won. Where the file cannot be written after all, the rule is added to the session instead."""
         try:
-            await remember(self.actor, self._change, self.by)
+            await remember_rule(self.actor, self._change, self.by)
         except Conflict as error:
-            return await self._for_this_session(settled, error)
+            return await self._fall_back_to_session(settled, error)
         return settled
 
     @property
     def _change(self) -> RuleChange:
         return RuleChange(self.rule.behavior, self.rule.rule, self.rule.scope)
 
-    async def _for_this_session(self, settled: Settled, error: Conflict) -> Settled:
+    async def _fall_back_to_session(self, settled: Settlement, error: Conflict) -> Settlement:
         journal = self.actor.live.journal
         ask: Ask = settled.ask.model_copy(update={"answer": {**(settled.ask.answer or {}), "scope": "session"}})
-        record = await journal.remember_here(ask, self.rule.behavior, self.rule.rule)
+        record = await journal.remember_in_session(ask, self.rule.behavior, self.rule.rule)
         words = f"{error.message} Your answer counts, and the rule {self.rule.rule} for this session only."
-        journal.notice(ask.turn_id, Notice(level="warning", text=words))
+        journal.add_notice(ask.turn_id, Notice(level="warning", text=words))
         return replace(settled, ask=ask, record=record)

@@ -1,4 +1,4 @@
-"""The rule methods: list, add, remove, explain."""
+"""The handlers of the rule methods: list, add, remove, explain."""
 
 from dataclasses import dataclass
 
@@ -16,16 +16,16 @@ from ostler.protocol.rule import (
     RuleRemove,
     SettingsProblem,
 )
-from ostler.server.api.rule_changes import RuleChange, check_rule, forget, remember
+from ostler.server.api.rule_changes import RuleChange, check_rule, forget_rule, remember_rule
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.permissions.decide import Case, decide
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.rpc.paging import page_by_place
+from ostler.server.rpc.paging import paginate_list
 from ostler.server.settings import Problem, SourcedRule, check_lists
 from ostler.tools import commands
 from ostler.tools.context import ToolContext
-from ostler.tools.shell.bash_policy import reading
+from ostler.tools.shell.bash_policy import parse_command
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import AnyTool, AskFirst, Check, ToolInput
 
@@ -35,85 +35,93 @@ class RuleMethods:
     engine: Engine
 
     async def list(self, params: RuleList) -> RulePage:
-        actor = await self.engine.actor(params.session_id)
-        await self.engine.arranger.arrange(actor.live)
-        page, token = page_by_place(RULE_LIST.name, params, _entries(actor.live))
-        return RulePage(rules=page, problems=shown_problems(actor.live.settings.problems), next=token)
+        actor = await self.engine.get_actor(params.session_id)
+        await self.engine.settings_loader.load(actor.live)
+        page, token = paginate_list(RULE_LIST.name, params, _list_entries(actor.live))
+        return RulePage(rules=page, problems=build_problems(actor.live.settings.problems), next=token)
 
     async def add(self, params: RuleAdd) -> RuleEntry:
         text = check_rule(params.rule)
-        known = [name for tool in (await self.engine.registry()).tools for name in (tool.name, *tool.aliases)]
+        known = [name for tool in (await self.engine.load_registry()).tools for name in (tool.name, *tool.aliases)]
         if problems := check_lists({params.behavior: [text]}, known):
             raise InvalidParams.of("rule", problems[0])
-        actor = await self.engine.actor(params.session_id)
-        return await remember(actor, RuleChange(params.behavior, text, params.scope, params.expires_at))
+        actor = await self.engine.get_actor(params.session_id)
+        return await remember_rule(actor, RuleChange(params.behavior, text, params.scope, params.expires_at))
 
     async def remove(self, params: RuleRemove) -> RuleEntry:
-        actor = await self.engine.actor(params.session_id)
-        return await forget(actor, RuleChange(params.behavior, params.rule.strip(), params.scope))
+        actor = await self.engine.get_actor(params.session_id)
+        return await forget_rule(actor, RuleChange(params.behavior, params.rule.strip(), params.scope))
 
     async def explain(self, params: RuleExplain) -> Explanation:
         """What would be done with a call now, without doing it; hooks are not run, nor is a model asked."""
-        live = (await self.engine.actor(params.session_id)).live
-        await self.engine.arranger.arrange(live)
-        tool = live.toolset().find(params.tool)
+        live = (await self.engine.get_actor(params.session_id)).live
+        await self.engine.settings_loader.load(live)
+        tool = live.build_toolset().find(params.tool)
         if isinstance(tool, str):
-            if params.tool not in {each.name for each in (await self.engine.registry()).tools}:
+            if params.tool not in {each.name for each in (await self.engine.load_registry()).tools}:
                 raise ToolNotFound(params.tool)
             return Explanation(behavior="deny", by="tool", reason=tool)
         try:
-            given, _ = parse_input(tool, params.input, params.tool)
+            parsed_input, _ = parse_input(tool, params.input, params.tool)
         except BadInput as error:
             raise InvalidParams.of("input", str(error)) from None
-        return await _explained(live, tool, given)
+        return await _explain_call(live, tool, parsed_input)
 
 
-async def _explained(live: LiveSession, tool: AnyTool, given: ToolInput) -> Explanation:
+async def _explain_call(live: LiveSession, tool: AnyTool, parsed_input: ToolInput) -> Explanation:
     context = ToolContext(
         call_id=CallId("explained"),
-        surroundings=live.surroundings,
-        reads=live.reads.recorder(),
+        session=live.view,
+        reads=live.reads.create_recorder(),
         processes=live.processes,
         progress=lambda kind, data: None,
-        output_folder=live.rooms.output_folder,
+        output_folder=live.shared.output_folder,
     )
-    invalid = await tool.validate(given, context)
+    invalid = await tool.validate(parsed_input, context)
     if invalid is not None:
         return Explanation(
-            behavior="deny", by="tool", reason=invalid.message, parts=await read_in_thread(_parts, tool, given)
+            behavior="deny",
+            by="tool",
+            reason=invalid.message,
+            parts=await read_in_thread(_explain_parts, tool, parsed_input),
         )
-    check: Check = await tool.check_permission(given, context)
-    verdict = await decide(Case(tool, given, check, await tool.subject(given, live.surroundings)), live.permission)
+    check: Check = await tool.check_permission(parsed_input, context)
+    verdict = await decide(
+        Case(tool, parsed_input, check, await tool.subject(parsed_input, live.view)), live.permission
+    )
     return Explanation(
         behavior=verdict.behavior,
         by=verdict.by,
         rule=verdict.rule,
         source=verdict.source,
-        read_only=verdict.by == "read_only" or (tool.is_read_only(given) and not tool.runs_commands),
+        read_only=verdict.by == "read_only" or (tool.is_read_only(parsed_input) and not tool.runs_commands),
         reason=verdict.reason or (check.reason if isinstance(check, AskFirst) else ""),
-        parts=await read_in_thread(_parts, tool, given),
+        parts=await read_in_thread(_explain_parts, tool, parsed_input),
     )
 
 
-def _parts(tool: AnyTool, given: ToolInput) -> list[ExplainedPart]:
-    if not tool.runs_commands or tool.path(given) is not None:
+def _explain_parts(tool: AnyTool, parsed_input: ToolInput) -> list[ExplainedPart]:
+    if not tool.runs_commands or tool.path(parsed_input) is not None:
         return []
-    read = reading(tool.permission_matcher(given))
-    return [_part(part) for part in read.parts]
+    read = parse_command(tool.permission_matcher(parsed_input))
+    return [_explain_part(part) for part in read.parts]
 
 
-def _part(part: commands.Part) -> ExplainedPart:
-    why = commands.why_not_read_only(part)
+def _explain_part(part: commands.SimpleCommand) -> ExplainedPart:
+    why = commands.explain_not_read_only(part)
     return ExplainedPart(text=part.text, read_only=why is None, reason=why)
 
 
-def _entries(live: LiveSession) -> list[RuleEntry]:
+def _list_entries(live: LiveSession) -> list[RuleEntry]:
     counting = {id(rule) for rule in live.rules.rules}
     others = [rule for rule in live.settings.rules if id(rule) not in counting]
-    return [*(_entry(rule, counts=True) for rule in live.rules.rules), *(_entry(rule, counts=False) for rule in others)]
+    return [
+        *(_build_entry(rule, counts=True) for rule in live.rules.rules),
+        *(_build_entry(rule, counts=False) for rule in others),
+    ]
 
 
-def _entry(rule: SourcedRule, *, counts: bool) -> RuleEntry:
+def _build_entry(rule: SourcedRule, *, counts: bool) -> RuleEntry:
     return RuleEntry(
         behavior=rule.behavior,
         rule=rule.rule.text,
@@ -124,7 +132,7 @@ def _entry(rule: SourcedRule, *, counts: bool) -> RuleEntry:
     )
 
 
-def shown_problems(problems: tuple[Problem, ...]) -> list[SettingsProblem]:
+def build_problems(problems: tuple[Problem, ...]) -> list[SettingsProblem]:
     return [
         SettingsProblem(file=each.file, line=each.line, column=each.column, message=each.message) for each in problems
     ]

@@ -1,4 +1,4 @@
-"""The daemon's parts, put together: what the methods work with."""
+"""The handlers of the server, client and config methods, and the container of all other handlers."""
 
 import os
 import sqlite3
@@ -28,20 +28,20 @@ from ostler.server.api.asks import AskMethods
 from ostler.server.api.hooks import HookMethods
 from ostler.server.api.results import ResultMethods
 from ostler.server.api.rules import RuleMethods
-from ostler.server.api.sessions import Sessions
+from ostler.server.api.sessions import SessionMethods
 from ostler.server.api.tasks import TaskMethods
 from ostler.server.api.tools import ToolMethods
 from ostler.server.api.trust import TrustMethods
 from ostler.server.api.turns import TurnMethods
-from ostler.server.clients.client_tools import ClientCalls
+from ostler.server.clients.client_tools import ClientTools
 from ostler.server.clients.presence import Presence
 from ostler.server.config.configuration import Configuration
 from ostler.server.engine.engine import Engine
-from ostler.server.engine.journal.session_view import provider_of
+from ostler.server.engine.journal.session_view import resolve_provider
 from ostler.server.events.event_log import EventLog
-from ostler.server.http.sse_endpoint import Streams
+from ostler.server.http.sse_endpoint import SseEndpoint
 from ostler.server.observability.metrics import CallCounts
-from ostler.server.version import version
+from ostler.server.version import get_version
 from ostler.storage import Scope, Store, Tx
 from ostler.storage.repositories import events as event_rows
 from ostler.storage.repositories import sessions as session_rows
@@ -49,7 +49,7 @@ from ostler.storage.repositories import sessions as session_rows
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where and since when this daemon is."""
+    """Where this daemon listens, and since when it runs."""
 
     url: str
     socket: Path
@@ -59,14 +59,16 @@ class Address:
 
 
 @dataclass(slots=True)
-class House:
+class ServerApi:
+    """All handlers, and the services that they and the transports use."""
+
     store: Store
     log: EventLog
     configuration: Configuration
     presence: Presence
-    client_calls: ClientCalls
-    streams: Streams
-    sessions: Sessions
+    client_calls: ClientTools
+    streams: SseEndpoint
+    sessions: SessionMethods
     engine: Engine
     turns: TurnMethods
     asks: AskMethods
@@ -79,9 +81,9 @@ class House:
     calls: CallCounts
     address: Address
     stop: Callable[[], None]
-    """Begin to stop the daemon; returns at once."""
+    """Starts to stop the daemon; returns at once."""
     apply: Callable[[], None]
-    """Bring changed settings into force."""
+    """Applies a changed configuration."""
 
     @property
     def _limits(self) -> Limits:
@@ -98,12 +100,12 @@ class House:
         return Initialized(
             client_id=await self.presence.introduce(params),
             protocol_version=PROTOCOL_VERSION,
-            server=ServerIdentity(version=version()),
+            server=ServerIdentity(version=get_version()),
             database_id=self.store.database_id,
             capabilities=ServerCapabilities(
                 methods=sorted(METHODS),
                 events=sorted(EVENT_TYPES),
-                provider=provider_of(self.configuration.default_model),
+                provider=resolve_provider(self.configuration.default_model),
                 socket=str(self.address.socket),
             ),
             limits=self._limits,
@@ -112,7 +114,7 @@ class House:
     async def info(self, params: Nothing) -> ServerInfo:
         model = self.configuration.default_model
         return ServerInfo(
-            server=ServerIdentity(version=version()),
+            server=ServerIdentity(version=get_version()),
             protocol_version=PROTOCOL_VERSION,
             pid=os.getpid(),
             started_at=self.address.started_at,
@@ -122,18 +124,18 @@ class House:
             database_id=self.store.database_id,
             cursor=self.log.head,
             model=model,
-            provider=provider_of(model),
+            provider=resolve_provider(model),
             ready=self.store.writer.read_only is None,
             read_only=self.store.writer.read_only,
             limits=self._limits,
         )
 
     async def stats(self, params: Nothing) -> ServerStats:
-        return await self.log.read(self._stats)
+        return await self.log.read(self._count_stats)
 
-    def _stats(self, db: sqlite3.Connection) -> ServerStats:
-        """Counted on a reader's thread: most of it is asked of the file system."""
-        # Imported here: few ask, and it would be a fiftieth of the start.
+    def _count_stats(self, db: sqlite3.Connection) -> ServerStats:
+        """Runs on a reader's thread: most of it comes from the file system."""
+        # Imported here: it is rarely needed, and takes 2 % of the start.
         import psutil  # noqa: PLC0415
 
         writer = self.store.writer
@@ -145,14 +147,14 @@ class House:
             tasks=self.engine.tasks.running,
             events=event_rows.count(db),
             readers=self.streams.count,
-            readers_cut=self.log.readers_cut,
+            readers_cut=self.log.subscribers_cut,
             clients_attached=self.presence.count,
             calls=self.calls.total,
             commits=writer.counts.commits,
             writes=writer.counts.units,
             writes_pending=writer.pending,
-            database_bytes=_size(self.store.path),
-            wal_bytes=_size(self.store.path.with_name(self.store.path.name + "-wal")),
+            database_bytes=_measure_file(self.store.path),
+            wal_bytes=_measure_file(self.store.path.with_name(self.store.path.name + "-wal")),
         )
 
     async def shutdown(self, params: Nothing) -> ShutdownStarted:
@@ -163,26 +165,26 @@ class House:
         if params.session_id is not None:
             wanted = params.session_id
             await self.log.read(lambda db: session_rows.get(db, wanted))
-        return self.presence.listed(params)
+        return self.presence.list_clients(params)
 
     async def config_get(self, params: ConfigGet) -> ConfigValue:
         return self.configuration.get(params)
 
     async def config_set(self, params: ConfigSet) -> ConfigChange:
-        # Asked first: a change that cannot be told must not be made.
-        self.store.writer.refuse_if_unable()
+        # Checked first: a change that cannot be announced must not be made.
+        self.store.writer.check_writable()
         change = await anyio.to_thread.run_sync(self.configuration.set, params)
         self.apply()
         data = ConfigData(key=change.key, value=change.value, applies=change.applies)
 
-        def tell(tx: Tx) -> None:
+        def announce(tx: Tx) -> None:
             tx.append("config.changed", Scope(), data=data)
 
-        await self.log.write(tell)
+        await self.log.write(announce)
         return change
 
 
-def _size(path: Path) -> int:
+def _measure_file(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:

@@ -1,4 +1,7 @@
-"""The session methods: create, list, get, update, archive, delete, messages, fork."""
+"""The handlers of the session methods: create, list, get, update, archive, delete, messages, fork.
+
+Also the check of the folders that clients name.
+"""
 
 import asyncio
 import os
@@ -28,22 +31,28 @@ from ostler.protocol.session import (
     SessionUpdate,
 )
 from ostler.protocol.shapes import Message, Usage
-from ostler.server.api.trust import trust_changed
+from ostler.server.api.trust import apply_trust_change
 from ostler.server.config.configuration import Configuration
 from ostler.server.engine.calls.stored_results import drop_pieces
 from ostler.server.engine.engine import Engine
-from ostler.server.engine.journal.session_view import provider_of, shown, shown_page, tell, tell_change
+from ostler.server.engine.journal.session_view import (
+    append_session_event,
+    read_session,
+    read_session_page,
+    resolve_provider,
+    store_session,
+)
 from ostler.server.engine.session.effective_settings import FLAG_RULES
 from ostler.server.events.event_log import EventLog
-from ostler.server.rpc.paging import page_position, page_token
-from ostler.server.settings import Settings, check_lists, default_mode
-from ostler.server.settings.entries import server_flaw
-from ostler.server.settings.trust import is_trusted, trusting
+from ostler.server.rpc.paging import make_page_token, parse_page_token
+from ostler.server.settings import Settings, check_lists, resolve_default_mode
+from ostler.server.settings.entries import check_server_entry
+from ostler.server.settings.trust import build_trust_record, is_trusted
 from ostler.storage import Tx
 from ostler.storage.repositories import idempotency, messages, results, sessions, trust, turns, usage
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import Filter, SessionRecord
-from ostler.storage.sqlite.database import head_of
+from ostler.storage.sqlite.database import read_head
 
 _OPTIONS = {
     "rules",
@@ -59,8 +68,8 @@ _OPTIONS = {
 _Change = Callable[[sqlite3.Connection, SessionRecord], SessionRecord]
 
 
-def checked_folder(path: str) -> str:
-    """The folder as written, less what means nothing (`a/./b`, `a//b`); an error that says what is wrong with it."""
+def check_folder(path: str) -> str:
+    """The folder as written, without redundant parts (`a/./b`, `a//b`). Raises BadFolder, which says what is wrong."""
     if not path or "\0" in path:
         raise BadFolder(f"{path!r} is no path.", path=path)
     if not os.path.isabs(path):
@@ -73,102 +82,103 @@ def checked_folder(path: str) -> str:
         raise BadFolder(f"{path!r} is no path.", path=path) from None
     if not stat.S_ISDIR(found.st_mode):
         raise BadFolder(f"{path!r} is not a folder.", path=path)
-    return path if path == "/" else _tidy(path)
+    return path if path == "/" else _tidy_path(path)
 
 
-def _tidy(path: str) -> str:
+def _tidy_path(path: str) -> str:
     # Not normpath: `a/../b` may lead elsewhere when `a` is a link.
     parts = [part for part in path.split("/") if part not in {"", "."}]
     return "/" + "/".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions:
+class SessionMethods:
     log: EventLog
     configuration: Configuration
     engine: Engine
 
     async def create(self, params: SessionCreate) -> Session:
-        key = idempotency.key_of(SESSION_CREATE.name, params)
-        if (answer := await self._answered_before(key)) is not None:
+        key = idempotency.make_key(SESSION_CREATE.name, params)
+        if (answer := await self._find_earlier_answer(key)) is not None:
             return answer
         self.check_mode(params.mode)
         await self._check_rules(params.rules)
         await self._check_tools(params.tools)
         _check_servers(params.mcp_servers)
-        cwd, *directories = await _checked_folders([params.cwd, *params.additional_directories])
+        cwd, *directories = await _check_folders([params.cwd, *params.additional_directories])
         model = params.model or self.configuration.default_model
-        moment = times.now()
+        now = times.now()
         session_id = new_session_id()
         record = SessionRecord(
             id=session_id,
             root_id=session_id,
             cwd=cwd,
             model=model,
-            provider=provider_of(model),
+            provider=resolve_provider(model),
             mode=params.mode,
             on_ask=params.on_ask,
-            created_at=moment,
-            updated_at=moment,
+            created_at=now,
+            updated_at=now,
             title=params.title,
             directories=tuple(directories),
             metadata=params.metadata,
-            options=self._options(params),
+            options=self._build_options(params),
         )
-        # Many are created at once, and the files do not change between them; each turn looks again.
-        settings = await self.engine.rooms.settings.of(cwd, within=1.0)
-        self._check_frozen(settings, params)
+        # Many are created at once, and the files do not change between them; each turn checks them again.
+        settings = await self.engine.shared.settings.get(cwd, max_age=1.0)
+        self._check_frozen_mode(settings, params)
 
         def create(tx: Tx) -> Session:
             if params.trust:
-                trust.grant(tx.connection, trusting(settings, None))
+                trust.grant(tx.connection, build_trust_record(settings, None))
             trusted = is_trusted(tx.connection, settings)
-            mode = params.mode if "mode" in params.model_fields_set else default_mode(settings, trusted)
-            made = replace(record, trusted=trusted, mode=self._permitted_mode(mode or "default"))
-            return _created_once(tx, key, made, _nothing_more)
+            mode = params.mode if "mode" in params.model_fields_set else resolve_default_mode(settings, trusted)
+            made = replace(record, trusted=trusted, mode=self._limit_mode(mode or "default"))
+            return _create_once(tx, key, made, _copy_nothing)
 
         session = await self.log.write(create, record.root_id)
-        if params.trust and settings.project_acts.lines:
-            await trust_changed(self.engine, settings)
+        if params.trust and settings.project_effects.lines:
+            await apply_trust_change(self.engine, settings)
         return session
 
     async def list(self, params: SessionList) -> SessionPage:
         if params.cwd is not None and not os.path.isabs(params.cwd):
             raise InvalidParams.of("cwd", f"{params.cwd[:100]!r} is relative; give the absolute path of a folder")
-        after = page_position(SESSION_LIST.name, params, params.page, (str, str))
+        after = parse_page_token(SESSION_LIST.name, params, params.page, (str, str))
         wanted = Filter(params.cwd, params.status, params.text, params.archived)
 
-        def look(connection: sqlite3.Connection) -> list[Session]:
+        def read_rows(connection: sqlite3.Connection) -> list[Session]:
             position = (after[0], after[1]) if after else None
-            return shown_page(connection, sessions.page(connection, wanted, position, params.limit + 1))
+            return read_session_page(connection, sessions.list_page(connection, wanted, position, params.limit + 1))
 
-        found = await self.log.read(look)
+        found = await self.log.read(read_rows)
         if found:
-            await self.log.reached(found[0].cursor)
+            await self.log.wait_for_cursor(found[0].cursor)
         page = found[: params.limit]
         more = len(found) > params.limit
-        token = page_token(SESSION_LIST.name, params, [page[-1].updated_at, page[-1].id]) if more else None
+        token = make_page_token(SESSION_LIST.name, params, [page[-1].updated_at, page[-1].id]) if more else None
         return SessionPage(sessions=page, next=token)
 
     async def get(self, params: SessionRef) -> Session:
-        def look(connection: sqlite3.Connection) -> Session:
-            return shown(connection, sessions.get(connection, params.session_id), head_of(connection))
+        def read_rows(connection: sqlite3.Connection) -> Session:
+            return read_session(connection, sessions.get(connection, params.session_id), read_head(connection))
 
-        session = await self.log.read(look)
-        await self.log.reached(session.cursor)
-        message = self.log.in_progress.message(session.id, session.cursor)
+        session = await self.log.read(read_rows)
+        await self.log.wait_for_cursor(session.cursor)
+        message = self.log.partial_messages.find_message(session.id, session.cursor)
         return session.model_copy(update={"message": message}) if message else session
 
     async def update(self, params: SessionUpdate) -> Session:
-        given = params.model_fields_set - {"session_id"}
-        if "mode" in given and params.mode is not None:
+        changed_fields = params.model_fields_set - {"session_id"}
+        if "mode" in changed_fields and params.mode is not None:
             self.check_mode(params.mode)
         if params.rules is not None:
             await self._check_rules(params.rules)
-        directories = await _checked_folders(params.additional_directories) if params.additional_directories else []
+        directories = await _check_folders(params.additional_directories) if params.additional_directories else []
 
         def change(connection: sqlite3.Connection, record: SessionRecord) -> SessionRecord:
-            return replace(record, **_changes(params, given, directories, self.configuration.default_model, record))
+            changes = _collect_changes(params, changed_fields, directories, self.configuration.default_model, record)
+            return replace(record, **changes)
 
         return await self._change(params.session_id, change)
 
@@ -177,7 +187,7 @@ class Sessions:
             if params.archived == (record.status == "archived"):
                 return record
             if record.status in {"running", "waiting"}:
-                turn = turns.current(connection, record.id)
+                turn = turns.find_current(connection, record.id)
                 raise TurnRunning(
                     "A turn runs in this session. Interrupt it before the session is archived.",
                     turn_id=turn.id if turn else None,
@@ -187,59 +197,59 @@ class Sessions:
         before = await self.log.read(lambda connection: sessions.get(connection, params.session_id))
         session = await self._change(params.session_id, change)
         if params.archived and before.status != "archived":
-            await self.engine.tell_end(before, "archive")
+            await self.engine.fire_session_end(before, "archive")
         return session
 
     async def delete(self, params: SessionRef) -> Deleted:
-        members = await self.log.read(lambda connection: sessions.family(connection, params.session_id))
+        members = await self.log.read(lambda connection: sessions.list_family(connection, params.session_id))
         ids = [member.id for member in members]
         await self.engine.stop_sessions(ids)
         for member in members:
-            await self.engine.tell_end(member, "delete")
-        # Whoever was told had to be loaded for it.
+            await self.engine.fire_session_end(member, "delete")
+        # Again: to fire the hooks, the sessions had to be loaded.
         await self.engine.stop_sessions(ids)
 
         left: list[ResultId] = []
 
         def remove(tx: Tx) -> Deleted:
             sessions.get(tx.connection, params.session_id)
-            tx.write_lines()  # what was said of it a moment ago goes with the rest
-            family = sessions.family(tx.connection, params.session_id)
+            tx.write_lines()  # events of it that are not written yet are deleted with the rest
+            family = sessions.list_family(tx.connection, params.session_id)
             for record in family:
                 left.extend(sessions.delete(tx.connection, record))
-            # Parents first: whoever watches one learns that its agents are watched too.
+            # Parents first: whoever follows a session learns of its agents from it.
             for record in family:
-                tell(tx, "session.deleted", _tombstone(record), Usage(), None)
+                append_session_event(tx, "session.deleted", _make_tombstone(record), Usage(), None)
             return Deleted(session_ids=[record.id for record in family])
 
-        deleted = await self.log.write(remove, await self._root_of(params.session_id))
+        deleted = await self.log.write(remove, await self._find_root(params.session_id))
         await drop_pieces(self.log, left)
         return deleted
 
     async def messages(self, params: SessionMessages) -> MessagePage:
-        after = page_position(SESSION_MESSAGES.name, params, params.page, (int,))
+        after = parse_page_token(SESSION_MESSAGES.name, params, params.page, (int,))
 
-        def look(connection: sqlite3.Connection) -> messages.Page:
+        def read_rows(connection: sqlite3.Connection) -> messages.Page:
             sessions.get(connection, params.session_id)
-            return messages.page(connection, params.session_id, after[0] if after else 0, params.limit)
+            return messages.list_page(connection, params.session_id, after[0] if after else 0, params.limit)
 
-        page = await self.log.read(look)
-        token = page_token(SESSION_MESSAGES.name, params, [page.last]) if page.more else None
-        shown = [message if params.include_results else _without_results(message) for message in page.messages]
+        page = await self.log.read(read_rows)
+        token = make_page_token(SESSION_MESSAGES.name, params, [page.last]) if page.more else None
+        shown = [message if params.include_results else _strip_results(message) for message in page.messages]
         return MessagePage(messages=shown, next=token)
 
     async def fork(self, params: SessionFork) -> Session:
-        key = idempotency.key_of(SESSION_FORK.name, params)
-        if (answer := await self._answered_before(key)) is not None:
+        key = idempotency.make_key(SESSION_FORK.name, params)
+        if (answer := await self._find_earlier_answer(key)) is not None:
             return answer
         session_id = new_session_id()
-        moment = times.now()
+        now = times.now()
 
         def copy(tx: Tx) -> Session:
             source = sessions.get(tx.connection, params.session_id)
             through = None
             if params.message_id is not None:
-                through = messages.position_of(tx.connection, source.id, params.message_id)
+                through = messages.find_position(tx.connection, source.id, params.message_id)
                 if through is None:
                     raise MessageNotFound(params.message_id)
             fork = replace(
@@ -249,45 +259,48 @@ class Sessions:
                 parent_id=None,
                 title=params.title or source.title,
                 status="idle",
-                created_at=moment,
-                updated_at=moment,
+                created_at=now,
+                updated_at=now,
             )
 
-            def bring_history() -> None:
+            def copy_history() -> None:
                 messages.copy(tx.connection, source.id, fork.id, through)
                 results.share(tx.connection, source.id, fork.id)
 
-            return _created_once(tx, key, fork, bring_history)
+            return _create_once(tx, key, fork, copy_history)
 
         return await self.log.write(copy, session_id)
 
     async def _change(self, session_id: SessionId, change: _Change) -> Session:
-        """Read, change, write and tell, as one unit; nothing happens where nothing changes."""
+        """Read, change, write and announce, as one unit of work; nothing happens where nothing changes."""
         changed: list[SessionRecord] = []
 
         def work(tx: Tx) -> Session:
             before = sessions.get(tx.connection, session_id)
             after = change(tx.connection, before)
             if after == before:
-                return shown(tx.connection, before, tx.head)
+                return read_session(tx.connection, before, tx.head)
             after = replace(after, updated_at=times.now())
             changed.append(after)
-            return tell_change(tx, after, usage.total(tx.connection, session_id))
+            return store_session(tx, after, usage.sum_session(tx.connection, session_id))
 
-        session = await self.log.write(work, await self._root_of(session_id))
+        session = await self.log.write(work, await self._find_root(session_id))
         for record in changed:
-            self.engine.changed(record)
+            self.engine.replace_record(record)
         return session
 
-    async def _answered_before(self, key: Key | None) -> Session | None:
-        """Asked before anything is checked: what was right the first time may not be there any more."""
+    async def _find_earlier_answer(self, key: Key | None) -> Session | None:
+        """The answer that the same idempotency key got before.
+
+        Before any check: what was valid the first time may not be there any more.
+        """
         if key is None:
             return None
-        answer = await self.log.read(lambda connection: idempotency.answer_to(connection, key))
+        answer = await self.log.read(lambda connection: idempotency.find_answer(connection, key))
         return None if answer is None else Session.model_validate_json(answer)
 
-    async def _root_of(self, session_id: SessionId) -> SessionId:
-        """The tree that a write is about, for the order of what is told."""
+    async def _find_root(self, session_id: SessionId) -> SessionId:
+        """The root of the session's tree: writes about one tree are announced in order."""
         return (await self.log.read(lambda connection: sessions.get(connection, session_id))).root_id
 
     def check_mode(self, mode: Mode) -> None:
@@ -298,17 +311,17 @@ class Sessions:
                 mode=mode,
             )
 
-    def _check_frozen(self, settings: Settings, params: SessionCreate) -> None:
+    def _check_frozen_mode(self, settings: Settings, params: SessionCreate) -> None:
         frozen = settings.frozen_mode
         if frozen is not None and "mode" in params.model_fields_set and params.mode != frozen:
             raise ModeForbidden(f"The policy of this machine wants the mode {frozen}, and no other.", mode=params.mode)
 
-    def _permitted_mode(self, mode: Mode) -> Mode:
-        """A settings file does not switch on what the person's configuration has off."""
+    def _limit_mode(self, mode: Mode) -> Mode:
+        """`default` instead of bypass, where the configuration forbids that: a settings file cannot enable it."""
         allowed = mode != "bypassPermissions" or self.configuration.current.permissions.allow_bypass
         return mode if allowed else "default"
 
-    def _options(self, params: SessionCreate) -> dict[str, Any]:
+    def _build_options(self, params: SessionCreate) -> dict[str, Any]:
         options = params.model_dump(mode="json", include=_OPTIONS)
         options[FLAG_RULES] = options["rules"]
         if "tools" not in params.model_fields_set:
@@ -318,75 +331,75 @@ class Sessions:
     async def _check_rules(self, rules: Rules) -> None:
         if rules == Rules():
             return
-        tools = (await self.engine.registry()).tools
+        tools = (await self.engine.load_registry()).tools
         problems = check_lists(rules.model_dump(), [name for tool in tools for name in (tool.name, *tool.aliases)])
         if problems:
             raise InvalidParams([{"path": "rules", "reason": problem} for problem in problems])
 
     async def _check_tools(self, wanted: str | Sequence[str]) -> None:
-        unknown = [] if isinstance(wanted, str) else (await self.engine.registry()).unknown(wanted)
+        unknown = [] if isinstance(wanted, str) else (await self.engine.load_registry()).find_unknown(wanted)
         if unknown:
             raise InvalidParams.of("tools", f"there is no tool {unknown[0]!r}; `tool/list` shows what there is")
 
 
-def _check_servers(given: Mapping[str, Any]) -> None:
-    for name, entry in given.items():
-        if (wrong := server_flaw(name, entry)) is not None:
+def _check_servers(servers: Mapping[str, Any]) -> None:
+    for name, entry in servers.items():
+        if (wrong := check_server_entry(name, entry)) is not None:
             raise InvalidParams.of(f"mcp_servers.{name[:100]}", wrong)
 
 
-def _nothing_more() -> None:
+def _copy_nothing() -> None:
     """A new session starts without a history."""
 
 
-def _created_once(tx: Tx, key: Key | None, record: SessionRecord, bring: Callable[[], None]) -> Session:
-    """Create the session, or give the answer that the same key got before."""
-    if key is not None and (answer := idempotency.answer_to(tx.connection, key)) is not None:
+def _create_once(tx: Tx, key: Key | None, record: SessionRecord, copy_history: Callable[[], None]) -> Session:
+    """Create the session, or return the answer that the same key got before."""
+    if key is not None and (answer := idempotency.find_answer(tx.connection, key)) is not None:
         return Session.model_validate_json(answer)
     sessions.put(tx.connection, record)
-    bring()
-    session = tell(tx, "session.created", record, Usage(), None)
+    copy_history()
+    session = append_session_event(tx, "session.created", record, Usage(), None)
     if key is not None:
         idempotency.remember(tx.connection, key, record.id, session.encoded())
     return session
 
 
-def _tombstone(record: SessionRecord) -> SessionRecord:
-    """What the log keeps of a deleted session: that there was one, and nothing that it said."""
+def _make_tombstone(record: SessionRecord) -> SessionRecord:
+    """What the log keeps of a deleted session: that there was one, and none of its content."""
     return replace(record, title=None, metadata={}, directories=(), options={})
 
 
-def _changes(
-    params: SessionUpdate, given: set[str], directories: list[str], default_model: str, record: SessionRecord
+def _collect_changes(
+    params: SessionUpdate, changed_fields: set[str], directories: list[str], default_model: str, record: SessionRecord
 ) -> dict[str, Any]:
     """The fields of the record that the params change; a null goes back to the default."""
     changes: dict[str, Any] = {}
-    if "title" in given:
+    if "title" in changed_fields:
         changes["title"] = params.title
-    if "model" in given:
+    if "model" in changed_fields:
         changes["model"] = params.model or default_model
-        changes["provider"] = provider_of(changes["model"])
-    if "mode" in given:
+        changes["provider"] = resolve_provider(changes["model"])
+    if "mode" in changed_fields:
         changes["mode"] = params.mode or "default"
-    if "on_ask" in given:
+    if "on_ask" in changed_fields:
         changes["on_ask"] = params.on_ask or "ask"
-    if "additional_directories" in given:
+    if "additional_directories" in changed_fields:
         changes["directories"] = tuple(directories)
-    if "metadata" in given:
+    if "metadata" in changed_fields:
         changes["metadata"] = params.metadata or {}
-    if "rules" in given:
+    if "rules" in changed_fields:
         rules = params.rules.model_dump(mode="json") if params.rules else {}
         changes["options"] = {**record.options, "rules": rules}
     return changes
 
 
-def _without_results(message: Message) -> Message:
+def _strip_results(message: Message) -> Message:
     content = [
         block.model_copy(update={"content": []}) if block.type == "tool_result" else block for block in message.content
     ]
     return message.model_copy(update={"content": content})
 
 
-async def _checked_folders(paths: list[str]) -> list[str]:
+async def _check_folders(paths: list[str]) -> list[str]:
     # On a thread: a folder on a network mount that is gone can take its time.
-    return await asyncio.get_running_loop().run_in_executor(None, lambda: [checked_folder(path) for path in paths])
+    return await asyncio.get_running_loop().run_in_executor(None, lambda: [check_folder(path) for path in paths])

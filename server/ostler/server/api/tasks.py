@@ -1,4 +1,4 @@
-"""The task methods: list, get, output, wait, stop."""
+"""The handlers of the task methods: list, get, output, wait, stop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from ostler.protocol.methods import TASK_LIST
 from ostler.protocol.shapes import Task
 from ostler.protocol.task import TaskList, TaskPage, TaskPart, TaskRead, TaskRef, TaskWait
 from ostler.server.engine.engine import Engine
-from ostler.server.rpc.paging import page_position, page_token
+from ostler.server.rpc.paging import make_page_token, parse_page_token
 from ostler.storage.repositories import sessions
 
-_BY_A_PERSON: Final = "It was stopped by the person."
+_STOPPED_BY_PERSON: Final = "It was stopped by the person."
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,34 +20,34 @@ class TaskMethods:
     engine: Engine
 
     async def list(self, params: TaskList) -> TaskPage:
-        after = page_position(TASK_LIST.name, params, params.page, (str, str))
-        family = await self._family(params.session_id) if params.session_id is not None else None
+        after = parse_page_token(TASK_LIST.name, params, params.page, (str, str))
+        family = await self._find_family(params.session_id) if params.session_id is not None else None
         place = (after[0], TaskId(after[1])) if after else None
-        found = await self.engine.tasks.page(family, params.status, place, params.limit + 1)
+        found = await self.engine.tasks.list_page(family, params.status, place, params.limit + 1)
         page = [record.task for record in found[: params.limit]]
         more = len(found) > params.limit
-        token = page_token(TASK_LIST.name, params, [page[-1].started_at, page[-1].id]) if more else None
+        token = make_page_token(TASK_LIST.name, params, [page[-1].started_at, page[-1].id]) if more else None
         return TaskPage(tasks=page, next=token)
 
     async def get(self, params: TaskRef) -> Task:
         return (await self.engine.tasks.find(params.task_id)).task
 
     async def output(self, params: TaskRead) -> TaskPart:
-        # The state first: of a task that is over then, nothing is missing in what is read after it.
+        # The state is read first: where the task has ended by then, the output that is read after it is complete.
         record = await self.engine.tasks.find(params.task_id)
-        part = await self.engine.tasks.output(record, params.offset, params.limit)
+        part = await self.engine.tasks.read_output(record, params.offset, params.limit)
         return TaskPart(task=record.task, offset=part.offset, output=part.text, next_offset=part.end)
 
     async def wait(self, params: TaskWait) -> Task:
-        await self.engine.looked()
+        await self.engine.wait_for_recovery_scan()
         return (await self.engine.tasks.wait(params.task_id, params.timeout_ms / 1000)).task
 
     async def stop(self, params: TaskRef) -> Task:
-        await self.engine.looked()
-        return (await self.engine.tasks.stop(params.task_id, _BY_A_PERSON)).task
+        await self.engine.wait_for_recovery_scan()
+        return (await self.engine.tasks.stop(params.task_id, _STOPPED_BY_PERSON)).task
 
-    async def _family(self, session_id: SessionId) -> Sequence[SessionId]:
+    async def _find_family(self, session_id: SessionId) -> Sequence[SessionId]:
         """The session and its agents. Raises SessionNotFound."""
         await self.engine.log.read(lambda connection: sessions.get(connection, session_id))
-        members = await self.engine.log.read(lambda connection: sessions.family(connection, session_id))
+        members = await self.engine.log.read(lambda connection: sessions.list_family(connection, session_id))
         return [member.id for member in members]

@@ -2,41 +2,41 @@
 
 from typing import TYPE_CHECKING
 
-from ostler.protocol.lazy import lazily
+from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from ostler.server.classifier.model import ModelClassifier, Pay
-    from ostler.server.classifier.model_choice import small_model
+    from ostler.server.classifier.model import ChargeUsage, ModelClassifier
+    from ostler.server.classifier.model_choice import choose_small_model
     from ostler.server.classifier.rehearsal import RehearsalClassifier
-    from ostler.server.classifier.risk import is_high_risk
-    from ostler.server.classifier.session_classifier import ClassifierDesk
+    from ostler.server.classifier.risk import find_high_risk
+    from ostler.server.classifier.session_classifier import SessionClassifier
     from ostler.server.classifier.types import Behavior, Classifier, Opinion, Question
 
 __all__ = [
     "Behavior",
+    "ChargeUsage",
     "Classifier",
-    "ClassifierDesk",
     "ModelClassifier",
     "Opinion",
-    "Pay",
     "Question",
     "RehearsalClassifier",
-    "is_high_risk",
-    "small_model",
+    "SessionClassifier",
+    "choose_small_model",
+    "find_high_risk",
 ]
 
-__getattr__ = lazily(
+__getattr__ = export_lazily(
     __name__,
     {
         "Behavior": "types",
         "Classifier": "types",
-        "ClassifierDesk": "session_classifier",
+        "SessionClassifier": "session_classifier",
         "ModelClassifier": "model",
         "Opinion": "types",
-        "Pay": "model",
+        "ChargeUsage": "model",
         "Question": "types",
         "RehearsalClassifier": "rehearsal",
-        "is_high_risk": "risk",
-        "small_model": "model_choice",
+        "find_high_risk": "risk",
+        "choose_small_model": "model_choice",
     },
 )

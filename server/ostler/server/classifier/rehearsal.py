@@ -1,18 +1,18 @@
-"""The classifier of the model `rehearsal`: a short table in the place of a model, always the same."""
+"""The classifier of the model `rehearsal`: a short, deterministic table in the place of a model."""
 
 import time
 from typing import Final
 
 from ostler.server.classifier.command_risk import runs_download
-from ostler.server.classifier.risk import is_high_risk
-from ostler.server.classifier.tables import table
+from ostler.server.classifier.risk import find_high_risk
+from ostler.server.classifier.tables import load_table
 from ostler.server.classifier.types import Behavior, Opinion, Question
 from ostler.server.models.registry import REHEARSAL
 from ostler.server.observability import logs
-from ostler.tools.commands import judge_allow, judge_match, part_is_read_only, read_command, unwrapped
+from ostler.tools.commands import find_forbidding_rule, find_uncovered, parse_command, part_is_read_only, unwrap
 from ostler.tools.threads import read_in_thread
 
-_HONEST: Final = "The stand-in of `rehearsal`, a table and no model, says:"
+_REASON_PREFIX: Final = "The stand-in of `rehearsal`, a table and no model, says:"
 
 
 class RehearsalClassifier:
@@ -22,19 +22,19 @@ class RehearsalClassifier:
         """What the table says of a call. See `Classifier`."""
         began = time.monotonic()
         try:
-            behavior, reason = await read_in_thread(_looked_up, question)
+            behavior, reason = await read_in_thread(_look_up, question)
         except Exception as error:  # noqa: BLE001 - a boundary: whatever keeps it from judging, a person decides
             logs.log.warning("classifier_failed", model=REHEARSAL, tool=question.tool, exc_info=error)
             behavior, reason = "ask", "it could not be looked up"
         took = int((time.monotonic() - began) * 1000)
-        return Opinion(behavior, f"{_HONEST} {reason}.", REHEARSAL, duration_ms=took)
+        return Opinion(behavior, f"{_REASON_PREFIX} {reason}.", REHEARSAL, duration_ms=took)
 
 
-def _looked_up(question: Question) -> tuple[Behavior, str]:
-    is_command = question.tool in table("risk.toml")["command_tools"]
-    if is_command and (wrong := _denied(question.text)) is not None:
+def _look_up(question: Question) -> tuple[Behavior, str]:
+    is_command = question.tool in load_table("risk.toml")["command_tools"]
+    if is_command and (wrong := _find_denial(question.text)) is not None:
         return "deny", wrong
-    risk = is_high_risk(question)
+    risk = find_high_risk(question)
     if risk is not None:
         return "ask", f"high risk, {risk}"
     if question.read_only:
@@ -44,14 +44,14 @@ def _looked_up(question: Question) -> tuple[Behavior, str]:
     return "ask", "it is not in the table"
 
 
-def _denied(command: str) -> str | None:
-    reading = read_command(command)
-    if runs_download([inner for part in reading.parts for inner in unwrapped(part)]):
+def _find_denial(command: str) -> str | None:
+    reading = parse_command(command)
+    if runs_download([inner for part in reading.parts for inner in unwrap(part)]):
         return "it runs what it downloads"
-    found = judge_match(reading, table("rehearsal.toml")["deny"])
+    found = find_forbidding_rule(reading, load_table("rehearsal.toml")["deny"])
     return f"nobody wants {found.removesuffix(':*')!r}" if found is not None else None
 
 
 def _is_plain_work(command: str) -> bool:
-    reading = read_command(command)
-    return reading.plain and not judge_allow(reading, table("rehearsal.toml")["allow"], part_is_read_only)
+    reading = parse_command(command)
+    return reading.plain and not find_uncovered(reading, load_table("rehearsal.toml")["allow"], part_is_read_only)

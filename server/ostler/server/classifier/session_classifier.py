@@ -1,44 +1,44 @@
-"""A session's classifier: it remembers what was judged, and stops a model that only says no."""
+"""A session's classifier: a cache of opinions, and a circuit breaker after several denials in a row."""
 
 import hashlib
 from collections import OrderedDict
 from dataclasses import replace
 from typing import Final
 
-from ostler.server.classifier.risk import is_high_risk
+from ostler.server.classifier.risk import find_high_risk
 from ostler.server.classifier.types import Classifier, Opinion, Question
 from ostler.tools.threads import read_in_thread
 
-REMEMBERED: Final = 256
+CACHE_SIZE: Final = 256
 MAX_DENIALS: Final = 3
 
 
-class ClassifierDesk:
-    """One per session. `consider` may run beside the hooks; `settle` is for an opinion that decides."""
+class SessionClassifier:
+    """One per session. `consider` may run while hooks run; `apply_denial_limit` is for an opinion that decides."""
 
-    def __init__(self, classifier: Classifier, *, remembered: int = REMEMBERED) -> None:
+    def __init__(self, classifier: Classifier, *, remembered: int = CACHE_SIZE) -> None:
         self._classifier = classifier
-        self._remembered = remembered
-        self._known: OrderedDict[bytes, Opinion] = OrderedDict()
+        self._cache_size = remembered
+        self._cache: OrderedDict[bytes, Opinion] = OrderedDict()
         self._denials = 0
 
     async def classify(self, question: Question) -> Opinion:
-        """Both at once. See `Classifier`."""
-        return self.settle(await self.consider(question))
+        """`consider` and `apply_denial_limit` at once. See `Classifier`."""
+        return self.apply_denial_limit(await self.consider(question))
 
     async def consider(self, question: Question) -> Opinion:
-        """What is thought of a call; nothing is counted, since something else may decide about it."""
-        key = _key(question)
-        known = self._known.get(key)
+        """The opinion about a call, perhaps from the cache; no denial is counted, since something else may decide."""
+        key = _compute_key(question)
+        known = self._cache.get(key)
         if known is None:
-            return self._remember(key, await self._classifier.classify(question))
-        if known.behavior == "allow" and (risk := await _risk_now(question)) is not None:
+            return self._cache_opinion(key, await self._classifier.classify(question))
+        if known.behavior == "allow" and (risk := await _recheck_risk(question)) is not None:
             return replace(known, behavior="ask", reason=f"High risk: {risk}.")
-        if key in self._known:
-            self._known.move_to_end(key)
+        if key in self._cache:
+            self._cache.move_to_end(key)
         return known
 
-    def settle(self, opinion: Opinion) -> Opinion:
+    def apply_denial_limit(self, opinion: Opinion) -> Opinion:
         """The opinion that counts: after three denials in a row a person is asked, until one has answered."""
         if opinion.behavior == "allow":
             self._denials = 0
@@ -49,27 +49,27 @@ class ClassifierDesk:
             self._denials += 1
         return opinion
 
-    def person_answered(self) -> None:
+    def reset_denials(self) -> None:
         """A person has looked at what goes on: denials are counted anew."""
         self._denials = 0
 
-    def _remember(self, key: bytes, opinion: Opinion) -> Opinion:
-        # Whoever asks was unsure or out of reach, and may know better next time.
+    def _cache_opinion(self, key: bytes, opinion: Opinion) -> Opinion:
+        # `ask` is not cached: the classifier was unsure or out of reach, and may know better next time.
         if opinion.behavior != "ask":
-            self._known[key] = replace(opinion, cached=True, duration_ms=0)
-            self._known.move_to_end(key)
-            while len(self._known) > self._remembered:
-                self._known.popitem(last=False)
+            self._cache[key] = replace(opinion, cached=True, duration_ms=0)
+            self._cache.move_to_end(key)
+            while len(self._cache) > self._cache_size:
+                self._cache.popitem(last=False)
         return opinion
 
 
-async def _risk_now(question: Question) -> str | None:
-    """The words are the same; where their paths lead may have changed."""
+async def _recheck_risk(question: Question) -> str | None:
+    """Checks a cached call again: its text is the same, but where its paths lead may have changed."""
     try:
-        return await read_in_thread(is_high_risk, question)
+        return await read_in_thread(find_high_risk, question)
     except (OSError, ValueError) as error:
         return f"it cannot be looked at again ({error})"
 
 
-def _key(question: Question) -> bytes:
+def _compute_key(question: Question) -> bytes:
     return hashlib.sha256(repr(question).encode("utf-8", "backslashreplace")).digest()

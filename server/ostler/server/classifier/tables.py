@@ -7,6 +7,6 @@ from typing import Any
 
 
 @cache
-def table(name: str) -> dict[str, Any]:
+def load_table(name: str) -> dict[str, Any]:
     """One of the TOML files beside this module."""
     return tomllib.loads(resources.files("ostler.server.classifier").joinpath(name).read_text("utf-8"))

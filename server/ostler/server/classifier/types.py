@@ -15,8 +15,8 @@ class Question:
     """What the call would do: `classifier_text` of the tool."""
     folder: str
     roots: tuple[str, ...]
-    task: str
-    """The person's last words."""
+    last_input: str
+    """What the person last asked the agent for."""
     read_only: bool
     destructive: bool
 
@@ -36,5 +36,5 @@ class Classifier(Protocol):
     """Decides in mode `auto`."""
 
     async def classify(self, question: Question) -> Opinion:
-        """Never raises: whoever is unsure, or cannot be reached, says `ask` and why."""
+        """Never raises: a classifier that is unsure, or cannot be reached, says `ask` and why."""
         ...

@@ -13,60 +13,62 @@ from ostler.server.events.event_log import EventLog
 from ostler.storage import Scope
 
 MAX_WAITING: Final = 1000
-"""Calls that wait for clients at one time; further ones get no answer."""
+"""The most calls that wait for clients at one time; further ones get no answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """What a client gave back."""
+class ClientAnswer:
+    """The answer of a client to a call of its tool."""
 
     output: Any
     error: str | None
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingCall:
     client_id: ClientId
     done: anyio.Event = field(default_factory=anyio.Event)
-    answer: Answered | None = None
+    answer: ClientAnswer | None = None
 
 
-class ClientCalls:
-    """Asks clients, and knows which answers are still waited for."""
+class ClientTools:
+    """Calls tools that clients provide, and keeps the calls whose answers are still awaited."""
 
     def __init__(self, log: EventLog, presence: Presence) -> None:
         self._log = log
         self._presence = presence
-        self._waiting: dict[ClientCallId, _Waiting] = {}
-        presence.on_gone.append(self._gone)
+        self._pending: dict[ClientCallId, _PendingCall] = {}
+        presence.on_gone.append(self._release_calls)
 
-    async def call(self, scope: Scope, tool: str, given: dict[str, Any], seconds: float) -> Answered | None:
-        """The first answer; null where no client has the tool, it went away, or its time is over."""
-        client_id = self._presence.provider_of(tool, scope)
-        if client_id is None or len(self._waiting) >= MAX_WAITING:
+    async def call(self, scope: Scope, tool: str, tool_input: dict[str, Any], seconds: float) -> ClientAnswer | None:
+        """The answer of the client; None where no client has the tool, it disconnected, or the time is over."""
+        client_id = self._presence.find_tool_provider(tool, scope)
+        if client_id is None or len(self._pending) >= MAX_WAITING:
             return None
         call_id = new_client_call_id()
-        waiting = self._waiting[call_id] = _Waiting(client_id)
+        pending = self._pending[call_id] = _PendingCall(client_id)
         try:
-            wanted = ClientCall(id=call_id, client_id=client_id, tool=tool, input=given, timeout_ms=int(seconds * 1000))
-            self._log.say("client.call", scope, wanted)
+            client_call = ClientCall(
+                id=call_id, client_id=client_id, tool=tool, input=tool_input, timeout_ms=int(seconds * 1000)
+            )
+            self._log.publish_transient("client.call", scope, client_call)
             with anyio.move_on_after(seconds):
-                await waiting.done.wait()
+                await pending.done.wait()
         finally:
-            del self._waiting[call_id]
-        return waiting.answer
+            del self._pending[call_id]
+        return pending.answer
 
     def respond(self, params: ClientRespond, client_id: ClientId | None) -> ClientResponded:
         """Take an answer from the client that was asked."""
-        waiting = self._waiting.get(params.client_call_id)
-        if waiting is None or waiting.done.is_set() or waiting.client_id != client_id:
+        pending = self._pending.get(params.client_call_id)
+        if pending is None or pending.done.is_set() or pending.client_id != client_id:
             raise ClientCallNotFound(params.client_call_id)
-        waiting.answer = Answered(None if params.error is not None else params.output, params.error)
-        waiting.done.set()
+        pending.answer = ClientAnswer(None if params.error is not None else params.output, params.error)
+        pending.done.set()
         return ClientResponded(client_call_id=params.client_call_id)
 
-    def _gone(self, client_id: ClientId) -> None:
-        """Nobody waits for a client that has left."""
-        for waiting in self._waiting.values():
-            if waiting.client_id == client_id:
-                waiting.done.set()
+    def _release_calls(self, client_id: ClientId) -> None:
+        """End the pending calls of a client that has disconnected, without an answer."""
+        for pending in self._pending.values():
+            if pending.client_id == client_id:
+                pending.done.set()

@@ -1,4 +1,4 @@
-"""Who is there: clients that introduced themselves, and which sessions each of them watches."""
+"""Presence of clients: which are attached with an event stream, and which sessions each of them watches."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -11,26 +11,26 @@ from ostler.protocol.events import ClientData
 from ostler.protocol.ids import ClientId, SessionId, new_client_id
 from ostler.protocol.methods import CLIENT_LIST
 from ostler.server.events.event_log import EventLog
-from ostler.server.events.subscriber import Watch
-from ostler.server.rpc.paging import page_position, page_token
+from ostler.server.events.subscriber import SessionFilter
+from ostler.server.rpc.paging import make_page_token, parse_page_token
 from ostler.storage import Scope, Tx
 from ostler.storage.repositories import clients
 from ostler.storage.repositories.clients import ClientRecord
 
 
 @dataclass(slots=True)
-class _Present:
+class _AttachedClient:
     record: ClientRecord
     since: str
-    watches: list[Watch] = field(default_factory=list)
+    filters: list[SessionFilter] = field(default_factory=list)
 
     def has_tool(self, name: str) -> bool:
         return any(tool.get("name") == name for tool in self.record.capabilities.get("tools") or ())
 
     def sees(self, session_id: SessionId) -> bool:
-        return any(watch.roots is None or session_id in _watched(watch) for watch in self.watches)
+        return any(one.roots is None or session_id in _list_sessions(one) for one in self.filters)
 
-    def shown(self) -> Client:
+    def to_client(self) -> Client:
         return Client(
             id=self.record.id,
             name=self.record.name,
@@ -38,25 +38,25 @@ class _Present:
             kind=self.record.kind,
             capabilities=self.record.capabilities,
             attached=True,
-            session_ids=sorted({one for watch in self.watches for one in _watched(watch)}),
+            session_ids=sorted({one for session_filter in self.filters for one in _list_sessions(session_filter)}),
             since=self.since,
         )
 
 
-def _watched(watch: Watch) -> list[SessionId]:
-    return [*(watch.roots or ()), *watch.members]
+def _list_sessions(session_filter: SessionFilter) -> list[SessionId]:
+    return [*(session_filter.roots or ()), *session_filter.members]
 
 
 class Presence:
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._present: dict[ClientId, _Present] = {}
+        self._attached: dict[ClientId, _AttachedClient] = {}
         self.on_gone: list[Callable[[ClientId], None]] = []
         """Called when the last stream of a client has ended."""
 
     @property
     def count(self) -> int:
-        return len(self._present)
+        return len(self._attached)
 
     async def introduce(self, params: Initialize) -> ClientId:
         record = ClientRecord(
@@ -70,8 +70,8 @@ class Presence:
         await self._log.write(lambda tx: clients.put(tx.connection, record))
         return record.id
 
-    async def known(self, client_id: str | None) -> ClientRecord | None:
-        """The client that a header names; None for one that nobody introduced, who is served all the same."""
+    async def find_client(self, client_id: str | None) -> ClientRecord | None:
+        """The client that the `Ostler-Client` header names; None for an unknown one, which is served all the same."""
         if not client_id:
             return None
         wanted = ClientId(client_id)
@@ -82,72 +82,75 @@ class Presence:
         return await self._log.read(look)
 
     @contextmanager
-    def attached(self, client: ClientRecord | None, watch: Watch) -> Iterator[None]:
-        """A stream of this client is open; the others are told, and told again when it ends."""
+    def attach(self, client: ClientRecord | None, session_filter: SessionFilter) -> Iterator[None]:
+        """Record an open stream of this client; other clients get an event when it opens and when it ends."""
         if client is None:
             yield
             return
-        present = self._arrive(client, watch)
+        attached = self._add_stream(client, session_filter)
         try:
             yield
         finally:
-            self._leave(present, watch)
+            self._remove_stream(attached, session_filter)
 
-    def listed(self, params: ClientList) -> ClientPage:
+    def list_clients(self, params: ClientList) -> ClientPage:
         wanted = params.session_id
-        # After an id and not after a number: they come and go between two pages.
-        after = page_position(CLIENT_LIST.name, params, params.page, (str,)) or [""]
+        # After an id and not after an index: clients come and go between two pages.
+        after = parse_page_token(CLIENT_LIST.name, params, params.page, (str,)) or [""]
         found = [
-            self._present[client_id]
-            for client_id in sorted(self._present)
-            if client_id > after[0] and (wanted is None or self._present[client_id].sees(wanted))
+            self._attached[client_id]
+            for client_id in sorted(self._attached)
+            if client_id > after[0] and (wanted is None or self._attached[client_id].sees(wanted))
         ]
-        page = [present.shown() for present in found[: params.limit]]
-        token = page_token(CLIENT_LIST.name, params, [page[-1].id]) if len(found) > len(page) else None
+        page = [attached.to_client() for attached in found[: params.limit]]
+        token = make_page_token(CLIENT_LIST.name, params, [page[-1].id]) if len(found) > len(page) else None
         return ClientPage(clients=page, next=token)
 
-    def provider_of(self, tool: str, scope: Scope) -> ClientId | None:
-        """The client that came last of those that provide a tool and watch the session."""
+    def find_tool_provider(self, tool: str, scope: Scope) -> ClientId | None:
+        """The client, of those that provide a tool and session_filter the session, that attached last."""
         found = [
-            present.record.id
-            for present in self._present.values()
-            if present.has_tool(tool) and any(watch.covers(scope) for watch in present.watches)
+            attached.record.id
+            for attached in self._attached.values()
+            if attached.has_tool(tool) and any(session_filter.covers(scope) for session_filter in attached.filters)
         ]
         return found[-1] if found else None
 
-    def _arrive(self, client: ClientRecord, watch: Watch) -> _Present:
-        present = self._present.setdefault(client.id, _Present(client, times.now()))
-        present.watches.append(watch)
+    def _add_stream(self, client: ClientRecord, session_filter: SessionFilter) -> _AttachedClient:
+        attached = self._attached.setdefault(client.id, _AttachedClient(client, times.now()))
+        attached.filters.append(session_filter)
         self._note_last_seen(client)
-        self._tell("client.attached", watch, present.shown())
-        return present
+        self._publish("client.attached", session_filter, attached.to_client())
+        return attached
 
-    def _leave(self, present: _Present, watch: Watch) -> None:
-        present.watches = [one for one in present.watches if one is not watch]
-        shown = present.shown()
-        if not present.watches:
-            del self._present[present.record.id]
-            shown = shown.model_copy(update={"attached": False})
-            self._note_last_seen(present.record)
-        self._tell("client.detached", watch, shown)
-        if not present.watches:
-            for gone in self.on_gone:
-                gone(present.record.id)
+    def _remove_stream(self, attached: _AttachedClient, session_filter: SessionFilter) -> None:
+        attached.filters = [one for one in attached.filters if one is not session_filter]
+        client = attached.to_client()
+        if not attached.filters:
+            del self._attached[attached.record.id]
+            client = client.model_copy(update={"attached": False})
+            self._note_last_seen(attached.record)
+        self._publish("client.detached", session_filter, client)
+        if not attached.filters:
+            for on_gone in self.on_gone:
+                on_gone(attached.record.id)
 
-    def _tell(self, kind: str, watch: Watch, client: Client) -> None:
-        """Once for each session that is watched, so that it reaches who watches the same; once for all of them."""
+    def _publish(self, kind: str, session_filter: SessionFilter, client: Client) -> None:
+        """Publish it once for each watched session, so that it reaches whoever watches the same one.
+
+        A client that watches everything is published once, without a session.
+        """
         data = ClientData(client=client)
-        if watch.roots is None:
-            self._log.say(kind, Scope(), data)
-        for session_id in watch.roots or ():
-            self._log.say(kind, Scope(session_id, session_id), data)
-        for session_id, root_id in watch.members.items():
-            self._log.say(kind, Scope(session_id, root_id), data)
+        if session_filter.roots is None:
+            self._log.publish_transient(kind, Scope(), data)
+        for session_id in session_filter.roots or ():
+            self._log.publish_transient(kind, Scope(session_id, session_id), data)
+        for session_id, root_id in session_filter.members.items():
+            self._log.publish_transient(kind, Scope(session_id, root_id), data)
 
     def _note_last_seen(self, record: ClientRecord) -> None:
-        """Nobody waits for it, and a daemon that cannot write goes on without."""
+        """Store when a client was last seen; nobody waits for it, and where it cannot be written nothing happens."""
 
         def note(tx: Tx) -> None:
-            clients.seen(tx.connection, record.id, times.now())
+            clients.mark_seen(tx.connection, record.id, times.now())
 
         self._log.submit_quietly(note)

@@ -1,4 +1,4 @@
-"""`config.toml` as the daemon reads it: flags above the environment above the file above the defaults."""
+"""The configuration of the daemon: flags override the environment, `config.toml`, and the defaults, in this order."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from ostler.protocol.errors import Conflict, InvalidParams, StorageFailed
 from ostler.protocol.session import ToolPreset
 from ostler.server.config.private_files import write_atomically
 
-_RESTART: Final = (
+_RESTART_KEYS: Final = (
     "log.",
     "listen.",
     "limits.pending_writes",
@@ -23,7 +23,7 @@ _RESTART: Final = (
     "limits.body",
     "limits.idle",
 )
-"""What is read once, when the daemon opens its doors."""
+"""Prefixes of the settings that are read once, when the daemon starts."""
 
 
 class BadConfig(Exception):
@@ -33,47 +33,47 @@ class BadConfig(Exception):
 Values = dict[str, Any]
 """Settings by dotted name."""
 
-_SHORT: Final = {"model": "model.name"}
-"""What most people mean when they name only the section: `model = "NAME"`, `--model NAME`, `OSTLER_MODEL=NAME`."""
+_SHORT_KEYS: Final = {"model": "model.name"}
+"""Short forms: what is meant when only the section is named: `model = "NAME"`, `--model NAME`, `OSTLER_MODEL=NAME`."""
 
 
 _SHORT_VARIABLES: Final = {"OSTLER_MODEL": "model.name", "OSTLER_MAX_TOOL_CONCURRENCY": "turns.tool_concurrency"}
-_NO_BACKGROUND: Final = "OSTLER_DISABLE_BACKGROUND_TASKS"
+_NO_BACKGROUND_VARIABLE: Final = "OSTLER_DISABLE_BACKGROUND_TASKS"
 
 
-def full_name(key: str) -> str:
-    return _SHORT.get(key, key)
+def expand_key(key: str) -> str:
+    return _SHORT_KEYS.get(key, key)
 
 
-def leaves(section: type[Section] = Config, prefix: str = "") -> Iterator[str]:
+def list_settings(section: type[Section] = Config, prefix: str = "") -> Iterator[str]:
     """Every setting there is, by dotted name."""
     for name, info in section.model_fields.items():
         inner = info.annotation
         if isinstance(inner, type) and issubclass(inner, Section):
-            yield from leaves(inner, f"{prefix}{name}.")
+            yield from list_settings(inner, f"{prefix}{name}.")
         else:
             yield prefix + name
 
 
-def _setting_of(key: str) -> tuple[str, str | None]:
+def _find_setting(key: str) -> tuple[str, str | None]:
     """The setting that a key names, and which entry of it, where it is a table: `results.max_chars.Bash`."""
-    for setting in leaves():
+    for setting in list_settings():
         if key == setting:
             return setting, None
-        if key.startswith(f"{setting}.") and isinstance(_value_of(Config().model_dump(), setting), dict):
+        if key.startswith(f"{setting}.") and isinstance(_get_value(Config().model_dump(), setting), dict):
             return setting, key.removeprefix(f"{setting}.")
     raise InvalidParams.of("key", f"there is no setting {key!r}")
 
 
-def _value_of(values: Values, key: str) -> Any:
+def _get_value(values: Values, key: str) -> Any:
     found: Any = values
     for part in key.split("."):
         found = found[part]
     return found
 
 
-def _with(values: Values, key: str, value: Any) -> Values:
-    """The same with another value, or without one."""
+def _replace_value(values: Values, key: str, value: Any) -> Values:
+    """A copy with another value for a key; None removes the key."""
     return {name: each for name, each in {**values, key: value}.items() if name != key or value is not None}
 
 
@@ -96,34 +96,38 @@ class Configuration:
         return self.current.model.name or ("claude-sonnet-5" if self.has_key else "rehearsal")
 
     def get(self, params: ConfigGet) -> ConfigValue:
-        key = full_name(params.key) if params.key else None
-        return ConfigValue(key=params.key, value=self._value(key), source=self._source(key), path=str(self.path))
+        key = expand_key(params.key) if params.key else None
+        return ConfigValue(
+            key=params.key, value=self._read_value(key), source=self._find_source(key), path=str(self.path)
+        )
 
     def set(self, params: ConfigSet) -> ConfigChange:
         """Change one setting in the file, keeping the rest of it as the person wrote it."""
-        key = full_name(params.key)
-        setting, entry = _setting_of(key)
-        previous = self._current(setting, entry)
+        key = expand_key(params.key)
+        setting, entry = _find_setting(key)
+        previous = self._get_current(setting, entry)
         table = self.file.get(setting) or {}
-        file = _with(self.file, setting, params.value if entry is None else _with(table, entry, params.value) or None)
+        file = _replace_value(
+            self.file, setting, params.value if entry is None else _replace_value(table, entry, params.value) or None
+        )
         try:
             # Also by itself: a flag or variable that is set now must not let a wrong value into the file.
-            _validated(file)
-            changed = _validated(file, self.environment, self.flags)
+            _validate_layers(file)
+            changed = _validate_layers(file, self.environment, self.flags)
         except ValidationError as error:
             raise InvalidParams.of("value", str(error.errors()[0]["msg"])) from None
-        self._write([*setting.split("."), *([entry] if entry else [])], params.value)
+        self._write_file([*setting.split("."), *([entry] if entry else [])], params.value)
         self.file, self.current = file, changed
-        applies = "restart" if key.startswith(_RESTART) else "now"
-        now = self._current(setting, entry)
+        applies = "restart" if key.startswith(_RESTART_KEYS) else "now"
+        now = self._get_current(setting, entry)
         return ConfigChange.model_validate({"key": params.key, "value": now, "previous": previous, "applies": applies})
 
-    def _current(self, setting: str, entry: str | None) -> Any:
-        """What holds now; null for an entry of a table that is not there."""
-        value = self._value(setting)
+    def _get_current(self, setting: str, entry: str | None) -> Any:
+        """The value in force; None for an entry of a table that is not there."""
+        value = self._read_value(setting)
         return value if entry is None else value.get(entry)
 
-    def _value(self, key: str | None) -> Any:
+    def _read_value(self, key: str | None) -> Any:
         value: Any = self.current.model_dump(mode="json")
         for part in key.split(".") if key else []:
             if not isinstance(value, dict) or part not in value:
@@ -131,15 +135,15 @@ class Configuration:
             value = value[part]
         return value
 
-    def _source(self, key: str | None) -> str:
-        if key not in set(leaves()):
+    def _find_source(self, key: str | None) -> str:
+        if key not in set(list_settings()):
             return "mixed"
         for name, values in (("flag", self.flags), ("environment", self.environment), ("file", self.file)):
             if key in values:
                 return name
         return "default"
 
-    def _write(self, names: list[str], value: Any) -> None:
+    def _write_file(self, names: list[str], value: Any) -> None:
         # Imported here: only a person who changes a setting needs the library that keeps comments.
         import tomlkit  # noqa: PLC0415
 
@@ -165,13 +169,13 @@ class Configuration:
 
 def load_configuration(path: Path, flags: Values, environ: Mapping[str, str]) -> Configuration:
     """Read the file and the environment; whatever is wrong stops the start and says where."""
-    named = {full_name(key): value for key, value in flags.items()}
+    named = {expand_key(key): value for key, value in flags.items()}
     environment = _from_environment(environ)
     file = _from_file(path)
     try:
-        current = _validated(file, environment, named)
+        current = _validate_layers(file, environment, named)
     except ValidationError as error:
-        raise BadConfig(_explained(error, path, file, environment)) from None
+        raise BadConfig(_explain_error(error, path, file, environment)) from None
     keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
     has_key = any(environ.get(name) for name in keys)
     settings = Configuration(path, named, environment, has_key, file=file, current=current)
@@ -180,19 +184,19 @@ def load_configuration(path: Path, flags: Values, environ: Mapping[str, str]) ->
     return settings
 
 
-def environment_name(key: str) -> str:
+def to_variable_name(key: str) -> str:
     return "OSTLER_" + key.replace(".", "__").upper()
 
 
 def _from_environment(environ: Mapping[str, str]) -> Values:
-    names = _SHORT_VARIABLES | {environment_name(key): key for key in leaves()}
-    values = {key: _parsed(environ[name]) for name, key in names.items() if name in environ}
-    if environ.get(_NO_BACKGROUND, "").lower() not in {"", "0", "false"}:
+    names = _SHORT_VARIABLES | {to_variable_name(key): key for key in list_settings()}
+    values = {key: _parse_value(environ[name]) for name, key in names.items() if name in environ}
+    if environ.get(_NO_BACKGROUND_VARIABLE, "").lower() not in {"", "0", "false"}:
         values["tools.background"] = False
     return values
 
 
-def _parsed(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -201,7 +205,7 @@ def _parsed(text: str) -> Any:
 
 def _from_file(path: Path) -> Values:
     try:
-        return _flat(tomllib.loads(path.read_text("utf-8")), frozenset(leaves()))
+        return _flatten(tomllib.loads(path.read_text("utf-8")), frozenset(list_settings()))
     except FileNotFoundError:
         return {}
     except tomllib.TOMLDecodeError as error:
@@ -210,18 +214,18 @@ def _from_file(path: Path) -> Values:
         raise BadConfig(f"{path} cannot be read: {error}") from None
 
 
-def _flat(table: dict[str, Any], settings: frozenset[str], prefix: str = "") -> Values:
+def _flatten(table: dict[str, Any], settings: frozenset[str], prefix: str = "") -> Values:
     values: Values = {}
     for name, value in table.items():
         key = prefix + name
         if isinstance(value, dict) and key not in settings:
-            values.update(_flat(value, settings, f"{key}."))
+            values.update(_flatten(value, settings, f"{key}."))
         else:
-            values[full_name(key)] = value
+            values[expand_key(key)] = value
     return values
 
 
-def _validated(*layers: Values) -> Config:
+def _validate_layers(*layers: Values) -> Config:
     nested: dict[str, Any] = {}
     for key, value in {key: value for layer in layers for key, value in layer.items()}.items():
         *sections, name = key.split(".")
@@ -232,28 +236,28 @@ def _validated(*layers: Values) -> Config:
     return Config.model_validate(nested)
 
 
-def _explained(error: ValidationError, path: Path, file: Values, environment: Values) -> str:
+def _explain_error(error: ValidationError, path: Path, file: Values, environment: Values) -> str:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
-    named = next((name for name in (key, *_parents(key)) if name in environment), None)
+    named = next((name for name in (key, *_list_parents(key)) if name in environment), None)
     if named:
-        return f"{environment_name(named)}: {first['msg']}"
+        return f"{to_variable_name(named)}: {first['msg']}"
     if first["type"] == "extra_forbidden":
-        return f"{path}: there is no setting {key!r}{_closest(key)}"
+        return f"{path}: there is no setting {key!r}{_suggest_closest(key)}"
     # Also by a part of it, and by the table that it is an entry of.
-    of_the_file = any(name.startswith(key) for name in file) or any(name in file for name in _parents(key))
-    where = f"{path}: {key}" if of_the_file else key
+    in_file = any(name.startswith(key) for name in file) or any(name in file for name in _list_parents(key))
+    where = f"{path}: {key}" if in_file else key
     return f"{where}: {first['msg']}"
 
 
-def _parents(key: str) -> list[str]:
+def _list_parents(key: str) -> list[str]:
     parts = key.split(".")
     return [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
 
 
-def _closest(key: str) -> str:
+def _suggest_closest(key: str) -> str:
     # Imported here: only a mistake needs it.
     import difflib  # noqa: PLC0415
 
-    close = difflib.get_close_matches(key, list(leaves()), n=1)
+    close = difflib.get_close_matches(key, list(list_settings()), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Files and folders that must be ours alone, and whole."""
+"""Private files and folders: check that only our user can read them, and write files atomically."""
 
 import os
 import stat
@@ -9,23 +9,23 @@ class UnsafeFile(Exception):
     """A file or folder of ours is open to others; the message says which and how to mend it."""
 
 
-def own_folder(path: Path) -> None:
-    """Make the folder, or see that nobody else can look into the one there is."""
+def ensure_private_folder(path: Path) -> None:
+    """Create the folder, or check that nobody else can read the existing one."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise UnsafeFile(f"{path} is not a folder.")
-    _only_ours(path, found, "700")
+    _check_owner_only(path, found, "700")
 
 
 def check_private_file(path: Path) -> None:
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
         raise UnsafeFile(f"{path} is not a plain file.")
-    _only_ours(path, found, "600")
+    _check_owner_only(path, found, "600")
 
 
-def _only_ours(path: Path, found: os.stat_result, mode: str) -> None:
+def _check_owner_only(path: Path, found: os.stat_result, mode: str) -> None:
     if found.st_uid != os.getuid():
         raise UnsafeFile(f"{path} belongs to another user (uid {found.st_uid}).")
     if found.st_mode & 0o077:

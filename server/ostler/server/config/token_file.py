@@ -1,4 +1,4 @@
-"""The token that opens the door: made on first start, in a file that only its owner can read."""
+"""The token that authenticates clients: made on first start, in a file that only its owner can read."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""A running daemon: the HTTP server with everything behind it."""
+"""A running daemon: it serves HTTP requests, runs the background work, and stops cleanly."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -8,12 +8,12 @@ from typing import Final
 import anyio
 import uvicorn
 
-from ostler.server.api.server import House
-from ostler.server.daemon.housekeeping import look_after
-from ostler.server.http.access import Door
-from ostler.server.http.http_protocol import HttpLimits, with_limits
-from ostler.server.http.router import Front, Probes
-from ostler.server.http.sockets import Listening
+from ostler.server.api.server import ServerApi
+from ostler.server.daemon.housekeeping import run_housekeeping
+from ostler.server.http.access import AccessGuard
+from ostler.server.http.http_protocol import HttpLimits, bind_limits
+from ostler.server.http.router import Probes, Router
+from ostler.server.http.sockets import ListenSockets
 from ostler.server.models.registry import Providers
 from ostler.server.observability import logs
 from ostler.server.rpc.dispatcher import Dispatcher
@@ -34,41 +34,41 @@ class _Server(uvicorn.Server):
 class Daemon:
     """A running daemon."""
 
-    house: House
+    api: ServerApi
     dispatcher: Dispatcher
-    door: Door
-    front: Front
+    access_guard: AccessGuard
+    router: Router
     probes: Probes
-    listening: Listening
+    listen_sockets: ListenSockets
     providers: Providers
     stopping: anyio.Event
 
     @property
     def url(self) -> str:
-        return self.listening.url
+        return self.listen_sockets.url
 
     async def serve(self, ready: Callable[[], None]) -> None:
-        """Serve until somebody says stop, then finish what runs and end every stream."""
+        """Serve until `stopping` is set, then let running calls finish and end every event stream."""
         server = _Server(self._uvicorn_config())
         async with anyio.create_task_group() as group:
-            # What can wait until the daemon answers.
-            group.start_soon(look_after, self.house.store, self.house.log, self.house.configuration)
-            group.start_soon(self.house.engine.run)
-            group.start_soon(self.front.pages)
+            # Work that is not needed before the daemon answers its first request.
+            group.start_soon(run_housekeeping, self.api.store, self.api.log, self.api.configuration)
+            group.start_soon(self.api.engine.run)
+            group.start_soon(self.router.ensure_pages)
             group.start_soon(self.providers.warm_up)
-            group.start_soon(self._stop_when_told, server)
+            group.start_soon(self._wait_for_stop, server)
             self.probes.ready = True
             ready()
-            await server.serve(sockets=self.listening.sockets)
-            await self.house.engine.close()
+            await server.serve(sockets=self.listen_sockets.sockets)
+            await self.api.engine.close()
             group.cancel_scope.cancel()
         await self.providers.close()
 
     def _uvicorn_config(self) -> uvicorn.Config:
-        limits = self.house.configuration.current.limits
+        limits = self.api.configuration.current.limits
         return uvicorn.Config(
-            self.door,
-            http=with_limits(
+            self.access_guard,
+            http=bind_limits(
                 HttpLimits(limits.connections, limits.header_bytes, limits.header_seconds, limits.body_seconds)
             ),
             loop="asyncio",
@@ -82,9 +82,9 @@ class Daemon:
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
 
-    async def _stop_when_told(self, server: uvicorn.Server) -> None:
+    async def _wait_for_stop(self, server: uvicorn.Server) -> None:
         await self.stopping.wait()
-        logs.log.info("stopping", calls=self.dispatcher.running, readers=self.house.streams.count)
+        logs.log.info("stopping", calls=self.dispatcher.running, readers=self.api.streams.count)
         self.dispatcher.stopping = True
-        self.house.streams.close()
+        self.api.streams.close()
         server.should_exit = True

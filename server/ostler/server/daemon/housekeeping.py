@@ -1,4 +1,4 @@
-"""What the daemon does for itself in the background: look for damage, drop what is past its time."""
+"""Background housekeeping: check the database after a crash, and delete rows whose retention time is over."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -19,26 +19,26 @@ from ostler.server.events.event_log import EventLog
 from ostler.server.observability import logs
 from ostler.storage import Scope, Store, Tx
 from ostler.storage.repositories import results
-from ostler.storage.sqlite.check import find_damage, give_back_pages, mark_damaged, tidy
+from ostler.storage.sqlite.check import find_damage, mark_damaged, tidy, vacuum_pages
 
 _HOUR: Final = 3600
 
 
-def _ago(span: timedelta) -> str:
-    return times.at(datetime.now(UTC) - span)
+def _format_ago(span: timedelta) -> str:
+    return times.format_time(datetime.now(UTC) - span)
 
 
-async def look_after(store: Store, log: EventLog, configuration: Configuration) -> None:
-    """All of it, for as long as the daemon runs; none of it may end the daemon."""
+async def run_housekeeping(store: Store, log: EventLog, configuration: Configuration) -> None:
+    """Run all housekeeping for as long as the daemon runs; a failure in it never ends the daemon."""
     async with anyio.create_task_group() as group:
-        group.start_soon(_guarded, "report_moved_database", lambda: report_moved_database(store, log))
-        group.start_soon(_guarded, "check_after_unclean_stop", lambda: check_after_unclean_stop(store))
+        group.start_soon(_run_guarded, "report_moved_database", lambda: report_moved_database(store, log))
+        group.start_soon(_run_guarded, "check_after_unclean_stop", lambda: check_after_unclean_stop(store))
         while True:
-            await _guarded("tidy", lambda: tidy_once(log, configuration))
+            await _run_guarded("tidy", lambda: tidy_database(log, configuration))
             await anyio.sleep(_HOUR)
 
 
-async def _guarded(job: str, work: Callable[[], Awaitable[None]]) -> None:
+async def _run_guarded(job: str, work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except Exception as error:  # noqa: BLE001
@@ -47,7 +47,7 @@ async def _guarded(job: str, work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def report_moved_database(store: Store, log: EventLog) -> None:
-    """Tell, in the log and to whoever comes, that the database could not be read and a new one was begun."""
+    """Say in the log, and with a stored notice for clients, that an unreadable database was replaced by a new one."""
     if store.moved_aside is None:
         return
     text = (
@@ -64,7 +64,7 @@ async def report_moved_database(store: Store, log: EventLog) -> None:
 
 
 async def check_after_unclean_stop(store: Store) -> None:
-    """Look through the whole database, after a stop that was none; found damage ends all writing."""
+    """After an unclean stop, check the whole database; if it is damaged, nothing is written any more."""
     if not store.unclean:
         return
     stop = threading.Event()
@@ -76,16 +76,16 @@ async def check_after_unclean_stop(store: Store) -> None:
         logs.log.info("database_checked", verdict="ok")
         return
     logs.log.error("database_damaged", damage=damage)
-    store.writer.give_up(damage)
+    store.writer.turn_read_only(damage)
     await anyio.to_thread.run_sync(mark_damaged, store.path, damage)
 
 
-async def tidy_once(log: EventLog, configuration: Configuration) -> None:
-    """Drop what is past its time, piece by piece, so that nobody's write waits long behind it."""
+async def tidy_database(log: EventLog, configuration: Configuration) -> None:
+    """Delete rows whose retention time is over, in bounded steps, so that no other write waits long."""
     keep = configuration.current.retention
-    events_before = _ago(timedelta(days=keep.events_days))
-    keys_before = _ago(timedelta(seconds=IDEMPOTENCY_SECONDS))
-    clients_before = _ago(timedelta(days=keep.clients_days))
+    events_before = _format_ago(timedelta(days=keep.events_days))
+    keys_before = _format_ago(timedelta(seconds=IDEMPOTENCY_SECONDS))
+    clients_before = _format_ago(timedelta(days=keep.clients_days))
 
     def piece(tx: Tx) -> bool:
         return tidy(tx, events_before=events_before, keys_before=keys_before, clients_before=clients_before)
@@ -93,11 +93,11 @@ async def tidy_once(log: EventLog, configuration: Configuration) -> None:
     while await log.write(piece):
         pass
     await drop_unfinished_results(log)
-    while await log.write(give_back_pages):
+    while await log.write(vacuum_pages):
         pass
 
 
 async def drop_unfinished_results(log: EventLog) -> None:
-    """What a crash left of results that were being stored; the young ones may be on their way."""
+    """Delete pieces of results that a crash left unfinished; those of the last hour may still be being written."""
     before = first_result_id(int((datetime.now(UTC).timestamp() - _HOUR) * 1000))
-    await drop_pieces(log, await log.read(lambda connection: results.unfinished(connection, before)))
+    await drop_pieces(log, await log.read(lambda connection: results.list_unfinished(connection, before)))

@@ -19,7 +19,7 @@ class AlreadyRunning(Exception):
 
 @dataclass(slots=True)
 class Instance:
-    """Holds the home for as long as the process lives; the kernel lets go of it, however the process ends."""
+    """The lock of a home, held for as long as the process lives; the kernel releases it, however the process ends."""
 
     places: Places
     lock: FileLock
@@ -30,8 +30,8 @@ class Instance:
         try:
             write_atomically(self.places.daemon_file, content, mode=0o600)
         except OSError as error:
-            # A full disk must not keep the daemon from answering reads. The file that a dead daemon left has room
-            # for ours; where there is none, clients go by the socket.
+            # A full disk must not keep the daemon from answering reads. The file that a dead daemon left has space
+            # for ours; where there is none, clients find the daemon by its socket.
             logs.log.warning("daemon_file_not_replaced", path=str(self.places.daemon_file), reason=error.strerror)
             with contextlib.suppress(OSError):
                 _overwrite(self.places.daemon_file, content)
@@ -41,24 +41,24 @@ class Instance:
         self.lock.release()
 
 
-def take_home(places: Places) -> Instance:
-    """Take the lock of this home; a lock whose owner is dead is no lock."""
+def lock_home(places: Places) -> Instance:
+    """Take the lock of this home; a lock whose owner is dead does not count."""
     lock = FileLock(places.lock_file, mode=0o600, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
         raise AlreadyRunning(
-            f"A daemon runs in {places.data} already, with pid {_owner(places)}. "
+            f"A daemon runs in {places.data} already, with pid {_read_owner_pid(places)}. "
             "Stop it with `ostler stop`, or choose another folder with --home."
         ) from None
     # Beside the lock and not in daemon.json, which comes only when the daemon is ready.
-    with contextlib.suppress(OSError):  # a full disk; only a second daemon's complaint is the poorer for it
+    with contextlib.suppress(OSError):  # a full disk; only the error message of a second daemon lacks the pid then
         _pid_file(places).write_text(f"{os.getpid()}\n")
     return Instance(places, lock)
 
 
 def _overwrite(path: Path, content: bytes) -> None:
-    """Write into the file that is there, which keeps the room that it has."""
+    """Write into the existing file, which keeps the disk space that it has."""
     with path.open("r+b") as file:
         file.write(content)
         file.truncate()
@@ -68,7 +68,7 @@ def _pid_file(places: Places) -> Path:
     return places.lock_file.with_suffix(".pid")
 
 
-def _owner(places: Places) -> str:
+def _read_owner_pid(places: Places) -> str:
     try:
         return _pid_file(places).read_text().strip() or "unknown"
     except OSError:

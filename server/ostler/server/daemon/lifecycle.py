@@ -1,4 +1,4 @@
-"""The life of the daemon as a process: open, announce, obey signals, close."""
+"""The daemon as a process: open everything, announce the address, handle signals, close."""
 
 import asyncio
 import contextlib
@@ -16,11 +16,11 @@ from ostler.server.config.configuration import Configuration
 from ostler.server.config.token_file import load_token
 from ostler.server.daemon.daemon import Daemon
 from ostler.server.daemon.instance import Instance
-from ostler.server.daemon.wiring import assemble_daemon, settings_places
+from ostler.server.daemon.wiring import assemble_daemon, make_settings_places
 from ostler.server.http.sockets import open_sockets
 from ostler.server.observability import logs
 from ostler.server.settings import check_policy
-from ostler.server.version import version
+from ostler.server.version import get_version
 from ostler.storage import open_store
 
 
@@ -31,56 +31,56 @@ async def open_daemon(
     environ: Mapping[str, str] = os.environ,
     umask: int = 0o022,
 ) -> AsyncIterator[Daemon]:
-    """Everything that has to be there before the first request; closed again in the opposite order."""
-    check_policy(settings_places(places))
+    """Open everything that the first request needs; it is closed again in the opposite order."""
+    check_policy(make_settings_places(places))
     token = load_token(places.token_file)
     listen = configuration.current.listen
-    listening = open_sockets(listen, Path(listen.socket) if listen.socket else places.socket)
+    sockets = open_sockets(listen, Path(listen.socket) if listen.socket else places.socket)
     try:
         store = open_store(places.database, pending_limit=configuration.current.limits.pending_writes)
         try:
-            yield assemble_daemon(places, configuration, store, listening, token, environ, umask)
+            yield assemble_daemon(places, configuration, store, sockets, token, environ, umask)
         finally:
             await store.close()
     finally:
-        listening.close()
+        sockets.close()
 
 
 async def run_daemon(places: Places, configuration: Configuration, instance: Instance, umask: int) -> None:
-    """The daemon as a process: signals, the line that says it is ready, and the file that says where."""
+    """Run the daemon as a process: handle signals, print the ready line, write the file that says where it is."""
     async with open_daemon(places, configuration, umask=umask) as daemon:
         _handle_signals(daemon.stopping)
 
         def ready() -> None:
             instance.announce(
-                version=version(),
+                version=get_version(),
                 url=daemon.url,
-                socket=str(daemon.listening.path),
-                started=daemon.house.address.started_at,
+                socket=str(daemon.listen_sockets.path),
+                started=daemon.api.address.started_at,
             )
-            _say_ready(daemon)
+            _report_ready(daemon)
 
         await daemon.serve(ready)
     logs.log.info("stopped")
 
 
-def _say_ready(daemon: Daemon) -> None:
-    if daemon.listening.moved:
-        logs.log.warning("port_taken", wanted=daemon.house.configuration.current.listen.port, url=daemon.url)
+def _report_ready(daemon: Daemon) -> None:
+    if daemon.listen_sockets.port_changed:
+        logs.log.warning("port_taken", wanted=daemon.api.configuration.current.listen.port, url=daemon.url)
     logs.log.info(
         "ready",
         url=daemon.url,
-        socket=str(daemon.listening.path),
-        version=version(),
-        model=daemon.house.configuration.default_model,
+        socket=str(daemon.listen_sockets.path),
+        version=get_version(),
+        model=daemon.api.configuration.default_model,
     )
-    # A reader that closed our stdout must not keep the daemon from starting.
+    # Whoever closed our stdout must not keep the daemon from starting.
     with contextlib.suppress(OSError):
         print(f"ostler ready {daemon.url}", flush=True)  # noqa: T201 - the line that scripts wait for
 
 
 def _handle_signals(stopping: anyio.Event) -> None:
-    def told(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         if stopping.is_set():
             logs.log.warning("forced", signal=number.name)
             os._exit(1)
@@ -88,20 +88,20 @@ def _handle_signals(stopping: anyio.Event) -> None:
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told, number)
+        loop.add_signal_handler(number, on_signal, number)
 
 
-def close_to_others() -> int:
-    """Files are ours alone, and so is our memory: a child process must not read the key out of it.
+def harden_process() -> int:
+    """Keep other processes out of our files and memory: a child process must not read the key from it.
 
-    Returns the umask that the person has, for what is done in their name.
+    Returns the umask of the person, for commands that run in their name.
     """
     umask = os.umask(0o077)
     if sys.platform == "linux":
         pr_set_dumpable, pr_set_child_subreaper = 4, 36
         prctl = ctypes.CDLL(None, use_errno=True).prctl
         prctl(pr_set_dumpable, 0, 0, 0, 0)
-        # A child whose parent has ended becomes ours again and not init's: on the socket it would pass for a stranger
-        # of the same user, who needs no token.
+        # A child whose parent has ended becomes our child and not init's: on the socket it would look like an
+        # unrelated process of the same user, which needs no token.
         prctl(pr_set_child_subreaper, 1, 0, 0, 0)
     return umask

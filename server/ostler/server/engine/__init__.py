@@ -1,1 +1,1 @@
-"""How a turn runs: session actors, the turn loop, the executor, permission and asks."""
+"""Runs turns: session actors, the turn loop, the call executor, permissions, asks and background tasks."""

@@ -1,4 +1,5 @@
-"""What goes on beside the sessions for as long as the daemon runs."""
+"""Background work of the engine beside the sessions: the sandbox proxy, reaping of orphans, reloading of settings,
+releasing of memory, and the end of processes that an earlier daemon left."""
 
 import contextlib
 import ctypes
@@ -9,23 +10,23 @@ import anyio
 
 from ostler.protocol.errors import ProtocolError
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.session.shared import SandboxKeeper
+from ostler.server.engine.session.shared import CurrentSandbox
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Tx
 from ostler.storage.repositories import processes
 from ostler.storage.repositories.processes import ProcessRecord
-from ostler.tools.process.orphans import kill_left_over, many_orphans, reap_orphans
+from ostler.tools.process.orphans import has_many_orphans, kill_left_over, reap_orphans
 from ostler.tools.sandbox import Proxy
 from ostler.tools.threads import read_in_thread
 
-_BURY_SECONDS: Final = 1.0
-_BURY_LOOKS: Final = 5
+_REAP_SECONDS: Final = 1.0
+_REAP_CHECKS: Final = 5
 _SETTINGS_SECONDS: Final = 1.0
 
 
 @contextlib.asynccontextmanager
-async def way_out(sandbox: SandboxKeeper) -> AsyncIterator[None]:
-    """The proxy through which commands in the sandbox reach the hosts that are allowed, where some are."""
+async def run_proxy(sandbox: CurrentSandbox) -> AsyncIterator[None]:
+    """Run the proxy through which commands in the sandbox reach the allowed hosts, where there are any."""
     if not sandbox.hosts:
         yield
         return
@@ -34,41 +35,41 @@ async def way_out(sandbox: SandboxKeeper) -> AsyncIterator[None]:
         yield
 
 
-async def bury_orphans() -> None:
-    """Now and then, and soon where they are many: each keeps a process number of the machine's until then."""
+async def reap_orphans_periodically() -> None:
+    """Every few seconds, and sooner where there are many: each zombie keeps a pid of the machine."""
     while True:
-        for _ in range(_BURY_LOOKS):
-            await anyio.sleep(_BURY_SECONDS)
-            if many_orphans():
+        for _ in range(_REAP_CHECKS):
+            await anyio.sleep(_REAP_SECONDS)
+            if has_many_orphans():
                 break
         await read_in_thread(reap_orphans)
 
 
-async def keep_arranged(
-    arrange: Callable[[LiveSession], Awaitable[None]], in_turns: Callable[[], list[LiveSession]]
+async def reload_settings_periodically(
+    load: Callable[[LiveSession], Awaitable[None]], list_running: Callable[[], list[LiveSession]]
 ) -> None:
-    """What a settings file says counts at once, also in the middle of a turn."""
+    """Reload changed settings files of sessions in a turn, so that they take effect at once."""
 
-    async def arrange_all() -> None:
-        # Not in the loop itself, which would keep the last of them in memory until it looks at another one.
-        for live in in_turns():
+    async def load_all() -> None:
+        # Not in the loop itself, whose variable would keep the last session in memory until the next round.
+        for live in list_running():
             with contextlib.suppress(ProtocolError):
-                await arrange(live)
+                await load(live)
 
     while True:
         await anyio.sleep(_SETTINGS_SECONDS)
-        await arrange_all()
+        await load_all()
 
 
-def give_back_memory() -> None:
-    """To the machine, what sessions have left: glibc keeps the pages of a history of 10 MB for the next one."""
+def release_memory() -> None:
+    """Return freed memory to the system: glibc keeps the pages of an evicted history of 10 MB for the next one."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:  # not every C library has it
         trim(0)
 
 
-async def end_left_over(log: EventLog, left: list[ProcessRecord]) -> None:
-    """What an earlier daemon's calls left running; all at once, since each may take its time to go."""
+async def end_left_over_processes(log: EventLog, left: list[ProcessRecord]) -> None:
+    """Kill what an earlier daemon's calls left running; all at once, since each may take its time to end."""
     async with anyio.create_task_group() as group:
         for process in left:
             group.start_soon(kill_left_over, process.pid, process.start_time, process.call_id)

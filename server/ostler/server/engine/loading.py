@@ -1,4 +1,4 @@
-"""A session from its rows: read in one snapshot, on a reader's thread."""
+"""Loads a session from its rows, in one snapshot, on a reader's thread."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from ostler.storage.repositories.steers import Steer
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A tool_use of the last message, with what is known of it."""
+    """A tool_use of the last message, with its call and ask as far as they are stored."""
 
     use: ToolUse
     call: Call | None
@@ -25,6 +25,8 @@ class StoredCall:
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
+    """What is stored of a session, as it is loaded into memory."""
+
     record: SessionRecord
     history: History
     state: dict[str, Any]
@@ -40,78 +42,78 @@ class StoredSession:
     last_calls: list[StoredCall]
     last_reason: str | None
     """How the last turn ended."""
-    paused: str = ""
-    """What the model has said so far of an answer in which it pauses."""
+    paused_text: str = ""
+    """The text so far of an answer that `pause_turn` interrupted."""
     trust_ask: Ask | None = None
-    """Asks whether the folder is trusted, and is open."""
-    opening: Message | None = None
-    """The turn's input, where that is asked or hooks have not heard it all: nobody has let it pass yet."""
-    told_ends: Sequence[TaskId] = ()
-    """Tasks whose end that input tells."""
+    """The open ask whether the folder is trusted."""
+    input_message: Message | None = None
+    """The turn's input, where it may not be sent yet: trust is being asked for, or its hooks have not run."""
+    announced_task_ids: Sequence[TaskId] = ()
+    """Tasks whose end that input announces."""
 
 
-def load(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession:
+def load_session(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession:
     record = sessions.get(connection, session_id)
-    turn = turns.current(connection, session_id)
-    trust_ask = asks.open_without_call(connection, session_id) if turn else None
-    last = messages.last(connection, session_id) if turn else None
+    turn = turns.find_current(connection, session_id)
+    trust_ask = asks.find_open_without_call(connection, session_id) if turn else None
+    last = messages.find_last(connection, session_id) if turn else None
     open_message = last if last is not None and last.role == "assistant" else None
-    unheard = turns.unheard(connection, turn.id) if turn else None
+    pending_input = turns.find_held_input(connection, turn.id) if turn else None
     return StoredSession(
         record=record,
-        history=History(messages.for_model(connection, session_id)),
+        history=History(messages.load_for_model(connection, session_id)),
         state=states.find(connection, session_id),
-        reads=states.reads(connection, session_id),
-        used=usage.total(connection, session_id),
-        steers=steers.of_session(connection, session_id),
+        reads=states.list_reads(connection, session_id),
+        used=usage.sum_session(connection, session_id),
+        steers=steers.list_by_session(connection, session_id),
         turn=turn,
-        options=turns.input_of(connection, turn.id) if turn else {},
+        options=turns.load_input(connection, turn.id) if turn else {},
         last_message=open_message,
-        last_calls=_calls_of(connection, open_message) if open_message else [],
-        last_reason=turns.last_reason(connection, session_id),
-        paused=paused_text(connection, turn) if turn else "",
+        last_calls=_load_calls(connection, open_message) if open_message else [],
+        last_reason=turns.find_last_reason(connection, session_id),
+        paused_text=read_paused_text(connection, turn) if turn else "",
         trust_ask=trust_ask,
-        opening=last if last is not None and _waits(last, unheard, trust_ask) else None,
-        told_ends=unheard.ends if unheard is not None else (),
+        input_message=last if last is not None and _is_pending_input(last, pending_input, trust_ask) else None,
+        announced_task_ids=pending_input.ends if pending_input is not None else (),
     )
 
 
-def paused_text(connection: sqlite3.Connection, turn: Turn) -> str:
-    """The words of the model's last messages, back to the first of an answer in which it pauses."""
+def read_paused_text(connection: sqlite3.Connection, turn: Turn) -> str:
+    """The text of the model's last messages, back to the first of an answer that `pause_turn` interrupted."""
     pieces: list[str] = []
-    for message in messages.backwards(connection, turn.session_id):
+    for message in messages.iterate_backwards(connection, turn.session_id):
         if message.turn_id != turn.id or message.stop_reason != "pause_turn":
             break
-        pieces.insert(0, text_of(message))
+        pieces.insert(0, extract_message_text(message))
     return "".join(pieces)
 
 
-def text_of(message: Message) -> str:
+def extract_message_text(message: Message) -> str:
     return "".join(getattr(block, "text", "") for block in message.content if block.type == "text")
 
 
-def _waits(last: Message, unheard: turns.Unheard | None, trust_ask: Ask | None) -> bool:
-    """Whether it is a turn's input that nobody has let pass."""
+def _is_pending_input(last: Message, pending_input: turns.HeldInput | None, trust_ask: Ask | None) -> bool:
+    """Whether it is a turn's input that trust or hooks have not let pass yet."""
     if last.role != "user":
         return False
-    return trust_ask is not None or (unheard is not None and unheard.message_id == last.id)
+    return trust_ask is not None or (pending_input is not None and pending_input.message_id == last.id)
 
 
-def _calls_of(connection: sqlite3.Connection, message: Message) -> list[StoredCall]:
-    stored = {call.call_id: call for call in calls.of_message(connection, message.id)}
+def _load_calls(connection: sqlite3.Connection, message: Message) -> list[StoredCall]:
+    stored = {call.call_id: call for call in calls.list_by_message(connection, message.id)}
     found: list[StoredCall] = []
     for index, block in enumerate(message.content):
         if block.type != "tool_use":
             continue
         data: Any = block
         call = next((one for one in stored.values() if one.call_id.endswith(f"#{index}")), None)
-        ask = asks.of_call(connection, call.call_id) if call and call.status == "waiting" else None
-        found.append(StoredCall(_use(connection, index, data, call), call, ask))
+        ask = asks.find_by_call(connection, call.call_id) if call and call.status == "waiting" else None
+        found.append(StoredCall(_build_tool_use(connection, index, data, call), call, ask))
     return found
 
 
-def _use(connection: sqlite3.Connection, index: int, block: Any, call: Call | None) -> ToolUse:
+def _build_tool_use(connection: sqlite3.Connection, index: int, block: Any, call: Call | None) -> ToolUse:
     if call is None:
         return ToolUse(index, block.id, block.name, block.input)
     # The stored input is what the call runs with; the block keeps what the model wrote.
-    return ToolUse(index, block.id, call.tool, call.input, calls.unusable(connection, call.call_id))
+    return ToolUse(index, block.id, call.tool, call.input, calls.find_unusable_reason(connection, call.call_id))

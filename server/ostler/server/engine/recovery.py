@@ -1,4 +1,4 @@
-"""What becomes of a turn that a crash, or a bug, cut short: one unit of work, case by case.
+"""Recovers the stored state of a turn that a crash or a bug interrupted: one unit of work, case by case.
 
     message streaming, no call of it started     aborted, out of the history
     message streaming, a call of it started      cut after its last stored tool_use, kept
@@ -8,10 +8,10 @@
     ask open, message complete                   still open; the turn waits, and goes on when it is answered
     ask answered, call not started               goes on
     ask of a message that was cut                cancelled
-    input that hooks had not let pass            taken back; they hear it again where the turn goes on
+    input that hooks had not let pass            withdrawn; the hooks run again where the turn goes on
 
 A turn with an ask that is open, or answered and not acted upon, stays alive. Any other ends as interrupted, or goes on
-with the next request where the session says so; one whose last words are stored has nothing left to do.
+with the next request where `on_restart` says so; one whose final answer is stored has nothing left to do.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ from ostler.protocol.ids import CallId, SessionId, call_id, new_message_id
 from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Ask, Call, Message, Turn
 from ostler.server.engine.calls.executor import OUTCOME_UNKNOWN
-from ostler.server.engine.journal.session_view import tell_change
-from ostler.server.engine.loading import paused_text, text_of
-from ostler.server.engine.session.history import tool_result
-from ostler.server.engine.turn.environment_updates import without_opening
+from ostler.server.engine.journal.session_view import store_session
+from ostler.server.engine.loading import extract_message_text, read_paused_text
+from ostler.server.engine.session.history import build_tool_result
+from ostler.server.engine.turn.environment_updates import revert_input_state
 from ostler.server.engine.turn.model_call import DISCARDED
 from ostler.storage import Scope, Tx
 from ostler.storage.repositories import (
@@ -44,14 +44,14 @@ from ostler.storage.repositories import (
     usage,
 )
 from ostler.storage.repositories.sessions import SessionRecord
-from ostler.storage.repositories.tasks import Told
+from ostler.storage.repositories.tasks import TaskReport
 
 NOT_STARTED: Final = "Interrupted before it started: the daemon stopped."
-_FINAL: Final = {"end_turn", "stop_sequence", "refusal"}
+_FINAL_STOP_REASONS: Final = {"end_turn", "stop_sequence", "refusal"}
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class RecoveryEnding:
     """How turns that cannot go on are ended."""
 
     reason: str = "interrupted"
@@ -59,31 +59,31 @@ class Cut:
     may_resume: bool = True
 
 
-Fit = Callable[[Sequence[Call]], Sequence[tuple[Call, str]]]
-"""Which results of one message are kept elsewhere, so that they fit: the calls as they are then, and their texts."""
+FitResults = Callable[[Sequence[Call]], Sequence[tuple[Call, str]]]
+"""Picks the results of one message that are too long together: the calls with shortened results, and the full texts."""
 
 
-def settle(tx: Tx, session_id: SessionId, cut: Cut, fit: Fit) -> bool:
-    """Bring a session's stored state in order; true where it has something to go on with."""
+def settle_session(tx: Tx, session_id: SessionId, ending: RecoveryEnding, fit: FitResults) -> bool:
+    """Recover a session's stored state; true where it has a turn or input to go on with."""
     record = sessions.find(tx.connection, session_id)
-    turn = turns.current(tx.connection, session_id) if record else None
+    turn = turns.find_current(tx.connection, session_id) if record else None
     if record is None:
         return False
     if turn is not None:
-        case = _Case(tx, record, turn, fit)
+        case = _UnfinishedTurn(tx, record, turn, fit)
         case.settle_draft()
         case.settle_calls()
-        if cut.may_resume and case.goes_on():
+        if ending.may_resume and case.can_resume():
             case.keep_alive()
             return True
-        case.end(cut)
-    return bool(turns.queued(tx.connection, session_id) or steers.of_session(tx.connection, session_id))
+        case.end(ending)
+    return bool(turns.list_queued(tx.connection, session_id) or steers.list_by_session(tx.connection, session_id))
 
 
-class _Case:
+class _UnfinishedTurn:
     """One unfinished turn."""
 
-    def __init__(self, tx: Tx, record: SessionRecord, turn: Turn, fit: Fit) -> None:
+    def __init__(self, tx: Tx, record: SessionRecord, turn: Turn, fit: FitResults) -> None:
         self._tx = tx
         self._fit = fit
         self._connection = tx.connection
@@ -91,11 +91,11 @@ class _Case:
         self._turn = turn
         self._scope = Scope(record.id, record.root_id, turn.id)
         self._last: Message | None = None
-        """The model's last message, where nothing stands after it."""
+        """The model's last message, where it is the last of the history."""
         self._calls: dict[CallId, Call] = {}
         self._asks: dict[CallId, Ask] = {}
-        self._trust_ask = asks.open_without_call(tx.connection, record.id)
-        self._unheard = turns.unheard(tx.connection, turn.id)
+        self._trust_ask = asks.find_open_without_call(tx.connection, record.id)
+        self._pending_input = turns.find_held_input(tx.connection, turn.id)
 
     # The message that was being streamed.
 
@@ -104,9 +104,9 @@ class _Case:
         if draft is None:
             return
         drafts.drop(self._connection, self._record.id)
-        stored = calls.of_message(self._connection, draft.id)
+        stored = calls.list_by_message(self._connection, draft.id)
         if any(call.started_at for call in stored):
-            self._keep(draft, stored)
+            self._keep_draft(draft, stored)
         else:
             for call in stored:
                 self._cancel_ask(call)
@@ -115,23 +115,23 @@ class _Case:
             aborted = draft.model_copy(update={"content": []})
             self._tx.append("message.aborted", self._scope, data=MessageData(message=aborted))
 
-    def _keep(self, draft: Message, stored: list[Call]) -> None:
+    def _keep_draft(self, draft: Message, stored: list[Call]) -> None:
         last = max(at for at, block in enumerate(draft.content) if block.type == "tool_use")
         kept = draft.model_copy(update={"content": draft.content[: last + 1]})
         messages.add(self._connection, kept)
         self._tx.append("message.completed", self._scope, reference=kept.id)
         for call in stored:
-            # An answer that was given counts; a question that was only put has lost half of its message.
+            # An ask that was answered counts; one that is open is cancelled, since half of its message is lost.
             if call.status == "waiting" and self._cancel_ask(call):
                 self._complete(call, NOT_STARTED)
 
     # The calls of the last message.
 
     def settle_calls(self) -> None:
-        self._last = self._last_message()
+        self._last = self._find_last_message()
         if self._last is None:
             return
-        self._calls = {call.call_id: call for call in calls.of_message(self._connection, self._last.id)}
+        self._calls = {call.call_id: call for call in calls.list_by_message(self._connection, self._last.id)}
         for call in list(self._calls.values()):
             if call.status == "running":
                 self._calls[call.call_id] = self._complete(call, OUTCOME_UNKNOWN)
@@ -139,29 +139,32 @@ class _Case:
                 self._note_ask(call)
 
     def _note_ask(self, call: Call) -> None:
-        ask = asks.of_call(self._connection, call.call_id)
+        ask = asks.find_by_call(self._connection, call.call_id)
         if ask is not None and ask.status in {"open", "resolved", "expired"}:
             self._asks[call.call_id] = ask
 
-    def _last_message(self) -> Message | None:
-        """The last message of the history, if it is the model's; one of an earlier turn is no business of this one."""
-        last = messages.last(self._connection, self._record.id)
+    def _find_last_message(self) -> Message | None:
+        """The last message of the history, if it is the model's and of this turn."""
+        last = messages.find_last(self._connection, self._record.id)
         ours = last is not None and last.role == "assistant" and last.turn_id == self._turn.id
         return last if ours else None
 
-    def goes_on(self) -> bool:
+    def can_resume(self) -> bool:
         if self._asks or self._trust_ask is not None:
             return True
-        if self._unheard is not None and messages.encoded(self._connection, self._unheard.message_id) is None:
-            return False  # it was taken back already, and there is nothing else to do
-        return self._record.options.get("on_restart") == "resume" and not self._has_last_words()
+        if (
+            self._pending_input is not None
+            and messages.load_encoded(self._connection, self._pending_input.message_id) is None
+        ):
+            return False  # it was withdrawn already, and there is nothing else to do
+        return self._record.options.get("on_restart") == "resume" and not self._has_final_answer()
 
-    def _has_last_words(self) -> bool:
-        """The model had finished: there is nothing to ask it again."""
+    def _has_final_answer(self) -> bool:
+        """The model had finished: no further request is needed."""
         last = self._last
         if last is None or any(block.type == "tool_use" for block in last.content):
             return False
-        return last.stop_reason in _FINAL and not steers.of_session(self._connection, self._record.id)
+        return last.stop_reason in _FINAL_STOP_REASONS and not steers.list_by_session(self._connection, self._record.id)
 
     def keep_alive(self) -> None:
         waiting = self._trust_ask is not None or any(ask.status == "open" for ask in self._asks.values())
@@ -170,48 +173,48 @@ class _Case:
             self._turn = self._turn.model_copy(update={"status": status})
             turns.update(self._connection, self._turn)
             self._tx.append("turn.updated", self._scope, data=TurnData(turn=self._turn))
-        self._set_session("waiting" if waiting else "running")
+        self._set_session_status("waiting" if waiting else "running")
 
     # The end.
 
-    def end(self, cut: Cut) -> None:
+    def end(self, ending: RecoveryEnding) -> None:
         for call in self._calls.values():
             self._cancel_ask(call)
         if self._trust_ask is not None:
             self._cancel(self._trust_ask)
-        if self._unheard is not None:
-            self._take_back(self._unheard)
+        if self._pending_input is not None:
+            self._withdraw_input(self._pending_input)
         if self._last is not None:
             self._answer_calls(self._last)
-        done = self._has_last_words() and self._last is not None and self._last.stop_reason != "refusal"
-        reason, error = ("completed", None) if done and cut.error is None else (cut.reason, cut.error)
+        done = self._has_final_answer() and self._last is not None and self._last.stop_reason != "refusal"
+        reason, error = ("completed", None) if done and ending.error is None else (ending.reason, ending.error)
         changes = {"status": "ended", "reason": reason, "error": error, "ended_at": times.now()}
         if self._last is not None:
-            said = paused_text(self._connection, self._turn) or text_of(self._last)
-            changes["result_text"] = said or self._turn.result_text
+            text = read_paused_text(self._connection, self._turn) or extract_message_text(self._last)
+            changes["result_text"] = text or self._turn.result_text
         turns.update(self._connection, self._turn.model_copy(update=changes))
         self._tx.append("turn.ended", self._scope, reference=self._turn.id)
-        self._set_session("idle")
+        self._set_session_status("idle")
 
-    def _take_back(self, unheard: turns.Unheard) -> None:
-        """Nobody has let it pass: the model is never sent it, and knows nothing of what it told."""
-        messages.drop(self._connection, unheard.message_id)
-        tasks.mark_untold(self._connection, map(Told, unheard.ends))
+    def _withdraw_input(self, pending_input: turns.HeldInput) -> None:
+        """Withdraw input that hooks have not let pass: the model is never sent it, nor the task ends it announces."""
+        messages.drop(self._connection, pending_input.message_id)
+        tasks.mark_unreported(self._connection, map(TaskReport, pending_input.ends))
         state = states.find(self._connection, self._record.id)
-        states.put(self._connection, self._record.id, without_opening(state))
+        states.put(self._connection, self._record.id, revert_input_state(state))
 
     def _answer_calls(self, last: Message) -> None:
-        """The conversation must be valid to send: each tool_use has its result in the next message."""
+        """Keep the history valid for the API: each tool_use has its result in the next message."""
         answered: dict[CallId, Call] = {}
         for index, block in enumerate(last.content):
             if block.type != "tool_use":
                 continue
-            call = self._calls.get(call_id(last.id, index)) or self._unstored(last, index)
+            call = self._calls.get(call_id(last.id, index)) or self._store_queued_call(last, index)
             if call.status != "completed":
                 call = self._complete(call, NOT_STARTED)
             answered[call.call_id] = call
         for call, whole in self._fit(list(answered.values())):
-            answered[call.call_id] = self._shorten(call, whole)
+            answered[call.call_id] = self._store_shortened(call, whole)
         if answered:
             message = Message.model_validate(
                 {
@@ -219,24 +222,24 @@ class _Case:
                     "session_id": self._record.id,
                     "turn_id": self._turn.id,
                     "role": "user",
-                    "content": [tool_result(call) for call in answered.values()],
+                    "content": [build_tool_result(call) for call in answered.values()],
                     "created_at": times.now(),
                 }
             )
-            brought = {call.tool_use_id: call.call_id for call in answered.values()}
-            messages.add(self._connection, message, brought)
+            call_ids = {call.tool_use_id: call.call_id for call in answered.values()}
+            messages.add(self._connection, message, call_ids)
             self._tx.append("message.completed", self._scope, reference=message.id)
 
-    def _shorten(self, call: Call, whole: str) -> Call:
-        """A result that is too long beside the others, as it is brought to the model."""
+    def _store_shortened(self, call: Call, whole: str) -> Call:
+        """Store a call whose result was shortened for the model, and the full text."""
         assert call.result_id is not None
         calls.put(self._connection, call)
         results.put(self._connection, call.result_id, self._record.id, whole, tool=call.tool)
         self._tx.append("tool.completed", self._scope, reference=call.call_id)
         return call
 
-    def _unstored(self, last: Message, index: int) -> Call:
-        """A call that the model wrote, and that nobody had come to."""
+    def _store_queued_call(self, last: Message, index: int) -> Call:
+        """A tool_use that the model wrote and that has no call yet: store it as queued."""
         block: Any = last.content[index]
         call = Call(
             call_id=call_id(last.id, index),
@@ -252,16 +255,16 @@ class _Case:
         self._tx.append("tool.queued", self._scope, reference=call.call_id)
         return call
 
-    def _complete(self, call: Call, words: str) -> Call:
-        content = [{"type": "text", "text": f"<tool_use_error>{words}</tool_use_error>"}]
+    def _complete(self, call: Call, message: str) -> Call:
+        content = [{"type": "text", "text": f"<tool_use_error>{message}</tool_use_error>"}]
         call = call.model_copy(update={"status": "completed", "is_error": True, "content": content})
         calls.put(self._connection, call)
         self._tx.append("tool.completed", self._scope, reference=call.call_id)
         return call
 
     def _cancel_ask(self, call: Call) -> bool:
-        """Whether there was an open one."""
-        ask = asks.of_call(self._connection, call.call_id)
+        """True where there was an open one."""
+        ask = asks.find_by_call(self._connection, call.call_id)
         if ask is None or ask.status != "open":
             return False
         self._cancel(ask)
@@ -274,8 +277,8 @@ class _Case:
         )
         self._tx.append("ask.resolved", self._scope, reference=ask.id)
 
-    def _set_session(self, status: SessionStatus) -> None:
+    def _set_session_status(self, status: SessionStatus) -> None:
         if self._record.status == status:
             return
         self._record = replace(self._record, status=status, updated_at=times.now())
-        tell_change(self._tx, self._record, usage.total(self._connection, self._record.id))
+        store_session(self._tx, self._record, usage.sum_session(self._connection, self._record.id))

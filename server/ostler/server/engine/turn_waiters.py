@@ -1,4 +1,4 @@
-"""Waiting for turns: woken by what the log says about them, so never ahead of what clients are told."""
+"""Waiters for the end of a turn: woken by events of the log, so never before clients are sent the same."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,34 +9,36 @@ from ostler.protocol.ids import TurnId
 from ostler.storage.repositories.events import LoggedEvent
 
 
-class Seen:
-    """Wakes whoever waits for the next event about a turn."""
+class TurnWaiter:
+    """Waits for the next event about a turn."""
 
     def __init__(self) -> None:
-        self.next = anyio.Event()
-        """Taken before the turn is looked at, so that nothing in between is missed."""
+        self.next_event = anyio.Event()
+        """Take it before you read the turn, so that no event in between is missed."""
 
     def wake(self) -> None:
-        self.next.set()
-        self.next = anyio.Event()
+        self.next_event.set()
+        self.next_event = anyio.Event()
 
 
-class TurnWatch:
+class TurnWaiters:
+    """All waiters, by turn."""
+
     def __init__(self) -> None:
-        self._watched: dict[TurnId, set[Seen]] = {}
+        self._by_turn: dict[TurnId, set[TurnWaiter]] = {}
 
-    def see(self, event: LoggedEvent) -> None:
+    def on_event(self, event: LoggedEvent) -> None:
         if event.turn_id is not None and event.type in {"turn.updated", "turn.ended"}:
-            for seen in self._watched.get(event.turn_id, ()):
-                seen.wake()
+            for waiter in self._by_turn.get(event.turn_id, ()):
+                waiter.wake()
 
     @contextmanager
-    def over(self, turn_id: TurnId) -> Iterator[Seen]:
-        seen = Seen()
-        self._watched.setdefault(turn_id, set()).add(seen)
+    def register(self, turn_id: TurnId) -> Iterator[TurnWaiter]:
+        waiter = TurnWaiter()
+        self._by_turn.setdefault(turn_id, set()).add(waiter)
         try:
-            yield seen
+            yield waiter
         finally:
-            self._watched[turn_id].discard(seen)
-            if not self._watched[turn_id]:
-                del self._watched[turn_id]
+            self._by_turn[turn_id].discard(waiter)
+            if not self._by_turn[turn_id]:
+                del self._by_turn[turn_id]

@@ -1,1 +1,1 @@
-"""The event log and its subscribers."""
+"""The event log and its subscribers: publishing, partial messages, frames and chunks for the wire."""

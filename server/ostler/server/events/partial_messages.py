@@ -1,4 +1,4 @@
-"""Messages that are still being written: what a client needs that attaches in the middle."""
+"""Partial messages: what the model has written so far, for clients that attach in the middle of a message."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,26 +17,26 @@ _END: Final = b'"}'
 
 
 @dataclass(slots=True)
-class _Block:
+class _PartialBlock:
     first: MessageDelta
     parts: list[str] = field(default_factory=list)
     encoded_parts: list[bytes] = field(default_factory=list)
-    """The same as JSON has them: who comes in the middle is not kept waiting, and keeps nobody waiting."""
+    """The same parts encoded as JSON, so that nothing has to be encoded again when a client attaches."""
 
     def add(self, delta: MessageDelta, encoded: bytes) -> None:
         self.parts.append(delta.text)
         self.encoded_parts.append(encoded[encoded.index(_TEXT) + len(_TEXT) : -len(_END)])
 
     @property
-    def again(self) -> bytes:
-        """All that was said of it, as one delta."""
+    def whole_delta(self) -> bytes:
+        """The whole block so far, as one delta."""
         self.encoded_parts = [b"".join(self.encoded_parts)]
         empty = self.first.changed(offset=0, text="").encoded()
         return b"".join((empty.removesuffix(_END), *self.encoded_parts, _END))
 
     @property
     def text(self) -> str:
-        # Joined for good: a long message is asked for more than once.
+        # The joined text is kept: a long message is asked for more than once.
         self.parts = ["".join(self.parts)]
         return self.parts[0]
 
@@ -52,33 +52,33 @@ class _Block:
 
 
 @dataclass(slots=True)
-class _InProgress:
+class _PartialMessage:
     message: Message
     scope: Scope
     started: Cursor
-    blocks: dict[int, _Block] = field(default_factory=dict)
+    blocks: dict[int, _PartialBlock] = field(default_factory=dict)
 
 
-class MessagesInProgress:
-    """Follows what is published, so that it is never ahead of what readers have seen."""
+class PartialMessages:
+    """The message in progress of each session. It follows what is published, so it is never ahead of subscribers."""
 
     def __init__(self) -> None:
-        self._by_session: dict[SessionId, _InProgress] = {}
+        self._by_session: dict[SessionId, _PartialMessage] = {}
 
-    def see(self, event: LoggedEvent) -> None:
+    def track_event(self, event: LoggedEvent) -> None:
         if event.session_id is None:
             return
         match event.type:
             case "message.started":
                 message = MessageData.model_validate_json(event.data).message
                 scope = Scope(event.session_id, event.root_id, event.turn_id)
-                self._by_session[event.session_id] = _InProgress(message, scope, event.cursor)
+                self._by_session[event.session_id] = _PartialMessage(message, scope, event.cursor)
             case "message.completed" | "message.aborted":
-                self._end(event)
+                self._end_message(event)
             case "session.deleted":
                 self._by_session.pop(event.session_id, None)
 
-    def _end(self, event: LoggedEvent) -> None:
+    def _end_message(self, event: LoggedEvent) -> None:
         assert event.session_id is not None
         current = self._by_session.get(event.session_id)
         # User messages complete while an assistant's is in progress; only its own ending ends it. The id stands first,
@@ -86,12 +86,12 @@ class MessagesInProgress:
         if current and event.data.startswith(b'{"message":{"id":"%s"' % current.message.id.encode()):
             del self._by_session[event.session_id]
 
-    def see_delta(self, session_id: SessionId | None, delta: MessageDelta, encoded: bytes) -> None:
+    def track_delta(self, session_id: SessionId | None, delta: MessageDelta, encoded: bytes) -> None:
         current = self._by_session.get(session_id) if session_id else None
         if current and current.message.id == delta.message_id:
-            current.blocks.setdefault(delta.index, _Block(delta)).add(delta, encoded)
+            current.blocks.setdefault(delta.index, _PartialBlock(delta)).add(delta, encoded)
 
-    def message(self, session_id: SessionId, at: Cursor) -> Message | None:
+    def find_message(self, session_id: SessionId, at: Cursor) -> Message | None:
         """The message in progress, if it had started by then."""
         current = self._by_session.get(session_id)
         if current is None or current.started > at:
@@ -99,8 +99,8 @@ class MessagesInProgress:
         blocks = [block.as_content() for _, block in sorted(current.blocks.items())]
         return current.message.model_copy(update={"content": blocks})
 
-    def again(self, wanted: Callable[[Scope], bool]) -> Iterator[tuple[Scope, bytes]]:
-        """Every message in progress that somebody wants from its start, as one delta per block."""
+    def replay_deltas(self, wanted: Callable[[Scope], bool]) -> Iterator[tuple[Scope, bytes]]:
+        """Every message in progress in a wanted scope, from its start, as one delta per block."""
         for current in sorted(self._by_session.values(), key=lambda one: one.started):
             if wanted(current.scope):
-                yield from ((current.scope, block.again) for _, block in sorted(current.blocks.items()))
+                yield from ((current.scope, block.whole_delta) for _, block in sorted(current.blocks.items()))

@@ -1,33 +1,42 @@
-"""Hooks: what people let run at certain moments of a session, to decide, to add or to watch."""
+"""Hooks: what people let run at certain events of a session, to decide, to add context or to watch."""
 
 from typing import TYPE_CHECKING
 
-from ostler.protocol.lazy import lazily
+from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
     from ostler.server.hooks.events import EVENTS
     from ostler.server.hooks.parsing import parse_hooks
-    from ostler.server.hooks.plugins import hook, plugin_hooks
+    from ostler.server.hooks.plugins import hook, load_plugin_hooks
     from ostler.server.hooks.runner import HookRunner
-    from ostler.server.hooks.types import NOTHING, Hook, HookCall, HookRun, Outcome, Problem, Replaced, hook_rows
+    from ostler.server.hooks.types import (
+        NO_OUTCOME,
+        Hook,
+        HookCall,
+        HookRun,
+        Outcome,
+        Problem,
+        ReplacedOutput,
+        format_hook_rows,
+    )
 
 __all__ = [
     "EVENTS",
-    "NOTHING",
+    "NO_OUTCOME",
     "Hook",
     "HookCall",
     "HookRun",
     "HookRunner",
     "Outcome",
     "Problem",
-    "Replaced",
+    "ReplacedOutput",
+    "format_hook_rows",
     "hook",
-    "hook_rows",
+    "load_plugin_hooks",
     "parse_hooks",
-    "plugin_hooks",
 ]
 
-__getattr__ = lazily(
+__getattr__ = export_lazily(
     __name__,
     {
         "EVENTS": "events",
@@ -35,13 +44,13 @@ __getattr__ = lazily(
         "HookCall": "types",
         "HookRun": "types",
         "HookRunner": "runner",
-        "NOTHING": "types",
+        "NO_OUTCOME": "types",
         "Outcome": "types",
         "Problem": "types",
-        "Replaced": "types",
+        "ReplacedOutput": "types",
         "hook": "plugins",
-        "hook_rows": "types",
+        "format_hook_rows": "types",
         "parse_hooks": "parsing",
-        "plugin_hooks": "plugins",
+        "load_plugin_hooks": "plugins",
     },
 )

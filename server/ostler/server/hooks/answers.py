@@ -1,4 +1,4 @@
-"""What one hook said: its exit code and its words, read as an answer. Never raises, whatever it printed."""
+"""Parses what one hook said, its exit code and its output, into an answer. Never raises, whatever it printed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,17 +6,17 @@ from typing import Any, Final
 
 import orjson
 
-from ostler.server.hooks.events import BLOCKING, DECIDING, REMARKING, TEXT_IS_CONTEXT
-from ostler.server.hooks.types import Decision, Replaced
+from ostler.server.hooks.events import BLOCKING_EVENTS, CONTEXT_EVENTS, DECIDING_EVENTS, FEEDBACK_EVENTS
+from ostler.server.hooks.types import Decision, ReplacedOutput
 
 MAX_CHARS: Final = 10_000
 """Of words for the model, each."""
 _STRICTNESS: Final[dict[Decision | None, int]] = {None: 0, "allow": 1, "ask": 2, "deny": 3}
-_WITHOUT_WORDS: Final = "A hook said no, without a reason."
+_NO_REASON: Final = "A hook said no, without a reason."
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class HookOutput:
     """A hook that came to its end."""
 
     stdout: str
@@ -25,7 +25,7 @@ class Printed:
 
 
 @dataclass(frozen=True, slots=True)
-class Broke:
+class HookFailure:
     """A hook that did not come to its end, or whose end says nothing."""
 
     error: str
@@ -35,7 +35,7 @@ class Broke:
     exit_code: int | None = None
 
 
-Reply = Printed | Broke
+Reply = HookOutput | HookFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,46 +49,46 @@ class Answer:
     stop: str | None = None
     block: str | None = None
     interrupt: bool = False
-    replaced_output: Replaced | None = None
+    replaced_output: ReplacedOutput | None = None
     message: str | None = None
     failure: str | None = None
     """What is wrong with the answer; the rest of it counts."""
     hides_output: bool = False
 
 
-def stricter(one: Decision | None, other: Decision | None) -> Decision | None:
+def pick_stricter(one: Decision | None, other: Decision | None) -> Decision | None:
     return max(one, other, key=_STRICTNESS.__getitem__)
 
 
 def read_answer(event: str, reply: Reply) -> Answer:
     match reply:
-        case Broke(error=error):
+        case HookFailure(error=error):
             return Answer(failure=error)
-        case Printed(exit_code=0):
+        case HookOutput(exit_code=0):
             return _read_output(event, reply.stdout)
-        case Printed(exit_code=2):
-            return refusal(event, reply.stderr)
-        case Printed():
-            return Answer(failure=f"it ended with exit code {reply.exit_code}{_first_words(reply.stderr)}")
+        case HookOutput(exit_code=2):
+            return build_refusal(event, reply.stderr)
+        case HookOutput():
+            return Answer(failure=f"it ended with exit code {reply.exit_code}{_format_first_words(reply.stderr)}")
 
 
-def refusal(event: str, words: str) -> Answer:
-    """A no, as far as this event knows one."""
-    words = cut(words.strip()) or _WITHOUT_WORDS
-    if event in DECIDING:
+def build_refusal(event: str, words: str) -> Answer:
+    """A refusal, in the form that this event has for it."""
+    words = truncate(words.strip()) or _NO_REASON
+    if event in DECIDING_EVENTS:
         return Answer(decision="deny", reason=words)
-    if event in BLOCKING:
+    if event in BLOCKING_EVENTS:
         return Answer(block=words)
-    if event in REMARKING:
+    if event in FEEDBACK_EVENTS:
         return Answer(context=(words,))
     return Answer(message=words)
 
 
-def cut(text: str) -> str:
+def truncate(text: str) -> str:
     return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}… ({len(text) - MAX_CHARS} characters left out)"
 
 
-def _first_words(stderr: str) -> str:
+def _format_first_words(stderr: str) -> str:
     words = " ".join(stderr.split())
     return f": {words[:200]}" if words else ""
 
@@ -101,8 +101,8 @@ def _read_output(event: str, stdout: str) -> Answer:
         except orjson.JSONDecodeError as error:
             return Answer(failure=f"what it printed begins like JSON and is none: {error}")
         return _read_object(event, found)
-    if text and event in TEXT_IS_CONTEXT:
-        return Answer(context=(cut(text),))
+    if text and event in CONTEXT_EVENTS:
+        return Answer(context=(truncate(text),))
     return Answer()
 
 
@@ -113,9 +113,9 @@ def _read_object(event: str, found: Mapping[str, Any]) -> Answer:
     if specific is None:
         return general
     if not isinstance(specific, Mapping):
-        return _not_understood(event, general, "hookSpecificOutput is no object")
+        return _mark_not_understood(event, general, "hookSpecificOutput is no object")
     if specific.get("hookEventName", event) != event:
-        return _not_understood(event, general, f"hookSpecificOutput is not for {event}")
+        return _mark_not_understood(event, general, f"hookSpecificOutput is not for {event}")
     return _read_specific(event, specific, general)
 
 
@@ -123,92 +123,92 @@ def _read_general(event: str, found: Mapping[str, Any]) -> Answer:
     answer = _read_old_decision(event, found)
     stop = None
     if found.get("continue") is False:
-        stop = _text(found.get("stopReason")) or "A hook stopped the work."
+        stop = _as_text(found.get("stopReason")) or "A hook stopped the work."
     return replace(
         answer,
         stop=stop,
-        message=_text(found.get("systemMessage")) or answer.message,
+        message=_as_text(found.get("systemMessage")) or answer.message,
         hides_output=found.get("suppressOutput") is True,
     )
 
 
 def _read_old_decision(event: str, found: Mapping[str, Any]) -> Answer:
-    reason = _text(found.get("reason"))
+    reason = _as_text(found.get("reason"))
     match found.get("decision"):
         case None:
             return Answer()
         case "block":
-            return refusal(event, reason)
+            return build_refusal(event, reason)
         case "approve":
-            return Answer(decision="allow", reason=reason) if event in DECIDING else Answer()
+            return Answer(decision="allow", reason=reason) if event in DECIDING_EVENTS else Answer()
         case other:
-            return _not_understood(event, Answer(), f"there is no decision {str(other)[:50]!r}")
+            return _mark_not_understood(event, Answer(), f"there is no decision {str(other)[:50]!r}")
 
 
 def _read_specific(event: str, found: Mapping[str, Any], answer: Answer) -> Answer:
-    context = _text(found.get("additionalContext"))
+    context = _as_text(found.get("additionalContext"))
     answer = replace(answer, context=(*answer.context, context) if context else answer.context)
     match event:
         case "PreToolUse":
             answer = _read_permission(event, found, answer)
-            return _with_input(event, answer, found.get("updatedInput"))
+            return _apply_input(event, answer, found.get("updatedInput"))
         case "PermissionRequest":
             return _read_request(event, found.get("decision"), answer)
         case "PostToolUse" if "updatedMCPToolOutput" in found:
-            return replace(answer, replaced_output=Replaced(found["updatedMCPToolOutput"]))
+            return replace(answer, replaced_output=ReplacedOutput(found["updatedMCPToolOutput"]))
         case _:
             return answer
 
 
 def _read_permission(event: str, found: Mapping[str, Any], answer: Answer) -> Answer:
-    reason = _text(found.get("permissionDecisionReason"))
+    reason = _as_text(found.get("permissionDecisionReason"))
     match found.get("permissionDecision"):
         case None:
             return answer
         case "allow" | "ask" | "deny" as decision:
-            return _decided(answer, decision, reason)
+            return _apply_decision(answer, decision, reason)
         case other:
-            return _not_understood(event, answer, f"there is no permissionDecision {str(other)[:50]!r}")
+            return _mark_not_understood(event, answer, f"there is no permissionDecision {str(other)[:50]!r}")
 
 
 def _read_request(event: str, decision: Any, answer: Answer) -> Answer:
     if decision is None:
         return answer
     if not isinstance(decision, Mapping):
-        return _not_understood(event, answer, "decision is no object")
+        return _mark_not_understood(event, answer, "decision is no object")
     match decision.get("behavior"):
         case "allow":
-            return _with_input(event, _decided(answer, "allow", ""), decision.get("updatedInput"))
+            return _apply_input(event, _apply_decision(answer, "allow", ""), decision.get("updatedInput"))
         case "deny":
-            denied = _decided(answer, "deny", _text(decision.get("message")))
+            denied = _apply_decision(answer, "deny", _as_text(decision.get("message")))
             return replace(denied, interrupt=decision.get("interrupt") is True)
         case other:
-            return _not_understood(event, answer, f"there is no behavior {str(other)[:50]!r}")
+            return _mark_not_understood(event, answer, f"there is no behavior {str(other)[:50]!r}")
 
 
-def _decided(answer: Answer, decision: Decision, reason: str) -> Answer:
+def _apply_decision(answer: Answer, decision: Decision, reason: str) -> Answer:
     """The stricter one, where a hook answers in the old form and in the new one."""
-    if stricter(answer.decision, decision) == answer.decision:
+    if pick_stricter(answer.decision, decision) == answer.decision:
         return answer
-    words = reason or (_WITHOUT_WORDS if decision == "deny" else "")
+    words = reason or (_NO_REASON if decision == "deny" else "")
     return replace(answer, decision=decision, reason=words)
 
 
-def _with_input(event: str, answer: Answer, changed: Any) -> Answer:
+def _apply_input(event: str, answer: Answer, changed: Any) -> Answer:
     if changed is None:
         return answer
     if not isinstance(changed, Mapping):
-        return _not_understood(event, answer, "updatedInput is no object")
+        return _mark_not_understood(event, answer, "updatedInput is no object")
     return replace(answer, changed_input=changed)
 
 
-def _not_understood(event: str, answer: Answer, failure: str) -> Answer:
-    """It wanted to say something: nothing of it allows, and a person looks at the call."""
+def _mark_not_understood(event: str, answer: Answer, failure: str) -> Answer:
+    """An answer that is not understood allows nothing, and a person looks at the call."""
     answer = replace(answer, failure=answer.failure or failure)
-    if event in DECIDING and stricter(answer.decision, "ask") == "ask":
+    if event in DECIDING_EVENTS and pick_stricter(answer.decision, "ask") == "ask":
         return replace(answer, decision="ask", reason=f"A hook's answer was not understood: {failure}.")
     return answer
 
 
-def _text(given: Any) -> str:
-    return cut(given.strip()) if isinstance(given, str) else ""
+def _as_text(given: Any) -> str:
+    return truncate(given.strip()) if isinstance(given, str) else ""

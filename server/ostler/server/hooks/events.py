@@ -1,25 +1,25 @@
-"""The moments at which hooks run, and what an answer can do at each."""
+"""The events at which hooks run, and what an answer can do at each."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 TOOL_EVENTS: Final = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
-DECIDING: Final = frozenset({"PreToolUse", "PermissionRequest"})
+DECIDING_EVENTS: Final = frozenset({"PreToolUse", "PermissionRequest"})
 """A no is a decision about the call."""
-BLOCKING: Final = frozenset(
+BLOCKING_EVENTS: Final = frozenset(
     {
         "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "TaskCreated", "TaskCompleted", "WorktreeCreate",
         "ConfigChange",
     }
 )  # fmt: skip
 """A no keeps the thing from happening."""
-REMARKING: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
+FEEDBACK_EVENTS: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 """It has happened: a no is told to the model."""
-TEXT_IS_CONTEXT: Final = frozenset({"UserPromptSubmit", "SessionStart"})
+CONTEXT_EVENTS: Final = frozenset({"UserPromptSubmit", "SessionStart"})
 """Plain words that a hook prints are for the model."""
 
 # What a matcher is compared with. Where there is nothing to compare with, it selects nothing and every hook runs.
-_MATCHED: Final[dict[str, str | None]] = {
+_MATCHED_FIELDS: Final[dict[str, str | None]] = {
     "SessionStart": "source",
     "UserPromptSubmit": None,
     "PreToolUse": "tool_name",
@@ -40,14 +40,14 @@ _MATCHED: Final[dict[str, str | None]] = {
     "FileChanged": "file_name",
     "SessionEnd": "reason",
 }
-EVENTS: Final = tuple(_MATCHED)
+EVENTS: Final = tuple(_MATCHED_FIELDS)
 
 
 def takes_matcher(event: str) -> bool:
-    return _MATCHED[event] is not None
+    return _MATCHED_FIELDS[event] is not None
 
 
-def matched_value(event: str, payload: Mapping[str, Any]) -> str | None:
+def find_matched_value(event: str, payload: Mapping[str, Any]) -> str | None:
     """What a hook's matcher is compared with; None where this event has no such thing."""
-    field = _MATCHED[event]
+    field = _MATCHED_FIELDS[event]
     return None if field is None else str(payload.get(field, ""))

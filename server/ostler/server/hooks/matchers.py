@@ -10,8 +10,8 @@ Matcher = Callable[[str], bool]
 _NAMES: Final = re.compile(r"[\w\- ,|]+", re.ASCII)
 _SERVER: Final = re.compile(r"mcp__(?:(?!__).)+")
 _MAX_CHARS: Final = 1000
-_COMPILED_BYTES: Final = 1024 * 1024
-_BACKTRACKS: Final = 10_000
+_MAX_COMPILED_BYTES: Final = 1024 * 1024
+_MAX_BACKTRACKS: Final = 10_000
 
 
 class BadMatcher(ValueError):
@@ -28,23 +28,23 @@ def compile_matcher(matcher: str) -> Matcher:
     if is_for_all(matcher):
         return lambda name: True
     if _NAMES.fullmatch(matcher):
-        return _names(frozenset(name.strip() for name in re.split(r"[|,]", matcher)) - {""})
-    return _pattern(matcher)
+        return _build_name_matcher(frozenset(name.strip() for name in re.split(r"[|,]", matcher)) - {""})
+    return _build_pattern_matcher(matcher)
 
 
-def _names(names: frozenset[str]) -> Matcher:
+def _build_name_matcher(names: frozenset[str]) -> Matcher:
     servers = tuple(f"{name}__" for name in names if _SERVER.fullmatch(name))
     return lambda name: name in names or name.startswith(servers)
 
 
-def _pattern(text: str) -> Matcher:
+def _build_pattern_matcher(text: str) -> Matcher:
     """Python's own engine can take for ever, and knows another dialect than the one that these files are written in."""
     # Imported here: most sessions have no hooks.
     import jsonschema_rs  # noqa: PLC0415
 
     if len(text) > _MAX_CHARS:
         raise BadMatcher(f"the matcher is longer than {_MAX_CHARS} characters")
-    limits = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS, size_limit=_COMPILED_BYTES)
+    limits = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_BACKTRACKS, size_limit=_MAX_COMPILED_BYTES)
     try:
         # Found anywhere in the name, as the format has it: a hook that runs too often is better than one that does not.
         found = jsonschema_rs.validator_for({"pattern": text}, pattern_options=limits, offline=True)

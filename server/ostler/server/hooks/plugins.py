@@ -9,14 +9,14 @@ from ostler.server.hooks.events import EVENTS, TOOL_EVENTS
 from ostler.server.hooks.matchers import compile_matcher
 from ostler.server.hooks.types import DEFAULT_TIMEOUT, Hook, Problem
 
-ENTRY_POINTS: Final = "ostler.hooks"
+ENTRY_POINT_GROUP: Final = "ostler.hooks"
 
 PythonHook = Callable[[dict[str, Any]], Any]
 """Gets what a command gets on stdin; returns what a command prints, as a dict, a text or None. It may be async."""
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredHook:
     """A callable together with when it wants to be called."""
 
     call: PythonHook
@@ -28,8 +28,8 @@ class Declared:
 
 def hook(
     event: str, *, matcher: str | None = None, condition: str | None = None, timeout_seconds: float = DEFAULT_TIMEOUT
-) -> Callable[[PythonHook], Declared]:
-    """Declares a callable as a hook; what stands there then is for the entry point."""
+) -> Callable[[PythonHook], DeclaredHook]:
+    """Declares a callable as a hook; the entry point refers to what this decorator returns."""
     if event not in EVENTS:
         raise ValueError(f"there is no event {event!r}")
     if condition is not None and event not in TOOL_EVENTS:
@@ -37,12 +37,12 @@ def hook(
     if not 0 < timeout_seconds < float("inf"):
         raise ValueError(f"no time limit: {timeout_seconds!r}")
     compile_matcher(matcher or "")
-    return lambda call: Declared(call, event, matcher, condition, timeout_seconds)
+    return lambda call: DeclaredHook(call, event, matcher, condition, timeout_seconds)
 
 
-def plugin_hooks() -> tuple[tuple[Hook, ...], tuple[Problem, ...]]:
-    """The hooks of installed plug-ins, and a problem for each that could not be loaded. Imports: not for the loop."""
-    found = [_load(point) for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name)]
+def load_plugin_hooks() -> tuple[tuple[Hook, ...], tuple[Problem, ...]]:
+    """The hooks of installed plug-ins, and a problem for each that could not be loaded. Blocks: it imports them."""
+    found = [_load(point) for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)]
     hooks = tuple(one for one in found if isinstance(one, Hook))
     return hooks, tuple(one for one in found if isinstance(one, Problem))
 
@@ -53,7 +53,7 @@ def _load(point: EntryPoint) -> Hook | Problem:
         declared = point.load()
     except Exception as error:  # noqa: BLE001 - a plug-in can raise anything, and must not keep the daemon from starting
         return Problem(None, point.name, f"The hook {point.name} of {package} could not be loaded: {error!r}.")
-    if not isinstance(declared, Declared):
+    if not isinstance(declared, DeclaredHook):
         words = f"The hook {point.name} of {package} does not say when it runs: declare it with @hook(event)."
         return Problem(None, point.name, words)
     return Hook(

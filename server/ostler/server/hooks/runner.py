@@ -1,4 +1,4 @@
-"""All hooks of one session: which of them a moment is for, run together, merged."""
+"""Runs the hooks of a session: selects those that match an event, runs them concurrently, merges their answers."""
 
 import json
 import time
@@ -11,17 +11,17 @@ import orjson
 
 from ostler.protocol.errors import ProtocolError
 from ostler.server.hooks import http, prompt, python
-from ostler.server.hooks.answers import Broke, Reply, read_answer
-from ostler.server.hooks.command import Place, run_command
-from ostler.server.hooks.events import matched_value
-from ostler.server.hooks.merge import Answered, answered, merge
+from ostler.server.hooks.answers import HookFailure, Reply, read_answer
+from ostler.server.hooks.command import CommandContext, run_command
+from ostler.server.hooks.events import find_matched_value
+from ostler.server.hooks.merge import AnsweredHook, build_answered_hook, merge
 from ostler.server.hooks.prompt import AskModel
-from ostler.server.hooks.types import NOTHING, Hook, HookCall, Outcome
+from ostler.server.hooks.types import NO_OUTCOME, Hook, HookCall, Outcome
 from ostler.tools.services import Processes
 
-AT_ONCE: Final = 20
+MAX_CONCURRENT: Final = 20
 MatchesRule = Callable[[str, str, Mapping[str, Any]], bool]
-"""Whether a permission rule speaks of a tool with an input."""
+"""Whether a permission rule matches a tool with an input."""
 
 
 class HookRunner:
@@ -42,29 +42,29 @@ class HookRunner:
         for hook in hooks:
             self._by_event.setdefault(hook.event, []).append(hook)
         self._matches_rule = matches_rule
-        self._place = Place(folder, environment, processes, umask)
+        self._command_context = CommandContext(folder, environment, processes, umask)
         self._ask_model = ask_model
-        self._room = anyio.CapacityLimiter(AT_ONCE)
+        self._limiter = anyio.CapacityLimiter(MAX_CONCURRENT)
 
-    def any_for(self, event: str, tool: str | None = None) -> bool:
-        """Whether it is worth making a call; most sessions have no hooks."""
+    def has_hooks_for(self, event: str, tool: str | None = None) -> bool:
+        """Whether any hook may run for an event; most sessions have none."""
         hooks = self._by_event.get(event)
         return bool(hooks) and (tool is None or any(hook.matches(tool) for hook in hooks or ()))
 
     async def run(self, call: HookCall) -> Outcome:
-        """Runs all hooks of the moment to their ends. Raises only where the disk does not take what it must."""
-        selected = self._selected(call)
+        """Runs all hooks of the event to their ends. Raises only where something cannot be stored that must be."""
+        selected = self._select_hooks(call)
         if not selected:
-            return NOTHING
-        given = call.payload.get("tool_input")
-        payload = _encoded({**call.payload, "hook_event_name": call.event})
-        done: dict[int, Answered] = {}
+            return NO_OUTCOME
+        tool_input = call.payload.get("tool_input")
+        payload = _encode_payload({**call.payload, "hook_event_name": call.event})
+        done: dict[int, AnsweredHook] = {}
         troubles: list[ProtocolError] = []
 
         async def run_one(number: int, hook: Hook) -> None:
             try:
-                async with self._room:
-                    done[number] = await self._one(hook, payload)
+                async with self._limiter:
+                    done[number] = await self._run_hook(hook, payload)
             except ProtocolError as error:
                 troubles.append(error)
 
@@ -74,53 +74,53 @@ class HookRunner:
         if troubles:
             raise troubles[0]
         in_order = [done[number] for number in range(len(selected))]
-        return merge(given if isinstance(given, Mapping) else {}, in_order)
+        return merge(tool_input if isinstance(tool_input, Mapping) else {}, in_order)
 
-    def _selected(self, call: HookCall) -> list[Hook]:
+    def _select_hooks(self, call: HookCall) -> list[Hook]:
         hooks = self._by_event.get(call.event)
         if not hooks:
             return []
-        value = matched_value(call.event, call.payload)
+        value = find_matched_value(call.event, call.payload)
         chosen: dict[tuple[Any, ...], Hook] = {}
         for declared in hooks:
-            hook = self._if_it_applies(declared, call) if declared.matches(value) else None
+            hook = self._check_condition(declared, call) if declared.matches(value) else None
             # The same in several files is run once; the policy's one is the strictest about it.
-            if hook and (hook.work not in chosen or hook.must_run):
-                chosen[hook.work] = hook
+            if hook and (hook.identity not in chosen or hook.must_run):
+                chosen[hook.identity] = hook
         return list(chosen.values())
 
-    def _if_it_applies(self, hook: Hook, call: HookCall) -> Hook | None:
+    def _check_condition(self, hook: Hook, call: HookCall) -> Hook | None:
         if hook.condition is None:
             return hook
-        given = call.payload.get("tool_input")
+        tool_input = call.payload.get("tool_input")
         tool = str(call.payload.get("tool_name", ""))
         try:
-            applies = self._matches_rule(hook.condition, tool, given if isinstance(given, Mapping) else {})
+            applies = self._matches_rule(hook.condition, tool, tool_input if isinstance(tool_input, Mapping) else {})
         except Exception as error:  # noqa: BLE001 - a boundary: a rule that cannot be told is a hook that cannot be run
             return replace(hook, broken=f"the rule of `if`, {hook.condition!r}, cannot be told: {error}")
         return hook if applies else None
 
-    async def _one(self, hook: Hook, payload: bytes) -> Answered:
+    async def _run_hook(self, hook: Hook, payload: bytes) -> AnsweredHook:
         began = time.perf_counter()
-        reply = await self._reply(hook, payload)
+        reply = await self._dispatch(hook, payload)
         took = round((time.perf_counter() - began) * 1000)
-        return answered(hook, reply, read_answer(hook.event, reply), took)
+        return build_answered_hook(hook, reply, read_answer(hook.event, reply), took)
 
-    async def _reply(self, hook: Hook, payload: bytes) -> Reply:
+    async def _dispatch(self, hook: Hook, payload: bytes) -> Reply:
         if hook.broken is not None:
-            return Broke(hook.broken)
+            return HookFailure(hook.broken)
         match hook.kind:
             case "command":
-                return await run_command(hook, payload, self._place)
+                return await run_command(hook, payload, self._command_context)
             case "http":
-                return await http.post(hook, payload, self._place.environment)
+                return await http.post_payload(hook, payload, self._command_context.environment)
             case "prompt":
-                return await prompt.ask(hook, payload, self._ask_model)
+                return await prompt.run_prompt(hook, payload, self._ask_model)
             case "python":
-                return await python.call(hook, payload)
+                return await python.run_callable(hook, payload)
 
 
-def _encoded(payload: Mapping[str, Any]) -> bytes:
+def _encode_payload(payload: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(payload)
     except TypeError:

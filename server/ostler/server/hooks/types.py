@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from ostler.server.hooks.events import DECIDING
+from ostler.server.hooks.events import DECIDING_EVENTS
 from ostler.server.hooks.matchers import compile_matcher, is_for_all
 
 Kind = Literal["command", "http", "prompt", "python"]
 Source = Literal["policy", "user", "project", "local", "plugin"]
 Decision = Literal["allow", "ask", "deny"]
-Word = Literal["passed", "allowed", "asked", "denied", "blocked", "stopped", "failed", "timed_out"]
+RunOutcome = Literal["passed", "allowed", "asked", "denied", "blocked", "stopped", "failed", "timed_out"]
 
 DEFAULT_TIMEOUT: Final = 60.0
 _SHOWN_CHARS: Final = 200
@@ -56,7 +56,7 @@ class Hook:
         return f"{self.source} hook {self.name}{place}"
 
     @property
-    def work(self) -> tuple[Any, ...]:
+    def identity(self) -> tuple[Any, ...]:
         """What it does: two hooks that do the same are run once."""
         return (self.kind, self.command, self.url, self.headers, self.prompt, id(self.call), self.broken)
 
@@ -65,18 +65,18 @@ class Hook:
         """What it does, for people; without what an address may hold of secrets."""
         match self.kind:
             case "command":
-                return _cut(self.command)
+                return _truncate(self.command)
             case "http":
-                return _cut(_without_secrets(self.url))
+                return _truncate(_redact_url(self.url))
             case "prompt":
-                return _cut(self.prompt)
+                return _truncate(self.prompt)
             case "python":
                 return self.name
 
     @property
     def must_run(self) -> bool:
-        """Whether a call does not go on without its word."""
-        return self.source == "policy" and self.event in DECIDING
+        """Whether the call is denied where this hook fails."""
+        return self.source == "policy" and self.event in DECIDING_EVENTS
 
     def matches(self, value: str | None) -> bool:
         if value is None or self.matcher is None or is_for_all(self.matcher):
@@ -86,7 +86,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """One moment at which hooks may run, and what they are told."""
+    """One occurrence of an event, and the payload that its hooks get."""
 
     event: str
     payload: Mapping[str, Any]
@@ -102,7 +102,7 @@ class HookRun:
     file: str | None
     kind: Kind
     shown: str
-    outcome: Word
+    outcome: RunOutcome
     duration_ms: int
     exit_code: int | None = None
     """Only a command has one, and only one that ended by itself."""
@@ -115,7 +115,7 @@ class HookRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class ReplacedOutput:
     """Another output for the call; it may be any JSON, null too."""
 
     output: Any
@@ -123,7 +123,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What all hooks of one moment said, merged: the strictest decision wins."""
+    """What all hooks of one event said, merged: the strictest decision wins."""
 
     decision: Decision | None = None
     reason: str = ""
@@ -138,7 +138,7 @@ class Outcome:
     """Why the prompt is not taken, the turn does not end…"""
     interrupt: bool = False
     """A denied PermissionRequest that ends the turn too."""
-    replaced_output: Replaced | None = None
+    replaced_output: ReplacedOutput | None = None
     messages: tuple[str, ...] = ()
     """Words for people, from the hooks."""
     warnings: tuple[str, ...] = ()
@@ -146,10 +146,10 @@ class Outcome:
     runs: tuple[HookRun, ...] = ()
 
 
-NOTHING: Final = Outcome()
+NO_OUTCOME: Final = Outcome()
 
 
-def hook_rows(hooks: Sequence[Hook]) -> list[dict[str, Any]]:
+def format_hook_rows(hooks: Sequence[Hook]) -> list[dict[str, Any]]:
     """The hooks as `hook/list` gives them."""
     return [
         {
@@ -168,11 +168,11 @@ def hook_rows(hooks: Sequence[Hook]) -> list[dict[str, Any]]:
     ]
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
-def _without_secrets(url: str) -> str:
+def _redact_url(url: str) -> str:
     parts = urlsplit(url)
     query = "…" if parts.query else ""
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))

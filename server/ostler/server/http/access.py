@@ -1,4 +1,4 @@
-"""The door: nobody gets further without the right host, origin and token."""
+"""Access control: no request gets further without the right host, origin and token."""
 
 import asyncio
 import hmac
@@ -29,15 +29,15 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """What the daemon is called: values of `Host` and `Origin` that are accepted."""
+class AllowedNames:
+    """The values of `Host` and `Origin` that are accepted."""
 
     hosts: frozenset[bytes]
     socket_hosts: frozenset[bytes]
     origins: frozenset[bytes]
 
 
-def names_for(url: str, allow_hosts: Iterable[str], allow_origins: Iterable[str]) -> Names:
+def make_allowed_names(url: str, allow_hosts: Iterable[str], allow_origins: Iterable[str]) -> AllowedNames:
     scheme, _, own = url.partition("://")
     port = own.rpartition(":")[2]
     everywhere = own.startswith(("0.0.0.0:", "[::]:"))
@@ -47,22 +47,22 @@ def names_for(url: str, allow_hosts: Iterable[str], allow_origins: Iterable[str]
         *(f"{scheme}://{host}" for host in local),
         *(origin.lower().rstrip("/") for origin in allow_origins),
     ]
-    return Names(_encoded([*local, *extra]), _encoded(["localhost", *extra]), _encoded(origins))
+    return AllowedNames(_encode_names([*local, *extra]), _encode_names(["localhost", *extra]), _encode_names(origins))
 
 
-def _encoded(names: Iterable[str]) -> frozenset[bytes]:
+def _encode_names(names: Iterable[str]) -> frozenset[bytes]:
     return frozenset(name.encode() for name in names)
 
 
-class Door:
-    """Stands before every route and every kind of connection."""
+class AccessGuard:
+    """ASGI middleware that authenticates every request, on every route and every kind of connection."""
 
-    def __init__(self, app: ASGIApp, *, token: bytes, names: Names, wrong_per_minute: int) -> None:
+    def __init__(self, app: ASGIApp, *, token: bytes, names: AllowedNames, wrong_per_minute: int) -> None:
         self._app = app
         self._token = token
         self._names = names
         self.wrong_per_minute = wrong_per_minute
-        self._wrong: deque[float] = deque()
+        self._wrong_times: deque[float] = deque()
         self._delayed = 0
         self._uid = os.getuid()
 
@@ -73,42 +73,45 @@ class Door:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         peer: Peer | None = scope["state"].get("peer")
         if not self._is_for_us(headers, on_socket=peer is not None):
-            await _answer(send, 403)
+            await _send_status(send, 403)
             return
         known = self._knows(headers, peer)
         scope["state"]["known"] = known
         if known or scope["path"] in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
-        if _one(headers, b"authorization") is not None:
-            await self._note_wrong()
-        await _answer(send, 401)
+        if _get_single_header(headers, b"authorization") is not None:
+            await self._delay_wrong_token()
+        await _send_status(send, 401)
 
     def _is_for_us(self, headers: list[tuple[bytes, bytes]], *, on_socket: bool) -> bool:
-        """A page that resolved its own name to our address sends that name; a page elsewhere sends its origin."""
+        """Check `Host` and `Origin`, against DNS rebinding and foreign pages.
+
+        A page that resolved its own name to our address sends that name; a page elsewhere sends its origin.
+        """
         hosts = self._names.socket_hosts if on_socket else self._names.hosts
-        host = _one(headers, b"host")
+        host = _get_single_header(headers, b"host")
         if host is None or host.lower() not in hosts:
             return False
         origins = [value for name, value in headers if name == b"origin"]
         return not origins or (len(origins) == 1 and origins[0].lower() in self._names.origins)
 
     def _knows(self, headers: list[tuple[bytes, bytes]], peer: Peer | None) -> bool:
-        given = _one(headers, b"authorization")
+        given = _get_single_header(headers, b"authorization")
         if given is not None:
             scheme, _, token = given.partition(b" ")
             return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
         return peer is not None and peer.uid == self._uid and not is_descendant(peer.pid)
 
-    async def _note_wrong(self) -> None:
-        """From the eleventh wrong token in a minute on, wrong ones are answered late; right ones never are."""
+    async def _delay_wrong_token(self) -> None:
+        """Rate limit: past `wrong_per_minute`, wrong tokens are answered late; right ones never are."""
         now = time.monotonic()
-        self._wrong.append(now)
-        while self._wrong and self._wrong[0] < now - 60:
-            self._wrong.popleft()
-        if len(self._wrong) > 10_000:
-            self._wrong.popleft()
-        if len(self._wrong) <= self.wrong_per_minute or self._delayed >= _MAX_DELAYED:
+        self._wrong_times.append(now)
+        while self._wrong_times and self._wrong_times[0] < now - 60:
+            self._wrong_times.popleft()
+        if len(self._wrong_times) > 10_000:
+            self._wrong_times.popleft()
+        if len(self._wrong_times) <= self.wrong_per_minute or self._delayed >= _MAX_DELAYED:
             return
         self._delayed += 1
         try:
@@ -122,14 +125,14 @@ class Door:
             await send({"type": "websocket.close", "code": 1008})
 
 
-def _one(headers: list[tuple[bytes, bytes]], wanted: bytes) -> bytes | None:
-    """A header that must not be given twice: two proxies may disagree on which one counts."""
+def _get_single_header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> bytes | None:
+    """The value of a header that must not be given twice: two proxies may disagree on which one counts."""
     found = [value for name, value in headers if name == wanted]
     return found[0] if len(found) == 1 else None
 
 
-async def _answer(send: Send, status: int) -> None:
-    """No detail: a stranger learns nothing."""
+async def _send_status(send: Send, status: int) -> None:
+    """Answer with a status alone: a stranger learns no detail."""
     await send(
         {
             "type": "http.response.start",
@@ -141,7 +144,7 @@ async def _answer(send: Send, status: int) -> None:
 
 
 def is_descendant(pid: int, of: int | None = None) -> bool:
-    """Whether a process is a child of ours, or of one of ours; where that cannot be told, it is."""
+    """Whether a process descends from the daemon; where that cannot be found out, the answer is yes."""
     ancestor = os.getpid() if of is None else of
     if pid <= 0:
         return True  # a process that this namespace has no number for
@@ -150,14 +153,14 @@ def is_descendant(pid: int, of: int | None = None) -> bool:
             return True
         if pid <= 1:
             return False
-        parent = _parent(pid)
+        parent = _read_parent_pid(pid)
         if parent is None:
             return True
         pid = parent
     return True
 
 
-def _parent(pid: int) -> int | None:
+def _read_parent_pid(pid: int) -> int | None:
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
         # The name of the program may hold anything, also parentheses; what follows the last one is numbers.

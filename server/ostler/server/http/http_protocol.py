@@ -24,7 +24,7 @@ class HttpLimits:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """Made by uvicorn for each connection; `with_limits` binds the limits."""
+    """Made by uvicorn for each connection; `bind_limits` binds the limits."""
 
     limits: ClassVar[HttpLimits]
 
@@ -32,7 +32,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._peer: Peer | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._taking: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
         self._header_bytes = 0
         self._field_bytes = 0
         self._in_headers = True
@@ -41,7 +41,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._peer = _peer_of(transport)
+        self._peer = _read_peer(transport)
         if len(self.connections) > self.limits.connections:
             transport.abort()
             return
@@ -49,7 +49,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        self._stop_watching()
+        self._stop_send_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -60,7 +60,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._in_headers and self._header_bytes > self.limits.header_bytes:
             self._refuse(b"431 Request Header Fields Too Large")
         elif self._timer is None and self._is_between_requests():
-            # Bytes that begin no request, like a blank line: uvicorn has put its own clock away for them.
+            # Bytes that begin no request, like a blank line: uvicorn has cancelled its own keep-alive timer for them.
             self._wait_for_headers()
 
     def _is_between_requests(self) -> bool:
@@ -88,7 +88,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._field_bytes > self.limits.header_bytes:
             return  # refused by now
         super().on_headers_complete()
-        self._timer = self.loop.call_later(self.limits.body_seconds, self._body_overdue)
+        self._timer = self.loop.call_later(self.limits.body_seconds, self._check_body_timeout)
 
     def on_message_complete(self) -> None:
         self._stop_timer()
@@ -103,40 +103,40 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch_taking()
+        self._start_send_timer()
 
     def resume_writing(self) -> None:
-        self._stop_watching()
+        self._stop_send_timer()
         super().resume_writing()
 
-    def _watch_taking(self) -> None:
-        """A client that takes nothing for so long is gone, even if its connection is not."""
+    def _start_send_timer(self) -> None:
+        """A client that reads nothing for `body_seconds` counts as gone, even if its connection is open."""
         left = self.transport.get_write_buffer_size()
-        self._taking = self.loop.call_later(self.limits.body_seconds, self._see_what_was_taken, left)
+        self._send_timer = self.loop.call_later(self.limits.body_seconds, self._check_send_progress, left)
 
-    def _see_what_was_taken(self, before: int) -> None:
+    def _check_send_progress(self, before: int) -> None:
         if self.transport.get_write_buffer_size() < before:
-            self._watch_taking()
+            self._start_send_timer()
         else:
-            # Not closed: that would wait for the client to take the rest.
+            # Aborted, not closed: closing would wait for the client to read the rest.
             self.transport.abort()
 
-    def _stop_watching(self) -> None:
-        if self._taking is not None:
-            self._taking.cancel()
-            self._taking = None
+    def _stop_send_timer(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
 
     def _wait_for_headers(self) -> None:
-        """From connecting to the first byte, and from there to the end of the headers."""
+        """Start the header timeout: from connecting to the first byte, and from there to the end of the headers."""
         self._stop_timer()
         self._timer = self.loop.call_later(self.limits.header_seconds, self._refuse, b"408 Request Timeout")
 
-    def _body_overdue(self) -> None:
+    def _check_body_timeout(self) -> None:
         silent = self.loop.time() - self._last_data
         if self.flow.read_paused:
-            silent = 0.0  # it is us who do not read
+            silent = 0.0  # we paused reading ourselves
         if silent < self.limits.body_seconds:
-            self._timer = self.loop.call_later(self.limits.body_seconds - silent, self._body_overdue)
+            self._timer = self.loop.call_later(self.limits.body_seconds - silent, self._check_body_timeout)
         else:
             self.transport.abort()
 
@@ -155,11 +155,11 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def with_limits(limits: HttpLimits) -> type[LimitedProtocol]:
+def bind_limits(limits: HttpLimits) -> type[LimitedProtocol]:
     return type("BoundProtocol", (LimitedProtocol,), {"limits": limits})
 
 
-def _peer_of(transport: asyncio.Transport) -> Peer | None:
+def _read_peer(transport: asyncio.Transport) -> Peer | None:
     found: socket.socket | None = transport.get_extra_info("socket")
     if found is None or found.family != socket.AF_UNIX:
         return None

@@ -1,6 +1,6 @@
-"""Which part of the daemon a request is for.
+"""The HTTP router: which part of the daemon a request is for.
 
-The paths that are busy, and the probes, are answered here. Everything else belongs to the FastAPI application,
+The paths that are used most, and the probes, are answered here. Everything else belongs to the FastAPI application,
 which takes longer to load than the rest of the daemon together: it is loaded after the daemon is ready, or when
 somebody asks for one of its pages, whichever comes first. docs/decisions/0002-start-up.md has the numbers.
 """
@@ -14,47 +14,47 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class Front:
-    def __init__(self, busy: dict[str, ASGIApp], load_pages: Callable[[], ASGIApp]) -> None:
-        self._busy = busy
+class Router:
+    def __init__(self, routes: dict[str, ASGIApp], load_pages: Callable[[], ASGIApp]) -> None:
+        self._routes = routes
         self._load_pages = load_pages
         self._pages: ASGIApp | None = None
-        self._loading = anyio.Lock()
+        self._load_lock = anyio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._busy.get(scope["path"])
+        app = self._routes.get(scope["path"])
         if app is None:
-            app = await self.pages()
+            app = await self.ensure_pages()
         await app(scope, receive, send)
 
-    async def pages(self) -> ASGIApp:
-        async with self._loading:
+    async def ensure_pages(self) -> ASGIApp:
+        async with self._load_lock:
             if self._pages is None:
                 self._pages = await anyio.to_thread.run_sync(self._load_pages)
             return self._pages
 
 
 class Probes:
-    """`/healthz`: the process answers. `/readyz`: it can do its work; why not, if not."""
+    """`/healthz`: the process answers. `/readyz`: whether it can do its work, and if not, why."""
 
     def __init__(self, read_only: Callable[[], str | None], details: dict[str, object]) -> None:
         self._read_only = read_only
         self._details = details
         self.ready = False
 
-    async def alive(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _probe(scope, 200, {"status": "ok"})(scope, receive, send)
+    async def answer_health(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await _build_response(scope, 200, {"status": "ok"})(scope, receive, send)
 
-    async def readiness(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer_readiness(self, scope: Scope, receive: Receive, send: Send) -> None:
         reason = self._read_only()
         ready = self.ready and reason is None
         state: dict[str, object] = {"ready": ready, "read_only": reason}
-        if scope["state"].get("known"):  # a stranger learns only whether there is somebody
+        if scope["state"].get("known"):  # whoever has no token learns only whether it is ready
             state |= self._details
-        await _probe(scope, 200 if ready else 503, state)(scope, receive, send)
+        await _build_response(scope, 200 if ready else 503, state)(scope, receive, send)
 
 
-def _probe(scope: Scope, status: int, body: dict[str, object]) -> Response:
+def _build_response(scope: Scope, status: int, body: dict[str, object]) -> Response:
     if scope["method"] not in {"GET", "HEAD"}:
         return Response(status_code=405, headers={"allow": "GET"})
     return Response(orjson.dumps(body), status_code=status, media_type="application/json")

@@ -1,4 +1,4 @@
-"""`POST /rpc`: HTTP around the dispatcher."""
+"""`POST /rpc`: reads the body of an HTTP request, gives it to the dispatcher, and sends the answer."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from ostler.protocol.envelope import failure
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.limits import MAX_BODY_BYTES
-from ostler.server.events.chunks import LongResponse
+from ostler.server.events.chunks import ChunkedResponse
 from ostler.server.rpc.dispatcher import Body, Caller, Dispatcher
 from ostler.storage.sqlite.long_json import LONG_CHARS
 from ostler.tools.threads import read_in_thread
@@ -23,11 +23,11 @@ class _TooLarge(Exception):
     """The body is over the limit."""
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client left in the middle of its own request."""
 
 
-class RpcTransport:
+class RpcEndpoint:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
 
@@ -42,65 +42,65 @@ class RpcTransport:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             return Response(status_code=415)
         try:
-            parts, size = await _body(request, receive)
+            parts, size = await _receive_body(request, receive)
         except _TooLarge:
             return Response(status_code=413, headers={"connection": "close"})
-        except Gone:
+        except ClientDisconnected:
             return None
         try:
-            # What is long is read on a thread: whatever it holds, others wait meanwhile.
-            body = self._read(parts) if size < LONG_CHARS else await read_in_thread(self._read, parts)
+            # A long body is parsed on a thread: on the event loop it would block all other requests.
+            body = self._parse_body(parts) if size < LONG_CHARS else await read_in_thread(self._parse_body, parts)
         except ProtocolError as error:
-            return _json(failure(None, error))
+            return _build_response(failure(None, error))
         answer = await self._answer(body, request.headers.get("ostler-client"), receive)
-        return Response(status_code=202) if answer is None else _json(answer)
+        return Response(status_code=202) if answer is None else _build_response(answer)
 
-    def _read(self, parts: list[bytes]) -> Body:
-        return self._dispatcher.read(parts[0] if len(parts) == 1 else b"".join(parts))
+    def _parse_body(self, parts: list[bytes]) -> Body:
+        return self._dispatcher.parse_body(parts[0] if len(parts) == 1 else b"".join(parts))
 
     async def _answer(self, body: Body, client_id: str | None, receive: Receive) -> bytes | None:
         answer: bytes | None = None
-        if not self._dispatcher.waits(body):
+        if not self._dispatcher.has_waiting_call(body):
             return await self._dispatcher.answer(body, Caller(client_id))
-        gone = anyio.Event()
+        disconnected = anyio.Event()
         async with anyio.create_task_group() as group:
-            group.start_soon(_watch, receive, gone)
-            answer = await self._dispatcher.answer(body, Caller(client_id, gone))
+            group.start_soon(_watch_connection, receive, disconnected)
+            answer = await self._dispatcher.answer(body, Caller(client_id, disconnected))
             group.cancel_scope.cancel()
         return answer
 
 
-def _json(body: bytes) -> Response:
-    kind = Response if len(body) < LONG_CHARS else LongResponse
+def _build_response(body: bytes) -> Response:
+    kind = Response if len(body) < LONG_CHARS else ChunkedResponse
     return kind(body, media_type="application/json")
 
 
-async def _watch(receive: Receive, gone: anyio.Event) -> None:
-    """Tell whoever waits that the connection has closed."""
+async def _watch_connection(receive: Receive, disconnected: anyio.Event) -> None:
+    """Set `disconnected` when the connection closes."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    gone.set()
+    disconnected.set()
 
 
-async def _body(request: Request, receive: Receive) -> tuple[list[bytes], int]:
-    """All parts of the body, and its size, counted while it comes in; a promise to send too much is refused, too."""
-    promised = request.headers.get("content-length", "0")
+async def _receive_body(request: Request, receive: Receive) -> tuple[list[bytes], int]:
+    """All parts of the body, and its size, counted while it comes in; a too large `Content-Length` is refused too."""
+    declared = request.headers.get("content-length", "0")
     parts: list[bytes] = []
     size = 0
     more = True
     while more:
-        part, more = _part(await receive())
+        part, more = _read_part(await receive())
         parts.append(part)
         size += len(part)
-        if size > MAX_BODY_BYTES or int(promised) > MAX_BODY_BYTES:
+        if size > MAX_BODY_BYTES or int(declared) > MAX_BODY_BYTES:
             await _discard(receive, more)
             raise _TooLarge
     return parts, size
 
 
-def _part(message: Message) -> tuple[bytes, bool]:
+def _read_part(message: Message) -> tuple[bytes, bool]:
     if message["type"] == "http.disconnect":
-        raise Gone
+        raise ClientDisconnected
     return message.get("body", b""), message.get("more_body", False)
 
 
@@ -109,5 +109,5 @@ async def _discard(receive: Receive, more: bool) -> None:
     discarded = 0
     with anyio.move_on_after(_DISCARD_SECONDS):
         while more and discarded < _DISCARD_BYTES:
-            part, more = _part(await receive())
+            part, more = _read_part(await receive())
             discarded += len(part)

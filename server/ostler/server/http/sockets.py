@@ -1,4 +1,4 @@
-"""The sockets that the daemon listens on."""
+"""The TCP and Unix sockets that the daemon listens on."""
 
 import contextlib
 import errno
@@ -14,24 +14,24 @@ from ostler.server.config.configuration import BadConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListenSockets:
     tcp: socket.socket
     unix: socket.socket
     path: Path
     url: str
     port: int
-    moved: bool
+    port_changed: bool
     """The port that was asked for is taken, and this is another one."""
 
     inode: int
-    """Of the Unix socket, to know it again."""
+    """Inode of the Unix socket, to recognise our own file when closing."""
 
     @property
     def sockets(self) -> list[socket.socket]:
         return [self.tcp, self.unix]
 
     def close(self) -> None:
-        """Let go of both; the path goes too, unless it is another's by now."""
+        """Close both, and remove the socket file unless another process has replaced it."""
         for one in self.sockets:
             one.close()
         with contextlib.suppress(FileNotFoundError):
@@ -39,8 +39,8 @@ class Listening:
                 self.path.unlink()
 
 
-def open_sockets(listen: Listen, socket_path: Path) -> Listening:
-    address = _address(listen)
+def open_sockets(listen: Listen, socket_path: Path) -> ListenSockets:
+    address = _parse_address(listen)
     tcp, moved = _bind_tcp(address, listen.port)
     port = int(tcp.getsockname()[1])
     try:
@@ -53,10 +53,10 @@ def open_sockets(listen: Listen, socket_path: Path) -> Listening:
         raise BadConfig(f"{socket_path} cannot be used as a socket: {error.strerror or error}.") from None
     shown = f"[{address}]" if address.version == 6 else str(address)
     inode = socket_path.lstat().st_ino
-    return Listening(tcp, unix, socket_path, f"http://{shown}:{port}", port, moved, inode)
+    return ListenSockets(tcp, unix, socket_path, f"http://{shown}:{port}", port, moved, inode)
 
 
-def _address(listen: Listen) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def _parse_address(listen: Listen) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     try:
         address = ipaddress.ip_address("127.0.0.1" if listen.host == "localhost" else listen.host.strip("[]"))
     except ValueError:
@@ -71,14 +71,14 @@ def _address(listen: Listen) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 def _bind_tcp(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> tuple[socket.socket, bool]:
     try:
-        return _listening(address, port), False
+        return _listen_tcp(address, port), False
     except OSError as error:
         if error.errno != errno.EADDRINUSE or port == 0:
             raise BadConfig(f"{address} port {port} cannot be listened on: {error.strerror}.") from None
-    return _listening(address, 0), True
+    return _listen_tcp(address, 0), True
 
 
-def _listening(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> socket.socket:
+def _listen_tcp(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> socket.socket:
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     # Named, because asyncio switches Nagle's algorithm off only for sockets that say they are TCP: without it an
     # answer on a kept connection waits 40 ms for an acknowledgement that the client delays.
@@ -108,7 +108,7 @@ def _bind_unix(path: Path) -> socket.socket:
 
 
 def _remove_dead_socket(path: Path) -> None:
-    """Only what a daemon left that died: never a file of somebody else's, or a socket that somebody listens on."""
+    """Remove the socket file of a dead daemon: never another kind of file, or a socket that somebody listens on."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise BadConfig(f"{path} is there already, and is no socket. Choose another path with --socket.")

@@ -19,147 +19,155 @@ from ostler.protocol.limits import SSE_COMMENT_SECONDS
 from ostler.server.clients.presence import Presence
 from ostler.server.events.chunks import CHUNK_BYTES
 from ostler.server.events.event_log import EventLog
-from ostler.server.events.frames import Frame, passing_frame, stored_frame
-from ostler.server.events.subscriber import Reader, Watch
+from ostler.server.events.frames import Frame, build_stored_frame, build_transient_frame
+from ostler.server.events.subscriber import SessionFilter, Subscriber
 from ostler.storage import Scope as EventScope
 from ostler.storage.repositories import events, sessions
 from ostler.storage.repositories.clients import ClientRecord
 from ostler.storage.repositories.events import LoggedEvent
-from ostler.storage.sqlite.database import head_of
+from ostler.storage.sqlite.database import read_head
 
-_PAGE: Final = 500
+_PAGE_EVENTS: Final = 500
 _STATUS: Final = {"session_not_found": 404, "overloaded": 503, "shutting_down": 503}
 
 
-class Streams:
+class SseEndpoint:
     """Opens event streams, within the limit, and ends them all when the daemon stops."""
 
     def __init__(self, log: EventLog, presence: Presence, limits: Limits) -> None:
         self._log = log
         self._presence = presence
         self.limits = limits
-        self._open: set[Reader] = set()
+        self._subscribers: set[Subscriber] = set()
         self._closing = False
 
     @property
     def count(self) -> int:
-        return len(self._open)
+        return len(self._subscribers)
 
     def close(self) -> None:
         self._closing = True
-        for reader in self._open:
-            reader.close()
+        for subscriber in self._subscribers:
+            subscriber.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response, reader = await self._respond(Request(scope))
+        response, subscriber = await self._respond(Request(scope))
         try:
             await response(scope, receive, send)
         finally:
             # Here and not in the stream itself, which may be cancelled before it has begun.
-            if reader is not None:
-                self._open.discard(reader)
-                self._log.detach(reader)
-                reader.let_go()
+            if subscriber is not None:
+                self._subscribers.discard(subscriber)
+                self._log.detach(subscriber)
+                subscriber.discard()
 
-    async def _respond(self, request: Request) -> tuple[Response, Reader | None]:
+    async def _respond(self, request: Request) -> tuple[Response, Subscriber | None]:
         if request.method not in {"GET", "HEAD"}:
             return Response(status_code=405, headers={"allow": "GET"}), None
         try:
-            after = _asked_cursor(request)
-            watch, head = await self._watch([SessionId(one) for one in request.query_params.getlist("session")])
-            if after is None and watch.members:
-                # From where they were looked up: an agent that is made before we are attached must be seen being made.
+            after = _parse_cursor(request)
+            session_filter, head = await self._resolve_filter(
+                [SessionId(one) for one in request.query_params.getlist("session")]
+            )
+            if after is None and session_filter.members:
+                # From the cursor at which they were looked up: an agent that is created in between must not be missed.
                 after = head
-            client = await self._presence.known(request.headers.get("ostler-client"))
+            client = await self._presence.find_client(request.headers.get("ostler-client"))
             if request.method == "HEAD":
                 return Response(media_type="text/event-stream"), None
-            reader = self._reader(watch, after, client)
+            subscriber = self._subscribe(session_filter, after, client)
         except ProtocolError as error:
-            return _refusal(error), None
+            return _build_refusal(error), None
         stream = EventSourceResponse(
-            self._follow(reader, after, client),
-            ping=0,  # it would stand in the middle of an event that is sent in pieces: ours waits for its end
+            self._stream_events(subscriber, after, client),
+            ping=0,  # it could land in the middle of an event that is sent in chunks; our keep-alive waits
             sep="\n",
         )
-        return stream, reader
+        return stream, subscriber
 
-    async def _watch(self, asked: list[SessionId]) -> tuple[Watch, Cursor]:
-        """Whom to watch, and the place in the log at which that was known."""
+    async def _resolve_filter(self, asked: list[SessionId]) -> tuple[SessionFilter, Cursor]:
+        """The filter for the sessions asked for, and the end of the log when they were looked up."""
         if not asked:
-            return Watch(), self._log.head
+            return SessionFilter(), self._log.head
 
-        def look(connection: sqlite3.Connection) -> tuple[Watch, Cursor]:
-            roots = sessions.roots_of(connection, asked)
+        def look(connection: sqlite3.Connection) -> tuple[SessionFilter, Cursor]:
+            roots = sessions.find_roots(connection, asked)
             for session_id in asked:
                 if session_id not in roots:
                     raise SessionNotFound(session_id)
             agents = [session_id for session_id in asked if roots[session_id] != session_id]
-            members = {one.id: one.root_id for agent in agents for one in sessions.family(connection, agent)}
-            return Watch(frozenset(one for one in asked if roots[one] == one), members), head_of(connection)
+            members = {one.id: one.root_id for agent in agents for one in sessions.list_family(connection, agent)}
+            return SessionFilter(frozenset(one for one in asked if roots[one] == one), members), read_head(connection)
 
         return await self._log.read(look)
 
-    def _reader(self, watch: Watch, after: Cursor | None, client: ClientRecord | None) -> Reader:
-        """Subscribed before the response begins: nothing that happens after the headers is missed."""
+    def _subscribe(
+        self, session_filter: SessionFilter, after: Cursor | None, client: ClientRecord | None
+    ) -> Subscriber:
+        """Register a subscriber before the response begins: nothing that happens after the headers is missed."""
         if self._closing:
             raise ShuttingDown("The daemon is stopping.")
-        if len(self._open) >= self.limits.readers:
-            raise Overloaded(f"{len(self._open)} event streams are open already.", retry_after_ms=1000)
-        reader = Reader(
-            watch,
+        if len(self._subscribers) >= self.limits.readers:
+            raise Overloaded(f"{len(self._subscribers)} event streams are open already.", retry_after_ms=1000)
+        subscriber = Subscriber(
+            session_filter,
             position=self._log.head if after is None else after,
             deltas=client is None or bool(client.capabilities.get("deltas", True)),
             max_events=self.limits.queue_events,
             max_bytes=self.limits.queue_bytes,
         )
-        self._open.add(reader)
+        self._subscribers.add(subscriber)
         if after is None:
-            self._log.attach(reader)
-        return reader
+            self._log.attach(subscriber)
+        return subscriber
 
-    async def _follow(self, reader: Reader, after: Cursor | None, client: ClientRecord | None) -> AsyncIterator[bytes]:
-        with self._presence.attached(client, reader.watch), _reminded(reader):
-            # A first word, so that a client behind a buffering proxy sees that the stream stands.
+    async def _stream_events(
+        self, subscriber: Subscriber, after: Cursor | None, client: ClientRecord | None
+    ) -> AsyncIterator[bytes]:
+        with self._presence.attach(client, subscriber.session_filter), _keep_alive(subscriber):
+            # A first comment, so that a client behind a buffering proxy sees that the stream is open.
             yield b": ostler\n\n"
             if after is not None:
-                async for replayed in self._replay(reader):
+                async for replayed in self._replay(subscriber):
                     yield replayed
-            while (chunk := await reader.take()) is not None:
+            while (chunk := await subscriber.next_chunk()) is not None:
                 yield chunk
 
-    async def _replay(self, reader: Reader) -> AsyncIterator[bytes]:
-        """Page after page from the database, until there is nothing that was published and not yet read."""
+    async def _replay(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
+        """Send page after page from the database, until everything that was published has been read."""
         while not self._closing:
-            events, position, head, unknown = await self._log.read(lambda connection: _read_page(connection, reader))
-            if unknown is not None:
-                yield _reset(unknown, head).sse
-                reader.close()
+            events, position, head, reset_reason = await self._log.read(
+                lambda connection: _read_page(connection, subscriber)
+            )
+            if reset_reason is not None:
+                yield _build_reset_frame(reset_reason, head).sse
+                subscriber.close()
                 return
             try:
-                for chunk in _chunks(reader.watch, events):
+                for chunk in _encode_chunks(subscriber.session_filter, events):
                     yield chunk
                     await asyncio.sleep(0)  # else nobody notices that the client has left
             finally:
                 # A client that leaves in the middle leaves this frame in its exception: megabytes, until a collection.
                 events.clear()
-            reader.position = position
-            # What was read may not have been told to the others yet; only then is it known what is in progress.
-            await self._log.reached(position)
-            # No await between the question and the answer: what is published next finds the reader attached.
+            subscriber.position = position
+            # What was read may not have been published yet; only then are the partial messages up to date.
+            await self._log.wait_for_cursor(position)
+            # No await between this check and attaching: whatever is published next reaches the subscriber.
             if self._log.head <= position:
-                self._log.attach(reader)
+                self._log.attach(subscriber)
                 return
 
 
 @contextmanager
-def _reminded(reader: Reader) -> Iterator[None]:
-    """A quiet stream says something now and then."""
+def _keep_alive(subscriber: Subscriber) -> Iterator[None]:
+    """Keep a quiet stream alive with an SSE comment now and then."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
 
     def remind() -> None:
         nonlocal timer
-        reader.remind()
+        subscriber.queue_keepalive()
         timer = loop.call_later(SSE_COMMENT_SECONDS, remind)
 
     timer = loop.call_later(SSE_COMMENT_SECONDS, remind)
@@ -169,28 +177,30 @@ def _reminded(reader: Reader) -> Iterator[None]:
         timer.cancel()
 
 
-class _Page(NamedTuple):
-    """A piece of the log, all of one moment."""
+class _ReplayPage(NamedTuple):
+    """A page of the log, read from one snapshot."""
 
     events: list[LoggedEvent]
     position: Cursor
     """Where the next page begins."""
     head: Cursor
-    unknown: str | None
-    """Why there is no page: the place asked for is not of this log, or not any more."""
+    reset_reason: str | None
+    """Why there is no page: the cursor asked for is past the end of this log, or was pruned."""
 
 
-def _read_page(connection: sqlite3.Connection, reader: Reader) -> _Page:
-    head = head_of(connection)
-    # Asked for each page, since old events may be dropped while a slow reader works through them.
-    unknown = _unknown(reader.position, head, events.pruned_through(connection))
-    if unknown is not None:
-        return _Page([], reader.position, head, unknown)
-    found, more_after = events.page(connection, reader.position, reader.watch.trees, _PAGE, CHUNK_BYTES)
-    return _Page(found, more_after if more_after is not None else head, head, None)
+def _read_page(connection: sqlite3.Connection, subscriber: Subscriber) -> _ReplayPage:
+    head = read_head(connection)
+    # Checked for each page, since old events may be pruned while a slow subscriber works through them.
+    reset_reason = _check_cursor(subscriber.position, head, events.load_pruned_cursor(connection))
+    if reset_reason is not None:
+        return _ReplayPage([], subscriber.position, head, reset_reason)
+    found, more_after = events.list_page(
+        connection, subscriber.position, subscriber.session_filter.trees, _PAGE_EVENTS, CHUNK_BYTES
+    )
+    return _ReplayPage(found, more_after if more_after is not None else head, head, None)
 
 
-def _unknown(after: Cursor, head: Cursor, pruned: Cursor) -> str | None:
+def _check_cursor(after: Cursor, head: Cursor, pruned: Cursor) -> str | None:
     if after > head:
         return f"Cursor {after} is past the end of the log; it may be of another database."
     if 0 < after < pruned:
@@ -198,23 +208,23 @@ def _unknown(after: Cursor, head: Cursor, pruned: Cursor) -> str | None:
     return None
 
 
-def _reset(reason: str, head: Cursor) -> Frame:
-    return passing_frame("stream.reset", EventScope(), StreamEnd(cursor=head, reason=reason), head)
+def _build_reset_frame(reason: str, head: Cursor) -> Frame:
+    return build_transient_frame("stream.reset", EventScope(), StreamEnd(cursor=head, reason=reason), head)
 
 
-def _chunks(watch: Watch, page: list[LoggedEvent]) -> Iterator[bytes]:
+def _encode_chunks(session_filter: SessionFilter, page: list[LoggedEvent]) -> Iterator[bytes]:
     parts: list[bytes] = []
     size = 0
     for event in page:
         if event.type in {"session.created", "session.deleted"}:
-            # Here too: who was created after the sessions to watch were looked up, and who is gone since.
-            watch.adopt(event)
-        frame = stored_frame(event)
-        if not watch.wants(frame):
+            # In a replay too: agents created after the sessions were looked up, and agents deleted since.
+            session_filter.add_agent(event)
+        frame = build_stored_frame(event)
+        if not session_filter.wants(frame):
             continue
         if frame.long_data:
             yield b"".join(parts)
-            yield from frame.chunks()
+            yield from frame.iter_chunks()
             parts, size = [], 0
             continue
         parts.append(frame.sse)
@@ -225,7 +235,7 @@ def _chunks(watch: Watch, page: list[LoggedEvent]) -> Iterator[bytes]:
     yield b"".join(parts)
 
 
-def _asked_cursor(request: Request) -> Cursor | None:
+def _parse_cursor(request: Request) -> Cursor | None:
     """Where to begin; None is now. The header wins, because it is what a browser sends when it reconnects."""
     known = {"session", "after"}
     if unknown := set(request.query_params) - known:
@@ -238,7 +248,7 @@ def _asked_cursor(request: Request) -> Cursor | None:
     return Cursor(int(asked))
 
 
-def _refusal(error: ProtocolError) -> Response:
+def _build_refusal(error: ProtocolError) -> Response:
     status = _STATUS.get(str(error.data.get("code")), 400)
     headers: Mapping[str, str] = {"retry-after": "1"} if status == 503 else {}
     body = {"error": {"code": error.code, "message": error.message, "data": error.data}}

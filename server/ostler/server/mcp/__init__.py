@@ -1,4 +1,4 @@
-"""Servers that speak the Model Context Protocol: what their entries say, and the way to them.
+"""MCP servers (Model Context Protocol): their configuration, and the connections to them.
 
-The library for it is loaded when the first of them is needed: it takes most of a second.
+The library for it is loaded when the first connection is needed: it takes most of a second.
 """

@@ -1,4 +1,4 @@
-"""One connection to an MCP server, as whoever uses it sees it."""
+"""One connection to an MCP server: reads resources, waits for their changes, and turns errors into messages."""
 
 import base64
 import hashlib
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_CHARS: Final = 1_000_000
-"""Of a resource; of a longer one the end is looked at."""
+"""Of a resource; of a longer one only the end is read."""
 REQUEST_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 5.0
-"""Between two looks at a resource whose server does not tell of changes."""
-_LOOK_SECONDS: Final = 60.0
-"""Between two looks at one whose server does: a word of it may be lost."""
-_PARTING_SECONDS: Final = 2.0
+"""Between two reads of a resource whose server does not announce changes."""
+_FALLBACK_POLL_SECONDS: Final = 60.0
+"""The same where the server does announce them: an announcement may be lost."""
+_UNSUBSCRIBE_SECONDS: Final = 2.0
 
 
 class Unreachable(Exception):
-    """The server cannot be spoken to, or does not give what it is asked for; the words say why."""
+    """The server cannot be reached, or does not give what it is asked for; the message says why."""
 
 
-class NotThere(Unreachable):
+class NoSuchServer(Unreachable):
     """The session has no such server, or has another one by now: to try again is of no use."""
 
 
@@ -49,63 +49,63 @@ NextChange = Callable[[], Awaitable[None]]
 
 @dataclass(slots=True)
 class Connection:
-    """Everything here raises Unreachable."""
+    """One connection. All that asks the server raises Unreachable."""
 
     client: "Client"
-    hide: Callable[[str], str] = str
-    """Takes out of the library's words what nobody is to see."""
-    _news: anyio.Event = field(default_factory=anyio.Event)
+    redact: Callable[[str], str] = str
+    """Removes secrets from the library's messages."""
+    _changed: anyio.Event = field(default_factory=anyio.Event)
     _closed: bool = False
     _watchers: Counter[str] = field(default_factory=Counter)
-    """Of each resource that the server was asked to tell of."""
+    """Of each resource whose changes the server was asked to announce."""
 
     async def read(self, uri: str) -> str:
         """The text of a resource; of what is no text, a line that changes with it."""
 
         async def read() -> str:
             result = await self.client.read_resource(uri, cache_mode="bypass")
-            return "\n".join(_shown(each) for each in result.contents)
+            return "\n".join(_render_content(each) for each in result.contents)
 
-        return _end_of(await self._in_time(read))
+        return _keep_end(await self._run_with_timeout(read))
 
     @asynccontextmanager
-    async def changes(self, uri: str) -> AsyncIterator[NextChange]:
-        """Asks the server to tell of changes, where it can; otherwise the resource is looked at now and then."""
+    async def watch_changes(self, uri: str) -> AsyncIterator[NextChange]:
+        """Asks the server to announce changes, where it can; otherwise the resource is polled."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS  # noqa: PLC0415 - see the package
 
-        with self._saying_why():
+        with self._translate_errors():
             tells, version = self.client.server_capabilities.resources, self.client.protocol_version
         if version in MODERN_PROTOCOL_VERSIONS:
-            async with self._listening(uri) as next_change:
+            async with self._listen(uri) as next_change:
                 yield next_change
         elif tells is None or not tells.subscribe:
             yield partial(anyio.sleep, _POLL_SECONDS)
         else:
-            async with self._subscribed(uri) as next_change:
+            async with self._subscribe(uri) as next_change:
                 yield next_change
 
     def close(self) -> None:
-        """It is over: whoever waits for the server's words looks, and hears that."""
+        """Wakes all who wait for changes; from now on every request raises."""
         self._closed = True
-        self.tell()
+        self.notify_change()
 
-    def tell(self) -> None:
-        """The server said that something changed: whoever waits looks, whatever it is about."""
-        self._news.set()
-        self._news = anyio.Event()
+    def notify_change(self) -> None:
+        """Wakes all who wait for changes, whatever the server's message is about: they read their resources again."""
+        self._changed.set()
+        self._changed = anyio.Event()
 
     @asynccontextmanager
-    async def _listening(self, uri: str) -> AsyncIterator[NextChange]:
-        """As servers from 2026 on have it."""
+    async def _listen(self, uri: str) -> AsyncIterator[NextChange]:
+        """Listens for changes, in the way of servers from 2026 on."""
         from mcp_types import METHOD_NOT_FOUND  # noqa: PLC0415 - see the package
 
         listening = self.client.listen(resource_subscriptions=[uri])
         next_change: NextChange = partial(anyio.sleep, _POLL_SECONDS)
         listens = True
         try:
-            subscription = await self._in_time(listening.__aenter__)
+            subscription = await self._run_with_timeout(listening.__aenter__)
             if subscription.honored.resource_subscriptions:
-                next_change = partial(self._next_of, subscription)
+                next_change = partial(self._await_next, subscription)
         except Refused as error:
             if error.code != METHOD_NOT_FOUND:
                 raise
@@ -116,50 +116,50 @@ class Connection:
             if listens:
                 await listening.__aexit__(None, None, None)
 
-    async def _next_of(self, subscription: "Subscription") -> None:
-        with self._saying_why(), anyio.move_on_after(_LOOK_SECONDS):
+    async def _await_next(self, subscription: "Subscription") -> None:
+        with self._translate_errors(), anyio.move_on_after(_FALLBACK_POLL_SECONDS):
             async for _ in subscription:
                 return
             raise Unreachable("The server does not tell of changes any more.")
 
     @asynccontextmanager
-    async def _subscribed(self, uri: str) -> AsyncIterator[NextChange]:
-        """As servers before 2026 have it."""
+    async def _subscribe(self, uri: str) -> AsyncIterator[NextChange]:
+        """Subscribes to changes, in the way of servers before 2026."""
         import mcp_types as types  # noqa: PLC0415 - see the package
 
-        news = self._news
+        changed = self._changed
 
         async def next_change() -> None:
-            nonlocal news
-            with anyio.move_on_after(_LOOK_SECONDS):
-                await news.wait()
-            news = self._news
+            nonlocal changed
+            with anyio.move_on_after(_FALLBACK_POLL_SECONDS):
+                await changed.wait()
+            changed = self._changed
 
         self._watchers[uri] += 1
         try:
-            await self._ask(types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri)))
+            await self._send_request(types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri)))
             yield next_change
         finally:
             self._watchers[uri] -= 1
             if not self._watchers[uri]:
-                with anyio.CancelScope(shield=True), anyio.move_on_after(_PARTING_SECONDS), suppress(Unreachable):
-                    await self._ask(types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri)))
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_UNSUBSCRIBE_SECONDS), suppress(Unreachable):
+                    await self._send_request(types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri)))
 
-    async def _ask(self, request: Any) -> None:
-        """The library's own methods for these say that they are of an older protocol, each time."""
+    async def _send_request(self, request: Any) -> None:
+        """Sends a request itself: the library's own methods for these warn of the older protocol each time."""
         from mcp_types import EmptyResult  # noqa: PLC0415 - see the package
 
-        await self._in_time(lambda: self.client.session.send_request(request, EmptyResult))
+        await self._run_with_timeout(lambda: self.client.session.send_request(request, EmptyResult))
 
-    async def _in_time(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The library counts only from when a request was written, which may never be."""
-        with self._saying_why(), anyio.fail_after(REQUEST_SECONDS):
+    async def _run_with_timeout(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Time limit of our own: the library's starts only when a request was written, which may never be."""
+        with self._translate_errors(), anyio.fail_after(REQUEST_SECONDS):
             return await work()
         raise AssertionError("what is suppressed nowhere returned or raised")
 
     @contextmanager
-    def _saying_why(self) -> Iterator[None]:
-        """Whatever the library raises becomes words: it has no common class, and groups from its tasks."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Turns whatever the library raises into Unreachable: it has no common class, and groups from its tasks."""
         if self._closed:
             raise Unreachable("The connection is closed.")
         try:
@@ -167,13 +167,13 @@ class Connection:
         except Unreachable:
             raise
         except Exception as error:
-            words = self.hide(words_of(error))
-            code = _refusal(error)
-            raise (Unreachable(words) if code is None else Refused(words, code)) from error
+            message = self.redact(describe_error(error))
+            code = _find_error_code(error)
+            raise (Unreachable(message) if code is None else Refused(message, code)) from error
 
 
-def words_of(error: BaseException) -> str:
-    """Of a group, the first that is in it."""
+def describe_error(error: BaseException) -> str:
+    """One line about an error; of a group, about the first error in it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
@@ -181,8 +181,8 @@ def words_of(error: BaseException) -> str:
     return " ".join(str(error).split())[:500] or type(error).__name__
 
 
-def _refusal(error: Exception) -> int | None:
-    """The code of the server's own answer; null where the connection itself is no good."""
+def _find_error_code(error: Exception) -> int | None:
+    """The code of the server's own answer; None where the connection itself is lost."""
     from mcp import MCPError  # noqa: PLC0415 - see the package
     from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT  # noqa: PLC0415 - as above
 
@@ -191,7 +191,7 @@ def _refusal(error: Exception) -> int | None:
     return error.code if isinstance(error, MCPError) and error.code not in lost else None
 
 
-def _end_of(text: str) -> str:
+def _keep_end(text: str) -> str:
     """Its last lines, where it is long: what grows does so at its end."""
     if len(text) <= MAX_CHARS:
         return text
@@ -199,7 +199,7 @@ def _end_of(text: str) -> str:
     return end[end.find("\n") + 1 :]
 
 
-def _shown(content: Any) -> str:
+def _render_content(content: Any) -> str:
     if (text := getattr(content, "text", None)) is not None:
         return str(text)
     data = base64.b64decode(content.blob)

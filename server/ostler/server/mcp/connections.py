@@ -10,10 +10,10 @@ from anyio.abc import TaskGroup
 
 from ostler.protocol.ids import CallId, SessionId
 from ostler.server.events.event_log import EventLog
-from ostler.server.mcp.connect import Site, opened
-from ostler.server.mcp.connection import Connection, Unreachable, words_of
-from ostler.server.mcp.server_config import hider
-from ostler.server.mcp.stdio import Remarks
+from ostler.server.mcp.connect import ResolvedServer, open_connection
+from ostler.server.mcp.connection import Connection, Unreachable, describe_error
+from ostler.server.mcp.server_config import build_redactor
+from ostler.server.mcp.stdio import Diagnostics
 from ostler.server.observability import logs
 from ostler.storage import Tx
 from ostler.storage.repositories import processes
@@ -24,8 +24,8 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
-    """Which server, and whose."""
+class ServerKey:
+    """Identifies a server of a session."""
 
     session_id: SessionId
     server: str
@@ -33,19 +33,19 @@ class Want:
     """Of the entry that somebody said yes to: another one under the same name is another server."""
 
 
-Find = Callable[[Want], Awaitable[Site]]
-"""The server as its session has it now. Raises NotThere."""
+FindServer = Callable[[ServerKey], Awaitable[ResolvedServer]]
+"""The server as its session has it now. Raises NoSuchServer."""
 
 _Key = tuple[SessionId, str, str]
 
 
 @dataclass(slots=True)
-class _Held:
-    """A connection and its users. One task opens and closes it: the library wants that."""
+class _SharedConnection:
+    """A connection and the number of its users. One task opens and closes it, as the library demands."""
 
     users: int = 0
     connection: Connection | None = None
-    trouble: str = ""
+    error: str = ""
     settled: anyio.Event = field(default_factory=anyio.Event)
     """It is open, or cannot be opened."""
     unwanted: anyio.Event = field(default_factory=anyio.Event)
@@ -53,7 +53,7 @@ class _Held:
     closed: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
-    def leave(self) -> None:
+    def remove_user(self) -> None:
         self.users -= 1
         if not self.users:
             self.unwanted.set()
@@ -64,82 +64,84 @@ class _Held:
 
 @dataclass(slots=True)
 class Lease:
-    """The use of a connection; to be given back."""
+    """The use of a connection; to be released."""
 
     connection: Connection
-    _held: _Held
-    _back: bool = False
+    _shared: _SharedConnection
+    _returned: bool = False
 
-    async def give_back(self, *, broken: bool = False) -> None:
+    async def release(self, *, broken: bool = False) -> None:
         """The last one waits until the connection is closed, and a server that is a program is gone.
 
-        One that is broken is given to nobody any more.
+        A connection that is broken is not leased again.
         """
-        if not self._back:
-            self._back = True
+        if not self._returned:
+            self._returned = True
             if broken:
-                self._held.unwanted.set()
-            self._held.leave()
-            if not self._held.users:
-                await self._held.closed.wait()
+                self._shared.unwanted.set()
+            self._shared.remove_user()
+            if not self._shared.users:
+                await self._shared.closed.wait()
 
 
-class McpRoom:
-    def __init__(self, log: EventLog, find: Find, ready: Callable[[], Awaitable[object]]) -> None:
+class McpConnections:
+    def __init__(self, log: EventLog, find: FindServer, ready: Callable[[], Awaitable[object]]) -> None:
         self._log = log
         self._find = find
         self._ready = ready
-        """Returns when what a crash left is gone: a server that is started before could be taken for it."""
-        self._held: dict[_Key, _Held] = {}
+        """Waits until the processes that a crash left are gone: a server started before could be taken for one."""
+        self._connections: dict[_Key, _SharedConnection] = {}
         self.group: TaskGroup | None = None
 
-    async def lease(self, want: Want) -> Lease:
+    async def lease(self, server_key: ServerKey) -> Lease:
         """A connection to a server of a session: the one that is open, or a new one. Raises Unreachable."""
         await self._ready()
-        site = await self._find(want)
-        key = (want.session_id, want.server, want.digest)
-        held = self._held.get(key)
-        if held is None or held.unwanted.is_set():
-            held = self._held[key] = _Held()
+        resolved = await self._find(server_key)
+        key = (server_key.session_id, server_key.server, server_key.digest)
+        shared = self._connections.get(key)
+        if shared is None or shared.unwanted.is_set():
+            shared = self._connections[key] = _SharedConnection()
             assert self.group is not None
-            self.group.start_soon(self._own, key, held, site)
-        held.users += 1
+            self.group.start_soon(self._run_connection, key, shared, resolved)
+        shared.users += 1
         try:
             with anyio.move_on_after(_CONNECT_SECONDS):
-                await held.settled.wait()
-            if held.connection is None:
-                why = held.trouble or f"It did not answer within {_CONNECT_SECONDS:g} s."
-                raise Unreachable(f"The MCP server {want.server!r} cannot be reached. {why}")
+                await shared.settled.wait()
+            if shared.connection is None:
+                why = shared.error or f"It did not answer within {_CONNECT_SECONDS:g} s."
+                raise Unreachable(f"The MCP server {server_key.server!r} cannot be reached. {why}")
         except BaseException:
-            held.leave()
+            shared.remove_user()
             raise
-        return Lease(held.connection, held)
+        return Lease(shared.connection, shared)
 
-    async def _own(self, key: _Key, held: _Held, site: Site) -> None:
-        remarks, hide = Remarks(), hider(site.server.secrets)
-        theirs = _Processes(self._log, key[0])
+    async def _run_connection(self, key: _Key, shared: _SharedConnection, resolved: ResolvedServer) -> None:
+        diagnostics, redact = Diagnostics(), build_redactor(resolved.server.secrets)
+        own_processes = _Processes(self._log, key[0])
         # Marks its processes as a call's are, so that they are found wherever they go.
         marker = CallId(f"mcp_{secrets.token_hex(8)}")
         try:
-            with held.scope:
-                async with opened(site, marker, theirs, remarks, held.unwanted.set) as connection:
-                    held.connection = connection
-                    held.settled.set()
-                    await held.unwanted.wait()
-                    # A program is ended all the same; an address that does not answer its goodbye is left.
-                    held.scope.deadline = anyio.current_time() + _CLOSE_SECONDS
-        except Exception as error:  # noqa: BLE001 - the boundary of a server: its trouble is its users' alone
-            said = f" It said: {remarks}" if str(remarks) else ""
-            held.trouble = hide(f"{words_of(error)}{said}")
-            logs.log.warning("mcp_server_failed", session_id=key[0], server=key[1], reason=held.trouble)
+            with shared.scope:
+                async with open_connection(
+                    resolved, marker, own_processes, diagnostics, shared.unwanted.set
+                ) as connection:
+                    shared.connection = connection
+                    shared.settled.set()
+                    await shared.unwanted.wait()
+                    # A program is ended in any case; an HTTP server that does not answer the closing request is left.
+                    shared.scope.deadline = anyio.current_time() + _CLOSE_SECONDS
+        except Exception as error:  # noqa: BLE001 - the boundary of a server: its errors concern its users alone
+            said = f" It said: {diagnostics}" if str(diagnostics) else ""
+            shared.error = redact(f"{describe_error(error)}{said}")
+            logs.log.warning("mcp_server_failed", session_id=key[0], server=key[1], reason=shared.error)
         finally:
-            if self._held.get(key) is held:
-                del self._held[key]
-            held.unwanted.set()
-            held.settled.set()
-            if held.connection is not None:
-                held.connection.close()
-            held.closed.set()
+            if self._connections.get(key) is shared:
+                del self._connections[key]
+            shared.unwanted.set()
+            shared.settled.set()
+            if shared.connection is not None:
+                shared.connection.close()
+            shared.closed.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ class _Processes:
     session_id: SessionId
     _started: dict[int, str] = field(default_factory=dict)
 
-    async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
+    async def record_start(self, call_id: CallId, pid: int, start_time: str) -> None:
         record = ProcessRecord(pid, start_time, self.session_id, call_id)
         self._started[pid] = start_time
 
@@ -159,6 +161,6 @@ class _Processes:
 
         await self.log.write(work)
 
-    def ended(self, call_id: CallId, pid: int) -> None:
+    def record_end(self, call_id: CallId, pid: int) -> None:
         start_time = self._started.pop(pid, "")
         self.log.submit_quietly(lambda tx: processes.drop(tx.connection, pid, start_time))

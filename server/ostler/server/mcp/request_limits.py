@@ -1,4 +1,4 @@
-"""Keeps a server in bounds that asks more than it listens: each of its requests costs memory until it is answered."""
+"""Limits the unanswered requests of an MCP server: each of them costs memory until it is answered."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,26 +16,26 @@ MAX_UNANSWERED: Final = 100
 
 
 @asynccontextmanager
-async def bounded(
+async def limit_requests(
     transport: "AbstractAsyncContextManager[TransportStreams]", on_end: Callable[[], None]
 ) -> "AsyncIterator[TransportStreams]":
-    """The same streams; whoever asks too much is not listened to any more, which `on_end` is told."""
-    async with transport as (heard, said):
-        open_requests = _Open()
-        yield _Heard(heard, open_requests, on_end), _Said(said, open_requests)
+    """The same streams; a server with too many open requests is not read any more, and `on_end` is called."""
+    async with transport as (incoming, outgoing):
+        open_requests = _OpenRequests()
+        yield _ReceiveStream(incoming, open_requests, on_end), _SendStream(outgoing, open_requests)
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenRequests:
     """Requests of the server that have no answer yet."""
 
     count: int = 0
 
 
 @dataclass(slots=True)
-class _Wrapped:
+class _StreamWrapper:
     inner: Any
-    open_requests: _Open
+    open_requests: _OpenRequests
 
     async def aclose(self) -> None:
         await self.inner.aclose()
@@ -55,10 +55,10 @@ class _Wrapped:
 
 
 @dataclass(slots=True)
-class _Heard(_Wrapped):
+class _ReceiveStream(_StreamWrapper):
     on_end: Callable[[], None]
 
-    def __aiter__(self) -> "_Heard":
+    def __aiter__(self) -> "_ReceiveStream":
         return self
 
     async def __anext__(self) -> "SessionMessage | Exception":
@@ -80,7 +80,7 @@ class _Heard(_Wrapped):
 
 
 @dataclass(slots=True)
-class _Said(_Wrapped):
+class _SendStream(_StreamWrapper):
     async def send(self, item: "SessionMessage", /) -> None:
         from mcp_types import JSONRPCError, JSONRPCResponse  # noqa: PLC0415 - see the package
 

@@ -1,4 +1,4 @@
-"""What the entry of an MCP server says, in the form that `.mcp.json` has: a program to start, or an address."""
+"""Parses the entry of an MCP server, in the form that `.mcp.json` has: a program to start, or an address."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,30 +10,30 @@ _KINDS: Final = {"stdio": "stdio", "http": "http", "streamable-http": "http", "s
 
 
 class BadEntry(Exception):
-    """The entry cannot be used; the words say why."""
+    """The entry cannot be used; the message says why."""
 
 
 _SECRET_CHARS: Final = 6
-"""Shorter values are words that stand elsewhere, too."""
+"""Shorter values are not redacted: they are words that occur elsewhere, too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """Started here, and spoken to over its standard streams."""
+class StdioServerConfig:
+    """A program that is started here, and spoken to over its standard streams."""
 
     command: str
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Above what the session's commands have."""
+    """In addition to the environment of the session's commands."""
     folder: str | None = None
-    """From the session's on; null: that one."""
+    """Relative to the session's folder; None: that folder."""
     secrets: tuple[str, ...] = ()
-    """What must not be seen in anybody's words about it."""
+    """What must not appear in any message about it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Runs elsewhere, and is spoken to over HTTP."""
+class HttpServerConfig:
+    """A server that runs elsewhere, and is spoken to over HTTP."""
 
     kind: Literal["http", "sse"]
     url: str
@@ -42,47 +42,49 @@ class Address:
     """As above."""
 
 
-Server = Program | Address
+ServerConfig = StdioServerConfig | HttpServerConfig
 
 
-def server_of(entry: Mapping[str, Any], known: Mapping[str, str]) -> Server:
+def parse_server(entry: Mapping[str, Any], known: Mapping[str, str]) -> ServerConfig:
     """`${NAME}` and `${NAME:-instead}` stand for the variables that are known. Raises BadEntry."""
-    if (wrong := flaw(entry)) is not None:
+    if (wrong := check_entry(entry)) is not None:
         raise BadEntry(wrong)
-    fill = _Filler(known)
-    if _kind(entry) == "stdio":
-        command, arguments = fill(entry["command"]), tuple(map(fill, entry.get("args") or ()))
-        environment = {name: fill(value) for name, value in (entry.get("env") or {}).items()}
-        folder = fill(entry["cwd"]) if entry.get("cwd") else None
-        return Program(command, arguments, environment, folder, _secrets(*fill.filled, *environment.values()))
-    headers = {name: fill(value) for name, value in (entry.get("headers") or {}).items()}
+    expand = _VariableExpander(known)
+    if _read_kind(entry) == "stdio":
+        command, arguments = expand(entry["command"]), tuple(map(expand, entry.get("args") or ()))
+        environment = {name: expand(value) for name, value in (entry.get("env") or {}).items()}
+        folder = expand(entry["cwd"]) if entry.get("cwd") else None
+        return StdioServerConfig(
+            command, arguments, environment, folder, _collect_secrets(*expand.used_values, *environment.values())
+        )
+    headers = {name: expand(value) for name, value in (entry.get("headers") or {}).items()}
     if any(not text.isprintable() for pair in headers.items() for text in pair):
         raise BadEntry("A header holds a line end, or another character that cannot be sent.")
-    url = fill(entry["url"])
-    secrets = _secrets(*fill.filled, *headers.values(), url.partition("?")[2])
-    return Address("sse" if _kind(entry) == "sse" else "http", url, headers, secrets)
+    url = expand(entry["url"])
+    secrets = _collect_secrets(*expand.used_values, *headers.values(), url.partition("?")[2])
+    return HttpServerConfig("sse" if _read_kind(entry) == "sse" else "http", url, headers, secrets)
 
 
-def hider(secrets: tuple[str, ...]) -> Callable[[str], str]:
-    """Takes them out of words: a library's about a failure, or the server's own."""
+def build_redactor(secrets: tuple[str, ...]) -> Callable[[str], str]:
+    """A function that removes the secrets from a text: the library's about a failure, or the server's own."""
 
-    def hide(words: str) -> str:
+    def redact(text: str) -> str:
         for secret in secrets:
-            words = words.replace(secret, "…")
-        return words
+            text = text.replace(secret, "…")
+        return text
 
-    return hide
+    return redact
 
 
-def _secrets(*values: str) -> tuple[str, ...]:
+def _collect_secrets(*values: str) -> tuple[str, ...]:
     """The longest first: one may be a part of another."""
     found = {value for value in values if len(value) >= _SECRET_CHARS}
     return tuple(sorted(found, key=len, reverse=True))
 
 
-def flaw(entry: Mapping[str, Any]) -> str | None:
-    """What is wrong with its form; keys that we do not know are other products' business."""
-    kind = _kind(entry)
+def check_entry(entry: Mapping[str, Any]) -> str | None:
+    """What is wrong with its form; keys that we do not know are ignored: other products use them."""
+    kind = _read_kind(entry)
     if kind is None:
         return f"type is one of {', '.join(_KINDS)}."
     texts = ("command", "cwd") if kind == "stdio" else ("url",)
@@ -99,7 +101,7 @@ def flaw(entry: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _kind(entry: Mapping[str, Any]) -> str | None:
+def _read_kind(entry: Mapping[str, Any]) -> str | None:
     given = entry.get("type")
     if given is None:
         return "http" if "url" in entry and "command" not in entry else "stdio"
@@ -125,18 +127,18 @@ def _is_table(given: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Filler:
+class _VariableExpander:
     known: Mapping[str, str]
-    filled: list[str] = field(default_factory=list)
+    used_values: list[str] = field(default_factory=list)
     """The values that it has put in."""
 
     def __call__(self, text: str) -> str:
-        return _VARIABLE.sub(self._value, text)
+        return _VARIABLE.sub(self._expand_match, text)
 
-    def _value(self, found: "re.Match[str]") -> str:
+    def _expand_match(self, found: "re.Match[str]") -> str:
         name, instead = found[1], found[2]
         value = self.known.get(name, instead)
         if value is None:
             raise BadEntry(f"The variable {name} is not set.")
-        self.filled.append(value)
+        self.used_values.append(value)
         return value

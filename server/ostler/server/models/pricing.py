@@ -1,4 +1,4 @@
-"""What a request costs, how much a model holds and what it knows: from prices.toml, under what config.toml says."""
+"""Prices of models (prices.toml, overridden by config.toml), their context windows, and their tool features."""
 
 import re
 import tomllib
@@ -30,7 +30,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ModelEntry:
     pattern: str
     price: Price
     window: Window
@@ -38,9 +38,9 @@ class _Known:
     long_price: Price | None = None
 
 
-def cost(model: str, usage: Usage, configured: Mapping[str, Price]) -> Decimal | None:
-    """What one request cost; None where nobody said what the model costs."""
-    price = _price(model, usage, configured)
+def compute_cost(model: str, usage: Usage, configured: Mapping[str, Price]) -> Decimal | None:
+    """What one request cost; None where the price of the model is not known."""
+    price = _find_price(model, usage, configured)
     if price is None:
         return None
     cache_read = price.input * _CACHE_READ if price.cache_read is None else price.cache_read
@@ -56,64 +56,66 @@ def cost(model: str, usage: Usage, configured: Mapping[str, Price]) -> Decimal |
 
 def is_priced(model: str, configured: Mapping[str, Price]) -> bool:
     """Can a budget be kept with this model?"""
-    return model in configured or _known(model) is not None
+    return model in configured or _find_entry(model) is not None
 
 
-def window(model: str) -> Window | None:
+def find_window(model: str) -> Window | None:
     """None for a model that is not in the table."""
-    known = _known(model)
-    return known.window if known else None
+    entry = _find_entry(model)
+    return entry.window if entry else None
 
 
 def knows_extras(model: str) -> bool:
-    """Whether it knows what a tool may say beside its schema; a model of another maker does not."""
+    """Whether the model takes tool extras (`strict`, `input_examples`); models of other makers do not."""
     name = _RESELLER.sub("", model)
-    return name.startswith("claude-") and not any(fnmatchcase(name, pattern) for pattern in _data()["without_extras"])
+    return name.startswith("claude-") and not any(
+        fnmatchcase(name, pattern) for pattern in _load_data()["without_extras"]
+    )
 
 
-def usd(amount: Decimal) -> str:
+def format_usd(amount: Decimal) -> str:
     """As it goes over the wire: a plain decimal without an exponent or zeros at its end."""
     text = f"{amount.quantize(_SMALLEST, ROUND_HALF_EVEN):f}"
     return text.rstrip("0").rstrip(".")
 
 
-def _price(model: str, usage: Usage, configured: Mapping[str, Price]) -> Price | None:
+def _find_price(model: str, usage: Usage, configured: Mapping[str, Price]) -> Price | None:
     if model in configured:
         return configured[model]
-    known = _known(model)
-    if known is None:
+    entry = _find_entry(model)
+    if entry is None:
         return None
     sent = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-    is_long = known.long_from is not None and sent > known.long_from
-    return known.long_price if is_long else known.price
+    is_long = entry.long_from is not None and sent > entry.long_from
+    return entry.long_price if is_long else entry.price
 
 
 @lru_cache(maxsize=256)
-def _known(model: str) -> _Known | None:
+def _find_entry(model: str) -> _ModelEntry | None:
     name = _RESELLER.sub("", model)
-    return next((known for known in _table() if fnmatchcase(name, known.pattern)), None)
+    return next((entry for entry in _load_table() if fnmatchcase(name, entry.pattern)), None)
 
 
 @cache
-def _table() -> tuple[_Known, ...]:
-    return tuple(_row(row) for row in _data()["models"])
+def _load_table() -> tuple[_ModelEntry, ...]:
+    return tuple(_parse_row(row) for row in _load_data()["models"])
 
 
 @cache
-def _data() -> dict[str, Any]:
+def _load_data() -> dict[str, Any]:
     return tomllib.loads(resources.files("ostler.server.models").joinpath("prices.toml").read_text("utf-8"))
 
 
-def _row(row: dict[str, Any]) -> _Known:
+def _parse_row(row: dict[str, Any]) -> _ModelEntry:
     long = row.get("long")
-    return _Known(
+    return _ModelEntry(
         row["pattern"],
-        _price_of(row),
+        _parse_price(row),
         Window(row["window"], row["max_output"]),
         row.get("long_from"),
-        _price_of(long) if long else None,
+        _parse_price(long) if long else None,
     )
 
 
-def _price_of(row: dict[str, Any]) -> Price:
+def _parse_price(row: dict[str, Any]) -> Price:
     return Price.model_validate({name: row[name] for name in ("input", "output", "cache_read", "cache_write")})

@@ -34,12 +34,12 @@ class ModelRequest:
         """What comes after its first part is so long that it is better put together on a thread."""
         return sum(map(len, self.messages[1:])) > _LONG_BYTES
 
-    def body(self) -> bytes:
+    def encode_body(self) -> bytes:
         """The whole request as the Messages API takes it."""
-        return b"".join(self.parts())
+        return b"".join(self.encode_parts())
 
-    def parts(self) -> list[bytes]:
-        """The same in parts: the longest is most of a long conversation, which is not copied."""
+    def encode_parts(self) -> list[bytes]:
+        """The same in parts: the longest is most of a long history, which is not copied."""
         head = orjson.dumps({"model": self.model, "max_tokens": self.max_tokens, "stream": True, **self.extras})
         tools = b',"tools":' + self.tools if self.tools != b"[]" else b""
         opening = b"".join((head[:-1], b',"system":', self.system, tools, b',"messages":['))
@@ -56,7 +56,7 @@ FailureKind = Literal[
     "garbage",  # an answer that is not the Messages API's
     "too_long",  # the conversation does not fit the model's window
     "access",  # 401, 403
-    "extras",  # 400 because of what tools say beside their schemas
+    "extras",  # 400 because of tool extras
     "bad_request",  # any other 4xx
     "missing",  # the provider cannot be used here: no key, no SDK
 ]
@@ -84,11 +84,11 @@ class ModelFailure(Exception):
         self.request_id = request_id
         self.retry_after_ms = retry_after_ms
 
-    def retries(self, most: int) -> int:
+    def count_retries(self, most: int) -> int:
         """How often it is tried again, where the settings say how often at most."""
         if self.kind not in RETRYABLE:
             return 0
-        # A page, or an hour of words, is not what an overloaded server sends: the next answer would be the same.
+        # An HTML page or an endless answer is no sign of overload: the next answer would be the same.
         return min(most, 1) if self.kind == "garbage" else most
 
 
@@ -109,5 +109,5 @@ class Provider(Protocol):
         ...
 
     def forgo_extras(self, model: str) -> None:
-        """It has refused them: from now on it takes none with this model."""
+        """The provider has refused the extras: from now on `takes_extras` is False for this model."""
         ...

@@ -19,7 +19,7 @@ class Providers:
         self._anthropic = anthropic
         self._rehearsal: Provider | None = None
 
-    def provider(self, model: str) -> Provider:
+    def get_provider(self, model: str) -> Provider:
         if model != REHEARSAL:
             return self._anthropic
         if self._rehearsal is None:
@@ -32,7 +32,7 @@ class Providers:
         # Without a key there is nothing to load; the first request that needs it says so.
         with contextlib.suppress(ModelFailure):
             await self._anthropic.warm_up()
-        # What was loaded stays for good: a collection that went through the SDK's classes would hold everybody up.
+        # What was loaded stays for good: a collection that went through the SDK's classes would block the event loop.
         gc.freeze()
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
-"""What a tool says beside its schema, to a provider that knows it: that its inputs must fit, and examples of them.
+"""Strict tool schemas, the main one of the tool extras: the provider makes sure that a call's input fits the schema.
 
-A schema that inputs must fit becomes a grammar, which not everything in JSON Schema can be: bounds are said in words
-instead, and a tool with something that has no words is sent as it is. All grammars of one request share an allowance;
-who exceeds it has the whole request refused.
+It makes a grammar of such a schema, which not everything in JSON Schema can be: bounds are said in words instead, and a
+tool with something that has no words is sent as it is. All grammars of one request share an allowance; a request that
+exceeds it is refused as a whole.
 """
 
 import json
@@ -12,11 +12,11 @@ from typing import Any, Final
 
 Schema = dict[str, Any]
 
-_MOST_TOOLS: Final = 20
-_MOST_OPTIONAL: Final = 24
-_MOST_UNIONS: Final = 16
-_AS_THEY_ARE: Final = frozenset({"type", "enum", "const", "$ref", "required", "format", "description"})
-_IN_WORDS: Final[Mapping[str, str]] = {
+_MAX_STRICT_TOOLS: Final = 20
+_MAX_OPTIONAL: Final = 24
+_MAX_UNIONS: Final = 16
+_KEPT_KEYWORDS: Final = frozenset({"type", "enum", "const", "$ref", "required", "format", "description"})
+_KEYWORD_PHRASES: Final[Mapping[str, str]] = {
     "minimum": "at least {}",
     "maximum": "at most {}",
     "exclusiveMinimum": "more than {}",
@@ -32,43 +32,43 @@ class _Inexpressible(Exception):
     """The schema has something that no grammar says, and no words of ours."""
 
 
-def strict_schema(schema: Schema) -> Schema | None:
+def build_strict_schema(schema: Schema) -> Schema | None:
     """The schema as a grammar can be made of it; None where that cannot be."""
     try:
-        return _strict(schema)
+        return _convert_schema(schema)
     except _Inexpressible:
         return None
 
 
-def _strict(schema: Schema) -> Schema:
-    made: Schema = {}
-    words: list[str] = []
+def _convert_schema(schema: Schema) -> Schema:
+    converted: Schema = {}
+    phrases: list[str] = []
     for keyword, value in schema.items():
-        if keyword in _AS_THEY_ARE:
-            made[keyword] = value
-        elif keyword in _IN_WORDS:
-            words.append(_IN_WORDS[keyword].format(value))
+        if keyword in _KEPT_KEYWORDS:
+            converted[keyword] = value
+        elif keyword in _KEYWORD_PHRASES:
+            phrases.append(_KEYWORD_PHRASES[keyword].format(value))
         else:
-            made |= _stricter(keyword, value)
+            converted |= _convert_keyword(keyword, value)
     if "default" in schema and schema["default"] is not None:
-        words.append(f"{json.dumps(schema['default'])} if not given")
-    if words:
-        made["description"] = " ".join(filter(None, (made.get("description"), f"({', '.join(words)})")))
-    if made.get("type") == "object" and schema.get("additionalProperties") is not False:
+        phrases.append(f"{json.dumps(schema['default'])} if not given")
+    if phrases:
+        converted["description"] = " ".join(filter(None, (converted.get("description"), f"({', '.join(phrases)})")))
+    if converted.get("type") == "object" and schema.get("additionalProperties") is not False:
         raise _Inexpressible
-    return made
+    return converted
 
 
-def _stricter(keyword: str, value: Any) -> Schema:
+def _convert_keyword(keyword: str, value: Any) -> Schema:
     match keyword:
         case "properties":
-            return {keyword: {name: _strict(_when_given(each)) for name, each in value.items()}}
+            return {keyword: {name: _convert_schema(_drop_null_choice(each)) for name, each in value.items()}}
         case "$defs":
-            return {keyword: {name: _strict(each) for name, each in value.items()}}
+            return {keyword: {name: _convert_schema(each) for name, each in value.items()}}
         case "items":
-            return {keyword: _strict(value)}
+            return {keyword: _convert_schema(value)}
         case "anyOf":
-            return {keyword: [_strict(each) for each in value]}
+            return {keyword: [_convert_schema(each) for each in value]}
         case "additionalProperties" if value is False:
             return {keyword: value}
         case "default":
@@ -77,7 +77,7 @@ def _stricter(keyword: str, value: Any) -> Schema:
             raise _Inexpressible
 
 
-def _when_given(parameter: Schema) -> Schema:
+def _drop_null_choice(parameter: Schema) -> Schema:
     """A parameter that may be left out need not take null as well: each choice makes the grammar larger."""
     if "default" not in parameter or parameter["default"] is not None:
         return parameter
@@ -91,13 +91,13 @@ def _when_given(parameter: Schema) -> Schema:
 class Allowance:
     """What is left for the grammars of one request."""
 
-    tools: int = _MOST_TOOLS
-    optional: int = _MOST_OPTIONAL
-    unions: int = _MOST_UNIONS
+    tools: int = _MAX_STRICT_TOOLS
+    optional: int = _MAX_OPTIONAL
+    unions: int = _MAX_UNIONS
 
     def take(self, schema: Schema) -> bool:
-        """Whether there is room for one more; what it takes is gone then."""
-        optional, unions = _size(schema)
+        """Whether one more schema fits; if so, what it needs is subtracted."""
+        optional, unions = _count_choices(schema)
         if self.tools < 1 or self.optional < optional or self.unions < unions:
             return False
         self.tools -= 1
@@ -106,17 +106,17 @@ class Allowance:
         return True
 
 
-def _size(schema: Schema) -> tuple[int, int]:
+def _count_choices(schema: Schema) -> tuple[int, int]:
     """How many parameters may be left out, and how many have a choice of types."""
     optional = len(schema.get("properties", {}).keys() - set(schema.get("required", ())))
     unions = int("anyOf" in schema)
-    for part in _parts(schema):
-        below = _size(part)
+    for part in _list_subschemas(schema):
+        below = _count_choices(part)
         optional, unions = optional + below[0], unions + below[1]
     return optional, unions
 
 
-def _parts(schema: Schema) -> Iterator[Schema]:
+def _list_subschemas(schema: Schema) -> Iterator[Schema]:
     for keyword in ("properties", "$defs"):
         yield from schema.get(keyword, {}).values()
     yield from schema.get("anyOf", ())

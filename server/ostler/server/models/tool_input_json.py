@@ -1,4 +1,4 @@
-"""The input of a call as the model wrote it: read where it can be, and words for the model where not."""
+"""Parses the JSON that a model wrote as a call's input, and explains to the model why an input cannot be used."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ _SHOWN_CHARS: Final = 200
 """How much of an input that cannot be used the model is shown."""
 
 
-def parsed(text: str) -> tuple[Any, str | None]:
+def parse_tool_input(text: str) -> tuple[Any, str | None]:
     """What the JSON says, None where it is none; and the limit that it is over, which is known before it is parsed."""
     raw = text.encode("utf-8", "surrogatepass")  # half a character is for the parser to refuse
     try:
@@ -24,7 +24,7 @@ def parsed(text: str) -> tuple[Any, str | None]:
         return None, None
 
 
-def unusable(raw: str, over_limit: str | None) -> str:
+def describe_unusable(raw: str, over_limit: str | None) -> str:
     """Why nothing can be run of it, for the model."""
     shown = raw if len(raw) <= _SHOWN_CHARS else f"{raw[:_SHOWN_CHARS]}… ({len(raw)} characters)"
     if over_limit is not None:

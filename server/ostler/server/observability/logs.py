@@ -1,4 +1,4 @@
-"""The daemon's own log: constant words, facts as fields, and never a secret."""
+"""The daemon's own log (structlog): constant event words, facts as fields, and never a secret."""
 
 import asyncio
 import logging
@@ -12,23 +12,23 @@ import orjson
 
 # structlog looks for rich, to draw tracebacks that a daemon never draws, and would spend a tenth of our start-up
 # on it. A name that is None in sys.modules counts as not installed.
-_hidden = "rich" not in sys.modules
-if _hidden:
+_hides_rich = "rich" not in sys.modules
+if _hides_rich:
     sys.modules["rich"] = None  # type: ignore[assignment]
 import structlog  # noqa: E402
 
-if _hidden:
+if _hides_rich:
     del sys.modules["rich"]
 
 log: Any = structlog.get_logger()
 """The daemon's logger; from here, so that structlog is always imported as above."""
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-_SECRET: Final = ("token", "authorization", "api_key", "apikey", "secret", "password", "cookie")
+_SECRET_WORDS: Final = ("token", "authorization", "api_key", "apikey", "secret", "password", "cookie")
 
 
 class LogFile:
-    """A file that is moved away when it has grown, so that a daemon that runs for a year fills no disk."""
+    """A log file that is rotated when it is full, so that a daemon that runs for a year fills no disk."""
 
     def __init__(self, path: Path, max_bytes: int, keep: int = 2) -> None:
         self._path = path
@@ -60,8 +60,8 @@ class LogFile:
         self._file = self._open()
 
 
-class Quiet:
-    """Where the log cannot be written, the daemon goes on: a full disk must not take it down."""
+class SafeLogger:
+    """A logger that ignores write errors: a full disk must not take the daemon down."""
 
     def __init__(self, sink: BinaryIO | LogFile) -> None:
         self._sink = sink
@@ -78,26 +78,26 @@ class Quiet:
 
 def set_up_logs(*, level: str, as_json: bool, file: LogFile | None) -> None:
     sink: BinaryIO | LogFile = file or sys.stderr.buffer
-    quiet = Quiet(sink)
+    logger = SafeLogger(sink)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            without_secrets,
+            redact_secrets,
             _as_json if as_json else _as_text,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=lambda *_: quiet,
+        logger_factory=lambda *_: logger,
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(level=logging.WARNING, handlers=[_FromLogging()], force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[_StdlibHandler()], force=True)
 
 
-def without_secrets(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def redact_secrets(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for name in event:
-        if any(word in name.lower() for word in _SECRET):
+        if any(word in name.lower() for word in _SECRET_WORDS):
             event[name] = "removed"
     return event
 
@@ -109,18 +109,18 @@ def _as_json(logger: Any, method: str, event: MutableMapping[str, Any]) -> bytes
 def _as_text(logger: Any, method: str, event: MutableMapping[str, Any]) -> bytes:
     head = f"{event.pop('timestamp')} {event.pop('level'):<7} {event.pop('event')}"
     trace = event.pop("exception", None)
-    facts = "".join(f" {name}={_fact(value)}" for name, value in event.items())
+    facts = "".join(f" {name}={_format_fact(value)}" for name, value in event.items())
     # Surrogates from a file name must not break the log line that is about them.
     return (head + facts + (f"\n{trace}" if trace else "")).encode("utf-8", "backslashreplace")
 
 
-def _fact(value: Any) -> str:
+def _format_fact(value: Any) -> str:
     text = str(value)
     return repr(text) if not text or any(char.isspace() or char == '"' for char in text) else text
 
 
-class _FromLogging(logging.Handler):
-    """What libraries say through the standard logging, in our form."""
+class _StdlibHandler(logging.Handler):
+    """Forwards what libraries log through the standard `logging` to our log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""What the daemon counts about itself: plain numbers while it works, Prometheus only when somebody asks."""
+"""Metrics: plain counters while the daemon works, in the Prometheus format only when somebody asks."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -56,7 +56,7 @@ class ToolCounts:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A number that is read when somebody asks."""
+    """A number that is read when the metrics are rendered."""
 
     name: str
     help: str
@@ -72,7 +72,7 @@ class Metrics:
     tools: ToolCounts
     gauges: list[Gauge]
 
-    def exposition(self) -> tuple[bytes, str]:
+    def render(self) -> tuple[bytes, str]:
         # Imported here: most daemons are never scraped, and the library takes its time to load.
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest  # noqa: PLC0415
         from prometheus_client.process_collector import ProcessCollector  # noqa: PLC0415
@@ -98,7 +98,7 @@ class Metrics:
         yield calls
         seconds = HistogramMetricFamily("ostler_call_seconds", "How long calls took.", labels=["method"])
         for method, durations in sorted(self.calls.durations.items()):
-            seconds.add_metric([method], _cumulative(durations), durations.total)
+            seconds.add_metric([method], _accumulate_buckets(durations), durations.total)
         yield seconds
         ended = CounterMetricFamily("ostler_tool_calls", "Tool calls that ended.", labels=["tool", "outcome"])
         for names, count in sorted(self.tools.outcomes.items()):
@@ -108,11 +108,11 @@ class Metrics:
             "ostler_tool_step_seconds", "How long each step of a tool call took.", labels=["tool", "step"]
         )
         for names, durations in sorted(self.tools.steps.items()):
-            steps.add_metric(names, _cumulative(durations), durations.total)
+            steps.add_metric(names, _accumulate_buckets(durations), durations.total)
         yield steps
 
 
-def _cumulative(durations: _Durations) -> list[tuple[str, float]]:
+def _accumulate_buckets(durations: _Durations) -> list[tuple[str, float]]:
     rows: list[tuple[str, float]] = []
     running = 0
     for bound, count in zip([*map(str, BUCKETS), "+Inf"], durations.buckets, strict=True):

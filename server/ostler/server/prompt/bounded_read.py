@@ -1,4 +1,4 @@
-"""Reading files that others wrote: bounded, regular, inside the folders that they may come from."""
+"""Reads the beginning of a text file: of regular files only, inside the folders that they may come from."""
 
 import codecs
 import os
@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_LOOK_AT: Final = 8192
-_MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_SNIFF_BYTES: Final = 8192
+_BYTE_ORDER_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 
 
 class Unreadable(Exception):
@@ -21,7 +25,7 @@ class IsFolder(Unreadable):
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class FileHead:
     """The first part of a file."""
 
     path: str
@@ -30,7 +34,7 @@ class Beginning:
     whole: bool
 
 
-def real_inside(path: str, roots: Iterable[str]) -> str:
+def resolve_inside(path: str, roots: Iterable[str]) -> str:
     """The real path of a file that exists below one of the roots."""
     try:
         real = os.path.realpath(path, strict=True)
@@ -44,11 +48,11 @@ def real_inside(path: str, roots: Iterable[str]) -> str:
     return real
 
 
-def read_beginning(path: str, roots: Iterable[str], limit: int) -> Beginning:
+def read_beginning(path: str, roots: Iterable[str], limit: int) -> FileHead:
     """At most `limit` bytes of a text file."""
-    real = real_inside(path, roots)
+    real = resolve_inside(path, roots)
     try:
-        # The path is real already: a link in its last part was put there since. A pipe must not hold us up.
+        # The path is real already: a link in its last part was put there since. A pipe must not block us.
         handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -61,13 +65,13 @@ def read_beginning(path: str, roots: Iterable[str], limit: int) -> Beginning:
         raise IsFolder("is a folder") from None
     except OSError as error:
         raise Unreadable(f"cannot be read ({error.strerror})") from None
-    return Beginning(real, _decoded(content[:limit]), len(content) <= limit)
+    return FileHead(real, _decode(content[:limit]), len(content) <= limit)
 
 
-def _decoded(content: bytes) -> str:
-    for mark, encoding in _MARKS:
+def _decode(content: bytes) -> str:
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
             return content[len(mark) :].decode(encoding, "replace")
-    if b"\0" in content[:_LOOK_AT]:
+    if b"\0" in content[:_SNIFF_BYTES]:
         raise Unreadable("is not text")
     return content.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

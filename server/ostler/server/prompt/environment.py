@@ -1,4 +1,4 @@
-"""Facts about a session's surroundings that can change while it lives."""
+"""Environment facts of a session that can change while it lives: folders, git state, mode, date."""
 
 import os
 import stat
@@ -19,8 +19,8 @@ _MAX_GIT_FILE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """The surroundings as the model was told them; stored, so that the next turn knows what is news."""
+class EnvironmentFacts:
+    """The environment as the model was last told it; stored, so that the next turn knows what has changed."""
 
     folder: str
     directories: tuple[str, ...]
@@ -33,40 +33,46 @@ class Facts:
 
     @property
     def branch_words(self) -> str:
-        return f"on {printable(self.git_branch)}" if self.git_branch else "on no branch"
+        return f"on {to_printable(self.git_branch)}" if self.git_branch else "on no branch"
 
-    def encoded(self) -> bytes:
+    def to_json(self) -> bytes:
         return orjson.dumps(asdict(self))
 
     @classmethod
-    def decoded(cls, encoded: bytes) -> "Facts":
+    def from_json(cls, encoded: bytes) -> "EnvironmentFacts":
         stored = orjson.loads(encoded)
         return cls(**stored | {"directories": tuple(stored["directories"])})
 
 
 @dataclass(frozen=True, slots=True)
 class GitState:
-    """Where a folder stands in git."""
+    """The git repository and branch of a folder."""
 
     root: str | None
     branch: str | None
 
 
-async def look_at_git(folder: str) -> GitState:
-    root, branch = await anyio.to_thread.run_sync(_git, folder, limiter=_THREADS, abandon_on_cancel=True)
+async def read_git_state(folder: str) -> GitState:
+    root, branch = await anyio.to_thread.run_sync(_read_git, folder, limiter=_THREADS, abandon_on_cancel=True)
     return GitState(root, branch)
 
 
-def known_now(told: Facts, folder: str, directories: Sequence[str], mode: Mode, git: GitState | None) -> Facts:
-    """The facts as far as they are known without looking; where git was not looked at, it is as it was told."""
+def update_facts(
+    told: EnvironmentFacts, folder: str, directories: Sequence[str], mode: Mode, git: GitState | None
+) -> EnvironmentFacts:
+    """The facts without reading any file: where no git state is given, it is as it was last told."""
     git = git or GitState(told.git_root, told.git_branch)
-    return Facts(folder, tuple(directories), mode, _today(), git.root, git.branch)
+    return EnvironmentFacts(folder, tuple(directories), mode, _today(), git.root, git.branch)
 
 
-async def look_around(folder: str, directories: Sequence[str], mode: Mode, *, today: date | None = None) -> Facts:
-    """The facts as they are now."""
-    git = await look_at_git(folder)
-    return Facts(folder, tuple(directories), mode, today.isoformat() if today else _today(), git.root, git.branch)
+async def read_facts(
+    folder: str, directories: Sequence[str], mode: Mode, *, today: date | None = None
+) -> EnvironmentFacts:
+    """Reads the facts as they are now."""
+    git = await read_git_state(folder)
+    return EnvironmentFacts(
+        folder, tuple(directories), mode, today.isoformat() if today else _today(), git.root, git.branch
+    )
 
 
 def _today() -> str:
@@ -74,7 +80,7 @@ def _today() -> str:
     return date.today().isoformat()
 
 
-def git_root(folder: str) -> str | None:
+def find_git_root(folder: str) -> str | None:
     """The top of the repository that the folder is in."""
     path = Path(folder)
     for at in (path, *path.parents):
@@ -83,35 +89,35 @@ def git_root(folder: str) -> str | None:
     return None
 
 
-def printable(text: str | None) -> str:
+def to_printable(text: str | None) -> str:
     """One line that cannot end a tag: names of files and branches come from anywhere."""
-    return "".join(_plain(char) for char in (text or "")[:4096])
+    return "".join(_escape_character(char) for char in (text or "")[:4096])
 
 
-def _plain(char: str) -> str:
+def _escape_character(char: str) -> str:
     return f"\\x{ord(char):02x}" if not char.isprintable() or char in '<"' else char
 
 
-def _git(folder: str) -> tuple[str | None, str | None]:
+def _read_git(folder: str) -> tuple[str | None, str | None]:
     # Read from its files: starting git in a folder that nobody has trusted yet would run what its config names.
     try:
-        root = git_root(folder)
-        return root, _branch(Path(root) / ".git") if root else None
+        root = find_git_root(folder)
+        return root, _read_branch(Path(root) / ".git") if root else None
     except (OSError, ValueError):
         return None, None
 
 
-def _branch(git: Path) -> str | None:
+def _read_branch(git: Path) -> str | None:
     if git.is_file():  # a worktree or a submodule
-        pointed = _small(git).removeprefix("gitdir:").strip()
+        pointed = _read_small_file(git).removeprefix("gitdir:").strip()
         git = git.parent / pointed
-    head = _small(git / "HEAD").strip()
+    head = _read_small_file(git / "HEAD").strip()
     if head.startswith("ref:"):
         return head.removeprefix("ref:").strip().removeprefix("refs/heads/")
     return f"commit {head[:12]}" if head else None
 
 
-def _small(path: Path) -> str:
+def _read_small_file(path: Path) -> str:
     # Not blocking, so that a pipe by that name does not hold the thread for ever.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:

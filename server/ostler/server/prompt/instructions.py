@@ -1,4 +1,4 @@
-"""Instruction files: what a person wrote down for every agent that works in a folder."""
+"""Finds instruction files (AGENTS.md, CLAUDE.md): what people wrote down for every agent that works in a folder."""
 
 import hashlib
 import os
@@ -11,10 +11,10 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from ostler.server.prompt.bounded_read import Beginning, Unreadable, read_beginning
-from ostler.server.prompt.environment import git_root
+from ostler.server.prompt.bounded_read import FileHead, Unreadable, read_beginning
+from ostler.server.prompt.environment import find_git_root
 
-NAMES: Final = ("AGENTS.md", "CLAUDE.md")
+FILE_NAMES: Final = ("AGENTS.md", "CLAUDE.md")
 MAX_FILE_CHARS: Final = 40_000
 MAX_ALL_CHARS: Final = 200_000
 MAX_DEPTH: Final = 5
@@ -46,16 +46,16 @@ class Instructions:
 
 async def find_instructions(folder: str, *, config: Path, home: Path | None = None) -> Instructions:
     """The person's own (in their home and in `config`), then those from the repository's top down to `folder`."""
-    search = await anyio.to_thread.run_sync(_searched, folder, config, home, limiter=_THREADS, abandon_on_cancel=True)
+    search = await anyio.to_thread.run_sync(_run_search, folder, config, home, limiter=_THREADS, abandon_on_cancel=True)
     notes = search.notes[:MAX_NOTES]
     if len(search.notes) > MAX_NOTES:
         notes.append(f"There is more that could not be taken: {len(search.notes) - MAX_NOTES} files.")
     return Instructions(tuple(search.files), tuple(notes))
 
 
-def _searched(folder: str, config: Path, home: Path | None) -> "_Search":
+def _run_search(folder: str, config: Path, home: Path | None) -> "_Search":
     search = _Search(config, home or Path(os.path.expanduser("~")))
-    search.all(folder)
+    search.collect_files(folder)
     return search
 
 
@@ -68,16 +68,16 @@ class _Search:
     chars: int = 0
     _seen: set[str] = field(default_factory=set)
 
-    def all(self, folder: str) -> None:
+    def collect_files(self, folder: str) -> None:
         # What the person wrote may name any file of theirs; what came with a project only files of the project.
         for path in (self.config / "AGENTS.md", self.home / ".claude" / "CLAUDE.md"):
-            self._take(path, (str(self.home), str(self.config)))
-        top = git_root(folder) or folder
-        for at in _down(Path(top), Path(folder)):
-            for name in NAMES:
-                self._take(at / name, (top,))
+            self._add_file(path, (str(self.home), str(self.config)))
+        top = find_git_root(folder) or folder
+        for at in _walk_down(Path(top), Path(folder)):
+            for name in FILE_NAMES:
+                self._add_file(at / name, (top,))
 
-    def _take(self, path: Path, roots: tuple[str, ...], imported_by: str | None = None, depth: int = 0) -> None:
+    def _add_file(self, path: Path, roots: tuple[str, ...], imported_by: str | None = None, depth: int = 0) -> None:
         if imported_by is None and not os.path.lexists(path):
             return
         try:
@@ -85,11 +85,11 @@ class _Search:
         except Unreadable as problem:
             self.notes.append(f"{path} {problem}{f' (named in {imported_by})' if imported_by else ''}.")
             return
-        text = self._bounded(path, found) if self._is_new(found) else ""
+        text = self._limit_text(path, found) if self._is_new(found) else ""
         if not text:
             return
         self.files.append(InstructionFile(str(path), text, imported_by))
-        for named in _imports(text):
+        for named in _find_imports(text):
             self._import(named, path, roots, depth + 1)
 
     def _import(self, named: str, importer: Path, roots: tuple[str, ...], depth: int) -> None:
@@ -99,16 +99,16 @@ class _Search:
         if depth > MAX_DEPTH:
             self.notes.append(f"{path} was left out: imports go {MAX_DEPTH} files deep.")
         else:
-            self._take(path, roots, str(importer), depth)
+            self._add_file(path, roots, str(importer), depth)
 
-    def _is_new(self, found: Beginning) -> bool:
+    def _is_new(self, found: FileHead) -> bool:
         """Not one that was taken already, under this name or another."""
         content = hashlib.sha256(found.text.strip().encode("utf-8", "replace")).hexdigest()
         known = {found.path, content} & self._seen
         self._seen |= {found.path, content}
         return not known and bool(found.text.strip())
 
-    def _bounded(self, path: Path, found: Beginning) -> str:
+    def _limit_text(self, path: Path, found: FileHead) -> str:
         limit = min(MAX_FILE_CHARS, MAX_ALL_CHARS - self.chars)
         if limit <= 0 or len(self.files) >= MAX_FILES:
             self.notes.append(f"{path} was left out: the instruction files are too long together.")
@@ -121,13 +121,13 @@ class _Search:
         return text
 
 
-def _down(top: Path, folder: Path) -> Iterator[Path]:
+def _walk_down(top: Path, folder: Path) -> Iterator[Path]:
     yield top
     for at, _ in enumerate(folder.relative_to(top).parts, 1):
         yield top.joinpath(*folder.relative_to(top).parts[:at])
 
 
-def _imports(text: str) -> Iterator[str]:
+def _find_imports(text: str) -> Iterator[str]:
     """The paths after an `@`, but not in code."""
     fence = ""
     for line in text.splitlines():

@@ -1,18 +1,18 @@
-"""What is new since the system prompt was made: it travels in the next user message, in a tag of ours.
+"""Reminders: notes of the daemon in the next user message, in a tag of ours, as about facts that have changed.
 
-What was sent once is never changed, because the prompt cache depends on it; so facts that change are told anew.
+A prompt that was sent once is never changed, because the prompt cache depends on it; so changes follow it as notes.
 """
 
 from typing import Final
 
 from ostler.protocol.session import Mode
-from ostler.server.prompt.environment import Facts, printable
+from ostler.server.prompt.environment import EnvironmentFacts, to_printable
 
 _OPEN: Final = "<ostler-note>"
 _CLOSE: Final = "</ostler-note>"
-_OURS: Final = (_OPEN, "<ostler-file ", "<ostler-folder ")
+_OWN_TAGS: Final = (_OPEN, "<ostler-file ", "<ostler-folder ")
 
-_MODES: Final[dict[Mode, str]] = {
+_MODE_TEXTS: Final[dict[Mode, str]] = {
     "default": "what is more than reading is asked about first",
     "acceptEdits": "file edits inside the working folders pass without a question, the rest is asked about",
     "plan": "look and plan only; whatever changes something is denied until the person has approved a plan",
@@ -22,61 +22,61 @@ _MODES: Final[dict[Mode, str]] = {
 }
 
 
-def note(text: str) -> str:
-    """Words of the daemon's own to the model, as they stand in a user message."""
+def wrap_note(text: str) -> str:
+    """Wraps a text of the daemon's own in the tag that marks it for the model in a user message."""
     return f"{_OPEN}\n{text}\n{_CLOSE}"
 
 
-INTERRUPTED: Final = note(
+INTERRUPTED: Final = wrap_note(
     "The turn before this was stopped before its end. Do not take it up again unless what follows asks for it."
 )
 """Stands between what is left of a turn that did not end by itself and the next input."""
-GO_ON: Final = note(
+GO_ON: Final = wrap_note(
     "Your last message reached its length limit. Go on exactly where it stopped, without repeating anything."
 )
-CALL_CUT: Final = note(
+CALL_CUT: Final = wrap_note(
     "Your last message reached its length limit in the middle of a tool call, which was not run. "
     "Do the same in smaller pieces."
 )
-NUDGE: Final = note("Give the answer by calling StructuredOutput: words alone do not reach the caller.")
-RESUMED: Final = note("The daemon was restarted. Go on with what you were doing.")
+NUDGE: Final = wrap_note("Give the answer by calling StructuredOutput: words alone do not reach the caller.")
+RESUMED: Final = wrap_note("The daemon was restarted. Go on with what you were doing.")
 
 
 def is_ours(text: str) -> bool:
-    """Is it a text block that the daemon made, and no words of a person's?"""
-    return text.startswith(_OURS)
+    """Whether a text block was made by the daemon, and not written by a person."""
+    return text.startswith(_OWN_TAGS)
 
 
-def mode_words(mode: Mode) -> str:
-    return f"{mode}: {_MODES[mode]}"
+def describe_mode(mode: Mode) -> str:
+    return f"{mode}: {_MODE_TEXTS[mode]}"
 
 
-def changes(before: Facts, after: Facts) -> list[str]:
+def describe_changes(before: EnvironmentFacts, after: EnvironmentFacts) -> list[str]:
     """A note for each fact that is not what it was."""
-    told: list[str] = []
+    notes: list[str] = []
     if after.date != before.date:
-        told.append(f"The date is now {after.date}.")
+        notes.append(f"The date is now {after.date}.")
     if after.folder != before.folder:
-        told.append(f"Working directory: {printable(after.folder)}")
+        notes.append(f"Working directory: {to_printable(after.folder)}")
     if after.mode != before.mode:
-        told.append(f"The permission mode is now {mode_words(after.mode)}.")
-    told += _folders(before, after)
-    told += _git(before, after)
-    return [note(text) for text in told]
+        notes.append(f"The permission mode is now {describe_mode(after.mode)}.")
+    notes += _describe_folders(before, after)
+    notes += _describe_git(before, after)
+    return [wrap_note(text) for text in notes]
 
 
-def _folders(before: Facts, after: Facts) -> list[str]:
-    came = [printable(path) for path in after.directories if path not in before.directories]
-    went = [printable(path) for path in before.directories if path not in after.directories]
-    told = [f"You may now also work in: {', '.join(came)}"] if came else []
-    return [*told, f"You may no longer work in: {', '.join(went)}"] if went else told
+def _describe_folders(before: EnvironmentFacts, after: EnvironmentFacts) -> list[str]:
+    added = [to_printable(path) for path in after.directories if path not in before.directories]
+    removed = [to_printable(path) for path in before.directories if path not in after.directories]
+    lines = [f"You may now also work in: {', '.join(added)}"] if added else []
+    return [*lines, f"You may no longer work in: {', '.join(removed)}"] if removed else lines
 
 
-def _git(before: Facts, after: Facts) -> list[str]:
+def _describe_git(before: EnvironmentFacts, after: EnvironmentFacts) -> list[str]:
     if after.git_root != before.git_root:
         if after.git_root is None:
             return ["The working directory is no longer in a git repository."]
         return [
-            f"The working directory is now in the git repository {printable(after.git_root)}, {after.branch_words}."
+            f"The working directory is now in the git repository {to_printable(after.git_root)}, {after.branch_words}."
         ]
     return [f"The git repository is now {after.branch_words}."] if after.git_branch != before.git_branch else []

@@ -1,4 +1,4 @@
-"""The system prompt: made once for a session, at its first request, and then kept as it is."""
+"""Builds the system prompt: once for a session, at its first request; then it is kept as it is."""
 
 import hashlib
 import os
@@ -9,15 +9,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from ostler.server.prompt.environment import Facts, printable
+from ostler.server.prompt.environment import EnvironmentFacts, to_printable
 from ostler.server.prompt.instructions import Instructions, find_instructions
-from ostler.server.prompt.reminders import mode_words
+from ostler.server.prompt.reminders import describe_mode
 
 _NEEDS: Final = re.compile(r"\s*<!-- needs: ([\w ]+) -->$")
 
 
-async def system_prompt(
-    facts: Facts,
+async def build_system_prompt(
+    facts: EnvironmentFacts,
     model: str,
     tools: Collection[str],
     instructions: str | None = None,
@@ -27,21 +27,21 @@ async def system_prompt(
 ) -> str:
     """Who the model is and how it works here, where it is, and what people wrote down for it."""
     files = await find_instructions(facts.folder, config=config, home=home)
-    parts = [_house_rules(tools), _environment(facts, model), _files(files)]
+    parts = [_render_rules(tools), _render_environment(facts, model), _render_instruction_files(files)]
     if instructions and instructions.strip():
         parts.append(f"# From the person who started this session\n\n{instructions.strip()}")
     return "\n\n".join(part for part in parts if part)
 
 
 @cache
-def _words() -> str:
+def _load_template() -> str:
     return resources.files("ostler.server.prompt").joinpath("system.md").read_text("utf-8").strip()
 
 
-def _house_rules(tools: Collection[str]) -> str:
-    """The text, without the lines about tools that are not there."""
+def _render_rules(tools: Collection[str]) -> str:
+    """The text of system.md, without the lines about tools that the session does not have."""
     lines: list[str] = []
-    for line in _words().splitlines():
+    for line in _load_template().splitlines():
         needs = _NEEDS.search(line)
         if needs is None:
             lines.append(line)
@@ -50,32 +50,32 @@ def _house_rules(tools: Collection[str]) -> str:
     return "\n".join(lines)
 
 
-def _environment(facts: Facts, model: str) -> str:
+def _render_environment(facts: EnvironmentFacts, model: str) -> str:
     system = os.uname()
     lines = [
         "# Where you are",
         "",
         "As it was when the session began; a note tells you when something of it changes.",
         "",
-        f"Working directory: {printable(facts.folder)}",
-        *(f"Further folder: {printable(path)}" for path in facts.directories),
-        f"Git: {_git(facts)}",
-        f"Permission mode: {mode_words(facts.mode)}",
-        f"Platform: {system.sysname.lower()}, {printable(system.release)}, {system.machine}",
+        f"Working directory: {to_printable(facts.folder)}",
+        *(f"Further folder: {to_printable(path)}" for path in facts.directories),
+        f"Git: {_describe_git(facts)}",
+        f"Permission mode: {describe_mode(facts.mode)}",
+        f"Platform: {system.sysname.lower()}, {to_printable(system.release)}, {system.machine}",
         "Shell: bash, without the person's own aliases and options",
         f"Date: {facts.date}",
-        f"Model: {printable(model)}",
+        f"Model: {to_printable(model)}",
     ]
     return "\n".join(lines)
 
 
-def _git(facts: Facts) -> str:
+def _describe_git(facts: EnvironmentFacts) -> str:
     if facts.git_root is None:
         return "the working directory is in no repository"
-    return f"repository {printable(facts.git_root)}, {facts.branch_words}"
+    return f"repository {to_printable(facts.git_root)}, {facts.branch_words}"
 
 
-def _files(found: Instructions) -> str:
+def _render_instruction_files(found: Instructions) -> str:
     if not found.files and not found.notes:
         return ""
     blocks = [
@@ -86,9 +86,9 @@ def _files(found: Instructions) -> str:
     for file in found.files:
         # Its own digest closes it: no file can contain that, and so none can pretend to end early.
         mark = hashlib.sha256(file.text.encode("utf-8", "replace")).hexdigest()[:12]
-        by = f' imported-by="{printable(file.imported_by)}"' if file.imported_by else ""
-        head = f'<ostler-instructions id="{mark}" path="{printable(file.path)}"{by}>'
+        by = f' imported-by="{to_printable(file.imported_by)}"' if file.imported_by else ""
+        head = f'<ostler-instructions id="{mark}" path="{to_printable(file.path)}"{by}>'
         blocks.append(f'{head}\n{file.text}\n</ostler-instructions id="{mark}">')
     if found.notes:
-        blocks.append("\n".join(f"- {printable(note)}" for note in found.notes))
+        blocks.append("\n".join(f"- {to_printable(note)}" for note in found.notes))
     return "\n\n".join(blocks)

@@ -1,4 +1,4 @@
-"""JSON from outside: bounded before it is parsed, because the parser holds everything up while it works."""
+"""JSON from outside: its size limits are checked before it is parsed, because the parser blocks the event loop."""
 
 from typing import Any, Final
 
@@ -22,43 +22,43 @@ def check_limits(raw: bytes, max_values: int = MAX_VALUES) -> None:
     brackets = raw.count(b"[") + raw.count(b"{")
     if brackets <= MAX_DEPTH and raw.count(b",") <= max_values:
         return
-    raw = _without_escapes(raw)
-    # A value has at most four quotes, two of them around its name: cutting at so many would take its time.
+    raw = _strip_escapes(raw)
+    # A value has at most four quotes, two of them around its name: splitting at so many would be slow.
     if raw.count(b'"') > 4 * max_values:
-        raise _too_many(max_values)
-    _check(_structure(raw), max_values)
+        raise _build_too_many_error(max_values)
+    _check_structure(_extract_structure(raw), max_values)
 
 
-def _check(structure: bytes, max_values: int) -> None:
-    # Plainly too deep is told first: taking so many brackets out pair by pair would take its time.
+def _check_structure(structure: bytes, max_values: int) -> None:
+    # Obvious nesting is checked first: removing so many brackets pair by pair would be slow.
     if b"[" * (MAX_DEPTH + 1) in structure:
         raise ParseError(f"The JSON is nested deeper than {MAX_DEPTH}.")
     if structure.count(b",") + structure.count(b"[") > max_values:
-        raise _too_many(max_values)
-    if _deeper_than(structure.translate(None, b","), MAX_DEPTH):
+        raise _build_too_many_error(max_values)
+    if _is_deeper_than(structure.translate(None, b","), MAX_DEPTH):
         raise ParseError(f"The JSON is nested deeper than {MAX_DEPTH}.")
 
 
-def _too_many(max_values: int) -> InvalidRequest:
+def _build_too_many_error(max_values: int) -> InvalidRequest:
     return InvalidRequest(f"The JSON holds more than {max_values} values.")
 
 
 _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
-_REST: Final = bytes(set(range(256)) - set(b'[]{},"'))
+_OTHER_BYTES: Final = bytes(set(range(256)) - set(b'[]{},"'))
 
 
-def _without_escapes(raw: bytes) -> bytes:
-    """Every quote that is left begins or ends a string."""
+def _strip_escapes(raw: bytes) -> bytes:
+    """Remove escaped backslashes and quotes: every quote that is left begins or ends a string."""
     return raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
 
 
-def _structure(raw: bytes) -> bytes:
-    """Brackets and commas alone, all brackets square; those within strings are data and left out."""
-    return b"".join(raw.translate(_BRACKETS, _REST).split(b'"')[::2])
+def _extract_structure(raw: bytes) -> bytes:
+    """Only the brackets and commas outside of strings, with all brackets square."""
+    return b"".join(raw.translate(_BRACKETS, _OTHER_BYTES).split(b'"')[::2])
 
 
-def _deeper_than(brackets: bytes, limit: int) -> bool:
-    """Told without recursion and at the speed of C: each pass takes out the innermost pairs."""
+def _is_deeper_than(brackets: bytes, limit: int) -> bool:
+    """Checked without recursion, at the speed of C: each pass removes the innermost pairs."""
     for _ in range(limit):
         if not brackets:
             return False

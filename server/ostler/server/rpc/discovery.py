@@ -7,13 +7,13 @@ import anyio.to_thread
 
 
 @cache
-def _document(url: str) -> dict[str, Any]:
+def _build_document(url: str) -> dict[str, Any]:
     # Imported here: few clients ask for it.
-    from ostler.protocol.generate.openrpc import openrpc_document  # noqa: PLC0415
+    from ostler.protocol.generate.openrpc import build_openrpc  # noqa: PLC0415
 
-    return openrpc_document(url)
+    return build_openrpc(url)
 
 
-async def discovery(url: str) -> dict[str, Any]:
-    """Of the daemon that is at this address."""
-    return await anyio.to_thread.run_sync(_document, url)
+async def load_openrpc(url: str) -> dict[str, Any]:
+    """The OpenRPC document of the daemon at this address."""
+    return await anyio.to_thread.run_sync(_build_document, url)

@@ -1,4 +1,4 @@
-"""From a JSON-RPC body to its answer. It knows nothing of HTTP."""
+"""The JSON-RPC dispatcher: parses a body, runs its calls, encodes the answer. It knows nothing of HTTP."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -24,7 +24,7 @@ from ostler.server.observability import logs
 from ostler.server.observability.metrics import CallCounts
 from ostler.server.rpc.bounded_json import read_json
 from ostler.server.rpc.locks import Locks
-from ostler.server.rpc.param_errors import reason
+from ostler.server.rpc.param_errors import describe_error
 from ostler.storage.sqlite import long_json
 from ostler.storage.sqlite.long_json import LONG_CHARS
 from ostler.tools.threads import read_in_thread
@@ -40,9 +40,9 @@ class Caller:
     """Who makes a call."""
 
     client_id: str | None = None
-    """As the caller says; looked up where it matters."""
-    gone: anyio.Event | None = None
-    """Set when the connection closes; only where a call waits is somebody looking."""
+    """As the caller claims; it is looked up where it matters."""
+    disconnected: anyio.Event | None = None
+    """Set when the connection closes; only given where a call waits."""
 
 
 Handler = Callable[[Any, Caller], Awaitable[Shape]]
@@ -72,7 +72,7 @@ class Handlers:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body that could be read: one call, or a batch."""
+    """A parsed body: one call, or a batch."""
 
     calls: list[Any]
     is_batch: bool
@@ -83,13 +83,13 @@ class Dispatcher:
         self._handlers = handlers
         self._counts = counts
         self._locks = Locks()
-        self._one_at_a_time = anyio.Lock()
-        """For long answers: several threads that encode them leave the event loop little of the interpreter."""
+        self._encode_lock = anyio.Lock()
+        """One long answer is encoded at a time: several such threads would leave the event loop little of the GIL."""
         self.stopping = False
         self.running = 0
 
-    def read(self, raw: bytes) -> Body:
-        """The calls in a body; raises what a body as a whole can be guilty of."""
+    def parse_body(self, raw: bytes) -> Body:
+        """The calls in a body; raises the errors that concern a body as a whole."""
         value = read_json(raw)
         if not isinstance(value, list):
             return Body([value], is_batch=False)
@@ -97,18 +97,18 @@ class Dispatcher:
             raise InvalidRequest(f"A batch has 1 to {MAX_BATCH} calls; this one has {len(value)}.")
         return Body(value, is_batch=True)
 
-    def waits(self, body: Body) -> bool:
-        """Whether a call in it only waits, so that somebody has to watch the connection."""
-        return any(isinstance(call, dict) and self._only_waits(call.get("method")) for call in body.calls)
+    def has_waiting_call(self, body: Body) -> bool:
+        """Whether one of its calls only waits for something, so that the connection has to be watched."""
+        return any(isinstance(call, dict) and self._is_waiting_method(call.get("method")) for call in body.calls)
 
     async def answer(self, body: Body, caller: Caller) -> bytes | None:
         """The answer, or None where there is none to give: notifications are never answered."""
         if not body.is_batch:
-            return await self._answer(body.calls[0], caller)
+            return await self._answer_call(body.calls[0], caller)
         answers: list[bytes | None] = [None] * len(body.calls)
 
         async def fill(index: int, call: Any) -> None:
-            answers[index] = await self._answer(call, caller)
+            answers[index] = await self._answer_call(call, caller)
 
         async with anyio.create_task_group() as group:
             for index, call in enumerate(body.calls):
@@ -120,7 +120,7 @@ class Dispatcher:
         del parts[-2]
         return b"".join(parts) if sum(map(len, given)) < LONG_CHARS else await read_in_thread(b"".join, parts)
 
-    async def _answer(self, call: Any, caller: Caller) -> bytes | None:
+    async def _answer_call(self, call: Any, caller: Caller) -> bytes | None:
         answer_to = request_id(call)
         silent = is_notification(call)
         began = time.perf_counter()
@@ -129,11 +129,11 @@ class Dispatcher:
         try:
             request = read_request(call)
             method = request.method
-            result = await self._call(request, caller)
-            answer = await self._encoded(answer_to, result)
+            result = await self._run_call(request, caller)
+            answer = await self._encode_answer(answer_to, result)
             outcome = "ok"
         except Exception as error:  # noqa: BLE001 - the one place where exceptions become wire errors
-            wire = wire_error(error, method)
+            wire = to_wire_error(error, method)
             answer = failure(answer_to, wire)
             outcome = str(wire.data.get("code", wire.code))
         finally:
@@ -141,46 +141,46 @@ class Dispatcher:
         self._counts.note(method, outcome, time.perf_counter() - began)
         return None if silent else answer
 
-    async def _call(self, request: Request, caller: Caller) -> Shape:
+    async def _run_call(self, request: Request, caller: Caller) -> Shape:
         method, handler = self._handlers.find(request.method)
         if self.stopping:
             raise ShuttingDown("The daemon is stopping.")
-        _refuse_strangers(method.params, request.params)
+        _check_unknown_fields(method.params, request.params)
         try:
             params = method.params.model_validate(request.params)
         except ValidationError as error:
-            raise _invalid(error) from None
-        if method.waits and caller.gone is not None:
-            return await _unless_gone(self._locked(method, handler, params, caller), caller.gone)
-        return await self._locked(method, handler, params, caller)
+            raise _build_invalid_params(error) from None
+        if method.waits and caller.disconnected is not None:
+            return await _run_until_disconnect(self._run_locked(method, handler, params, caller), caller.disconnected)
+        return await self._run_locked(method, handler, params, caller)
 
-    async def _locked(self, method: Method[Any, Any], handler: Handler, params: Any, caller: Caller) -> Shape:
+    async def _run_locked(self, method: Method[Any, Any], handler: Handler, params: Any, caller: Caller) -> Shape:
         if method.locks == "nothing":
             return await handler(params, caller)
         async with self._locks.hold(method.locks, getattr(params, "session_id", None)):
             return await handler(params, caller)
 
-    async def _encoded(self, answer_to: Any, result: Shape) -> bytes:
+    async def _encode_answer(self, answer_to: Any, result: Shape) -> bytes:
         if not long_json.is_long(result):
             return success(answer_to, result.encoded())
-        async with self._one_at_a_time:
-            return await read_in_thread(lambda: success(answer_to, long_json.encoded(result)))
+        async with self._encode_lock:
+            return await read_in_thread(lambda: success(answer_to, long_json.encode(result)))
 
-    def _only_waits(self, name: Any) -> bool:
+    def _is_waiting_method(self, name: Any) -> bool:
         try:
             return self._handlers.find(str(name))[0].waits
         except MethodNotFound:
             return False
 
 
-async def _unless_gone(waiting: Awaitable[Shape], gone: anyio.Event) -> Shape:
-    """The result, or cancellation when the one who waits for it has left."""
+async def _run_until_disconnect(waiting: Awaitable[Shape], disconnected: anyio.Event) -> Shape:
+    """The result; the work is cancelled when the caller disconnects."""
     result: list[Shape] = []
 
     async with anyio.create_task_group() as group:
 
         async def watch() -> None:
-            await gone.wait()
+            await disconnected.wait()
             group.cancel_scope.cancel()
 
         group.start_soon(watch)
@@ -191,20 +191,20 @@ async def _unless_gone(waiting: Awaitable[Shape], gone: anyio.Event) -> Shape:
     return result[0]
 
 
-def _refuse_strangers(model: type[Params], given: dict[str, Any]) -> None:
-    """Many unknown fields are refused here: pydantic would make an error of each, and the answer would be as long."""
+def _check_unknown_fields(model: type[Params], given: dict[str, Any]) -> None:
+    """Refuse very many unknown fields: pydantic would make an error of each, and the answer would be as long."""
     if len(given) > len(model.model_fields) + _SHOWN_ERRORS:
         unknown = [name for name in given if name not in model.model_fields]
         raise InvalidParams([{"path": name[:100], "reason": "unknown field"} for name in unknown[:_SHOWN_ERRORS]])
 
 
-def _invalid(error: ValidationError) -> InvalidParams:
+def _build_invalid_params(error: ValidationError) -> InvalidParams:
     found = error.errors(include_url=False, include_input=False)
-    errors = [{"path": ".".join(str(part) for part in one["loc"]), "reason": reason(one)} for one in found]
+    errors = [{"path": ".".join(str(part) for part in one["loc"]), "reason": describe_error(one)} for one in found]
     return InvalidParams(errors[:_SHOWN_ERRORS])
 
 
-def wire_error(error: Exception, method: str) -> ProtocolError:
+def to_wire_error(error: Exception, method: str) -> ProtocolError:
     """What a client is told about an exception. No stack trace ever leaves the daemon."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

@@ -1,6 +1,6 @@
-"""What is wrong with a field of the params, in a short plain sentence.
+"""Error messages for invalid params: what is wrong with a field, in a short plain sentence.
 
-pydantic's own words speak of inputs, validation and regular expressions, and tell people less than what is expected.
+pydantic's own messages speak of inputs, validation and regular expressions, and tell people less than what is expected.
 """
 
 from typing import Any, Final
@@ -50,7 +50,7 @@ PATTERNS: Final = {
 }
 
 
-def reason(problem: ErrorDetails) -> str:
+def describe_error(problem: ErrorDetails) -> str:
     """Why a field cannot be used, without its path."""
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "string_pattern_mismatch":

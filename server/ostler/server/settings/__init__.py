@@ -1,23 +1,23 @@
-"""Settings files: what agents may do, who says so, and what counts of it."""
+"""Settings files: what agents may do, which file says so, and what of it is in effect."""
 
 from typing import TYPE_CHECKING
 
-from ostler.protocol.lazy import lazily
+from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from ostler.server.settings.effective import acting_hooks, acting_servers, default_mode, effective_rules
+    from ostler.server.settings.effective import resolve_default_mode, resolve_hooks, resolve_rules, resolve_servers
     from ostler.server.settings.load import check_policy, is_stale, load_settings
-    from ostler.server.settings.locations import POLICY, Candidate, SettingsPlaces, candidates, signature
-    from ostler.server.settings.rule_lists import Origin, check_lists, rules_of
+    from ostler.server.settings.locations import POLICY, Candidate, SettingsPlaces, compute_signature, list_candidates
+    from ostler.server.settings.rule_lists import Origin, check_lists, parse_rules
     from ostler.server.settings.rule_set import RuleSet
-    from ostler.server.settings.trust import NEED_TRUST, allowing_line
+    from ostler.server.settings.trust import NEED_TRUST, format_allow_rule
     from ostler.server.settings.types import (
         BadPolicy,
         Behavior,
         HookEntry,
         McpEntry,
         Problem,
-        ProjectActs,
+        ProjectEffects,
         Settings,
         Signature,
         Source,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         Destination,
         add_rule,
         check_addition,
-        destination,
         remove_rule,
+        resolve_destination,
     )
 
 __all__ = [
@@ -44,36 +44,36 @@ __all__ = [
     "McpEntry",
     "Origin",
     "Problem",
-    "ProjectActs",
+    "ProjectEffects",
     "RuleSet",
     "Settings",
     "SettingsPlaces",
     "Signature",
     "Source",
     "SourcedRule",
-    "acting_hooks",
-    "acting_servers",
     "add_rule",
-    "allowing_line",
-    "candidates",
     "check_addition",
     "check_lists",
     "check_policy",
-    "default_mode",
-    "destination",
-    "effective_rules",
+    "compute_signature",
+    "format_allow_rule",
     "is_stale",
+    "list_candidates",
     "load_settings",
+    "parse_rules",
     "remove_rule",
-    "rules_of",
-    "signature",
+    "resolve_default_mode",
+    "resolve_destination",
+    "resolve_hooks",
+    "resolve_rules",
+    "resolve_servers",
 ]
 
-__getattr__ = lazily(
+__getattr__ = export_lazily(
     __name__,
     {
         "NEED_TRUST": "trust",
-        "allowing_line": "trust",
+        "format_allow_rule": "trust",
         "BadPolicy": "types",
         "Behavior": "types",
         "Candidate": "locations",
@@ -84,27 +84,27 @@ __getattr__ = lazily(
         "Origin": "rule_lists",
         "POLICY": "locations",
         "Problem": "types",
-        "ProjectActs": "types",
+        "ProjectEffects": "types",
         "RuleSet": "rule_set",
         "Settings": "types",
         "SettingsPlaces": "locations",
         "Signature": "types",
         "Source": "types",
         "SourcedRule": "types",
-        "acting_hooks": "effective",
-        "acting_servers": "effective",
+        "resolve_hooks": "effective",
+        "resolve_servers": "effective",
         "add_rule": "write",
         "check_addition": "write",
-        "candidates": "locations",
+        "list_candidates": "locations",
         "check_lists": "rule_lists",
         "check_policy": "load",
-        "default_mode": "effective",
-        "destination": "write",
-        "effective_rules": "effective",
+        "resolve_default_mode": "effective",
+        "resolve_destination": "write",
+        "resolve_rules": "effective",
         "is_stale": "load",
         "load_settings": "load",
         "remove_rule": "write",
-        "rules_of": "rule_lists",
-        "signature": "locations",
+        "parse_rules": "rule_lists",
+        "compute_signature": "locations",
     },
 )

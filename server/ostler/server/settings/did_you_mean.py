@@ -1,10 +1,10 @@
-"""What somebody meant who wrote a word that nobody knows."""
+"""Suggests a known word for one that is misspelled."""
 
 from collections.abc import Iterable
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence: a question, or nothing where no word is near."""
+def suggest_spelling(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence: a question with the closest word, or just the full stop where none is close."""
     # Only mistakes get here, and the library takes as long to load as all settings to read.
     from rapidfuzz import fuzz, process, utils  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""One settings file, read for what it says and for what is wrong with it.
+"""Reads one settings file: what it says, and the problems in it.
 
-What is wrong never widens anything. A file that is no JSON, or that has a key twice, says nothing at all. A rule that
-cannot be read allows nothing, and makes people look where it was to forbid. Where a part of `permissions` makes no
+A mistake never widens a permission. A file that is no JSON, or that has a key twice, says nothing at all. A rule that
+cannot be read allows nothing, and a person is asked where it was to forbid. Where a part of `permissions` makes no
 sense, rules may be missing that were to forbid: the file then allows nothing.
 """
 
@@ -10,26 +10,26 @@ from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from ostler.protocol.session import Mode
-from ostler.server.settings.did_you_mean import did_you_mean
-from ostler.server.settings.entries import hooks_of, servers_of, variables_of
+from ostler.server.settings.did_you_mean import suggest_spelling
+from ostler.server.settings.entries import parse_hook_entries, parse_server_entries, parse_variables
 from ostler.server.settings.json_positions import BadJson, Positions, parse
 from ostler.server.settings.locations import Candidate
 from ostler.server.settings.rule_lists import (
     BEHAVIORS,
     Origin,
-    instead_of,
-    moment,
-    sourced,
-    taken_for_absolute,
-    unknown_tool,
+    check_rooted_path,
+    check_tool_name,
+    compile_rule,
+    parse_expiry,
+    replace_bad_rule,
 )
 from ostler.server.settings.safe_read import Unreadable, read_bytes
 from ostler.server.settings.types import Behavior, HookEntry, McpEntry, Problem, SourcedRule
 from ostler.tools.permissions import BadRule, parse_rule
 
-_TOP: Final = ("permissions", "hooks", "env", "mcp_servers", "$schema")
-_PERMISSIONS: Final = (*BEHAVIORS, "mode", "expires")
-_POLICY: Final = ("frozen_mode", "forbid_other_allow_rules")
+_TOP_KEYS: Final = ("permissions", "hooks", "env", "mcp_servers", "$schema")
+_PERMISSION_KEYS: Final = (*BEHAVIORS, "mode", "expires")
+_POLICY_KEYS: Final = ("frozen_mode", "forbid_other_allow_rules")
 _MODES: Final = get_args(Mode)
 _MAX_RULES: Final = 2_000
 """Of one file: each of them is looked at for every call, also those of a project that nobody trusts."""
@@ -50,15 +50,15 @@ class Document:
     hooks: list[HookEntry] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     mcp_servers: list[McpEntry] = field(default_factory=list)
-    faults: list[Problem] = field(default_factory=list)
+    errors: list[Problem] = field(default_factory=list)
     """What makes a policy file unusable."""
-    doubts: list[Problem] = field(default_factory=list)
-    """What is read as it stands, and is probably a slip."""
+    warnings: list[Problem] = field(default_factory=list)
+    """What is used as it is written, and is probably a mistake."""
 
     @property
     def problems(self) -> list[Problem]:
         """As many as a person reads."""
-        every = [*self.faults, *self.doubts]
+        every = [*self.errors, *self.warnings]
         more = len(every) - _MAX_PROBLEMS
         if more <= 0:
             return every
@@ -75,16 +75,16 @@ def read_document(candidate: Candidate, origin: Origin, known_tools: Collection[
             return document
         text, value = parse(data)
     except Unreadable as error:
-        document.faults.append(Problem(candidate.file, 1, 1, str(error)))
+        document.errors.append(Problem(candidate.file, 1, 1, str(error)))
         return document
     except BadJson as error:
-        document.faults.append(Problem(candidate.file, error.line, error.column, error.message))
+        document.errors.append(Problem(candidate.file, error.line, error.column, error.message))
         return document
-    _Reader(document, text, origin, known_tools).read(value)
+    _DocumentReader(document, text, origin, known_tools).read(value)
     return document
 
 
-class _Reader:
+class _DocumentReader:
     def __init__(self, document: Document, text: str, origin: Origin, known_tools: Collection[str] | None) -> None:
         self._document = document
         self._ours = document.candidate.format == "ours"
@@ -98,143 +98,149 @@ class _Reader:
 
     def read(self, value: Any) -> None:
         if not isinstance(value, dict):
-            self.fault("Settings are an object: { … }.")
+            self.report_error("Settings are an object: { … }.")
             return
         if self._document.candidate.format == "mcp":
             self._read_servers(value, "mcpServers")
             return
         if self._ours:
-            self._check_keys(value, _TOP)
+            self._check_keys(value, _TOP_KEYS)
         permissions = value.get("permissions", {})
         if isinstance(permissions, dict):
             self._read_permissions(permissions)
         else:
-            self.fault("permissions is an object: { … }.", "permissions")
+            self.report_error("permissions is an object: { … }.", "permissions")
         document, candidate = self._document, self._document.candidate
-        document.hooks = hooks_of(value.get("hooks"), candidate, self.fault)
-        document.env = variables_of(value.get("env"), self.fault)
+        document.hooks = parse_hook_entries(value.get("hooks"), candidate, self.report_error)
+        document.env = parse_variables(value.get("env"), self.report_error)
         if self._ours:
             self._read_servers(value, "mcp_servers")
-            self._say_what_never_counts(value)
+            self._report_ignored_settings(value)
 
     def _read_servers(self, value: dict[str, Any], key: str) -> None:
         document = self._document
-        document.mcp_servers = servers_of(value.get(key), key, document.candidate, self.fault)
+        document.mcp_servers = parse_server_entries(value.get(key), key, document.candidate, self.report_error)
 
-    def fault(self, message: str, *way: str | int, within: int = 0) -> None:
-        self._document.faults.append(self._problem(message, self._places().of(*way, within=within)))
+    def report_error(self, message: str, *path: str | int, within: int = 0) -> None:
+        self._document.errors.append(
+            self._build_problem(message, self._find_positions().find_value(*path, within=within))
+        )
 
-    def _doubt(self, message: str, *way: str | int) -> None:
-        self._document.doubts.append(self._problem(message, self._places().of(*way)))
+    def _report_warning(self, message: str, *path: str | int) -> None:
+        self._document.warnings.append(self._build_problem(message, self._find_positions().find_value(*path)))
 
-    def _problem(self, message: str, place: tuple[int, int]) -> Problem:
-        return Problem(self._document.candidate.file, *place, message)
+    def _build_problem(self, message: str, position: tuple[int, int]) -> Problem:
+        return Problem(self._document.candidate.file, *position, message)
 
-    def _places(self) -> Positions:
-        """Looked for only when something is wrong: most files are fine."""
+    def _find_positions(self) -> Positions:
+        """Computed only when something is wrong: most files are fine."""
         self._positions = self._positions or Positions(self._text)
         return self._positions
 
-    def _check_keys(self, given: Mapping[str, Any], known: Collection[str], *way: str) -> bool:
+    def _check_keys(self, given: Mapping[str, Any], known: Collection[str], *path: str) -> bool:
         unknown = [key for key in given if key not in known]
         for key in unknown:
-            place = self._places().of_key(*way, key)
-            self._document.faults.append(
-                self._problem(f"There is no setting {'.'.join((*way, key))!r}{did_you_mean(key, known)}", place)
+            position = self._find_positions().find_key(*path, key)
+            self._document.errors.append(
+                self._build_problem(
+                    f"There is no setting {'.'.join((*path, key))!r}{suggest_spelling(key, known)}", position
+                )
             )
         return not unknown
 
     def _read_permissions(self, given: dict[str, Any]) -> None:
-        known = (*_PERMISSIONS, *(_POLICY if self._policy else ()))
+        known = (*_PERMISSION_KEYS, *(_POLICY_KEYS if self._policy else ()))
         if self._ours and not self._check_keys(given, known, "permissions"):
             self._may_allow = False
-        if sum(len(_list(given.get(behavior))) for behavior in BEHAVIORS) > _MAX_RULES:
-            self.fault(f"These are more than {_MAX_RULES} rules; none of them counts.", "permissions")
+        if sum(len(_as_list(given.get(behavior))) for behavior in BEHAVIORS) > _MAX_RULES:
+            self.report_error(f"These are more than {_MAX_RULES} rules; none of them counts.", "permissions")
             return
         self._read_expiries(given.get("expires", {}) if self._ours else {}, given)
         for behavior in BEHAVIORS:
             self._read_rules(given.get(behavior, []), behavior)
         if not self._may_allow:
             self._document.rules = [rule for rule in self._document.rules if rule.behavior != "allow"]
-        self._document.mode = self._mode(given, "mode" if self._ours else "defaultMode")
+        self._document.mode = self._read_mode(given, "mode" if self._ours else "defaultMode")
         if self._policy:
-            self._document.frozen_mode = self._mode(given, "frozen_mode")
-            self._document.forbid_other_allow_rules = self._switch(given, "forbid_other_allow_rules")
+            self._document.frozen_mode = self._read_mode(given, "frozen_mode")
+            self._document.forbid_other_allow_rules = self._read_switch(given, "forbid_other_allow_rules")
         if not self._ours:
             self._document.bypass_disabled = given.get("disableBypassPermissionsMode", False) is not False
-            folders = _list(given.get("additionalDirectories"))
+            folders = _as_list(given.get("additionalDirectories"))
             self._document.directories = [each for each in folders if isinstance(each, str)]
 
     def _read_expiries(self, given: Any, permissions: dict[str, Any]) -> None:
         if not isinstance(given, dict):
-            self.fault("expires is an object: rule and time.", "permissions", "expires")
+            self.report_error("expires is an object: rule and time.", "permissions", "expires")
             self._may_allow = False
             return
-        every = [text for kind in BEHAVIORS for text in _list(permissions.get(kind))] if given else []
+        every = [text for kind in BEHAVIORS for text in _as_list(permissions.get(kind))] if given else []
         listed = {text.strip() for text in every if isinstance(text, str)}
         for key, when in given.items():
-            until = self._expires[key.strip()] = moment(when)
+            until = self._expires[key.strip()] = parse_expiry(when)
             if until is None:
                 message = "This is no time with a zone, as in 2026-12-31T18:00:00Z: the rule allows nothing."
-                self.fault(message, "permissions", "expires", key)
+                self.report_error(message, "permissions", "expires", key)
             if key.strip() not in listed:
                 message = f"There is no rule {key!r} in this file that could expire."
-                self._doubt(message, "permissions", "expires", key)
+                self._report_warning(message, "permissions", "expires", key)
 
     def _read_rules(self, given: Any, behavior: Behavior) -> None:
         if not isinstance(given, list):
-            self.fault(f"{behavior} is a list of rules.", "permissions", behavior)
+            self.report_error(f"{behavior} is a list of rules.", "permissions", behavior)
             self._may_allow = False
             return
         for index, text in enumerate(given):
             if isinstance(text, str):
                 self._read_rule(text, behavior, index)
                 continue
-            self.fault('A rule is a text, as in "Bash(npm test)".', "permissions", behavior, index)
+            self.report_error('A rule is a text, as in "Bash(npm test)".', "permissions", behavior, index)
             self._may_allow = self._may_allow and behavior == "allow"
 
     def _read_rule(self, text: str, behavior: Behavior, index: int) -> None:
         try:
             rule = parse_rule(text)
         except BadRule as error:
-            self.fault(error.message, "permissions", behavior, index, within=error.position)
-            instead = instead_of(text, error, behavior, self._origin)
+            self.report_error(error.message, "permissions", behavior, index, within=error.position)
+            instead = replace_bad_rule(text, error, behavior, self._origin)
             self._document.rules += [instead] if instead else []
             # Nobody can say what it was to forbid.
             self._may_allow = self._may_allow and (behavior == "allow" or instead is not None)
             return
-        wrong = unknown_tool(rule, self._known_tools) or taken_for_absolute(rule, self._origin.root)
+        wrong = check_tool_name(rule, self._known_tools) or check_rooted_path(rule, self._origin.root)
         if wrong:
-            self._doubt(wrong, "permissions", behavior, index)
+            self._report_warning(wrong, "permissions", behavior, index)
         expires_at = self._expires.get(rule.text)
         if rule.text in self._expires and expires_at is None and behavior == "allow":
             return
-        self._document.rules.append(sourced(rule, behavior, self._origin, expires_at))
+        self._document.rules.append(compile_rule(rule, behavior, self._origin, expires_at))
 
-    def _mode(self, given: dict[str, Any], key: str) -> Mode | None:
+    def _read_mode(self, given: dict[str, Any], key: str) -> Mode | None:
         found = given.get(key)
         for mode in _MODES:
             if found == mode:
                 return mode  # type: ignore[no-any-return]  # one of the words of Mode
         if found is not None:
-            self.fault(f"There is no mode {found!r}{did_you_mean(str(found), _MODES)}", "permissions", key)
+            self.report_error(f"There is no mode {found!r}{suggest_spelling(str(found), _MODES)}", "permissions", key)
         return None
 
-    def _switch(self, given: dict[str, Any], key: str) -> bool:
+    def _read_switch(self, given: dict[str, Any], key: str) -> bool:
         found = given.get(key, False)
         if not isinstance(found, bool):
-            self.fault(f"{key} is true or false.", "permissions", key)
+            self.report_error(f"{key} is true or false.", "permissions", key)
         return found is not False
 
-    def _say_what_never_counts(self, value: dict[str, Any]) -> None:
-        """In files of our own only: what stands in other products' files was not meant for us."""
+    def _report_ignored_settings(self, value: dict[str, Any]) -> None:
+        """Warns of settings without effect, in our own files only: other products' files were not written for us."""
         if self._document.candidate.source not in {"project", "local"}:
             return
         if value.get("env"):
-            self._doubt("A project's environment never counts: write it into your own settings.", "env")
+            self._report_warning("A project's environment never counts: write it into your own settings.", "env")
         if self._document.mode and self._document.candidate.source == "project":
-            self._doubt("A project's mode never counts: write it into your own settings.", "permissions", "mode")
+            self._report_warning(
+                "A project's mode never counts: write it into your own settings.", "permissions", "mode"
+            )
 
 
-def _list(given: Any) -> list[Any]:
+def _as_list(given: Any) -> list[Any]:
     return given if isinstance(given, list) else []

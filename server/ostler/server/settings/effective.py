@@ -1,4 +1,4 @@
-"""What counts of the settings, given whether a person trusted the project."""
+"""Which rules, hooks, servers and mode are in effect, given whether a person trusted the project."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -8,13 +8,13 @@ from ostler.protocol.session import Mode
 from ostler.server.settings.rule_set import RuleSet
 from ostler.server.settings.trust import NEED_TRUST, may_allow
 from ostler.server.settings.types import HookEntry, McpEntry, Settings, Source, SourcedRule
-from ostler.tools.permissions import RealPaths
+from ostler.tools.permissions import RealPathCache
 
-_PRECEDENCE: Final[tuple[Source, ...]] = ("policy", "flag", "session", "local", "project", "user")
-_SERVERS: Final[tuple[Source, ...]] = ("policy", "session", "user", "local", "project")
+_RULE_PRECEDENCE: Final[tuple[Source, ...]] = ("policy", "flag", "session", "local", "project", "user")
+_SERVER_PRECEDENCE: Final[tuple[Source, ...]] = ("policy", "session", "user", "local", "project")
 
 
-def effective_rules(
+def resolve_rules(
     settings: Settings,
     trusted: bool,
     session_rules: Iterable[SourcedRule] = (),
@@ -22,41 +22,41 @@ def effective_rules(
     *,
     aliases: Mapping[str, str] | None = None,
 ) -> RuleSet:
-    """The rules that count: what forbids always, what allows as trust, policy and time let it.
+    """The rules in effect: those that forbid always, those that allow as trust, policy and expiry let them.
 
     `aliases`: old names of tools and what they are called now.
     """
-    now, real = times.now(), RealPaths()
+    now, real = times.now(), RealPathCache()
     every = [*settings.rules, *session_rules, *flag_rules]
-    counting = [rule for rule in every if not _expired(rule, now) and _counts(rule, settings, trusted, real)]
-    counting.sort(key=lambda rule: _PRECEDENCE.index(rule.source))
+    counting = [rule for rule in every if not _is_expired(rule, now) and _is_in_force(rule, settings, trusted, real)]
+    counting.sort(key=lambda rule: _RULE_PRECEDENCE.index(rule.source))
     return RuleSet.of(counting, aliases or {})
 
 
-def default_mode(settings: Settings, trusted: bool) -> Mode | None:
+def resolve_default_mode(settings: Settings, trusted: bool) -> Mode | None:
     """What a session starts with that was given no mode; None where no file says."""
     return settings.frozen_mode or (settings.local_mode if trusted else None) or settings.mode
 
 
-def acting_hooks(settings: Settings, trusted: bool) -> tuple[HookEntry, ...]:
+def resolve_hooks(settings: Settings, trusted: bool) -> tuple[HookEntry, ...]:
     return tuple(hook for hook in settings.hooks if trusted or hook.source not in NEED_TRUST)
 
 
-def acting_servers(settings: Settings, trusted: bool, own: Iterable[McpEntry] = ()) -> Mapping[str, McpEntry]:
+def resolve_servers(settings: Settings, trusted: bool, own: Iterable[McpEntry] = ()) -> Mapping[str, McpEntry]:
     """By name, with those of the session itself.
 
     A project never takes the place of a server that the person named, to which their own rules refer.
     """
     found: dict[str, McpEntry] = {}
     every = (*settings.mcp_servers, *own)
-    for source in _SERVERS:
+    for source in _SERVER_PRECEDENCE:
         for server in every:
             if server.source == source and (trusted or source not in NEED_TRUST):
                 found.setdefault(server.name, server)
     return found
 
 
-def _counts(rule: SourcedRule, settings: Settings, trusted: bool, real: RealPaths) -> bool:
+def _is_in_force(rule: SourcedRule, settings: Settings, trusted: bool, real: RealPathCache) -> bool:
     if rule.behavior != "allow":
         return True
     if settings.forbid_other_allow_rules and rule.source != "policy":
@@ -64,5 +64,5 @@ def _counts(rule: SourcedRule, settings: Settings, trusted: bool, real: RealPath
     return may_allow(rule, real) and (trusted or rule.source not in NEED_TRUST)
 
 
-def _expired(rule: SourcedRule, now: str) -> bool:
+def _is_expired(rule: SourcedRule, now: str) -> bool:
     return rule.expires_at is not None and rule.expires_at <= now

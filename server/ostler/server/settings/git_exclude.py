@@ -1,4 +1,4 @@
-"""A file of ours kept out of somebody's commits, without touching what they commit."""
+"""Keeps a file of ours out of a repository's commits, through `.git/info/exclude`, which is not committed itself."""
 
 import contextlib
 import os
@@ -10,9 +10,9 @@ from ostler.tools.fs import atomic_write
 _MAX_LINK: Final = 4_096
 
 
-def keep_out_of_git(repository: str, path: str, umask: int) -> None:
+def exclude_from_git(repository: str, path: str, umask: int) -> None:
     """Adds the path to `.git/info/exclude`; does nothing where the repository is laid out in an unknown way."""
-    folder = _git_folder(os.path.join(repository, ".git"))
+    folder = _find_git_folder(os.path.join(repository, ".git"))
     if folder is None:
         return
     file = os.path.join(folder, "info", "exclude")
@@ -24,31 +24,31 @@ def keep_out_of_git(repository: str, path: str, umask: int) -> None:
     if line.encode() in data.split(b"\n"):
         return
     newline = b"" if not data or data.endswith(b"\n") else b"\n"
-    # The rule is worth more than the convenience.
-    with contextlib.suppress(OSError, atomic_write.Replaced):
+    # Failing to exclude the file must not keep the rule from being written.
+    with contextlib.suppress(OSError, atomic_write.PathChanged):
         atomic_write.save(file, data + newline + line.encode() + b"\n", umask)
 
 
-def _git_folder(dot_git: str) -> str | None:
+def _find_git_folder(dot_git: str) -> str | None:
     """The repository's own folder; of a worktree, the one that all of them share."""
     if os.path.islink(dot_git):
         return None
     if os.path.isdir(dot_git):
-        return dot_git if _is_real(dot_git) else None
-    worktree = _said(dot_git, "gitdir: ")
+        return dot_git if _is_git_folder(dot_git) else None
+    worktree = _read_line(dot_git, "gitdir: ")
     # A file can name any folder: only one that names the file in turn is a worktree's.
-    if worktree is None or _said(os.path.join(worktree, "gitdir")) != os.path.realpath(dot_git):
+    if worktree is None or _read_line(os.path.join(worktree, "gitdir")) != os.path.realpath(dot_git):
         return None
-    common = _said(os.path.join(worktree, "commondir"))
+    common = _read_line(os.path.join(worktree, "commondir"))
     folder = os.path.realpath(os.path.join(worktree, common)) if common else None
-    return folder if folder and _is_real(folder) else None
+    return folder if folder and _is_git_folder(folder) else None
 
 
-def _is_real(folder: str) -> bool:
+def _is_git_folder(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "HEAD")) and not os.path.islink(os.path.join(folder, "info"))
 
 
-def _said(file: str, prefix: str = "") -> str | None:
+def _read_line(file: str, prefix: str = "") -> str | None:
     """The one line of a small file."""
     try:
         data = read_bytes(file)

@@ -1,4 +1,4 @@
-"""JSON files that people write by hand: read strictly, and every complaint has its line and column."""
+"""Parses JSON files that people write by hand: strictly, and every error has its line and column."""
 
 import json
 import re
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NoReturn
 
-Key = tuple[str | int, ...]
-"""The way to a value: names and numbers."""
+JsonPath = tuple[str | int, ...]
+"""The path to a value: names and numbers."""
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _SCALAR: Final = re.compile(r"[^ \t\n\r,\]}]+")
-_HALF: Final = re.compile(r"[\ud800-\udfff]")
+_LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _MAX_DEPTH: Final = 64
 _DECODER: Final = json.JSONDecoder()
 
@@ -27,60 +27,62 @@ class BadJson(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    way: Key
+    path: JsonPath
     key: int
     """Where its name stands; of an element of a list, where its value does."""
     value: int
 
 
 def parse(data: bytes) -> tuple[str, Any]:
-    """The text and its value; `BadJson` also for what other readers would let pass, each in its own way."""
-    text = _decoded(data)
+    """The text and its value; `BadJson` also for what other readers would let pass, each in its own path."""
+    text = _decode(data)
     repeated: list[str] = []
     try:
-        value = json.loads(text, object_pairs_hook=partial(_noting, repeated), parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=partial(_note_repeats, repeated), parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
-        raise BadJson(_explained(text, error), error.lineno, error.colno) from None
+        raise BadJson(_explain_error(text, error), error.lineno, error.colno) from None
     except RecursionError:
         raise BadJson("It is nested too deep.", 1, 1) from None
     except ValueError as error:
-        raise BadJson(f"It is no JSON: {error}.", *_constant(text)) from None
-    if _deeper_than(value, _MAX_DEPTH):
+        raise BadJson(f"It is no JSON: {error}.", *_find_constant(text)) from None
+    if _is_deeper_than(value, _MAX_DEPTH):
         raise BadJson("It is nested too deep.", 1, 1)
     if repeated:
         # Which of them counts depends on who reads; a rule must not depend on that.
-        raise BadJson(f"The key {repeated[0]!r} is there twice.", *_second(text))
-    if "\\u" in text and _HALF.search(json.dumps(value, ensure_ascii=False)):
-        raise BadJson("It holds half of a character (\\ud800 to \\udfff), which cannot be stored.", *_half(text))
+        raise BadJson(f"The key {repeated[0]!r} is there twice.", *_find_repeated_key(text))
+    if "\\u" in text and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise BadJson(
+            "It holds half of a character (\\ud800 to \\udfff), which cannot be stored.", *_find_lone_surrogate(text)
+        )
     return text, value
 
 
 class Positions:
-    """Where the values of a text stand that is known to be good JSON."""
+    """The positions of all values in a text that is known to be valid JSON."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._members = {member.way: member for member in _members(text)}
+        self._members = {member.path: member for member in _list_members(text)}
 
-    def of(self, *way: str | int, within: int = 0) -> tuple[int, int]:
+    def find_value(self, *path: str | int, within: int = 0) -> tuple[int, int]:
         """Line and column of a value, or of a character within a text; of what is around it where it is not there."""
-        while way and way not in self._members:
-            way, within = way[:-1], 0
-        offset = self._members[way].value if way else _SPACE.match(self._text, 0).end()  # type: ignore[union-attr]
-        return position(self._text, _within(self._text, offset, within))
+        while path and path not in self._members:
+            path, within = path[:-1], 0
+        offset = self._members[path].value if path else _SPACE.match(self._text, 0).end()  # type: ignore[union-attr]
+        return compute_position(self._text, _find_character(self._text, offset, within))
 
-    def of_key(self, *way: str | int) -> tuple[int, int]:
-        member = self._members.get(way)
-        return position(self._text, member.key) if member else self.of(*way)
+    def find_key(self, *path: str | int) -> tuple[int, int]:
+        member = self._members.get(path)
+        return compute_position(self._text, member.key) if member else self.find_value(*path)
 
 
-def position(text: str, offset: int) -> tuple[int, int]:
+def compute_position(text: str, offset: int) -> tuple[int, int]:
     """Line and column, both from 1 on."""
     line = text.count("\n", 0, offset) + 1
     return line, offset - text.rfind("\n", 0, offset)
 
 
-def _noting(repeated: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _note_repeats(repeated: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -88,34 +90,34 @@ def _noting(repeated: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]
     return found
 
 
-def _no_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def _constant(text: str) -> tuple[int, int]:
-    """Where the number stands that is none, or that has thousands of digits."""
+def _find_constant(text: str) -> tuple[int, int]:
+    """The position of a number that is none, or that has thousands of digits."""
     found = re.search(r"(?<![\w\"])(?:-?Infinity|NaN|-?\d{1000})", text)
-    return position(text, found.start() if found else 0)
+    return compute_position(text, found.start() if found else 0)
 
 
-def _second(text: str) -> tuple[int, int]:
-    """Where a key stands that was there before."""
-    seen: set[Key] = set()
-    for member in _members(text):
-        if member.way in seen:
-            return position(text, member.key)
-        seen.add(member.way)
+def _find_repeated_key(text: str) -> tuple[int, int]:
+    """The position of the second of two equal keys."""
+    seen: set[JsonPath] = set()
+    for member in _list_members(text):
+        if member.path in seen:
+            return compute_position(text, member.key)
+        seen.add(member.path)
     return 1, 1
 
 
-def _deeper_than(value: Any, depth: int) -> bool:
+def _is_deeper_than(value: Any, depth: int) -> bool:
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return depth == 0 or any(_deeper_than(each, depth - 1) for each in inner)
+    return depth == 0 or any(_is_deeper_than(each, depth - 1) for each in inner)
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise BadJson("It is not UTF-8 but UTF-16: save it as UTF-8.", 1, 1)
     if data.startswith(b"\xef\xbb\xbf"):
@@ -124,10 +126,10 @@ def _decoded(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         before = data[: error.start].decode()
-        raise BadJson("It is not UTF-8.", *position(before, len(before))) from None
+        raise BadJson("It is not UTF-8.", *compute_position(before, len(before))) from None
 
 
-def _explained(text: str, error: json.JSONDecodeError) -> str:
+def _explain_error(text: str, error: json.JSONDecodeError) -> str:
     rest, before = text[error.pos :], text[: error.pos].rstrip()
     if not text.strip():
         return "The file is empty: write {} for no settings."
@@ -142,44 +144,44 @@ def _explained(text: str, error: json.JSONDecodeError) -> str:
     return f"It is no JSON: {error.msg[:1].lower()}{error.msg[1:]}."
 
 
-def _members(text: str) -> Iterator[_Member]:
+def _list_members(text: str) -> Iterator[_Member]:
     yield from _walk(text, _SPACE.match(text, 0).end(), ())[0]  # type: ignore[union-attr]
 
 
-def _walk(text: str, start: int, way: Key) -> tuple[list[_Member], int]:
+def _walk(text: str, start: int, path: JsonPath) -> tuple[list[_Member], int]:
     """The members below a value, and where it ends."""
     if text[start] == '"':
-        return [], _string(text, start)[1]
+        return [], _read_string(text, start)[1]
     if text[start] not in "{[":
         return [], _SCALAR.match(text, start).end()  # type: ignore[union-attr]
     found: list[_Member] = []
-    index, count = _skip(text, start + 1), 0
+    index, count = _skip_space(text, start + 1), 0
     while text[index] not in "}]":
         key, name = index, count
         step: str | int = name
         if text[start] == "{":
-            step, index = _string(text, index)
-            index = _skip(text, _skip(text, index) + 1)
-        found.append(_Member((*way, step), key, index))
-        below, index = _walk(text, index, (*way, step))
+            step, index = _read_string(text, index)
+            index = _skip_space(text, _skip_space(text, index) + 1)
+        found.append(_Member((*path, step), key, index))
+        below, index = _walk(text, index, (*path, step))
         found += below
-        index, count = _skip(text, index), count + 1
+        index, count = _skip_space(text, index), count + 1
         if text[index] == ",":
-            index = _skip(text, index + 1)
+            index = _skip_space(text, index + 1)
     return found, index + 1
 
 
-def _string(text: str, start: int) -> tuple[str, int]:
+def _read_string(text: str, start: int) -> tuple[str, int]:
     found, end = _DECODER.raw_decode(text, start)
     return str(found), end
 
 
-def _skip(text: str, index: int) -> int:
+def _skip_space(text: str, index: int) -> int:
     found = _SPACE.match(text, index)
     return found.end() if found else index
 
 
-def _within(text: str, start: int, characters: int) -> int:
+def _find_character(text: str, start: int, characters: int) -> int:
     """Where the so-many-th character of a JSON text stands in the file, its escapes counted as they are written."""
     if not characters or text[start] != '"':
         return start
@@ -187,11 +189,11 @@ def _within(text: str, start: int, characters: int) -> int:
     for _ in range(characters):
         if text[index] == '"':
             break
-        index += _width(text, index)
+        index += _measure_character(text, index)
     return index
 
 
-def _width(text: str, index: int) -> int:
+def _measure_character(text: str, index: int) -> int:
     if text[index] != "\\":
         return 1
     if text[index + 1] != "u":
@@ -200,6 +202,6 @@ def _width(text: str, index: int) -> int:
     return 12 if pair else 6
 
 
-def _half(text: str) -> tuple[int, int]:
+def _find_lone_surrogate(text: str) -> tuple[int, int]:
     found = re.search(r"\\u[dD][89a-fA-F]", text)
-    return position(text, found.start() if found else 0)
+    return compute_position(text, found.start() if found else 0)

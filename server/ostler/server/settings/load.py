@@ -1,15 +1,15 @@
-"""All settings files of one folder, read and merged."""
+"""Loads all settings files of one folder, and merges them."""
 
 import os
 from collections.abc import Collection, Iterable
 
 from ostler.protocol.session import Mode
 from ostler.server.settings.document import Document, read_document
-from ostler.server.settings.locations import SettingsPlaces, candidates, settled, signature
+from ostler.server.settings.locations import SettingsPlaces, compute_signature, list_candidates, mask_recent_changes
 from ostler.server.settings.rule_lists import Origin
-from ostler.server.settings.trust import project_acts
+from ostler.server.settings.trust import collect_project_effects
 from ostler.server.settings.types import BadPolicy, Settings, Source
-from ostler.tools.permissions import RealPaths
+from ostler.tools.permissions import RealPathCache
 
 
 def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collection[str] | None = None) -> Settings:
@@ -17,35 +17,35 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
 
     `known_tools`: all names and aliases of tools, for rules that name another; None does not check.
     """
-    taken = signature(folder, places)
-    real = RealPaths()
+    taken = compute_signature(folder, places)
+    real = RealPathCache()
     documents = [
         read_document(each, Origin(each.source, each.file, each.root, folder, places.user_home, real), known_tools)
-        for each in candidates(folder, places)
+        for each in list_candidates(folder, places)
     ]
     policy = documents[0]
-    if policy.faults:
+    if policy.errors:
         raise BadPolicy(tuple(policy.problems))
     rules = tuple(rule for document in documents for rule in document.rules)
     hooks = tuple(hook for document in documents for hook in document.hooks)
     servers = tuple(server for document in documents for server in document.mcp_servers)
-    local_mode = _first_mode(documents, "local")
+    local_mode = _find_mode(documents, "local")
     return Settings(
         folder=folder,
         home=places.user_home,
         rules=rules,
-        mode=policy.mode or _first_mode(documents, "user"),
+        mode=policy.mode or _find_mode(documents, "user"),
         local_mode=local_mode,
         frozen_mode=policy.frozen_mode,
         forbid_other_allow_rules=policy.forbid_other_allow_rules,
         bypass_disabled=any(document.bypass_disabled for document in documents),
         hooks=hooks,
-        env=_environment(documents),
+        env=_merge_environment(documents),
         mcp_servers=servers,
-        additional_directories=tuple(_directories(documents)),
+        additional_directories=tuple(_list_directories(documents)),
         problems=tuple(problem for document in documents for problem in document.problems),
-        project_acts=project_acts(rules, hooks, servers, local_mode),
-        signature=settled(taken),
+        project_effects=collect_project_effects(rules, hooks, servers, local_mode),
+        signature=mask_recent_changes(taken),
     )
 
 
@@ -57,15 +57,15 @@ def check_policy(places: SettingsPlaces) -> None:
 
 def is_stale(settings: Settings, places: SettingsPlaces) -> bool:
     """Whether a file came, went or changed since; a few calls to the file system."""
-    return signature(settings.folder, places) != settings.signature
+    return compute_signature(settings.folder, places) != settings.signature
 
 
-def _first_mode(documents: Iterable[Document], source: Source) -> Mode | None:
+def _find_mode(documents: Iterable[Document], source: Source) -> Mode | None:
     return next((each.mode for each in documents if each.candidate.source == source and each.mode), None)
 
 
-def _environment(documents: Iterable[Document]) -> dict[str, str]:
-    """Those that count most come first among the documents, and so have the last word here."""
+def _merge_environment(documents: Iterable[Document]) -> dict[str, str]:
+    """The documents are in order of precedence: a variable of an earlier one overrides that of a later one."""
     found: dict[str, str] = {}
     for document in documents:
         if document.candidate.source in {"policy", "user"}:
@@ -73,7 +73,7 @@ def _environment(documents: Iterable[Document]) -> dict[str, str]:
     return found
 
 
-def _directories(documents: Iterable[Document]) -> Iterable[str]:
+def _list_directories(documents: Iterable[Document]) -> Iterable[str]:
     for document in documents:
         if document.candidate.source in {"policy", "user"}:
             yield from document.directories

@@ -32,7 +32,7 @@ class Candidate:
     """`mcp`: it names MCP servers, and nothing else."""
 
 
-def candidates(folder: str, places: SettingsPlaces) -> tuple[Candidate, ...]:
+def list_candidates(folder: str, places: SettingsPlaces) -> tuple[Candidate, ...]:
     """Every file that may say something, those that count most first, whether they exist or not.
 
     The project is the session's folder and, where that lies in a git repository, the root of the repository: those two
@@ -45,26 +45,31 @@ def candidates(folder: str, places: SettingsPlaces) -> tuple[Candidate, ...]:
     taken = {os.path.realpath(each.file) for each in users}
     project: list[Candidate] = []
     for source, name in (("local", "settings.local.json"), ("project", "settings.json")):
-        for root in project_folders(folder):
-            project += [_in_project(root, ".ostler", name, source), _in_project(root, ".claude", name, source)]
-    project += [Candidate(os.path.join(root, ".mcp.json"), "project", root, "mcp") for root in project_folders(folder)]
+        for root in list_project_folders(folder):
+            project += [
+                _build_candidate(root, ".ostler", name, source),
+                _build_candidate(root, ".claude", name, source),
+            ]
+    project += [
+        Candidate(os.path.join(root, ".mcp.json"), "project", root, "mcp") for root in list_project_folders(folder)
+    ]
     # In the home folder itself, the user's own file is nobody's project.
     kept = [each for each in project if os.path.realpath(each.file) not in taken]
     return (Candidate(places.policy, "policy", "/", "ours"), *kept, *users)
 
 
-def _in_project(root: str, folder: str, name: str, source: str) -> Candidate:
+def _build_candidate(root: str, folder: str, name: str, source: str) -> Candidate:
     kind: Source = "local" if source == "local" else "project"
     return Candidate(os.path.join(root, folder, name), kind, root, "ours" if folder == ".ostler" else "claude")
 
 
-def project_folders(folder: str) -> tuple[str, ...]:
+def list_project_folders(folder: str) -> tuple[str, ...]:
     """The session's folder, and the root of the repository around it where that is another."""
-    root = repository_of(folder)
+    root = find_repository(folder)
     return (folder,) if root is None or os.path.realpath(folder) == root else (folder, root)
 
 
-def repository_of(folder: str) -> str | None:
+def find_repository(folder: str) -> str | None:
     """The nearest folder from here upwards that has a `.git`, by its real path."""
     here = os.path.realpath(folder)
     while True:
@@ -76,18 +81,18 @@ def repository_of(folder: str) -> str | None:
         here = above
 
 
-def signature(folder: str, places: SettingsPlaces) -> Signature:
-    """A few calls to the file system: cheap enough to be asked before every turn."""
-    return tuple((each.file, _facts(each.file)) for each in candidates(folder, places))
+def compute_signature(folder: str, places: SettingsPlaces) -> Signature:
+    """What tells whether a file changed: a few calls to the file system, cheap enough to make before every turn."""
+    return tuple((each.file, _stat_file(each.file)) for each in list_candidates(folder, places))
 
 
-def settled(taken: Signature, now_ns: int | None = None) -> Signature:
+def mask_recent_changes(taken: Signature, now_ns: int | None = None) -> Signature:
     """The signature, but files that changed a moment ago count as unknown, so that they are read once more."""
     now = time.time_ns() if now_ns is None else now_ns
     return tuple((file, (-1,) if facts and now - facts[-1] < _RACY_NS else facts) for file, facts in taken)
 
 
-def _facts(file: str) -> tuple[int, ...] | None:
+def _stat_file(file: str) -> tuple[int, ...] | None:
     try:
         found = os.stat(file)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Lists of rules as they are written, made into rules that know where they come from."""
+"""Compiles lists of rules as they are written into rules that know where they come from."""
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from ostler.protocol import times
-from ostler.server.settings.did_you_mean import did_you_mean
+from ostler.server.settings.did_you_mean import suggest_spelling
 from ostler.server.settings.types import Behavior, Source, SourcedRule
 from ostler.tools.permissions import PATH_TOOLS, BadRule, Rule, compile_path, parse_rule
 
@@ -28,7 +28,7 @@ class Origin:
     real: Callable[[str], str] = os.path.realpath
 
 
-def sourced(rule: Rule, behavior: Behavior, origin: Origin, expires_at: str | None = None) -> SourcedRule:
+def compile_rule(rule: Rule, behavior: Behavior, origin: Origin, expires_at: str | None = None) -> SourcedRule:
     """The rule with its path pattern compiled."""
     pattern = None
     if rule.content is not None and rule.tool in PATH_TOOLS:
@@ -38,25 +38,25 @@ def sourced(rule: Rule, behavior: Behavior, origin: Origin, expires_at: str | No
             cwd=origin.cwd,
             home=origin.home,
             through_links=behavior != "allow",
-            also_below=_also_below(behavior, origin),
+            also_below=_find_extra_base(behavior, origin),
             real=origin.real,
         )
     return SourcedRule(rule, behavior, origin.source, origin.file, origin.root, expires_at, pattern)
 
 
-def _also_below(behavior: Behavior, origin: Origin) -> str | None:
+def _find_extra_base(behavior: Behavior, origin: Origin) -> str | None:
     """What a project forbids below its root must not depend on the folder that a session starts in."""
     return origin.root if behavior != "allow" and origin.source in {"project", "local"} else None
 
 
-def instead_of(text: str, error: BadRule, behavior: Behavior, origin: Origin) -> SourcedRule | None:
-    """What stands in for a rule that cannot be read: what was to be forbidden of a tool is asked, all of it."""
+def replace_bad_rule(text: str, error: BadRule, behavior: Behavior, origin: Origin) -> SourcedRule | None:
+    """The replacement of a rule that cannot be read: where it was to forbid, all calls of its tool are asked about."""
     if behavior == "allow" or error.tool is None:
         return None
-    return sourced(Rule(error.tool, None, text.strip()), "ask", origin)
+    return compile_rule(Rule(error.tool, None, text.strip()), "ask", origin)
 
 
-def rules_of(
+def parse_rules(
     lists: Mapping[str, Sequence[str]], origin: Origin, expires: Mapping[str, str] | None = None
 ) -> tuple[SourcedRule, ...]:
     """The rules of a session or of a flag, which were checked when they were given."""
@@ -64,24 +64,24 @@ def rules_of(
     for behavior in BEHAVIORS:
         for text in lists.get(behavior) or ():
             try:
-                rule = sourced(parse_rule(text), behavior, origin, (expires or {}).get(text.strip()))
+                rule = compile_rule(parse_rule(text), behavior, origin, (expires or {}).get(text.strip()))
             except BadRule as error:
                 # Stored by a daemon that read rules in another way.
-                instead = instead_of(text, error, behavior, origin)
+                instead = replace_bad_rule(text, error, behavior, origin)
                 found += [instead] if instead else []
                 continue
             found.append(rule)
     return tuple(found)
 
 
-def unknown_tool(rule: Rule, known: Collection[str] | None) -> str | None:
+def check_tool_name(rule: Rule, known: Collection[str] | None) -> str | None:
     """What is wrong with the name of its tool; tools of MCP servers come and go."""
     if known is None or rule.tool in known or rule.tool.startswith("mcp__"):
         return None
-    return f"There is no tool {rule.tool!r}{did_you_mean(rule.tool, known)}"
+    return f"There is no tool {rule.tool!r}{suggest_spelling(rule.tool, known)}"
 
 
-def taken_for_absolute(rule: Rule, root: str) -> str | None:
+def check_rooted_path(rule: Rule, root: str) -> str | None:
     """`/etc/passwd` starts from the folder of the settings, which surprises people."""
     if rule.tool not in PATH_TOOLS or rule.content is None or rule.content.startswith("//"):
         return None
@@ -91,11 +91,11 @@ def taken_for_absolute(rule: Rule, root: str) -> str | None:
     return f"This starts from {root}; did you mean {rule.tool}(/{rule.content})?"
 
 
-def moment(text: object) -> str | None:
-    """A time in the one spelling that texts can be compared in; None where it is no time or has no zone."""
+def parse_expiry(text: object) -> str | None:
+    """An expiry in the one format whose texts can be compared; None where it is no time or has no zone."""
     try:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
-        return times.at(found) if found and found.tzinfo else None
+        return times.format_time(found) if found and found.tzinfo else None
     except (ValueError, OverflowError):
         return None
 
@@ -106,7 +106,7 @@ def check_lists(lists: Mapping[str, Iterable[object]], known: Collection[str] | 
     for behavior in BEHAVIORS:
         for text in lists.get(behavior) or ():
             try:
-                wrong = unknown_tool(parse_rule(str(text)), known)
+                wrong = check_tool_name(parse_rule(str(text)), known)
             except BadRule as error:
                 wrong = error.message
             problems += [f"{text!r}: {wrong}"] if wrong else []

@@ -15,18 +15,18 @@ _COVERED_BY: Final = {
     "Glob": ("Read",),
     "LSP": ("Read",),
 }
-"""Whose rules bind a tool beside its own."""
+"""Tools whose rules apply to a tool beside its own."""
 
 _Index = dict[tuple[Behavior, str], tuple[SourcedRule, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRules:
-    """Rules about commands, prepared so that of a thousand only those are looked at that may speak of one."""
+    """Rules about commands, indexed so that of a thousand only those are tried that may match a command."""
 
     rules: tuple[SourcedRule, ...]
     whole: SourcedRule | None
-    """The first that speaks of every command."""
+    """The first that matches every command."""
     contents: "commands.Contents"
     by_content: Mapping[str, SourcedRule]
 
@@ -35,9 +35,9 @@ class CommandRules:
         whole = next((rule for rule in rules if rule.rule.content is None), None)
         by_content = {rule.rule.content or "": rule for rule in reversed(rules)}
         if behavior == "allow":
-            contents = commands.allowing_contents(rule.rule.content or "" for rule in rules)
+            contents = commands.index_allow_rules(rule.rule.content or "" for rule in rules)
         else:
-            contents = commands.forbidding_contents(by_content)
+            contents = commands.index_forbid_rules(by_content)
         return cls(rules, whole, contents, by_content)
 
 
@@ -50,7 +50,7 @@ class RuleSet:
     """When the first of them ends; the set is to be made anew then, and leaves out what has ended until it is."""
     _index: _Index = field(repr=False)
     _prepared: dict[tuple[Behavior, str], CommandRules] = field(default_factory=dict, repr=False, compare=False)
-    _found: dict[tuple[Behavior, str], tuple[SourcedRule, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _cache: dict[tuple[Behavior, str], tuple[SourcedRule, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, rules: Sequence[SourcedRule], aliases: Mapping[str, str]) -> "RuleSet":
@@ -62,40 +62,40 @@ class RuleSet:
         fixed = {key: tuple(found) for key, found in index.items()}
         return cls(tuple(rules), dict(aliases), min(ends, default=None), fixed)
 
-    def denies(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
-        return self._find("deny", tool, also)
+    def find_deny_rules(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
+        return self._find_rules("deny", tool, also)
 
-    def asks(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
-        return self._find("ask", tool, also)
+    def find_ask_rules(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
+        return self._find_rules("ask", tool, also)
 
-    def allows(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
+    def find_allow_rules(self, tool: str, also: Iterable[str] = ()) -> tuple[SourcedRule, ...]:
         """`also`: more names of the tool, as of its MCP server, which a name cannot be split to find."""
-        return self._find("allow", tool, also)
+        return self._find_rules("allow", tool, also)
 
-    def commands(self, behavior: Behavior, tool: str) -> CommandRules:
+    def find_command_rules(self, behavior: Behavior, tool: str) -> CommandRules:
         """The rules of a tool that runs commands, prepared when they are first asked for."""
-        rules = self._find(behavior, tool, ())
+        rules = self._find_rules(behavior, tool, ())
         known = self._prepared.get((behavior, tool))
         if known is None or known.rules is not rules:
             known = self._prepared[behavior, tool] = CommandRules.of(behavior, rules)
         return known
 
-    def denied_tools(self) -> frozenset[str]:
+    def list_denied_tools(self) -> frozenset[str]:
         """Tools and MCP servers that are denied as a whole, which the model is not even told of."""
         whole = {rule.rule.tool for rule in self.rules if rule.behavior == "deny" and rule.rule.content is None}
         names = {self.aliases.get(tool, tool) for tool in whole}
         return frozenset(names | {tool for tool, others in _COVERED_BY.items() if names & set(others)})
 
-    def _find(self, behavior: Behavior, tool: str, also: Iterable[str]) -> tuple[SourcedRule, ...]:
+    def _find_rules(self, behavior: Behavior, tool: str, also: Iterable[str]) -> tuple[SourcedRule, ...]:
         if self.next_expiry is not None or also:
-            return self._look_up(behavior, tool, also)
+            return self._collect_rules(behavior, tool, also)
         # Every call asks several times, and gets the same answer.
-        known = self._found.get((behavior, tool))
+        known = self._cache.get((behavior, tool))
         if known is None:
-            known = self._found[behavior, tool] = self._look_up(behavior, tool, ())
+            known = self._cache[behavior, tool] = self._collect_rules(behavior, tool, ())
         return known
 
-    def _look_up(self, behavior: Behavior, tool: str, also: Iterable[str]) -> tuple[SourcedRule, ...]:
+    def _collect_rules(self, behavior: Behavior, tool: str, also: Iterable[str]) -> tuple[SourcedRule, ...]:
         name = self.aliases.get(tool, tool)
         names = dict.fromkeys((name, *_COVERED_BY.get(name, ()), *also))
         if name.startswith("mcp__") and behavior != "allow":

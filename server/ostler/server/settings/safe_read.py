@@ -1,4 +1,4 @@
-"""A settings file's bytes: regular files of a sane size, and nothing that could make the daemon wait."""
+"""Reads the bytes of a settings file: of regular files of a limited size only, so that the daemon never blocks."""
 
 import os
 import stat
@@ -21,16 +21,16 @@ def read_bytes(file: str) -> bytes | None:
             raise Unreadable("It is a link that leads nowhere.") from None
         return None
     except (OSError, ValueError) as error:
-        raise _cannot(error) from None
+        raise _build_error(error) from None
     try:
-        return _content(descriptor)
+        return _read_content(descriptor)
     except OSError as error:
-        raise _cannot(error) from None
+        raise _build_error(error) from None
     finally:
         os.close(descriptor)
 
 
-def _content(descriptor: int) -> bytes:
+def _read_content(descriptor: int) -> bytes:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise Unreadable("It is no regular file.")
     data = b""
@@ -41,5 +41,5 @@ def _content(descriptor: int) -> bytes:
     return data
 
 
-def _cannot(error: Exception) -> Unreadable:
+def _build_error(error: Exception) -> Unreadable:
     return Unreadable(f"It cannot be read: {getattr(error, 'strerror', None) or error}.")

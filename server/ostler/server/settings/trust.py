@@ -1,4 +1,4 @@
-"""What of a project would act, for the person who is asked to trust it, and whether somebody has trusted it.
+"""What a project's settings would put into effect, for the person who is asked for trust, and who has given it.
 
 The local files count as the project's: they are meant to be a person's own and not committed, but they lie in the
 project, and nothing keeps a repository from bringing one along.
@@ -12,45 +12,57 @@ from typing import Any, Final
 from ostler.protocol import times
 from ostler.protocol.ids import ClientId
 from ostler.protocol.session import Mode
-from ostler.server.settings.types import HookEntry, McpEntry, ProjectActs, Settings, Source, SourcedRule, canonical
+from ostler.server.settings.types import (
+    HookEntry,
+    McpEntry,
+    ProjectEffects,
+    Settings,
+    Source,
+    SourcedRule,
+    to_canonical_json,
+)
 from ostler.storage.repositories import trust
 from ostler.storage.repositories.trust import TrustRecord
-from ostler.tools.fs.paths import inside
-from ostler.tools.permissions import PathPattern, RealPaths, is_whole
+from ostler.tools.fs.paths import is_inside
+from ostler.tools.permissions import PathPattern, RealPathCache, is_whole
 
 NEED_TRUST: Final[frozenset[Source]] = frozenset({"project", "local"})
-_SHOWN: Final = 2_000
+_MAX_LINE_CHARS: Final = 2_000
 
 
-def project_acts(
+def collect_project_effects(
     rules: Iterable[SourcedRule], hooks: Iterable[HookEntry], servers: Iterable[McpEntry], local_mode: Mode | None
-) -> ProjectActs:
-    real = RealPaths()
-    acts: list[tuple[str, Any]] = []
+) -> ProjectEffects:
+    real = RealPathCache()
+    effects: list[tuple[str, Any]] = []
     for rule in rules:
         if rule.source in NEED_TRUST and rule.behavior == "allow" and may_allow(rule, real):
             # The root too: it says what `/x` means.
             fact: list[Any] = ["allow", rule.source, rule.rule.text, rule.root, rule.expires_at]
-            acts.append((_allows(rule.rule.text), fact))
+            effects.append((_describe_allow(rule.rule.text), fact))
     for hook in hooks:
         if hook.source in NEED_TRUST:
             matcher = f" ({hook.matcher})" if hook.matcher else ""
             fact = ["hook", hook.event, hook.matcher, hook.hook]
-            acts.append((f"hook {hook.event}{matcher}: {_hook(hook.hook)}", fact))
+            effects.append((f"hook {hook.event}{matcher}: {_describe_hook(hook.hook)}", fact))
     for server in servers:
         if server.source in NEED_TRUST:
-            acts.append((f"MCP server {server.name}: {_server(server.entry)}", ["mcp", server.name, server.entry]))
+            effects.append(
+                (f"MCP server {server.name}: {_describe_server(server.entry)}", ["mcp", server.name, server.entry])
+            )
     if local_mode:
-        acts.append((f"mode {local_mode}", ["mode", local_mode]))
-    return ProjectActs(tuple(_line(words) for words, _ in acts), _digest([fact for _, fact in acts]))
+        effects.append((f"mode {local_mode}", ["mode", local_mode]))
+    return ProjectEffects(
+        tuple(_format_line(words) for words, _ in effects), _compute_digest([fact for _, fact in effects])
+    )
 
 
-def allowing_line(rule: str) -> str:
-    """How people are told of an allow rule."""
-    return _line(_allows(rule))
+def format_allow_rule(rule: str) -> str:
+    """How an allow rule is shown to people."""
+    return _format_line(_describe_allow(rule))
 
 
-def _allows(rule: str) -> str:
+def _describe_allow(rule: str) -> str:
     return f"allows {rule}"
 
 
@@ -69,11 +81,11 @@ def may_allow(rule: SourcedRule, real: Callable[[str], str]) -> bool:
 def _starts_inside(pattern: PathPattern, root: str) -> bool:
     """By one of its bases: they are spellings of the same folder."""
     folder = root.lower() if pattern.folds else root
-    return any(inside(base or "/", folder) for base in pattern.bases)
+    return any(is_inside(base or "/", folder) for base in pattern.bases)
 
 
-def _hook(hook: Mapping[str, Any]) -> str:
-    """What it does, in one word where that is all of it."""
+def _describe_hook(hook: Mapping[str, Any]) -> str:
+    """Its command, address or question, where that is all of it; else the whole entry."""
     match dict(hook):
         case {"type": "command", "command": str(what), **rest} if not rest.keys() - {"timeout"}:
             return what
@@ -81,47 +93,51 @@ def _hook(hook: Mapping[str, Any]) -> str:
             return what
         case {"type": "prompt", "prompt": str(what), **rest} if not rest.keys() - {"timeout"}:
             return what
-    return canonical(hook)
+    return to_canonical_json(hook)
 
 
-def _server(entry: Mapping[str, Any]) -> str:
-    """A harmless command must not stand in front of variables or headers that nobody sees."""
+def _describe_server(entry: Mapping[str, Any]) -> str:
+    """Its command or address, where that is all of it: a harmless command must not hide variables or headers."""
     match dict(entry):
         case {"command": str(command), **rest} if not rest.keys() - {"type", "args"}:
-            return " ".join([command, *map(str, _list(rest.get("args")))])
+            return " ".join([command, *map(str, _as_list(rest.get("args")))])
         case {"url": str(url), **rest} if not rest.keys() - {"type"}:
             return url
-    return canonical(entry)
+    return to_canonical_json(entry)
 
 
-def _list(given: Any) -> list[Any]:
+def _as_list(given: Any) -> list[Any]:
     return given if isinstance(given, list) else []
 
 
-def _line(words: str) -> str:
+def _format_line(words: str) -> str:
     """One line, whatever stands in the file, and nothing that could hide a part of it."""
     shown = "".join(character if character.isprintable() else "�" for character in words)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown) - _SHOWN} more characters)"
+    return (
+        shown
+        if len(shown) <= _MAX_LINE_CHARS
+        else f"{shown[:_MAX_LINE_CHARS]}… ({len(shown) - _MAX_LINE_CHARS} more characters)"
+    )
 
 
-def _digest(facts: Sequence[Any]) -> str:
-    return hashlib.sha256("\n".join(sorted(map(canonical, facts))).encode()).hexdigest()
+def _compute_digest(facts: Sequence[Any]) -> str:
+    return hashlib.sha256("\n".join(sorted(map(to_canonical_json, facts))).encode()).hexdigest()
 
 
 def is_trusted(connection: sqlite3.Connection, settings: Settings) -> bool:
-    """Nothing to trust, or just that was trusted."""
-    acts = settings.project_acts
-    if not acts.lines:
+    """Whether there is nothing to trust, or exactly this was trusted."""
+    effects = settings.project_effects
+    if not effects.lines:
         return True
     known = trust.find(connection, settings.folder)
-    return known is not None and known.digest == acts.digest
+    return known is not None and known.digest == effects.digest
 
 
-def brings_only(settings: Settings, before: Settings, rule: str | None) -> bool:
-    """Whether the folder brings nothing more than before but this rule: then whoever wrote it trusts it still."""
-    added = set(settings.project_acts.lines) - set(before.project_acts.lines)
-    return added <= ({allowing_line(rule)} if rule is not None else set())
+def adds_only(settings: Settings, before: Settings, rule: str | None) -> bool:
+    """Whether the project has nothing new to trust but this rule: then the trust of whoever wrote it goes on."""
+    added = set(settings.project_effects.lines) - set(before.project_effects.lines)
+    return added <= ({format_allow_rule(rule)} if rule is not None else set())
 
 
-def trusting(settings: Settings, by: ClientId | None) -> TrustRecord:
-    return TrustRecord(settings.folder, settings.project_acts.digest, times.now(), by)
+def build_trust_record(settings: Settings, by: ClientId | None) -> TrustRecord:
+    return TrustRecord(settings.folder, settings.project_effects.digest, times.now(), by)

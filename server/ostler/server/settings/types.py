@@ -47,10 +47,10 @@ class SourcedRule:
     """The folder that `/x` in its content starts from."""
     expires_at: str | None = None
     pattern: PathPattern | None = field(default=None, compare=False)
-    """Its content, where it speaks of paths."""
+    """Its content, where that is a pattern of paths."""
 
-    def speaks_of_path(self, written: str, real: str) -> bool:
-        """What forbids looks at the path as written or as it really is, what allows at both."""
+    def matches_path(self, written: str, real: str) -> bool:
+        """A rule that forbids matches the path as written or the real one; a rule that allows must match both."""
         if self.pattern is None:
             return True
         matches = matches_both if self.behavior == "allow" else matches_either
@@ -79,18 +79,18 @@ class McpEntry:
 
     @property
     def digest(self) -> str:
-        """What somebody said yes to is this server, and no other one under its name."""
-        return hashlib.sha256(canonical(self.entry).encode()).hexdigest()
+        """Identifies the entry: consent is for this server, and not for another one under its name."""
+        return hashlib.sha256(to_canonical_json(self.entry).encode()).hexdigest()
 
 
-def canonical(value: Any) -> str:
-    """The same text for what says the same."""
+def to_canonical_json(value: Any) -> str:
+    """JSON in one spelling: equal values have equal texts."""
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectActs:
-    """What of a project would act: nothing of it does before a person trusted the folder."""
+class ProjectEffects:
+    """What of a project would take effect: nothing of it does before a person trusted the folder."""
 
     lines: tuple[str, ...]
     """For people, one thing each; empty where there is nothing to trust."""
@@ -106,7 +106,7 @@ class Settings:
     home: str
     """The person's own folder, where `~/` leads."""
     rules: tuple[SourcedRule, ...]
-    """Of policy, local, project and user; what counts of them, `effective_rules` says."""
+    """Of policy, local, project and user; which of them are in effect, `resolve_rules` says."""
     mode: Mode | None
     """What sessions start with: the user's own files say it. A project's never does."""
     local_mode: Mode | None
@@ -124,6 +124,6 @@ class Settings:
     additional_directories: tuple[str, ...]
     """Of the user's own files: a project does not choose roots."""
     problems: tuple[Problem, ...]
-    project_acts: ProjectActs
+    project_effects: ProjectEffects
     signature: Signature
     """Taken before the files were read."""

@@ -1,4 +1,4 @@
-"""Rules written into settings files: remembered answers, and what `rule/add` and `rule/remove` say.
+"""Writes rules into settings files: remembered answers, and what `rule/add` and `rule/remove` say.
 
 A rule that ends is listed under `permissions.expires`, its text and the time: the lists themselves stay as everybody
 knows them.
@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ostler.server.settings.git_exclude import keep_out_of_git
+from ostler.server.settings.git_exclude import exclude_from_git
 from ostler.server.settings.json_positions import BadJson, parse
-from ostler.server.settings.locations import SettingsPlaces, repository_of
-from ostler.server.settings.rule_lists import BEHAVIORS, moment
+from ostler.server.settings.locations import SettingsPlaces, find_repository
+from ostler.server.settings.rule_lists import BEHAVIORS, parse_expiry
 from ostler.server.settings.safe_read import Unreadable, read_bytes
 from ostler.server.settings.types import Behavior
 from ostler.tools.fs import atomic_write
-from ostler.tools.fs.paths import inside
+from ostler.tools.fs.paths import is_inside
 from ostler.tools.permissions import BadRule, parse_rule
 
 _WAIT_S: Final = 5.0
@@ -45,13 +45,13 @@ class Destination:
     """Set where the file is to stay out of git."""
 
 
-def destination(
+def resolve_destination(
     scope: Literal["local", "project", "user"], folder: str, places: SettingsPlaces, umask: int = 0o022
 ) -> Destination:
     """Where an answer with this scope is remembered: in a repository, at its root; never in `.claude`."""
     if scope == "user":
         return Destination(os.path.join(places.home, "settings.json"), places.home, 0o077)
-    repository = repository_of(folder)
+    repository = find_repository(folder)
     root = repository or folder
     name = "settings.local.json" if scope == "local" else "settings.json"
     return Destination(os.path.join(root, ".ostler", name), root, umask, repository if scope == "local" else None)
@@ -59,17 +59,17 @@ def destination(
 
 def add_rule(to: Destination, behavior: Behavior, text: str, expires_at: str | None = None) -> bool:
     """Writes the rule, the rest of the file as it is; False where it was there already. Blocks."""
-    rule = _checked(text)
-    until = moment(expires_at)
+    rule = _check_rule(text)
+    until = parse_expiry(expires_at)
     if expires_at is not None and until is None:
         raise CannotWrite(f"{expires_at!r} is no time with a zone, as in 2026-12-31T18:00:00Z.")
-    return _change(to, _real_file(to), lambda settings: _add(settings, behavior, rule, until))
+    return _change_file(to, _resolve_file(to), lambda settings: _add(settings, behavior, rule, until))
 
 
 def check_addition(to: Destination, behavior: Behavior, text: str) -> None:
     """Raises CannotWrite where `add_rule` would, as far as that can be told without writing. Blocks."""
-    file = _real_file(to)
-    _add(_current(file)[1], behavior, _checked(text), None)
+    file = _resolve_file(to)
+    _add(_read_settings(file)[1], behavior, _check_rule(text), None)
     folder = os.path.dirname(file)
     above = folder if os.path.lexists(folder) else os.path.dirname(folder)
     if not os.path.isdir(above) or not os.access(above, os.W_OK | os.X_OK):
@@ -78,44 +78,44 @@ def check_addition(to: Destination, behavior: Behavior, text: str) -> None:
 
 def _add(settings: dict[str, Any], behavior: Behavior, rule: str, until: str | None) -> bool:
     """True where that changes anything."""
-    permissions = _part(settings, "permissions", dict)
-    rules = _part(permissions, behavior, list)
-    before = (rule in rules, _expiries(permissions).get(rule))
+    permissions = _get_part(settings, "permissions", dict)
+    rules = _get_part(permissions, behavior, list)
+    before = (rule in rules, _get_expiries(permissions).get(rule))
     if rule not in rules:
         rules.append(rule)
     if until:
-        _part(permissions, "expires", dict)[rule] = until
+        _get_part(permissions, "expires", dict)[rule] = until
     else:
         _forget_expiry(permissions, rule)
     return before != (True, until)
 
 
 def remove_rule(to: Destination, behavior: Behavior, text: str) -> bool:
-    """Takes the rule out, in whatever spelling of spaces it stands there; False where it was not there. Blocks."""
+    """Removes the rule, whatever spaces are around it; False where it was not there. Blocks."""
     wanted = text.strip()
 
     def change(settings: dict[str, Any]) -> bool:
-        permissions = _part(settings, "permissions", dict)
-        rules = _part(permissions, behavior, list)
+        permissions = _get_part(settings, "permissions", dict)
+        rules = _get_part(permissions, behavior, list)
         kept = [each for each in rules if not (isinstance(each, str) and each.strip() == wanted)]
         found = len(kept) < len(rules)
         rules[:] = kept
-        if not any(wanted in _part(permissions, other, list, keep=False) for other in BEHAVIORS):
+        if not any(wanted in _get_part(permissions, other, list, keep=False) for other in BEHAVIORS):
             _forget_expiry(permissions, wanted)
         return found
 
-    file = _real_file(to)
-    return os.path.lexists(file) and _change(to, file, change)
+    file = _resolve_file(to)
+    return os.path.lexists(file) and _change_file(to, file, change)
 
 
-def _checked(text: str) -> str:
+def _check_rule(text: str) -> str:
     try:
         return parse_rule(text).text
     except BadRule as error:
         raise CannotWrite(error.message) from None
 
 
-def _part(around: dict[str, Any], key: str, kind: type[Any], *, keep: bool = True) -> Any:
+def _get_part(around: dict[str, Any], key: str, kind: type[Any], *, keep: bool = True) -> Any:
     """A part of the settings, made where it is missing."""
     found = around.setdefault(key, kind()) if keep else around.get(key, kind())
     if not isinstance(found, kind):
@@ -124,35 +124,35 @@ def _part(around: dict[str, Any], key: str, kind: type[Any], *, keep: bool = Tru
 
 
 def _forget_expiry(permissions: dict[str, Any], rule: str) -> None:
-    expires = _expiries(permissions)
+    expires = _get_expiries(permissions)
     if expires.pop(rule, None) is not None and not expires:
         del permissions["expires"]
 
 
-def _expiries(permissions: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = _part(permissions, "expires", dict, keep=False)
+def _get_expiries(permissions: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = _get_part(permissions, "expires", dict, keep=False)
     return found
 
 
-def _change(to: Destination, file: str, change: Callable[[dict[str, Any]], bool]) -> bool:
+def _change_file(to: Destination, file: str, change: Callable[[dict[str, Any]], bool]) -> bool:
     try:
-        with _locked(os.path.dirname(file), to):
-            text, settings = _current(file)
+        with _lock_folder(os.path.dirname(file), to):
+            text, settings = _read_settings(file)
             changed = change(settings)
             if changed:
                 # Before the file is there: not even for a moment it is to look like something to commit.
                 if to.repository:
-                    keep_out_of_git(to.repository, os.path.relpath(file, to.repository), to.umask)
-                atomic_write.save(file, _written(settings, text), to.umask)
+                    exclude_from_git(to.repository, os.path.relpath(file, to.repository), to.umask)
+                atomic_write.save(file, _encode_settings(settings, text), to.umask)
             return changed
-    except (OSError, atomic_write.Replaced) as error:
+    except (OSError, atomic_write.PathChanged) as error:
         raise CannotWrite(f"{to.file} could not be written: {error}") from None
 
 
-def _real_file(to: Destination) -> str:
+def _resolve_file(to: Destination) -> str:
     """The file with its folder's links followed: they may not lead out, nor to another product's settings."""
     real, root = os.path.realpath(to.file), os.path.realpath(to.root)
-    if not inside(real, root):
+    if not is_inside(real, root):
         raise CannotWrite(f"{to.file} leads out of {to.root} through a link, to {real}.")
     if ".claude" in os.path.relpath(real, root).casefold().split("/"):
         raise CannotWrite(f"{to.file} leads to {real}, which is another product's.")
@@ -160,7 +160,7 @@ def _real_file(to: Destination) -> str:
 
 
 @contextlib.contextmanager
-def _locked(folder: str, to: Destination) -> Iterator[None]:
+def _lock_folder(folder: str, to: Destination) -> Iterator[None]:
     """Only one daemon changes settings in this folder; the folder itself is locked, so that no lock file is left."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder)
@@ -168,13 +168,13 @@ def _locked(folder: str, to: Destination) -> Iterator[None]:
         os.chmod(folder, 0o777 & ~to.umask)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _lock(descriptor, folder)
+        _acquire_lock(descriptor, folder)
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, folder: str) -> None:
+def _acquire_lock(descriptor: int, folder: str) -> None:
     end = time.monotonic() + _WAIT_S
     while True:
         try:
@@ -191,7 +191,7 @@ def _lock(descriptor: int, folder: str) -> None:
             return
 
 
-def _current(file: str) -> tuple[str, dict[str, Any]]:
+def _read_settings(file: str) -> tuple[str, dict[str, Any]]:
     try:
         data = read_bytes(file)
         text, settings = parse(data) if data is not None else ("", {})
@@ -204,7 +204,7 @@ def _current(file: str) -> tuple[str, dict[str, Any]]:
     return text, settings
 
 
-def _written(settings: dict[str, Any], before: str) -> bytes:
-    """Indented as it was."""
+def _encode_settings(settings: dict[str, Any], before: str) -> bytes:
+    """The settings as JSON, indented as the file was."""
     found = re.search(r"\n([ \t]+)\"", before)
     return (json.dumps(settings, indent=found[1] if found else 2, ensure_ascii=False) + "\n").encode()

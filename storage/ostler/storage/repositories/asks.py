@@ -1,4 +1,4 @@
-"""Asks: stored questions to the people. Whoever settles one first, in the database, has settled it."""
+"""Asks: stored questions to the people. The first answer that reaches the database settles an ask."""
 
 import sqlite3
 from collections.abc import Collection
@@ -18,47 +18,47 @@ def open_ask(connection: sqlite3.Connection, ask: Ask) -> None:
             ask.session_id,
             ask.root_id,
             ask.status,
-            pack(long_json.encoded(ask)),
+            pack(long_json.encode(ask)),
             ask.call.call_id if ask.call else None,
         ),
     )
 
 
 def settle(connection: sqlite3.Connection, ask: Ask) -> bool:
-    """Give an open ask its ending; false where somebody was faster, and nothing changes."""
+    """Store the outcome of an open ask; false where it was settled before, and nothing changes."""
     changed = connection.execute(
         "UPDATE asks SET status = ?, ask_json = ? WHERE id = ? AND status = 'open'",
-        (ask.status, pack(long_json.encoded(ask)), ask.id),
+        (ask.status, pack(long_json.encode(ask)), ask.id),
     )
     return changed.rowcount == 1
 
 
 def correct(connection: sqlite3.Connection, ask: Ask) -> None:
-    """Write down another ending of an ask than the one that it was given: what was promised did not come true."""
-    connection.execute("UPDATE asks SET ask_json = ? WHERE id = ?", (pack(long_json.encoded(ask)), ask.id))
+    """Replace the stored outcome of a settled ask, because it could not be carried out."""
+    connection.execute("UPDATE asks SET ask_json = ? WHERE id = ?", (pack(long_json.encode(ask)), ask.id))
 
 
-def encoded(connection: sqlite3.Connection, ask_id: str) -> bytes | None:
+def load_encoded(connection: sqlite3.Connection, ask_id: str) -> bytes | None:
     row = connection.execute("SELECT ask_json FROM asks WHERE id = ?", (ask_id,)).fetchone()
     return unpack(row[0]) if row else None
 
 
 def find(connection: sqlite3.Connection, ask_id: AskId) -> Ask | None:
-    ask = encoded(connection, ask_id)
+    ask = load_encoded(connection, ask_id)
     return Ask.model_validate_json(ask) if ask else None
 
 
-def open_in(connection: sqlite3.Connection, root_id: SessionId) -> list[Ask]:
+def list_open(connection: sqlite3.Connection, root_id: SessionId) -> list[Ask]:
     """The open asks of a session tree, oldest first."""
     rows = connection.execute("SELECT ask_json FROM asks WHERE root_id = ? AND status = 'open' ORDER BY id", (root_id,))
     return [Ask.model_validate_json(unpack(row[0])) for row in rows]
 
 
-def open_by_tree(connection: sqlite3.Connection, roots: Collection[SessionId]) -> dict[SessionId, list[Ask]]:
+def list_open_by_tree(connection: sqlite3.Connection, roots: Collection[SessionId]) -> dict[SessionId, list[Ask]]:
     """The open asks of some session trees, oldest first; trees without one are left out."""
-    marks = ", ".join("?" * len(roots))
+    placeholders = ", ".join("?" * len(roots))
     rows = connection.execute(
-        f"SELECT root_id, ask_json FROM asks WHERE root_id IN ({marks}) AND status = 'open' ORDER BY id",  # noqa: S608
+        f"SELECT root_id, ask_json FROM asks WHERE root_id IN ({placeholders}) AND status = 'open' ORDER BY id",  # noqa: S608
         (*roots,),
     )
     trees: dict[SessionId, list[Ask]] = {}
@@ -67,7 +67,7 @@ def open_by_tree(connection: sqlite3.Connection, roots: Collection[SessionId]) -
     return trees
 
 
-def of_call(connection: sqlite3.Connection, call_id: CallId) -> Ask | None:
+def find_by_call(connection: sqlite3.Connection, call_id: CallId) -> Ask | None:
     """The newest ask about a call."""
     row = connection.execute(
         "SELECT ask_json FROM asks WHERE call_id = ? ORDER BY id DESC LIMIT 1", (call_id,)
@@ -75,8 +75,8 @@ def of_call(connection: sqlite3.Connection, call_id: CallId) -> Ask | None:
     return Ask.model_validate_json(unpack(row[0])) if row else None
 
 
-def open_without_call(connection: sqlite3.Connection, session_id: SessionId) -> Ask | None:
-    """The open ask of a session's own that is about no call: whether its folder is trusted."""
+def find_open_without_call(connection: sqlite3.Connection, session_id: SessionId) -> Ask | None:
+    """The open ask of a session that is about no call: whether its folder is trusted."""
     row = connection.execute(
         "SELECT ask_json FROM asks WHERE session_id = ? AND status = 'open' AND call_id IS NULL ORDER BY id LIMIT 1",
         (session_id,),
@@ -84,7 +84,7 @@ def open_without_call(connection: sqlite3.Connection, session_id: SessionId) -> 
     return Ask.model_validate_json(unpack(row[0])) if row else None
 
 
-def page(
+def list_page(
     connection: sqlite3.Connection,
     root_id: SessionId | None,
     members: Collection[SessionId] | None,

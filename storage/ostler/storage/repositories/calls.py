@@ -12,8 +12,8 @@ from ostler.storage.sqlite.packing import pack, unpack
 
 
 def put(connection: sqlite3.Connection, call: Call) -> bytes:
-    """Insert a call, or replace the state it has; returns it as JSON, for who tells of it at once."""
-    encoded = long_json.encoded(call)
+    """Insert a call, or replace the state it has; returns its JSON, for a caller that publishes it at once."""
+    encoded = long_json.encode(call)
     connection.execute(
         "INSERT INTO calls (id, session_id, turn_id, status, call_json) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET status = excluded.status, call_json = excluded.call_json",
@@ -22,46 +22,46 @@ def put(connection: sqlite3.Connection, call: Call) -> bytes:
     return encoded
 
 
-_CHANGING: Final = ("input", "summary", "activity")
+_CHANGING_FIELDS: Final = ("input", "summary", "activity")
 
 
 def keep_as_queued(connection: sqlite3.Connection, call: Call) -> None:
-    """Before the input changes: a call is told again as it was when it was queued."""
-    was = {name: getattr(call, name) for name in _CHANGING}
+    """Keep the fields of a call before they change: `tool.queued` is replayed as the call was then."""
+    was = {name: getattr(call, name) for name in _CHANGING_FIELDS}
     connection.execute(
         "UPDATE calls SET queued_json = ? WHERE id = ? AND queued_json IS NULL",
-        (pack(long_json.dumped(was)), call.call_id),
+        (pack(long_json.encode_plain(was)), call.call_id),
     )
 
 
-def as_queued(connection: sqlite3.Connection, call_id: str) -> dict[str, Any]:
-    """The fields of a call that were others when it was queued."""
+def load_queued_fields(connection: sqlite3.Connection, call_id: str) -> dict[str, Any]:
+    """The fields of a call that had other values when it was queued."""
     row = connection.execute("SELECT queued_json FROM calls WHERE id = ?", (call_id,)).fetchone()
     return dict(orjson.loads(unpack(row[0]))) if row and row[0] is not None else {}
 
 
-def keep_unusable(connection: sqlite3.Connection, call_id: CallId, why: str) -> None:
-    """Its input stands for something that could not be read: it is never run, whoever finds it."""
-    connection.execute("UPDATE calls SET unusable_json = ? WHERE id = ?", (pack(long_json.dumped(why)), call_id))
+def mark_unusable(connection: sqlite3.Connection, call_id: CallId, why: str) -> None:
+    """Mark a call whose input could not be parsed: it must never run, also not after a restart."""
+    connection.execute("UPDATE calls SET unusable_json = ? WHERE id = ?", (pack(long_json.encode_plain(why)), call_id))
 
 
-def unusable(connection: sqlite3.Connection, call_id: CallId) -> str | None:
-    """Why nothing can be run of it, if that is so."""
+def find_unusable_reason(connection: sqlite3.Connection, call_id: CallId) -> str | None:
+    """Why a call cannot run, or None."""
     row = connection.execute("SELECT unusable_json FROM calls WHERE id = ?", (call_id,)).fetchone()
     return str(orjson.loads(unpack(row[0]))) if row and row[0] is not None else None
 
 
-def encoded(connection: sqlite3.Connection, call_id: str) -> bytes | None:
+def load_encoded(connection: sqlite3.Connection, call_id: str) -> bytes | None:
     row = connection.execute("SELECT call_json FROM calls WHERE id = ?", (call_id,)).fetchone()
     return unpack(row[0]) if row else None
 
 
 def find(connection: sqlite3.Connection, call_id: CallId) -> Call | None:
-    call = encoded(connection, call_id)
+    call = load_encoded(connection, call_id)
     return Call.model_validate_json(call) if call else None
 
 
-def unfinished(connection: sqlite3.Connection, session_id: SessionId) -> list[Call]:
+def list_unfinished(connection: sqlite3.Connection, session_id: SessionId) -> list[Call]:
     rows = connection.execute(
         "SELECT call_json FROM calls WHERE session_id = ? AND status != 'completed' ORDER BY id",
         (session_id,),
@@ -69,7 +69,7 @@ def unfinished(connection: sqlite3.Connection, session_id: SessionId) -> list[Ca
     return [Call.model_validate_json(unpack(row[0])) for row in rows]
 
 
-def of_message(connection: sqlite3.Connection, message_id: MessageId) -> list[Call]:
+def list_by_message(connection: sqlite3.Connection, message_id: MessageId) -> list[Call]:
     """The calls of one message, in the order of its blocks."""
     # Every id that begins with `MESSAGE_ID#`: `$` is the character after `#`.
     rows = connection.execute(
@@ -79,7 +79,7 @@ def of_message(connection: sqlite3.Connection, message_id: MessageId) -> list[Ca
     return sorted(found, key=lambda call: int(call.call_id.rpartition("#")[2]))
 
 
-def content_of(connection: sqlite3.Connection, call_id: str) -> Any:
+def load_content(connection: sqlite3.Connection, call_id: str) -> Any:
     """What the model was given as the result of a call."""
-    call = encoded(connection, call_id)
+    call = load_encoded(connection, call_id)
     return orjson.loads(call)["content"] if call else None

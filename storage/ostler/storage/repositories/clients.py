@@ -1,4 +1,4 @@
-"""Clients that have introduced themselves; their ids outlive the daemon, so that a restart detaches nobody."""
+"""Clients that have called `initialize`; their ids outlive the daemon, so that a restart detaches nobody."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def find(connection: sqlite3.Connection, client_id: ClientId) -> ClientRecord | 
     return ClientRecord(found, name, version, kind, orjson.loads(capabilities), first_seen)
 
 
-def seen(connection: sqlite3.Connection, client_id: ClientId, when: str) -> None:
+def mark_seen(connection: sqlite3.Connection, client_id: ClientId, when: str) -> None:
     connection.execute("UPDATE clients SET last_seen = ? WHERE id = ?", (when, client_id))
 
 

@@ -1,4 +1,4 @@
-"""Drafts: the one message of a session that is being streamed, as far as it is stored."""
+"""Drafts: the stored part of the one message of a session that is being streamed."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def put(connection: sqlite3.Connection, message: Message) -> None:
 
 
 def extend(connection: sqlite3.Connection, session_id: SessionId, blocks: Sequence[Block]) -> None:
-    """Blocks that have become complete: each is written once, however many calls depend on it."""
+    """Store blocks that have become complete: each is written once, however many calls depend on it."""
     connection.executemany(
         "INSERT OR REPLACE INTO draft_blocks (session_id, place, block_json) VALUES (?, ?, ?)",
         [(session_id, place, pack(block)) for place, block in blocks],

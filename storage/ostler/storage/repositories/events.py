@@ -1,9 +1,8 @@
-"""The log: one line an event, in the order of their commit.
+"""The event log: one line per event, in the order of their commit.
 
-A line names its message, call, ask or turn instead of copying it and is filled in when it is read; one about a session
-names its open asks. The writer
-fills it in by the same functions before it is published, so that what was sent live and what is replayed are
-the same bytes.
+A line refers to its message, call, ask or turn instead of copying it, and its data is filled in when it is read; one
+about a session refers to its open asks. The writer fills it in with the same functions before it is published, so that
+what was sent live and what is replayed are the same bytes.
 """
 
 import sqlite3
@@ -53,11 +52,11 @@ def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
     )
 
 
-def logged(connection: sqlite3.Connection, line: Line, thing: bytes | None = None) -> LoggedEvent:
-    """A line with its data; `thing` is what it refers to, as JSON, where the writer has it at hand."""
+def build_event(connection: sqlite3.Connection, line: Line, thing: bytes | None = None) -> LoggedEvent:
+    """Build the event of a line; `thing` is what it refers to, as JSON, where the writer already has it."""
     if thing is not None:
-        line = line._replace(data=_wrap(_NOUNS[line.type], thing))
-    event = _filled(connection, line)
+        line = line._replace(data=_wrap(_DATA_KEYS[line.type], thing))
+    event = _fill_event(connection, line)
     assert event is not None, f"{line.type} refers to {line.reference}, which is not stored"
     return event
 
@@ -65,7 +64,7 @@ def logged(connection: sqlite3.Connection, line: Line, thing: bytes | None = Non
 _COLUMNS: Final = "cursor, session_id, root_id, turn_id, time, type, reference, data_json"
 
 
-def page(
+def list_page(
     connection: sqlite3.Connection,
     after: Cursor,
     roots: Sequence[SessionId] | None,
@@ -76,12 +75,12 @@ def page(
 
     At most `limit`, and no further one after `max_bytes` of data: what a line refers to can be of any size.
     """
-    rows = _all(connection, after, limit) if roots is None else _of_roots(connection, after, roots, limit)
+    rows = _select_all(connection, after, limit) if roots is None else _select_by_roots(connection, after, roots, limit)
     found: list[LoggedEvent] = []
     size = 0
     for row in rows:
-        line = _line(*row)
-        event = _filled(connection, line)
+        line = _parse_row(*row)
+        event = _fill_event(connection, line)
         if event is not None:
             found.append(event)
             size += len(event.data)
@@ -90,19 +89,21 @@ def page(
     return found, Cursor(rows[-1][0]) if len(rows) == limit else None
 
 
-def _line(*row: Any) -> Line:
+def _parse_row(*row: Any) -> Line:
     cursor, session_id, root_id, turn_id, time, kind, reference, data = row
     return Line(cursor, session_id, root_id, turn_id, time, kind, reference, unpack(data) if data is not None else None)
 
 
-def _all(connection: sqlite3.Connection, after: Cursor, limit: int) -> list[Any]:
+def _select_all(connection: sqlite3.Connection, after: Cursor, limit: int) -> list[Any]:
     return connection.execute(
         f"SELECT {_COLUMNS} FROM events WHERE cursor > ? ORDER BY cursor LIMIT ?",  # noqa: S608 - constant text
         (after, limit),
     ).fetchall()
 
 
-def _of_roots(connection: sqlite3.Connection, after: Cursor, roots: Sequence[SessionId], limit: int) -> list[Any]:
+def _select_by_roots(
+    connection: sqlite3.Connection, after: Cursor, roots: Sequence[SessionId], limit: int
+) -> list[Any]:
     # A query a root, each walking its own index range, merged here: one query with IN would sort all that follows.
     one = f"SELECT {_COLUMNS} FROM events WHERE root_id = ? AND cursor > ? ORDER BY cursor LIMIT ?"  # noqa: S608
     rows: list[Any] = []
@@ -116,8 +117,8 @@ def count(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
 
 
-def pruned_through(connection: sqlite3.Connection) -> Cursor:
-    """The last cursor that was dropped for its age; what a reader missed up to here is gone."""
+def load_pruned_cursor(connection: sqlite3.Connection) -> Cursor:
+    """The last cursor that was pruned; what a subscriber missed up to here is gone."""
     row = connection.execute("SELECT value FROM meta WHERE key = 'pruned_through'").fetchone()
     return Cursor(int(row[0]) if row else 0)
 
@@ -135,53 +136,53 @@ def prune(connection: sqlite3.Connection, before: str, limit: int) -> int:
     return int(row[0])
 
 
-# Filling in.
+# Filling in the data of lines that are stored by reference.
 
-_Fill = Callable[[sqlite3.Connection, str], bytes | None]
-
-
-def _message(connection: sqlite3.Connection, reference: str) -> bytes | None:
-    return _wrap(b"message", messages.encoded(connection, reference))
+_DataLoader = Callable[[sqlite3.Connection, str], bytes | None]
 
 
-def _turn(connection: sqlite3.Connection, reference: str) -> bytes | None:
-    return _wrap(b"turn", turns.encoded(connection, reference))
+def _load_message(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"message", messages.load_encoded(connection, reference))
 
 
-def _call(connection: sqlite3.Connection, reference: str) -> bytes | None:
-    return _wrap(b"call", calls.encoded(connection, reference))
+def _load_turn(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"turn", turns.load_encoded(connection, reference))
 
 
-def _ask(connection: sqlite3.Connection, reference: str) -> bytes | None:
-    return _wrap(b"ask", asks.encoded(connection, reference))
+def _load_call(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"call", calls.load_encoded(connection, reference))
 
 
-def _earlier(fill: _Fill, noun: str, then: dict[str, Any]) -> _Fill:
-    """The thing as it was at an earlier event: later fields are put back to what they were."""
+def _load_ask(connection: sqlite3.Connection, reference: str) -> bytes | None:
+    return _wrap(b"ask", asks.load_encoded(connection, reference))
 
-    def filled(connection: sqlite3.Connection, reference: str) -> bytes | None:
-        data = fill(connection, reference)
+
+def _restore_fields(load_data: _DataLoader, noun: str, earlier: dict[str, Any]) -> _DataLoader:
+    """A loader of the thing as it was at an earlier event: fields that changed later get their old values back."""
+
+    def load(connection: sqlite3.Connection, reference: str) -> bytes | None:
+        data = load_data(connection, reference)
         if data is None:
             return None
         whole = orjson.loads(data)
-        whole[noun].update(then)
-        return long_json.dumped(whole)
+        whole[noun].update(earlier)
+        return long_json.encode_plain(whole)
 
-    return filled
+    return load
 
 
-def _queued_call(connection: sqlite3.Connection, reference: str) -> bytes | None:
+def _load_queued_call(connection: sqlite3.Connection, reference: str) -> bytes | None:
     """A call as the model asked for it, whatever became of its input later."""
-    data = _call(connection, reference)
-    was = calls.as_queued(connection, reference)
+    data = _load_call(connection, reference)
+    was = calls.load_queued_fields(connection, reference)
     if data is None or not was:
         return data
     whole = orjson.loads(data)
     whole["call"].update(was)
-    return long_json.dumped(whole)
+    return long_json.encode_plain(whole)
 
 
-_OPEN_ASK: Final = {
+_OPEN_ASK_FIELDS: Final = {
     "status": "open",
     "answer": None,
     "answered_by": None,
@@ -190,15 +191,15 @@ _OPEN_ASK: Final = {
 }
 
 
-def _with_asks(connection: sqlite3.Connection, data: bytes, names: str) -> bytes:
+def _insert_open_asks(connection: sqlite3.Connection, data: bytes, names: str) -> bytes:
     """A session as it was, with the asks that were open then."""
     whole = orjson.loads(data)
-    found = [asks.encoded(connection, name) for name in names.split()]
-    whole["session"]["asks"] = [{**orjson.loads(ask), **_OPEN_ASK} for ask in found if ask is not None]
-    return long_json.dumped(whole)
+    found = [asks.load_encoded(connection, name) for name in names.split()]
+    whole["session"]["asks"] = [{**orjson.loads(ask), **_OPEN_ASK_FIELDS} for ask in found if ask is not None]
+    return long_json.encode_plain(whole)
 
 
-_UNFINISHED: Final = {
+_UNFINISHED_CALL_FIELDS: Final = {
     "is_error": False,
     "error_code": None,
     "output": None,
@@ -206,20 +207,20 @@ _UNFINISHED: Final = {
     "result_id": None,
     "duration_ms": None,
 }
-_FILLS: Final[dict[str, _Fill]] = {
-    "message.completed": _message,
-    "turn.ended": _turn,
-    "tool.queued": _earlier(
-        _queued_call, "call", {**_UNFINISHED, "status": "queued", "started_at": None, "decision": None}
+_DATA_LOADERS: Final[dict[str, _DataLoader]] = {
+    "message.completed": _load_message,
+    "turn.ended": _load_turn,
+    "tool.queued": _restore_fields(
+        _load_queued_call, "call", {**_UNFINISHED_CALL_FIELDS, "status": "queued", "started_at": None, "decision": None}
     ),
-    "tool.started": _earlier(_call, "call", {**_UNFINISHED, "status": "running"}),
-    "tool.completed": _call,
-    "ask.opened": _earlier(_ask, "ask", _OPEN_ASK),
-    "ask.resolved": _ask,
+    "tool.started": _restore_fields(_load_call, "call", {**_UNFINISHED_CALL_FIELDS, "status": "running"}),
+    "tool.completed": _load_call,
+    "ask.opened": _restore_fields(_load_ask, "ask", _OPEN_ASK_FIELDS),
+    "ask.resolved": _load_ask,
 }
 
 
-_NOUNS: Final = {
+_DATA_KEYS: Final = {
     "message.completed": b"message",
     "turn.ended": b"turn",
     "tool.queued": b"call",
@@ -235,14 +236,14 @@ def _wrap(noun: bytes, encoded: bytes | None) -> bytes | None:
     return b"".join((b'{"', noun, b'":', encoded, b"}")) if encoded is not None else None
 
 
-def _filled(connection: sqlite3.Connection, line: Line) -> LoggedEvent | None:
+def _fill_event(connection: sqlite3.Connection, line: Line) -> LoggedEvent | None:
     data = line.data
     if data is not None and line.reference is not None and line.type == "session.updated":
-        data = _with_asks(connection, data, line.reference)
+        data = _insert_open_asks(connection, data, line.reference)
     if data is None:
         assert line.reference is not None, f"line {line.cursor} has neither data nor a reference"
-        # None where the thing was rewound away since: there is nothing left to tell.
-        data = _FILLS[line.type](connection, line.reference)
+        # None where the thing was deleted since: there is no event to send any more.
+        data = _DATA_LOADERS[line.type](connection, line.reference)
         if data is None:
             return None
     return LoggedEvent(line.cursor, line.session_id, line.root_id, line.turn_id, line.time, line.type, data)

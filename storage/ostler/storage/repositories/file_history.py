@@ -1,6 +1,6 @@
-"""File history: what files held before a turn changed them first.
+"""File history: what files contained before a turn first changed them.
 
-A content is stored once, however often and by whomever it is kept, and goes when nothing names it any more.
+A content is stored once, by its digest, however often it is kept, and is deleted when no row refers to it any more.
 """
 
 import sqlite3
@@ -14,11 +14,11 @@ from ostler.protocol.ids import SessionId, TurnId
 LeftOut = Literal["too_large", "no_room"]
 
 _LEVEL: Final = 1
-"""Whoever changes a file waits for it: packed almost as well as by the higher levels, in a third of the time."""
+"""Whoever changes a file waits for the packing: almost as good as by the higher levels, in a third of the time."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
+class FileSnapshot:
     """A file as it was before a turn changed it first."""
 
     session_id: SessionId
@@ -30,21 +30,21 @@ class KeptFile:
     digest: str | None = None
     """Of the content; null where there was no file, or where its content is not kept."""
     left_out: LeftOut | None = None
-    """Why the content is not kept: the file is too large, or it had to make room."""
+    """Why the content is not kept: the file is too large, or the space limit of the session was reached."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoredState:
     """What is stored already of a file that is about to be kept."""
 
-    kept: bool
+    has_snapshot: bool
     """The turn has changed the file before."""
-    content: bool
-    """The content is there, for whatever it was kept."""
+    has_content: bool
+    """The content is stored, for this file or another one."""
 
 
 class ContentGone(Exception):
-    """The content that a row was to name is not there any more: it has to be brought along."""
+    """The content that a row should refer to is not stored any more: the caller has to pass it."""
 
 
 _COLUMNS: Final = "session_id, turn_id, path, mode, size, digest, left_out"
@@ -54,18 +54,18 @@ def pack(content: bytes) -> bytes:
     return zlib.compress(content, _LEVEL)
 
 
-def known(connection: sqlite3.Connection, file: KeptFile) -> Known:
+def check_stored(connection: sqlite3.Connection, file: FileSnapshot) -> StoredState:
     row = connection.execute(
         "SELECT 1 FROM file_history WHERE session_id = ? AND turn_id = ? AND path = ?",
         (file.session_id, file.turn_id, file.path),
     ).fetchone()
-    return Known(row is not None, _has_content(connection, file.digest))
+    return StoredState(row is not None, _has_content(connection, file.digest))
 
 
-def keep(connection: sqlite3.Connection, file: KeptFile, packed: bytes | None, limit: int) -> None:
-    """Keep a file, unless its turn has done so before, and make room for it: the oldest turns go first.
+def keep(connection: sqlite3.Connection, file: FileSnapshot, packed: bytes | None, limit: int) -> None:
+    """Keep a file, unless its turn has done so before, and enforce the space limit: the oldest turns go first.
 
-    Without `packed` its content must be there already: ContentGone where it is not.
+    Without `packed` its content must be stored already: ContentGone where it is not.
     """
     if packed is None and file.digest is not None and not _has_content(connection, file.digest):
         raise ContentGone
@@ -83,8 +83,8 @@ def keep(connection: sqlite3.Connection, file: KeptFile, packed: bytes | None, l
     _make_room(connection, file, limit)
 
 
-def _make_room(connection: sqlite3.Connection, file: KeptFile, limit: int) -> None:
-    while packed_bytes(connection, file.session_id) > limit:
+def _make_room(connection: sqlite3.Connection, file: FileSnapshot, limit: int) -> None:
+    while sum_packed_bytes(connection, file.session_id) > limit:
         oldest = connection.execute(
             "SELECT turn_id FROM file_history WHERE session_id = ? AND turn_id != ? AND digest IS NOT NULL"
             " ORDER BY id LIMIT 1",
@@ -100,7 +100,7 @@ def _make_room(connection: sqlite3.Connection, file: KeptFile, limit: int) -> No
 
 
 def _leave_out(connection: sqlite3.Connection, where: str, values: Sequence[str]) -> None:
-    digests = _digests(connection, where, values)
+    digests = _list_digests(connection, where, values)
     connection.execute(
         f"UPDATE file_history SET digest = NULL, left_out = 'no_room' WHERE {where} AND digest IS NOT NULL",  # noqa: S608
         values,
@@ -108,8 +108,8 @@ def _leave_out(connection: sqlite3.Connection, where: str, values: Sequence[str]
     _drop_unused(connection, digests)
 
 
-def packed_bytes(connection: sqlite3.Connection, session_id: SessionId) -> int:
-    """What the contents of a session take, each counted once."""
+def sum_packed_bytes(connection: sqlite3.Connection, session_id: SessionId) -> int:
+    """The packed size of all contents of a session, each counted once."""
     (total,) = connection.execute(
         "SELECT coalesce(sum(packed_bytes), 0) FROM file_contents"
         " WHERE digest IN (SELECT digest FROM file_history WHERE session_id = ? AND digest IS NOT NULL)",
@@ -118,19 +118,19 @@ def packed_bytes(connection: sqlite3.Connection, session_id: SessionId) -> int:
     return int(total)
 
 
-def of_sessions(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> list[KeptFile]:
-    """All that was kept for these, in the order in which it was."""
+def list_by_sessions(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> list[FileSnapshot]:
+    """All that was kept for these sessions, in the order in which it was kept."""
     found: list[tuple[Any, ...]] = []
     for session_id in session_ids:
         found += connection.execute(
             f"SELECT id, {_COLUMNS} FROM file_history WHERE session_id = ?",  # noqa: S608 - constant text
             (session_id,),
         )
-    return [KeptFile(*row) for _, *row in sorted(found, key=lambda row: row[0])]
+    return [FileSnapshot(*row) for _, *row in sorted(found, key=lambda row: row[0])]
 
 
-def content(connection: sqlite3.Connection, digest: str) -> bytes | None:
-    """A content, still packed; null where it was let go of meanwhile."""
+def load_content(connection: sqlite3.Connection, digest: str) -> bytes | None:
+    """A content, still packed; None where it was deleted meanwhile."""
     row = connection.execute("SELECT packed FROM file_contents WHERE digest = ?", (digest,)).fetchone()
     return row[0] if row else None
 
@@ -140,8 +140,8 @@ def unpack(packed: bytes) -> bytes:
 
 
 def forget(connection: sqlite3.Connection, session_id: SessionId) -> None:
-    """Everything of a session; contents that nothing else names go too."""
-    digests = _digests(connection, "session_id = ?", (session_id,))
+    """Delete everything of a session, and contents that nothing else refers to."""
+    digests = _list_digests(connection, "session_id = ?", (session_id,))
     connection.execute("DELETE FROM file_history WHERE session_id = ?", (session_id,))
     _drop_unused(connection, digests)
 
@@ -151,7 +151,7 @@ def _has_content(connection: sqlite3.Connection, digest: str | None) -> bool:
     return found is not None
 
 
-def _digests(connection: sqlite3.Connection, where: str, values: Sequence[str]) -> list[str]:
+def _list_digests(connection: sqlite3.Connection, where: str, values: Sequence[str]) -> list[str]:
     rows = connection.execute(
         f"SELECT DISTINCT digest FROM file_history WHERE {where} AND digest IS NOT NULL",  # noqa: S608 - constant text
         values,

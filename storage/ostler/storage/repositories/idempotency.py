@@ -23,7 +23,7 @@ class Key:
     params_digest: str
 
 
-def key_of(method: str, params: Params) -> Key | None:
+def make_key(method: str, params: Params) -> Key | None:
     """The key that the params carry, bound to the rest of them."""
     key = getattr(params, "idempotency_key", None)
     if key is None:
@@ -33,7 +33,7 @@ def key_of(method: str, params: Params) -> Key | None:
     return Key(method, key, digest)
 
 
-def answer_to(connection: sqlite3.Connection, key: Key) -> bytes | None:
+def find_answer(connection: sqlite3.Connection, key: Key) -> bytes | None:
     """The stored answer; a conflict where the key was used with other params."""
     row = connection.execute(
         "SELECT params_digest, answer_json FROM idempotency_keys WHERE method = ? AND key = ?",

@@ -9,21 +9,21 @@ import orjson
 from ostler.protocol.ids import CallId, MessageId, SessionId, new_message_id
 from ostler.protocol.shapes import Message
 from ostler.storage.repositories import calls
-from ostler.storage.sqlite.long_json import dumped
+from ostler.storage.sqlite.long_json import encode_plain
 from ostler.storage.sqlite.packing import pack, unpack
 
 _COLUMNS: Final = "id, session_id, turn_id, role, content_json, model, stop_reason, source_call_id, created_at"
 
 
 PAGE_BYTES: Final = 4 * 1024 * 1024
-"""Messages hold pictures: a page of 500 could be hundreds of megabytes, and everybody waits while it is encoded."""
+"""Messages hold pictures: a page of 500 could be hundreds of megabytes, and encoding it would block the event loop."""
 
 Block = dict[str, Any]
 """A content block as JSON has it."""
 
 NOT_STORED: Final = "(What this call gave could not be stored.)"
-_SHARED: Final = "$content_of"
-"""Stands in a stored tool_result in the place of its content, with the call that has the same."""
+_SHARED_KEY: Final = "$content_of"
+"""The key that replaces the content of a stored tool_result: its value is the call that holds the same content."""
 
 
 def _encode(connection: sqlite3.Connection, row: Sequence[Any]) -> bytes:
@@ -34,7 +34,7 @@ def _encode(connection: sqlite3.Connection, row: Sequence[Any]) -> bytes:
             "session_id": row[1],
             "turn_id": row[2],
             "role": row[3],
-            "content": orjson.Fragment(_whole_content(connection, row[4])),
+            "content": orjson.Fragment(_restore_content(connection, row[4])),
             "model": row[5],
             "stop_reason": row[6],
             "source_call_id": row[7],
@@ -43,33 +43,33 @@ def _encode(connection: sqlite3.Connection, row: Sequence[Any]) -> bytes:
     )
 
 
-def _whole_content(connection: sqlite3.Connection, stored: str | bytes) -> bytes:
-    """The content with what it shares with its calls put back in."""
+def _restore_content(connection: sqlite3.Connection, stored: str | bytes) -> bytes:
+    """The content of a message, with what is stored only with its calls put back in."""
     content = unpack(stored)
-    if _SHARED.encode() not in content:
+    if _SHARED_KEY.encode() not in content:
         return content
-    return dumped([_with_content(connection, block) for block in orjson.loads(content)])
+    return encode_plain([_restore_block(connection, block) for block in orjson.loads(content)])
 
 
-def _with_content(connection: sqlite3.Connection, block: dict[str, Any]) -> dict[str, Any]:
-    source = block.pop(_SHARED, None)
+def _restore_block(connection: sqlite3.Connection, block: dict[str, Any]) -> dict[str, Any]:
+    source = block.pop(_SHARED_KEY, None)
     if source is None:
         return block
-    # In the order that it had: what a model was sent once has to be the same bytes for ever, or its cache is lost.
+    # In the original order: what was sent to a model once must stay the same bytes, or the prompt cache is lost.
     kind, tool_use_id = block.pop("type"), block.pop("tool_use_id")
-    content = calls.content_of(connection, source)
+    content = calls.load_content(connection, source)
     if content is None:
-        # A unit that failed took it along. What was said before and after is worth more than that.
+        # It was lost with a unit that failed. The rest of the history is worth more than this content.
         content = [{"type": "text", "text": NOT_STORED}]
     return {"type": kind, "tool_use_id": tool_use_id, "content": content, **block}
 
 
-def _lean(block: Block, results: Mapping[str, CallId]) -> Block:
-    """A block without what its call holds already: what a tool printed is stored once."""
+def _strip_shared_content(block: Block, results: Mapping[str, CallId]) -> Block:
+    """A block without the content that its call already holds: what a tool printed is stored once."""
     source = results.get(block.get("tool_use_id", "")) if block["type"] == "tool_result" else None
     if source is None:
         return block
-    return {**{name: value for name, value in block.items() if name != "content"}, _SHARED: source}
+    return {**{name: value for name, value in block.items() if name != "content"}, _SHARED_KEY: source}
 
 
 def add(connection: sqlite3.Connection, message: Message, results: Mapping[str, CallId] | None = None) -> int:
@@ -84,7 +84,7 @@ def add_blocks(
     connection: sqlite3.Connection, message: Message, blocks: Sequence[Block], results: Mapping[str, CallId]
 ) -> int:
     """The same, with the content as JSON has it."""
-    return add_encoded(connection, message, dumped([_lean(block, results) for block in blocks]))
+    return add_encoded(connection, message, encode_plain([_strip_shared_content(block, results) for block in blocks]))
 
 
 def add_encoded(connection: sqlite3.Connection, message: Message, content: bytes) -> int:
@@ -92,8 +92,8 @@ def add_encoded(connection: sqlite3.Connection, message: Message, content: bytes
     return _insert(connection, message, pack(content))
 
 
-def with_content(message: Message, content: bytes) -> bytes:
-    """A message as the wire has it, around a content that is JSON already."""
+def encode_with_content(message: Message, content: bytes) -> bytes:
+    """Encode a message for the wire, with a content that is JSON already."""
     empty = message.model_copy(update={"content": []}).encoded()
     before, name, after = empty.partition(b'"content":')
     return b"".join((before, name, content, after.removeprefix(b"[]")))
@@ -126,7 +126,7 @@ def drop(connection: sqlite3.Connection, message_id: MessageId) -> None:
     connection.execute("DELETE FROM messages WHERE id = ?", (message_id,))
 
 
-def encoded(connection: sqlite3.Connection, message_id: str) -> bytes | None:
+def load_encoded(connection: sqlite3.Connection, message_id: str) -> bytes | None:
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - constant text
         (message_id,),
@@ -134,7 +134,7 @@ def encoded(connection: sqlite3.Connection, message_id: str) -> bytes | None:
     return _encode(connection, row) if row else None
 
 
-def position_of(connection: sqlite3.Connection, session_id: SessionId, message_id: MessageId) -> int | None:
+def find_position(connection: sqlite3.Connection, session_id: SessionId, message_id: MessageId) -> int | None:
     row = connection.execute(
         "SELECT position FROM messages WHERE id = ? AND session_id = ?", (message_id, session_id)
     ).fetchone()
@@ -148,7 +148,7 @@ class Page(NamedTuple):
     more: bool
 
 
-def page(
+def list_page(
     connection: sqlite3.Connection, session_id: SessionId, after: int, limit: int, max_bytes: int = PAGE_BYTES
 ) -> Page:
     """Messages after a position, oldest first: at most `limit`, and no further one after `max_bytes` of them."""
@@ -171,7 +171,7 @@ def page(
 def copy(connection: sqlite3.Connection, source: SessionId, target: SessionId, through: int | None) -> int:
     """Give `target` the history of `source` up to a position, under new ids; returns how many."""
     copied = 0
-    for position, row in _rows(connection, source, through):
+    for position, row in _select_rows(connection, source, through):
         connection.execute(
             f"INSERT INTO messages ({_COLUMNS}, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
             # The turn and the calls stay with the session they happened in, so their content is copied.
@@ -180,7 +180,7 @@ def copy(connection: sqlite3.Connection, source: SessionId, target: SessionId, t
                 target,
                 None,
                 row[3],
-                row[4] if _SHARED.encode() not in unpack(row[4]) else pack(_whole_content(connection, row[4])),
+                row[4] if _SHARED_KEY.encode() not in unpack(row[4]) else pack(_restore_content(connection, row[4])),
                 row[5],
                 row[6],
                 None,
@@ -192,7 +192,7 @@ def copy(connection: sqlite3.Connection, source: SessionId, target: SessionId, t
     return copied
 
 
-def _rows(
+def _select_rows(
     connection: sqlite3.Connection, session_id: SessionId, through: int | None
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     rows = connection.execute(
@@ -213,15 +213,16 @@ class ApiMessage(NamedTuple):
     """The JSON of its blocks."""
 
 
-def for_model(connection: sqlite3.Connection, session_id: SessionId) -> list[ApiMessage]:
+def load_for_model(connection: sqlite3.Connection, session_id: SessionId) -> list[ApiMessage]:
     """The whole history, in order."""
     return [
-        ApiMessage(row[0], row[3], _whole_content(connection, row[4])) for _, row in _rows(connection, session_id, None)
+        ApiMessage(row[0], row[3], _restore_content(connection, row[4]))
+        for _, row in _select_rows(connection, session_id, None)
     ]
 
 
-def backwards(connection: sqlite3.Connection, session_id: SessionId) -> Iterator[Message]:
-    """From the last one on, each read when it is wanted."""
+def iterate_backwards(connection: sqlite3.Connection, session_id: SessionId) -> Iterator[Message]:
+    """The messages from the last one back, each read lazily."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM messages WHERE session_id = ? ORDER BY position DESC",  # noqa: S608 - constant text
         (session_id,),
@@ -230,5 +231,5 @@ def backwards(connection: sqlite3.Connection, session_id: SessionId) -> Iterator
         yield Message.model_validate_json(_encode(connection, row))
 
 
-def last(connection: sqlite3.Connection, session_id: SessionId) -> Message | None:
-    return next(backwards(connection, session_id), None)
+def find_last(connection: sqlite3.Connection, session_id: SessionId) -> Message | None:
+    return next(iterate_backwards(connection, session_id), None)

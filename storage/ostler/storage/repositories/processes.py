@@ -1,4 +1,4 @@
-"""Processes: what runs for calls right now."""
+"""Processes: the OS processes that run for calls right now."""
 
 import sqlite3
 from typing import NamedTuple
@@ -23,7 +23,7 @@ def drop(connection: sqlite3.Connection, pid: int, start_time: str) -> None:
     connection.execute("DELETE FROM processes WHERE pid = ? AND start_time = ?", (pid, start_time))
 
 
-def left_over(connection: sqlite3.Connection) -> list[ProcessRecord]:
-    """All of them: asked at the start, when none of them can be ours."""
+def list_left_over(connection: sqlite3.Connection) -> list[ProcessRecord]:
+    """The processes that an earlier daemon left: read at the start, when none of them can be ours."""
     rows = connection.execute("SELECT pid, start_time, session_id, call_id FROM processes")
     return [ProcessRecord(*row) for row in rows]

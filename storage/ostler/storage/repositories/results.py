@@ -1,4 +1,4 @@
-"""Persisted results: what a tool printed, in packed pieces, so that none has to be read or kept whole."""
+"""Persisted results: the output of tools, in packed pieces, so that none has to be in memory as a whole."""
 
 import sqlite3
 import zlib
@@ -34,21 +34,21 @@ class Piece(NamedTuple):
     packed: bytes
 
 
-def packed(piece: str, first_char: int) -> Piece:
+def pack_piece(piece: str, first_char: int) -> Piece:
     """A part of a text that begins with that character of it."""
     # A tool may print lone surrogates by way of replacement; what is stored must come out again.
     raw = piece.encode("utf-8", "replace")
     return Piece(first_char, len(piece), len(raw), zlib.compress(raw, 1))
 
 
-def pack(text: str, first: int = 0, end: int | None = None) -> Iterator[Piece]:
+def pack_pieces(text: str, first: int = 0, end: int | None = None) -> Iterator[Piece]:
     """A text, or a part of it that begins where a piece does, in pieces: none takes long to make."""
     for start in range(first, len(text) if end is None else min(end, len(text)), PIECE_CHARS):
-        yield packed(text[start : start + PIECE_CHARS], start)
+        yield pack_piece(text[start : start + PIECE_CHARS], start)
 
 
 def put_pieces(connection: sqlite3.Connection, result_id: ResultId, pieces: Iterable[Piece]) -> int:
-    """Store pieces, of a result that `add` makes known later; returns how many bytes of text they hold."""
+    """Store pieces of a result that `add` registers later; returns how many bytes of text they hold."""
     total = 0
     for piece in pieces:
         total += piece.size
@@ -68,15 +68,15 @@ def put(
     tool: str,
     media_type: str = PLAIN,
 ) -> ResultRecord:
-    """Store a whole text at once, which holds up whoever writes next: a long one is better stored ahead."""
-    total_bytes = put_pieces(connection, result_id, pack(text))
+    """Store a whole text at once, which delays the next write: pieces of a long one are better stored before."""
+    total_bytes = put_pieces(connection, result_id, pack_pieces(text))
     record = ResultRecord(result_id, tool, media_type, len(text), total_bytes, times.now())
     add(connection, session_id, record)
     return record
 
 
 def add(connection: sqlite3.Connection, session_id: SessionId, record: ResultRecord) -> None:
-    """Make a result known whose pieces are stored."""
+    """Register a result whose pieces are stored."""
     connection.execute(
         "INSERT INTO results (id, tool, media_type, total_chars, total_bytes, created_at) VALUES (?, ?, ?, ?, ?, ?)",
         (
@@ -91,8 +91,8 @@ def add(connection: sqlite3.Connection, session_id: SessionId, record: ResultRec
     own(connection, session_id, record.id)
 
 
-def unfinished(connection: sqlite3.Connection, before: ResultId) -> list[ResultId]:
-    """Results with smaller ids whose pieces are there, and that were never made known: a crash came between."""
+def list_unfinished(connection: sqlite3.Connection, before: ResultId) -> list[ResultId]:
+    """Results with smaller ids that have pieces but were never registered: a crash came between."""
     rows = connection.execute(
         "SELECT DISTINCT result_id FROM result_pieces"
         " WHERE result_id < ? AND result_id NOT IN (SELECT id FROM results)",
@@ -118,7 +118,7 @@ def find(connection: sqlite3.Connection, result_id: ResultId) -> ResultRecord | 
     return ResultRecord(*row) if row else None
 
 
-def piece_after(connection: sqlite3.Connection, result_id: ResultId, char: int) -> str | None:
+def read_piece(connection: sqlite3.Connection, result_id: ResultId, char: int) -> str | None:
     """The text from a character on, to the end of its piece; None past the end."""
     row = connection.execute(
         "SELECT first_char, packed FROM result_pieces WHERE result_id = ? AND first_char <= ?"
@@ -133,11 +133,11 @@ def piece_after(connection: sqlite3.Connection, result_id: ResultId, char: int) 
 
 def read(connection: sqlite3.Connection, result_id: ResultId, offset: int, limit: int) -> str:
     """Up to `limit` characters from an offset."""
-    return "".join(_parts(connection, result_id, offset, limit))
+    return "".join(_read_parts(connection, result_id, offset, limit))
 
 
-def _parts(connection: sqlite3.Connection, result_id: ResultId, offset: int, limit: int) -> Iterator[str]:
-    while limit > 0 and (part := piece_after(connection, result_id, offset)) is not None:
+def _read_parts(connection: sqlite3.Connection, result_id: ResultId, offset: int, limit: int) -> Iterator[str]:
+    while limit > 0 and (part := read_piece(connection, result_id, offset)) is not None:
         yield part[:limit]
         offset += len(part)
         limit -= len(part)
@@ -157,7 +157,7 @@ def owns(connection: sqlite3.Connection, session_id: SessionId, result_id: Resul
 
 
 def share(connection: sqlite3.Connection, source: SessionId, target: SessionId) -> None:
-    """Let a fork own what its history may speak of."""
+    """Let a fork own the results that its history may refer to."""
     connection.execute(
         "INSERT OR IGNORE INTO result_owners (session_id, result_id)"
         " SELECT ?, result_id FROM result_owners WHERE session_id = ?",
@@ -166,7 +166,7 @@ def share(connection: sqlite3.Connection, source: SessionId, target: SessionId) 
 
 
 def disown(connection: sqlite3.Connection, session_id: SessionId) -> list[ResultId]:
-    """Take a session's results from it; those that nobody owns any more go.
+    """Remove a session as owner of its results; results without an owner are deleted.
 
     Returns the large ones, of which pieces are left that nobody can reach: `drop_pieces` is for them.
     """

@@ -1,4 +1,4 @@
-"""Sessions: their rows, and everything that goes when one goes."""
+"""Sessions: their rows, and the deletion of everything that belongs to one."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ class SessionRecord:
     directories: tuple[str, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
-    """What was asked for at creation and only the engine reads: rules, tools, instructions, environment…"""
+    """Options given at creation that only the engine reads: rules, tools, instructions, environment…"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ _COLUMNS: Final = (
     "id, root_id, cwd, model, provider, mode, on_ask, created_at, updated_at, parent_id, title, status, trusted,"
     " directories_json, metadata_json, options_json"
 )
-_LISTED: Final = _COLUMNS.replace("options_json", "'{}'")
+_LIST_COLUMNS: Final = _COLUMNS.replace("options_json", "'{}'")
 """For lists: options hold instructions of any length, which no list shows."""
 
 
-def _record(row: Sequence[Any]) -> SessionRecord:
+def _build_record(row: Sequence[Any]) -> SessionRecord:
     *plain, trusted, directories, metadata, options = row
     return SessionRecord(
         *plain,
@@ -95,7 +95,7 @@ def find(connection: sqlite3.Connection, session_id: SessionId) -> SessionRecord
         f"SELECT {_COLUMNS} FROM sessions WHERE id = ?",  # noqa: S608 - constant text
         (session_id,),
     ).fetchone()
-    return _record(row) if row else None
+    return _build_record(row) if row else None
 
 
 def get(connection: sqlite3.Connection, session_id: SessionId) -> SessionRecord:
@@ -109,7 +109,9 @@ Position = tuple[str, str]
 """Where a page ended: the activity and the id of its last session."""
 
 
-def page(connection: sqlite3.Connection, wanted: Filter, after: Position | None, limit: int) -> list[SessionRecord]:
+def list_page(
+    connection: sqlite3.Connection, wanted: Filter, after: Position | None, limit: int
+) -> list[SessionRecord]:
     """Sessions by newest activity, without their options."""
     conditions: list[str] = []
     values: list[Any] = []
@@ -129,18 +131,18 @@ def page(connection: sqlite3.Connection, wanted: Filter, after: Position | None,
         values.append(wanted.text.casefold())
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = connection.execute(
-        f"SELECT {_LISTED} FROM sessions{where} ORDER BY updated_at DESC, id DESC LIMIT ?",  # noqa: S608
+        f"SELECT {_LIST_COLUMNS} FROM sessions{where} ORDER BY updated_at DESC, id DESC LIMIT ?",  # noqa: S608
         (*values, limit),
     )
-    return [_record(row) for row in rows]
+    return [_build_record(row) for row in rows]
 
 
-Place = tuple[SessionId, SessionId]
-"""A session, and the one at its top."""
+SessionWithRoot = tuple[SessionId, SessionId]
+"""A session, and the root of its tree."""
 
 
-def in_folder(connection: sqlite3.Connection, folder: str, *, trusted: bool) -> list[Place]:
-    """The sessions of a folder that take it for trusted, or for not trusted."""
+def list_in_folder(connection: sqlite3.Connection, folder: str, *, trusted: bool) -> list[SessionWithRoot]:
+    """The sessions of a folder that treat it as trusted, or as not trusted."""
     return connection.execute(
         "SELECT id, root_id FROM sessions WHERE cwd = ? AND trusted = ?", (folder, trusted)
     ).fetchall()
@@ -150,8 +152,8 @@ def count(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
 
 
-def family(connection: sqlite3.Connection, session_id: SessionId) -> list[SessionRecord]:
-    """A session and all that work for it, parents before children."""
+def list_family(connection: sqlite3.Connection, session_id: SessionId) -> list[SessionRecord]:
+    """A session and all its agents, also theirs, parents before children."""
     rows = connection.execute(
         f"""
         WITH RECURSIVE family(member, depth) AS (
@@ -163,10 +165,10 @@ def family(connection: sqlite3.Connection, session_id: SessionId) -> list[Sessio
         """,  # noqa: S608 - constant text
         (session_id,),
     )
-    return [_record(row) for row in rows]
+    return [_build_record(row) for row in rows]
 
 
-_OWNED: Final = (
+_OWNED_TABLES: Final = (
     "turns",
     "messages",
     "drafts",
@@ -186,7 +188,7 @@ _OWNED: Final = (
 
 def delete(connection: sqlite3.Connection, session: SessionRecord) -> list[ResultId]:
     """Remove one session with every row that belongs to it; returns the results of which pieces are still to go."""
-    for table in _OWNED:
+    for table in _OWNED_TABLES:
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session.id,))  # noqa: S608 - from the list
     # By root, because that is the index there is; the second condition spares the rest of the family.
     connection.execute("DELETE FROM events WHERE root_id = ? AND session_id = ?", (session.root_id, session.id))
@@ -196,8 +198,8 @@ def delete(connection: sqlite3.Connection, session: SessionRecord) -> list[Resul
     return left
 
 
-def roots_of(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> dict[SessionId, SessionId]:
-    """The session at the top of each; unknown ones are left out."""
+def find_roots(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> dict[SessionId, SessionId]:
+    """The root session of each; unknown ones are left out."""
     found: dict[SessionId, SessionId] = {}
     for session_id in session_ids:
         row = connection.execute("SELECT root_id FROM sessions WHERE id = ?", (session_id,)).fetchone()

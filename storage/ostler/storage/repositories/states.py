@@ -1,4 +1,4 @@
-"""States: what a session has to remember between requests that is not part of its history."""
+"""Session states: what a session remembers between requests that is not part of its history, and its file reads."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from ostler.protocol.ids import SessionId
 from ostler.storage.sqlite.packing import pack, unpack
 
 _NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
-"""How Python writes the bytes of a name that are no characters."""
+"""Surrogates: how Python represents the bytes of a file name that are not UTF-8."""
 
 
 def put(connection: sqlite3.Connection, session_id: SessionId, state: dict[str, Any]) -> None:
@@ -27,22 +27,22 @@ def find(connection: sqlite3.Connection, session_id: SessionId) -> dict[str, Any
 
 
 def put_read(connection: sqlite3.Connection, session_id: SessionId, path: str, read: dict[str, Any] | None) -> None:
-    """Null: the session has not seen the file."""
+    """Store what the session has read of a file; None removes it: the session has not seen the file."""
     if read is None:
-        connection.execute("DELETE FROM file_reads WHERE session_id = ? AND path = ?", (session_id, _stored(path)))
+        connection.execute("DELETE FROM file_reads WHERE session_id = ? AND path = ?", (session_id, _encode_path(path)))
         return
     connection.execute(
         "INSERT OR REPLACE INTO file_reads (session_id, path, read_json) VALUES (?, ?, ?)",
-        (session_id, _stored(path), orjson.dumps(read).decode()),
+        (session_id, _encode_path(path), orjson.dumps(read).decode()),
     )
 
 
-def reads(connection: sqlite3.Connection, session_id: SessionId) -> dict[str, dict[str, Any]]:
-    """What the session has seen of files, by path."""
+def list_reads(connection: sqlite3.Connection, session_id: SessionId) -> dict[str, dict[str, Any]]:
+    """What the session has read of files, by path."""
     rows = connection.execute("SELECT path, read_json FROM file_reads WHERE session_id = ?", (session_id,))
     return {os.fsdecode(path): orjson.loads(read) for path, read in rows}
 
 
-def _stored(path: str) -> str | bytes:
-    """A name that is not UTF-8 on the disk is kept as its bytes: SQLite takes no half characters."""
+def _encode_path(path: str) -> str | bytes:
+    """A path that is not UTF-8 is stored as its bytes: SQLite accepts no surrogates in text."""
     return path if path.isascii() or not _NOT_UTF_8.search(path) else os.fsencode(path)

@@ -1,4 +1,4 @@
-"""Steers: input for a turn that runs, until a request takes it to the model."""
+"""Steers: input for a running turn, stored until a model request includes it."""
 
 import sqlite3
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ def add(connection: sqlite3.Connection, session_id: SessionId, turn_id: TurnId, 
     return int(row[0])
 
 
-def of_session(connection: sqlite3.Connection, session_id: SessionId) -> list[Steer]:
+def list_by_session(connection: sqlite3.Connection, session_id: SessionId) -> list[Steer]:
     rows = connection.execute(
         "SELECT id, turn_id, input_json FROM steers WHERE session_id = ? ORDER BY id", (session_id,)
     )

@@ -1,4 +1,4 @@
-"""Tasks: what runs in the background, and how it ended."""
+"""Background tasks: their state, how they ended, and what the model was told of them."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ from ostler.protocol.wire import Time
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A task with what is nobody's business outside."""
+    """A task with its internal fields, which are not on the wire."""
 
     task: Task
     turn_id: TurnId | None = None
-    """In which it was started."""
+    """The turn that started it."""
     pid: int | None = None
     start_time: str | None = None
-    """Together with the pid it names a process for ever."""
+    """Together with the pid it identifies the process, also after the pid is reused."""
     output: str | None = None
     """The file that it prints to."""
     read_bytes: int = 0
     """How much of its output the model has seen."""
     told: bool = False
-    """The model knows of its end."""
+    """The model was told how it ended."""
     until: str | None = None
-    """Of a monitor: the pattern that ends it."""
+    """Of a monitor: the pattern of the line that ends it."""
     ends_at: Time | None = None
     """Of a monitor: when it ends at the latest."""
     heard_bytes: int = 0
@@ -35,7 +35,7 @@ class TaskRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TaskReport:
     """What the model was told of a task: how it ended, or the lines of a monitor up to a place."""
 
     task_id: TaskId
@@ -43,16 +43,16 @@ class Told:
 
 
 _COLUMNS: Final = "task_json, turn_id, pid, start_time, output, read_bytes, told, until, ends_at, heard_bytes"
-_MARKS: Final = ", ".join("?" * 13)
-_OVER: Final = "('completed', 'failed', 'killed')"
-_BEGAN: Final = "json_extract(task_json, '$.started_at')"
+_PLACEHOLDERS: Final = ", ".join("?" * 13)
+_ENDED_STATUSES: Final = "('completed', 'failed', 'killed')"
+_STARTED_AT: Final = "json_extract(task_json, '$.started_at')"
 
 
 def put(connection: sqlite3.Connection, record: TaskRecord) -> None:
     """Insert a task, or replace the state it has."""
     task = record.task
     connection.execute(
-        f"INSERT OR REPLACE INTO tasks (id, session_id, status, {_COLUMNS}) VALUES ({_MARKS})",  # noqa: S608 - constant text
+        f"INSERT OR REPLACE INTO tasks (id, session_id, status, {_COLUMNS}) VALUES ({_PLACEHOLDERS})",  # noqa: S608 - constant text
         (
             task.id,
             task.session_id,
@@ -72,7 +72,7 @@ def put(connection: sqlite3.Connection, record: TaskRecord) -> None:
 
 
 def end(connection: sqlite3.Connection, task: Task) -> bool:
-    """Give a task its last state, and nothing else; false where it is over already, or went with its session."""
+    """Store the last state of a task; false where it has ended before, or was deleted with its session."""
     changed = connection.execute(
         "UPDATE tasks SET status = ?, task_json = ? WHERE id = ? AND status IN ('pending', 'running')",
         (task.status, task.encoded().decode(), task.id),
@@ -81,22 +81,22 @@ def end(connection: sqlite3.Connection, task: Task) -> bool:
 
 
 def find(connection: sqlite3.Connection, task_id: TaskId) -> TaskRecord | None:
-    return next(iter(_records(connection, "WHERE id = ?", task_id)), None)
+    return next(iter(_select_records(connection, "WHERE id = ?", task_id)), None)
 
 
-def of_sessions(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> list[TaskRecord]:
+def list_by_sessions(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> list[TaskRecord]:
     """Oldest first."""
     wanted = list(session_ids)
-    marks = ", ".join("?" * len(wanted))
-    found = _records(connection, f"WHERE session_id IN ({marks})", *wanted)
+    placeholders = ", ".join("?" * len(wanted))
+    found = _select_records(connection, f"WHERE session_id IN ({placeholders})", *wanted)
     return sorted(found, key=lambda record: (record.task.started_at, record.task.id))
 
 
 Position = tuple[str, TaskId]
-"""When a task began, and which of those that began then."""
+"""Where a page ended: when its last task began, and the id of that task."""
 
 
-def page(
+def list_page(
     connection: sqlite3.Connection,
     session_ids: Iterable[SessionId] | None,
     status: TaskStatus | None,
@@ -115,30 +115,30 @@ def page(
         conditions.append("status = 'running'" if status == "running" else "status = ?")
         values += [] if status == "running" else [status]
     if after is not None:
-        conditions.append(f"({_BEGAN}, id) > (?, ?)")
+        conditions.append(f"({_STARTED_AT}, id) > (?, ?)")
         values += after
     where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
-    return _records(connection, f"{where}ORDER BY {_BEGAN}, id LIMIT ?", *values, limit)
+    return _select_records(connection, f"{where}ORDER BY {_STARTED_AT}, id LIMIT ?", *values, limit)
 
 
-def unfinished(connection: sqlite3.Connection) -> list[TaskRecord]:
-    """What an earlier daemon left running."""
-    return _records(connection, "WHERE status IN ('pending', 'running')")
+def list_unfinished(connection: sqlite3.Connection) -> list[TaskRecord]:
+    """The tasks that an earlier daemon left running."""
+    return _select_records(connection, "WHERE status IN ('pending', 'running')")
 
 
-def untold(connection: sqlite3.Connection, session_id: SessionId | None = None) -> list[TaskRecord]:
-    """What has ended without the model's knowledge, in one session or in all."""
+def list_unreported(connection: sqlite3.Connection, session_id: SessionId | None = None) -> list[TaskRecord]:
+    """Tasks that have ended without the model being told, in one session or in all."""
     owner, values = ("", ()) if session_id is None else ("session_id = ? AND ", (session_id,))
-    found = _records(connection, f"WHERE {owner}told = 0 AND status IN {_OVER}", *values)
+    found = _select_records(connection, f"WHERE {owner}told = 0 AND status IN {_ENDED_STATUSES}", *values)
     return sorted(found, key=lambda record: record.task.ended_at or "")
 
 
-def outputs(connection: sqlite3.Connection) -> set[str]:
+def list_output_files(connection: sqlite3.Connection) -> set[str]:
     """The files that belong to a task."""
     return {row[0] for row in connection.execute("SELECT output FROM tasks WHERE output IS NOT NULL")}
 
 
-def mark_told(connection: sqlite3.Connection, told: Iterable[Told]) -> None:
+def mark_reported(connection: sqlite3.Connection, told: Iterable[TaskReport]) -> None:
     for each in told:
         if each.heard_bytes is None:
             connection.execute("UPDATE tasks SET told = 1 WHERE id = ?", (each.task_id,))
@@ -148,7 +148,7 @@ def mark_told(connection: sqlite3.Connection, told: Iterable[Told]) -> None:
             )
 
 
-def mark_untold(connection: sqlite3.Connection, ends: Iterable[Told]) -> None:
+def mark_unreported(connection: sqlite3.Connection, ends: Iterable[TaskReport]) -> None:
     """The model was not told after all how these ended."""
     connection.executemany("UPDATE tasks SET told = 0 WHERE id = ?", [(each.task_id,) for each in ends])
 
@@ -160,13 +160,13 @@ def mark_read(connection: sqlite3.Connection, task_id: TaskId, read_bytes: int) 
 
 
 def mark_unread(connection: sqlite3.Connection, task_id: TaskId, read_bytes: int) -> None:
-    """What comes after a place was shown to nobody."""
+    """Take back what was marked as read after an offset: the model was not shown it."""
     connection.execute(
         "UPDATE tasks SET read_bytes = ? WHERE id = ? AND read_bytes > ?", (read_bytes, task_id, read_bytes)
     )
 
 
-def _records(connection: sqlite3.Connection, condition: str, *values: Any) -> list[TaskRecord]:
+def _select_records(connection: sqlite3.Connection, condition: str, *values: Any) -> list[TaskRecord]:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM tasks {condition}", values)  # noqa: S608 - ours, as above
     return [
         TaskRecord(

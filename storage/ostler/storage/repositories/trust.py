@@ -32,6 +32,6 @@ def revoke(connection: sqlite3.Connection, folder: str) -> bool:
     return connection.execute("DELETE FROM trusted_folders WHERE folder = ?", (folder,)).rowcount == 1
 
 
-def every(connection: sqlite3.Connection) -> list[TrustRecord]:
+def list_all(connection: sqlite3.Connection) -> list[TrustRecord]:
     rows = connection.execute("SELECT folder, digest, granted_at, granted_by FROM trusted_folders ORDER BY folder")
     return [TrustRecord(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""Usage: one row a model request, summed when asked."""
+"""Usage: one row per model request, summed when asked for."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -27,19 +27,22 @@ def add(connection: sqlite3.Connection, session_id: SessionId, turn_id: TurnId |
     )
 
 
-def total(connection: sqlite3.Connection, session_id: SessionId) -> Usage:
-    return totals(connection, [session_id])[session_id]
+def sum_session(connection: sqlite3.Connection, session_id: SessionId) -> Usage:
+    return sum_sessions(connection, [session_id])[session_id]
 
 
-def totals(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> dict[SessionId, Usage]:
+def sum_sessions(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> dict[SessionId, Usage]:
     """The sum of each session; zeros where nothing was used, no cost where one price is unknown."""
-    marks = ", ".join("?" * len(session_ids))
-    rows = connection.execute(f"SELECT DISTINCT session_id FROM usage WHERE session_id IN ({marks})", session_ids)  # noqa: S608
+    placeholders = ", ".join("?" * len(session_ids))
+    rows = connection.execute(
+        f"SELECT DISTINCT session_id FROM usage WHERE session_id IN ({placeholders})",  # noqa: S608 - placeholders
+        session_ids,
+    )
     used = {row[0] for row in rows}  # most sessions of a long list have not used anything
-    return {one: _total(connection, one) if one in used else Usage() for one in session_ids}
+    return {one: _sum_rows(connection, one) if one in used else Usage() for one in session_ids}
 
 
-def _total(connection: sqlite3.Connection, session_id: SessionId) -> Usage:
+def _sum_rows(connection: sqlite3.Connection, session_id: SessionId) -> Usage:
     rows = connection.execute(
         "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd FROM usage"
         " WHERE session_id = ?",

@@ -1,4 +1,4 @@
-"""Looking for damage after an unclean stop, and tidying up, both without holding anybody up."""
+"""Integrity check after an unclean stop, pruning of old rows, and vacuum: none of them blocks other work for long."""
 
 import sqlite3
 import threading
@@ -7,24 +7,24 @@ from typing import Final
 
 from ostler.storage.errors import is_damage
 from ostler.storage.repositories import clients, events, idempotency
-from ostler.storage.sqlite.database import damage_marker
+from ostler.storage.sqlite.database import find_damage_marker
 from ostler.storage.transaction import Tx
 
-_STEPS: Final = 10_000  # of SQLite's machine between two looks at whether to stop: a few milliseconds
+_STEPS: Final = 10_000  # SQLite VM steps between two checks whether to stop: a few milliseconds
 
 
 def find_damage(path: Path, stop: threading.Event | None = None) -> str | None:
-    """Check every table and its indexes; a word on the first damage found, or None.
+    """Check every table and its indexes; a description of the first damage found, or None.
 
-    Raises sqlite3.Error where it cannot be told: a file that cannot be opened now is not damaged. Ends so too, soon
-    after `stop` was set, since a daemon that stops must not wait for a large file.
+    Raises sqlite3.Error where it cannot be found out: a file that cannot be opened now is not damaged. Raises it too
+    soon after `stop` was set, since a daemon that stops must not wait for a large file.
     """
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
         if stop is not None:
             connection.set_progress_handler(stop.is_set, _STEPS)
         try:
-            return _first_damage(connection)
+            return _find_first_damage(connection)
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -33,8 +33,8 @@ def find_damage(path: Path, stop: threading.Event | None = None) -> str | None:
         raise
 
 
-def _first_damage(connection: sqlite3.Connection) -> str | None:
-    """Table by table, each a short read of its own: one long read would keep the write-ahead log from shrinking."""
+def _find_first_damage(connection: sqlite3.Connection) -> str | None:
+    """Check table by table, each in a short read: one long read would keep the write-ahead log from shrinking."""
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     for (table,) in tables:
         (verdict,) = connection.execute(f'PRAGMA integrity_check("{table}")').fetchone()
@@ -45,7 +45,7 @@ def _first_damage(connection: sqlite3.Connection) -> str | None:
 
 def mark_damaged(path: Path, damage: str) -> None:
     """Have the next start move the database aside; until then it can still be read and exported."""
-    damage_marker(path).write_text(damage + "\n", "utf-8")
+    find_damage_marker(path).write_text(damage + "\n", "utf-8")
 
 
 PRUNE_ROWS = 2000
@@ -53,7 +53,7 @@ PRUNE_ROWS = 2000
 
 
 def tidy(tx: Tx, *, events_before: str, keys_before: str, clients_before: str) -> bool:
-    """Drop what is past its time, a bounded piece; true where more is left."""
+    """Delete a bounded number of rows whose retention time is over; true where more are left."""
     dropped = events.prune(tx.connection, events_before, PRUNE_ROWS)
     idempotency.forget(tx.connection, keys_before)
     clients.forget(tx.connection, clients_before)
@@ -63,15 +63,15 @@ def tidy(tx: Tx, *, events_before: str, keys_before: str, clients_before: str) -
 VACUUM_PAGES = 1000
 
 
-def give_back_pages(tx: Tx) -> bool:
+def vacuum_pages(tx: Tx) -> bool:
     """Return freed pages to the file system, a bounded number; true where more can be given back."""
-    before = _free_pages(tx)
+    before = _count_free_pages(tx)
     for _ in range(min(before, VACUUM_PAGES)):
         # One at a time and closed at once: sqlite3 takes a single step, which is a single page, whatever is asked for.
         tx.connection.execute("PRAGMA incremental_vacuum(1)").close()
-    return 0 < _free_pages(tx) < before
+    return 0 < _count_free_pages(tx) < before
 
 
-def _free_pages(tx: Tx) -> int:
+def _count_free_pages(tx: Tx) -> int:
     (pages,) = tx.connection.execute("PRAGMA freelist_count").fetchone()
     return int(pages)

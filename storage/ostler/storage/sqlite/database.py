@@ -1,4 +1,4 @@
-"""Opening the database: pragmas, migrations, and what to do with a file that cannot be read."""
+"""Opening the database: pragmas, migrations, and moving a file aside that cannot be read."""
 
 import os
 import re
@@ -38,42 +38,42 @@ _PRAGMAS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedDatabase:
     """A database that is ready to be written."""
 
     connection: sqlite3.Connection
     database_id: str
     head: Cursor
     unclean: bool
-    """The last daemon did not stop properly: its write-ahead log was still there."""
+    """The last daemon did not stop cleanly: its write-ahead log was still there."""
     moved_aside: Path | None
     """Where a file went that could not be read."""
 
 
-def open_database(path: Path) -> Opened:
+def open_database(path: Path) -> OpenedDatabase:
     """Open, migrate and describe the database at `path`; a damaged one is moved aside, never deleted."""
-    moved = _move_aside(path) if damage_marker(path).exists() else None
-    unclean = _companion(path, "-wal").exists()
+    moved = _move_aside(path) if find_damage_marker(path).exists() else None
+    unclean = _add_suffix(path, "-wal").exists()
     try:
         connection = _connect(path)
     except DamagedDatabase:
         moved = _move_aside(path)
         connection = _connect(path)
-    return Opened(connection, _database_id(connection), head_of(connection), unclean, moved)
+    return OpenedDatabase(connection, _read_database_id(connection), read_head(connection), unclean, moved)
 
 
-def head_of(connection: sqlite3.Connection) -> Cursor:
+def read_head(connection: sqlite3.Connection) -> Cursor:
     """The last cursor given, also when its line was deleted since."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
     return Cursor(row[0] if row else 0)
 
 
-def damage_marker(path: Path) -> Path:
+def find_damage_marker(path: Path) -> Path:
     """A file that says: the check failed, move the database aside at the next start."""
-    return _companion(path, ".damaged")
+    return _add_suffix(path, ".damaged")
 
 
-def _companion(path: Path, suffix: str) -> Path:
+def _add_suffix(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
@@ -81,7 +81,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     # Opened by hand first: SQLite would create the file with the permissions of the umask.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     try:
-        version = _version(path)
+        version = _read_version(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
         try:
             _prepare(connection, version)
@@ -95,10 +95,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _version(path: Path) -> int:
-    """The version of the file, read without a trace: what is newer, or not ours, is found before we write to it."""
+def _read_version(path: Path) -> int:
+    """The schema version, read without changing the file: a newer or foreign file is found before we write to it."""
     # Closing a connection that may write would fold the write-ahead log in; one that may not would create one.
-    mode = "ro" if _companion(path, "-wal").exists() else "rw"
+    mode = "ro" if _add_suffix(path, "-wal").exists() else "rw"
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -107,7 +107,7 @@ def _version(path: Path) -> int:
         connection.close()
     if version == 0 and tables:
         raise DamagedDatabase(f"{path} holds tables, but not ours")
-    newest = migrations()[-1][0]
+    newest = load_migrations()[-1][0]
     if version > newest:
         raise NewerDatabase(
             f"{path} has version {version}, and this ostler knows versions up to {newest}. "
@@ -124,7 +124,7 @@ def _prepare(connection: sqlite3.Connection, version: int) -> None:
         connection.execute("INSERT INTO meta (key, value) VALUES ('database_id', ?)", (secrets.token_hex(16),))
 
 
-def migrations() -> list[tuple[int, str]]:
+def load_migrations() -> list[tuple[int, str]]:
     """The numbered SQL files, in order."""
     found: list[tuple[int, str]] = []
     for file in (Path(__file__).parent / "migrations").iterdir():
@@ -135,24 +135,24 @@ def migrations() -> list[tuple[int, str]]:
 
 
 def _migrate(connection: sqlite3.Connection, version: int) -> None:
-    for number, sql in migrations():
+    for number, sql in load_migrations():
         if number > version:
             # One transaction a step: a crash between two steps leaves a whole version.
             connection.executescript(f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version = {number};\nCOMMIT;")
 
 
-def _database_id(connection: sqlite3.Connection) -> str:
+def _read_database_id(connection: sqlite3.Connection) -> str:
     return str(connection.execute("SELECT value FROM meta WHERE key = 'database_id'").fetchone()[0])
 
 
 def _move_aside(path: Path) -> Path:
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
-    aside = _companion(path, f".damaged-{stamp}")
+    aside = _add_suffix(path, f".damaged-{stamp}")
     # A crash in between would leave the log beside an empty database, and SQLite deletes such a log.
-    damage_marker(path).touch()
+    find_damage_marker(path).touch()
     for suffix in ("", "-wal", "-shm"):
-        source = _companion(path, suffix) if suffix else path
+        source = _add_suffix(path, suffix) if suffix else path
         if source.exists():
-            source.rename(_companion(aside, suffix) if suffix else aside)
-    damage_marker(path).unlink(missing_ok=True)
+            source.rename(_add_suffix(aside, suffix) if suffix else aside)
+    find_damage_marker(path).unlink(missing_ok=True)
     return aside

@@ -1,7 +1,7 @@
-"""JSON of things that may hold long texts.
+"""JSON encoding of values that may hold long texts, in pieces that release the GIL.
 
-Who encodes megabytes at once keeps the interpreter to himself meanwhile, and the event loop waits, whatever thread it
-is done on. Here a long text is encoded piece by piece, with room for others between; what is short takes the short way.
+Encoding megabytes at once holds the GIL, so the event loop waits, whatever thread it is done on. Here a long text is
+encoded piece by piece, and other threads run in between; short values are encoded at once.
 """
 
 from typing import Any, Final
@@ -9,45 +9,45 @@ from typing import Any, Final
 import orjson
 from pydantic_core import to_json
 
-from ostler.protocol.extent import chars_of
+from ostler.protocol.extent import count_chars
 from ostler.protocol.wire import Wire
 
 LONG_CHARS: Final = 256 * 1024
-"""A text, or several together, from which on it is better not to be done on the event loop."""
+"""From this many characters on, in one text or in several together, do not encode on the event loop."""
 _PIECE_CHARS: Final = 256 * 1024
 
 
-def encoded(thing: Wire) -> bytes:
-    """A thing of the wire as JSON."""
-    return dumped(thing.model_dump(mode="json")) if is_long(thing) else thing.encoded()
+def encode(thing: Wire) -> bytes:
+    """Encode a wire model as JSON."""
+    return encode_plain(thing.model_dump(mode="json")) if is_long(thing) else thing.encoded()
 
 
-def dumped(value: Any) -> bytes:
-    """Plain data as JSON."""
+def encode_plain(value: Any) -> bytes:
+    """Encode plain data (dicts, lists, texts, numbers) as JSON."""
     try:
-        return orjson.dumps(_with_texts_encoded(value))
+        return orjson.dumps(_encode_long_texts(value))
     except TypeError:
         return to_json(value)  # a number of more than 64 bits, as a schema makes it of 1e25
 
 
 def is_long(value: object) -> bool:
-    """Whether there is so much text in it that others would notice."""
-    return chars_of(value, LONG_CHARS) >= LONG_CHARS
+    """Whether it holds so much text that encoding it at once would block others noticeably."""
+    return count_chars(value, LONG_CHARS) >= LONG_CHARS
 
 
-def _with_texts_encoded(value: Any) -> Any:
-    """The same with its long texts as JSON already."""
+def _encode_long_texts(value: Any) -> Any:
+    """The same value, with its long texts replaced by encoded fragments."""
     match value:
         case str() if len(value) > _PIECE_CHARS:
-            return orjson.Fragment(_text(value))
+            return orjson.Fragment(_encode_text(value))
         case dict() if is_long(value):
-            return {name: _with_texts_encoded(each) for name, each in value.items()}
+            return {name: _encode_long_texts(each) for name, each in value.items()}
         case list() if is_long(value):
-            return [_with_texts_encoded(each) for each in value]
+            return [_encode_long_texts(each) for each in value]
         case _:
             return value
 
 
-def _text(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     pieces = (orjson.dumps(text[at : at + _PIECE_CHARS])[1:-1] for at in range(0, len(text), _PIECE_CHARS))
     return b"".join((b'"', *pieces, b'"'))

@@ -1,4 +1,4 @@
-"""Long JSON is stored packed.
+"""Compression of JSON columns: long JSON is stored packed with zlib.
 
 What a tool printed stands in its call twice (as data for clients, as blocks for the model) and once more in the message
 that carries it to the model. Packed, the three take less than the text itself. Short JSON stays as it is: people look
@@ -12,7 +12,7 @@ _SHORT_BYTES: Final = 1024
 _LEVEL: Final = 6
 _LONG_BYTES: Final = 256 * 1024
 _FAST_LEVEL: Final = 1
-"""What is long holds up whoever writes next: packed almost as well, in a bit more than half of the time."""
+"""For long values, which delay the next write: packed almost as well, in a bit more than half of the time."""
 
 
 def pack(encoded: bytes) -> str | bytes:

@@ -1,4 +1,4 @@
-"""A few read-only connections, each on its own thread, each call one consistent snapshot.
+"""The pool of read-only connections, each on its own thread; each call reads one consistent snapshot.
 
 One hop to a thread costs more than the queries of a typical method, so a whole snapshot is read in one hop;
 docs/decisions/0003-readers.md has the numbers.
@@ -30,7 +30,7 @@ class Readers:
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` on a snapshot of the database."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, self._snapshot, work)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_snapshot, work)
         except sqlite3.Error as error:
             reason = describe(error)
             raise StorageFailed(f"The database could not be read: {reason}", reason=reason) from error
@@ -41,27 +41,27 @@ class Readers:
             connection.close()
         self._connections.clear()
 
-    def _snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        connection = self._connection()
+    def _read_snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._get_connection()
         connection.execute("BEGIN")
         try:
             found = work(connection)
         except BaseException as error:
-            # The error may hold a query that was not read to its end, and with it the snapshot: nobody shall see
-            # the past because somebody else's work has failed.
-            self._let_go(connection)
+            # The error may keep an unfinished query alive, and with it the snapshot: the next user of this connection
+            # would read old data.
+            self._discard_connection(connection)
             if isinstance(error, sqlite3.Error) and is_damage(error):
                 self._on_damage(describe(error))
             raise
         connection.execute("COMMIT")
         return found
 
-    def _let_go(self, connection: sqlite3.Connection) -> None:
+    def _discard_connection(self, connection: sqlite3.Connection) -> None:
         self._local.connection = None
         self._connections.remove(connection)
         connection.close()
 
-    def _connection(self) -> sqlite3.Connection:
+    def _get_connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = sqlite3.connect(self._uri, uri=True, isolation_level=None, check_same_thread=False)

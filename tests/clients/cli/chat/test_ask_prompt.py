@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ostler.clients.cli.chat.ask_prompt import Answering, Meaning
-from ostler.clients.cli.render.ask import Room
+from ostler.clients.cli.chat.ask_prompt import AskPrompt, ReplyKind
+from ostler.clients.cli.render.ask import ScreenArea
 from ostler.protocol.ask import (
     Accept,
     Allow,
@@ -38,8 +38,8 @@ QUESTIONS = [
 ]
 
 
-def answering(kind: str, **fields: Any) -> Answering:
-    return Answering(Ask.model_validate({**BASE, "kind": kind, **fields}))
+def make_prompt(kind: str, **fields: Any) -> AskPrompt:
+    return AskPrompt(Ask.model_validate({**BASE, "kind": kind, **fields}))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def answering(kind: str, **fields: Any) -> Answering:
     ],
 )
 def test_a_line_is_an_answer(kind: str, line: str, answer: Any) -> None:
-    assert answering(kind, call=CALL).take(line) == answer
+    assert make_prompt(kind, call=CALL).parse_line(line) == answer
 
 
 @pytest.mark.parametrize(
@@ -90,82 +90,84 @@ def test_a_line_is_an_answer(kind: str, line: str, answer: Any) -> None:
     ],
 )
 def test_anything_else_is_no_answer(kind: str, line: str) -> None:
-    assert answering(kind, call=CALL).take(line) is Meaning.OTHER
+    assert make_prompt(kind, call=CALL).parse_line(line) is ReplyKind.OTHER
 
 
 def test_always_in_the_folder_is_a_key_only_where_that_is_suggested() -> None:
-    ask = answering("permission", call=CALL, suggestions=BASE["suggestions"][:1])
-    assert (ask.prompt, ask.take("l"), ask.take("a")) == ("[y/a/n/x/d/e] ", Meaning.OTHER, AllowAlways())
-    assert [line for line, _ in ask.shown()[-2:]] == [
+    ask = make_prompt("permission", call=CALL, suggestions=BASE["suggestions"][:1])
+    assert (ask.prompt, ask.parse_line("l"), ask.parse_line("a")) == ("[y/a/n/x/d/e] ", ReplyKind.OTHER, AllowAlways())
+    assert [line for line, _ in ask.render()[-2:]] == [
         "  [a] always in this session  [x] never again",
         "  a and x remember the rule Bash(ls)",
     ]
 
 
 def test_words_can_follow_on_a_line_of_their_own() -> None:
-    ask = answering("permission", call=CALL)
-    assert ask.take("d") is Meaning.MORE
+    ask = make_prompt("permission", call=CALL)
+    assert ask.parse_line("d") is ReplyKind.MORE
     assert (ask.prompt, ask.keys) == ("words: ", "")
-    assert ask.take("y") == Deny(message="y")
+    assert ask.parse_line("y") == Deny(message="y")
 
 
 def test_an_empty_line_goes_back_to_the_keys() -> None:
-    ask = answering("permission", call=CALL)
-    ask.take("d")
-    assert ask.take("  ") is Meaning.MORE
-    assert ask.take("y") == Allow()
+    ask = make_prompt("permission", call=CALL)
+    ask.parse_line("d")
+    assert ask.parse_line("  ") is ReplyKind.MORE
+    assert ask.parse_line("y") == Allow()
 
 
 def test_the_input_is_there_to_be_changed_and_asked_for_again_until_it_is_json() -> None:
-    ask = answering("permission", call=CALL)
-    assert ask.take("e") is Meaning.MORE
-    assert ask.fill == '{"command": "ls"}'
-    assert ask.take('{"command": ') is Meaning.MORE
-    assert ask.fill == '{"command": '
-    assert ask.take('{"command": "pwd"}') == Allow(input={"command": "pwd"})
+    ask = make_prompt("permission", call=CALL)
+    assert ask.parse_line("e") is ReplyKind.MORE
+    assert ask.prefill == '{"command": "ls"}'
+    assert ask.parse_line('{"command": ') is ReplyKind.MORE
+    assert ask.prefill == '{"command": '
+    assert ask.parse_line('{"command": "pwd"}') == Allow(input={"command": "pwd"})
 
 
 def test_questions_are_answered_one_after_the_other_by_number_or_in_words() -> None:
-    ask = answering("question", questions=QUESTIONS)
-    assert "  1  SQLite: one file" in [text for text, _ in ask.shown()]
-    assert ask.take("1") is Meaning.MORE
-    assert "  Which parts?" in [text for text, _ in ask.more()]
-    assert ask.take("1, 3") == GiveAnswers(answers={"Which database?": ["SQLite"], "Which parts?": ["a", "c"]})
+    ask = make_prompt("question", questions=QUESTIONS)
+    assert "  1  SQLite: one file" in [text for text, _ in ask.render()]
+    assert ask.parse_line("1") is ReplyKind.MORE
+    assert "  Which parts?" in [text for text, _ in ask.render_more()]
+    assert ask.parse_line("1, 3") == GiveAnswers(answers={"Which database?": ["SQLite"], "Which parts?": ["a", "c"]})
 
 
 def test_a_question_takes_words_of_ones_own_and_can_be_declined() -> None:
-    assert answering("question", questions=QUESTIONS[:1]).take("7") == GiveAnswers(answers={"Which database?": ["7"]})
-    assert answering("question", questions=QUESTIONS[:1]).take("-") == Decline()
+    assert make_prompt("question", questions=QUESTIONS[:1]).parse_line("7") == GiveAnswers(
+        answers={"Which database?": ["7"]}
+    )
+    assert make_prompt("question", questions=QUESTIONS[:1]).parse_line("-") == Decline()
 
 
-def shown(ask: Answering) -> list[str]:
-    return [text for text, _ in ask.shown()]
+def render_lines(ask: AskPrompt) -> list[str]:
+    return [text for text, _ in ask.render()]
 
 
-def with_input(given: dict[str, Any], /, **fields: Any) -> Answering:
-    return answering("permission", call={**CALL, "input": given}, **fields)
+def make_prompt_with_input(given: dict[str, Any], /, **fields: Any) -> AskPrompt:
+    return make_prompt("permission", call={**CALL, "input": given}, **fields)
 
 
 def test_what_would_be_done_is_shown_in_full_sight() -> None:
-    assert shown(answering("permission", call=CALL, message="May it?", reason="Because."))[:3] == [
+    assert render_lines(make_prompt("permission", call=CALL, message="May it?", reason="Because."))[:3] == [
         "? May it?",
         "  │ ls",
         "  Because.",
     ]
     patch = "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n"
-    changed = shown(with_input({"file_path": "/a"}, diff=patch, agent={"kind": "scout"}))
+    changed = render_lines(make_prompt_with_input({"file_path": "/a"}, diff=patch, agent={"kind": "scout"}))
     assert changed[0] == "? scout: May it?"
     assert changed[1:4] == ["  @@ -1 +1 @@", "  -old", "  +new"]
 
 
 def test_a_command_is_shown_once_and_line_by_line() -> None:
     command = "# only a look\n\nrm -rf  ~"
-    ask = with_input(
+    ask = make_prompt_with_input(
         {"command": command, "description": "Looks"},
         message="Run this command: # only a look rm -rf ~",
         reason="`# only a look rm -rf ~`: rm is not in the table.",
     )
-    assert shown(ask)[:6] == [
+    assert render_lines(ask)[:6] == [
         "? Run this command:",
         "  │ # only a look",
         "  │ ",
@@ -176,12 +178,15 @@ def test_a_command_is_shown_once_and_line_by_line() -> None:
 
 
 def test_a_question_that_says_more_than_the_command_stays() -> None:
-    assert shown(with_input({"command": "ls"}, message="Run this outside: ls -l"))[0] == "? Run this outside: ls -l"
+    assert (
+        render_lines(make_prompt_with_input({"command": "ls"}, message="Run this outside: ls -l"))[0]
+        == "? Run this outside: ls -l"
+    )
 
 
 def test_a_command_that_changes_a_file_is_shown_beside_the_change() -> None:
     patch = "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n"
-    assert shown(with_input({"command": "sed -i s/old/new/ a"}, diff=patch))[1:5] == [
+    assert render_lines(make_prompt_with_input({"command": "sed -i s/old/new/ a"}, diff=patch))[1:5] == [
         "  │ sed -i s/old/new/ a",
         "  @@ -1 +1 @@",
         "  -old",
@@ -192,35 +197,35 @@ def test_a_command_that_changes_a_file_is_shown_beside_the_change() -> None:
 def test_what_there_is_no_room_for_is_counted_and_a_key_shows_it() -> None:
     command = "\n".join(["x" * 95, *(f"echo {number}" for number in range(20)), "rm -rf ~"])
     call = {**CALL, "input": {"command": command}}
-    ask = Answering(Ask.model_validate({**BASE, "kind": "permission", "call": call}), Room(rows=5, columns=50))
-    assert shown(ask)[4:6] == [
+    ask = AskPrompt(Ask.model_validate({**BASE, "kind": "permission", "call": call}), ScreenArea(rows=5, columns=50))
+    assert render_lines(ask)[4:6] == [
         "  │ echo 2",
         "  … 120 characters on 18 lines are not shown: [v] shows all of it",
     ]
     assert (ask.prompt, "v" in ask.keys) == ("[y/a/l/n/x/d/e/v] ", True)
-    assert ask.take("v") is Meaning.VIEW
-    assert "  │ rm -rf ~" in [text for text, _ in ask.shown_whole()]
+    assert ask.parse_line("v") is ReplyKind.VIEW
+    assert "  │ rm -rf ~" in [text for text, _ in ask.render_whole()]
 
 
 def test_one_line_that_is_longer_than_the_screen_is_cut_with_a_mark() -> None:
     call = {**CALL, "input": {"command": "x" * 1000 + "; rm -rf ~"}}
-    ask = Answering(Ask.model_validate({**BASE, "kind": "permission", "call": call}), Room(rows=2, columns=50))
-    assert shown(ask)[1:3] == [
+    ask = AskPrompt(Ask.model_validate({**BASE, "kind": "permission", "call": call}), ScreenArea(rows=2, columns=50))
+    assert render_lines(ask)[1:3] == [
         f"  │ {'x' * 95}…",
         "  … 915 characters on 1 line are not shown: [v] shows all of it",
     ]
 
 
 def test_an_input_that_was_to_be_changed_and_was_not_is_not_allowed_silently() -> None:
-    ask = answering("permission", call=CALL)
-    ask.take("e")
-    assert ask.take(ask.fill) is Meaning.SAME
-    assert ask.take("y") == Allow()
+    ask = make_prompt("permission", call=CALL)
+    ask.parse_line("e")
+    assert ask.parse_line(ask.prefill) is ReplyKind.SAME
+    assert ask.parse_line("y") == Allow()
 
 
 def test_what_a_plan_wants_along_with_it_is_shown() -> None:
-    ask = answering("plan", plan="1. look\n2. leap", allowed_prompts=[{"tool": "Bash", "prompt": "run tests"}])
-    assert shown(ask)[:4] == [
+    ask = make_prompt("plan", plan="1. look\n2. leap", allowed_prompts=[{"tool": "Bash", "prompt": "run tests"}])
+    assert render_lines(ask)[:4] == [
         "? This is the plan.",
         "  │ 1. look",
         "  │ 2. leap",

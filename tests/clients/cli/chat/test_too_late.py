@@ -1,4 +1,4 @@
-"""A key was pressed here, and somebody else had answered a moment before."""
+"""An answer from the keyboard that comes after somebody else has answered the ask."""
 
 import asyncio
 import io
@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from ostler.clients import connect
-from ostler.clients.cli.chat.session import Attached
-from ostler.clients.cli.render.sink import Paper, StreamPaper
-from ostler.clients.cli.terminal.line_editor import Line, Typed
+from ostler.clients.cli.chat.session import ChatSession
+from ostler.clients.cli.render.sink import OutputSink, StreamSink
+from ostler.clients.cli.terminal.line_editor import InputEvent, Line
 from ostler.protocol.session import Session
-from tests.clients.sdk.scripted_daemon import NOW, scripted, turn_event
+from tests.clients.sdk.scripted_daemon import NOW, encode_turn_event, run_scripted_daemon
 
 pytestmark = pytest.mark.anyio
 
@@ -50,30 +50,30 @@ SESSION: dict[str, Any] = {
 }
 
 
-class OneKey:
-    """Somebody who presses `y` and waits."""
+class OneKeyConsole:
+    """A console on which `y` is pressed once."""
 
     is_terminal = False
-    pressed = -math.inf
+    pressed_at = -math.inf
 
     def __init__(self) -> None:
-        self.told = io.StringIO()
-        self.paper: Paper = StreamPaper(self.told, self.told)
+        self.output = io.StringIO()
+        self.sink: OutputSink = StreamSink(self.output, self.output)
 
-    async def typed(self) -> AsyncGenerator[Typed, None]:
+    async def read_input(self) -> AsyncGenerator[InputEvent, None]:
         yield Line("y")
         await anyio.sleep_forever()
 
-    def ask_for(self, prompt: str, single_keys: str = "") -> None:
+    def set_prompt(self, prompt: str, single_keys: str = "") -> None:
         return
 
     def fill(self, text: str) -> None:
         return
 
-    def put_aside(self) -> str:
+    def take_draft(self) -> str:
         return ""
 
-    def remember(self, line: str) -> None:
+    def add_to_history(self, line: str) -> None:
         return
 
     def echo(self, text: str) -> None:
@@ -82,13 +82,15 @@ class OneKey:
     def resume(self) -> None:
         return
 
-    def resized(self) -> None:
+    def on_resize(self) -> None:
         return
 
 
 async def test_who_was_too_late_is_told_what_was_decided_and_by_whom() -> None:
-    script = turn_event("ask.resolved", 2, ask=SETTLED) + turn_event("session.deleted", 3, session=SESSION)
-    gate, console = asyncio.Event(), OneKey()
+    script = encode_turn_event("ask.resolved", 2, ask=SETTLED) + encode_turn_event(
+        "session.deleted", 3, session=SESSION
+    )
+    gate, console = asyncio.Event(), OneKeyConsole()
 
     async def resolve(params: dict[str, Any]) -> dict[str, Any]:
         assert params["answer"] == {"choice": "allow"}
@@ -96,10 +98,10 @@ async def test_who_was_too_late_is_told_what_was_decided_and_by_whom() -> None:
         return {"code": -32001, "message": "Somebody was faster.", "data": {"code": "ask_resolved", "ask": SETTLED}}
 
     async with (
-        scripted((200, script), **{"ask/resolve": resolve}) as daemon,
+        run_scripted_daemon((200, script), **{"ask/resolve": resolve}) as daemon,
         connect(url=daemon.url) as ostler,
     ):
         daemon.gate = gate
         session = Session.model_validate({**SESSION, "asks": [ASK]})
-        await Attached(ostler, session, console).stay()
-    assert "  Too late: deny, answered by Zed (ide)\n" in console.told.getvalue()
+        await ChatSession(ostler, session, console).run()
+    assert "  Too late: deny, answered by Zed (ide)\n" in console.output.getvalue()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ostler.clients.cli.chat.ask_queue import MOMENT_SECONDS, Moment
+from ostler.clients.cli.chat.ask_queue import TYPE_AHEAD_SECONDS, TypeAheadGuard
 
 
 @dataclass
@@ -17,25 +17,25 @@ class Clock:
 
 def test_keys_count_only_after_an_ask_has_stood_there_for_a_moment() -> None:
     clock = Clock()
-    moment = Moment(clock)
-    moment.begin()
-    assert moment.left(pressed=0.0) == pytest.approx(MOMENT_SECONDS)
-    clock.now += MOMENT_SECONDS
-    assert moment.left(pressed=0.0) == pytest.approx(0.0)
+    guard = TypeAheadGuard(clock)
+    guard.begin()
+    assert guard.compute_remaining(pressed=0.0) == pytest.approx(TYPE_AHEAD_SECONDS)
+    clock.now += TYPE_AHEAD_SECONDS
+    assert guard.compute_remaining(pressed=0.0) == pytest.approx(0.0)
 
 
 def test_whoever_types_on_has_not_read_it_yet() -> None:
     clock = Clock()
-    moment = Moment(clock)
-    moment.begin()
+    guard = TypeAheadGuard(clock)
+    guard.begin()
     clock.now += 10.0
-    assert moment.left(pressed=clock.now) == pytest.approx(MOMENT_SECONDS)
+    assert guard.compute_remaining(pressed=clock.now) == pytest.approx(TYPE_AHEAD_SECONDS)
 
 
 def test_each_ask_has_a_moment_of_its_own() -> None:
     clock = Clock()
-    moment = Moment(clock)
-    moment.begin()
+    guard = TypeAheadGuard(clock)
+    guard.begin()
     clock.now += 5.0
-    moment.begin()
-    assert moment.left(pressed=0.0) == pytest.approx(MOMENT_SECONDS)
+    guard.begin()
+    assert guard.compute_remaining(pressed=0.0) == pytest.approx(TYPE_AHEAD_SECONDS)

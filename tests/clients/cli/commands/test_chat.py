@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from tests.clients.cli.chat.typing_person import Talk
+from tests.clients.cli.chat.chat_driver import ChatDriver
 from tests.clients.conftest import Cli
 from tests.support.daemon import Daemon
 from tests.support.messages_api.behaviors import Gate
@@ -12,21 +12,21 @@ from tests.support.messages_api.replies import hold, message, says, thinks
 from tests.support.messages_api.scripts import attempts
 from tests.support.messages_api.server import ScriptedApi
 
-LONG = "tail -f README.md"
+LONG_COMMAND = "tail -f README.md"
 
 
-def session_of(daemon: Daemon) -> str:
+def get_only_session(daemon: Daemon) -> str:
     (session,) = daemon.call("session/list")["sessions"]
     return str(session["id"])
 
 
-def test_a_model_without_a_name_is_wrong_usage_and_no_bug(agent: Cli, project: Path) -> None:
-    ran = agent.run("chat", "--model", "", cwd=project)
+def test_a_model_without_a_name_is_wrong_usage_and_no_bug(rehearsal_cli: Cli, project: Path) -> None:
+    ran = rehearsal_cli.run("chat", "--model", "", cwd=project)
     assert (ran.code, ran.err) == (2, "ostler: --model: String should have at least 1 character.\n")
 
 
-def test_a_chat_in_a_pipe_answers_line_by_line_and_waits_for_the_end(agent: Cli, project: Path) -> None:
-    ran = agent.run("chat", cwd=project, typed="read README.md\n")
+def test_a_chat_in_a_pipe_answers_line_by_line_and_waits_for_the_end(rehearsal_cli: Cli, project: Path) -> None:
+    ran = rehearsal_cli.run("chat", cwd=project, typed="read README.md\n")
     assert ran.code == 0
     told = ran.out.splitlines()
     assert told[0] == f"A new session in {project}, model rehearsal, mode default. /help says what can be typed."
@@ -38,101 +38,107 @@ def test_a_chat_in_a_pipe_answers_line_by_line_and_waits_for_the_end(agent: Cli,
     assert "comes back." in told[-1]
 
 
-def test_a_chat_in_which_nothing_was_said_leaves_nothing_behind(agent: Cli, rehearsing: Daemon, project: Path) -> None:
-    assert agent.run("chat", cwd=project).code == 0
-    assert rehearsing.call("session/list")["sessions"] == []
+def test_a_chat_in_which_nothing_was_said_leaves_nothing_behind(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    assert rehearsal_cli.run("chat", cwd=project).code == 0
+    assert rehearsal_daemon.call("session/list")["sessions"] == []
 
 
-def test_ostler_with_nothing_is_help_in_a_pipe_and_a_chat_on_a_terminal(agent: Cli, project: Path) -> None:
-    assert agent.run(cwd=project).out.startswith("Usage: ostler")
-    with Talk(agent, cwd=project, terminal=True) as talk:
-        talk.until("A new session in")
-        talk.until("> ")
-        talk.type("\x04")
-        assert talk.wait() == 0
+def test_ostler_with_nothing_is_help_in_a_pipe_and_a_chat_on_a_terminal(rehearsal_cli: Cli, project: Path) -> None:
+    assert rehearsal_cli.run(cwd=project).out.startswith("Usage: ostler")
+    with ChatDriver(rehearsal_cli, cwd=project, terminal=True) as driver:
+        driver.read_until("A new session in")
+        driver.read_until("> ")
+        driver.type("\x04")
+        assert driver.wait() == 0
 
 
-def test_a_key_answers_an_ask_and_the_turn_goes_on(agent: Cli, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project, terminal=True) as talk:
-        talk.until("> ")
-        talk.type("run touch made\r")
-        talk.until("[y/a/l/n/x/d/e] ")
-        talk.type("y")
-        talk.until("● Bash touch made")
-        talk.until("2 requests, 1 call,")
-        talk.type("\x04")
-        assert talk.wait() == 0
+def test_a_key_answers_an_ask_and_the_turn_goes_on(rehearsal_cli: Cli, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.type("run touch made\r")
+        driver.read_until("[y/a/l/n/x/d/e] ")
+        driver.type("y")
+        driver.read_until("● Bash touch made")
+        driver.read_until("2 requests, 1 call,")
+        driver.type("\x04")
+        assert driver.wait() == 0
 
 
-def test_an_answer_can_have_words_or_change_the_input(agent: Cli, rehearsing: Daemon, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project, terminal=True) as talk:
-        talk.until("> ")
-        talk.type("run touch made\r")
-        talk.until("[y/a/l/n/x/d/e] ")
-        talk.type("e")
-        talk.until("input: ")
-        talk.type('\x15{"command": "pwd"}\r')
-        talk.until(str(project))
-        talk.until("requests,")
-        talk.type("run touch more\r")
-        talk.until("[y/a/l/n/x/d/e] ")
-        talk.type("d")
-        talk.until("words: ")
-        talk.type("tomorrow\r")
-        talk.until("✗ refused: tomorrow")
-    answers = [ask["answer"] for ask in rehearsing.call("ask/list", status=None)["asks"]]
+def test_an_answer_can_have_words_or_change_the_input(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.type("run touch made\r")
+        driver.read_until("[y/a/l/n/x/d/e] ")
+        driver.type("e")
+        driver.read_until("input: ")
+        driver.type('\x15{"command": "pwd"}\r')
+        driver.read_until(str(project))
+        driver.read_until("requests,")
+        driver.type("run touch more\r")
+        driver.read_until("[y/a/l/n/x/d/e] ")
+        driver.type("d")
+        driver.read_until("words: ")
+        driver.type("tomorrow\r")
+        driver.read_until("✗ refused: tomorrow")
+    answers = [ask["answer"] for ask in rehearsal_daemon.call("ask/list", status=None)["asks"]]
     assert answers == [
         {"choice": "allow", "input": {"command": "pwd"}},
         {"choice": "deny", "message": "tomorrow"},
     ]
 
 
-def test_always_is_not_asked_again(agent: Cli, rehearsing: Daemon, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project) as talk:
-        talk.say("run touch made")
-        talk.until("[a] always in this session")
-        talk.say("a")
-        talk.until("requests,")
-        talk.say("run touch made")
-        assert "?" not in talk.until("requests,")
-        talk.end_of_input()
-        assert talk.wait() == 0
+def test_always_is_not_asked_again(rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project) as driver:
+        driver.type_line("run touch made")
+        driver.read_until("[a] always in this session")
+        driver.type_line("a")
+        driver.read_until("requests,")
+        driver.type_line("run touch made")
+        assert "?" not in driver.read_until("requests,")
+        driver.close_input()
+        assert driver.wait() == 0
 
 
 def test_two_terminals_see_the_same_and_the_one_hears_who_answered_in_the_other(
-    agent: Cli, rehearsing: Daemon, project: Path
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
 ) -> None:
-    with Talk(agent, "chat", cwd=project) as first:
-        first.say("run touch made")
-        first.until("[y] allow")
-        with Talk(agent, "attach", session_of(rehearsing)) as second:
-            second.until("» run touch made")
-            second.until("[y] allow")
-            second.say("y")
-            first.until("  allow, answered by another terminal\n")
-            second.until("  allow\n")
-            for talk in (first, second):
-                talk.until("● Bash touch made … ✓")
-                talk.until("requests,")
-            second.say("read README.md")
-            first.until("» read README.md")
-            first.until("“hello”")
+    with ChatDriver(rehearsal_cli, "chat", cwd=project) as first:
+        first.type_line("run touch made")
+        first.read_until("[y] allow")
+        with ChatDriver(rehearsal_cli, "attach", get_only_session(rehearsal_daemon)) as second:
+            second.read_until("» run touch made")
+            second.read_until("[y] allow")
+            second.type_line("y")
+            first.read_until("  allow, answered by another terminal\n")
+            second.read_until("  allow\n")
+            for driver in (first, second):
+                driver.read_until("● Bash touch made … ✓")
+                driver.read_until("requests,")
+            second.type_line("read README.md")
+            first.read_until("» read README.md")
+            first.read_until("“hello”")
 
 
-def test_attach_without_an_id_takes_the_session_that_waits(agent: Cli, rehearsing: Daemon, project: Path) -> None:
-    waiting = rehearsing.call("session/create", cwd=str(project))["id"]
-    with rehearsing.follow("?after=0") as stream:
-        rehearsing.call("turn/start", session_id=waiting, input="run touch made")
-        stream.until("ask.opened")
-    rehearsing.call("session/create", cwd=str(project))
-    with Talk(agent, "attach") as talk:
-        talk.until(waiting)
-        talk.until("A turn is waiting.")
-        talk.until("[y] allow")
+def test_attach_without_an_id_takes_the_session_that_waits(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    waiting = rehearsal_daemon.call("session/create", cwd=str(project))["id"]
+    with rehearsal_daemon.follow("?after=0") as stream:
+        rehearsal_daemon.call("turn/start", session_id=waiting, input="run touch made")
+        stream.wait_for("ask.opened")
+    rehearsal_daemon.call("session/create", cwd=str(project))
+    with ChatDriver(rehearsal_cli, "attach") as driver:
+        driver.read_until(waiting)
+        driver.read_until("A turn is waiting.")
+        driver.read_until("[y] allow")
 
 
-def test_attaching_where_there_is_no_session_is_said(agent: Cli) -> None:
-    ran = agent.run("attach")
+def test_attaching_where_there_is_no_session_is_said(rehearsal_cli: Cli) -> None:
+    ran = rehearsal_cli.run("attach")
     assert (ran.code, ran.err) == (1, "ostler: There is no session yet. `ostler chat` begins one.\n")
 
 
@@ -141,16 +147,16 @@ def test_words_during_a_turn_steer_it(api: ScriptedApi, home: Path, project: Pat
     api.always(message(says("Let me ", hold(gate), "see.")), message(says("As you say.")))
     with (
         Daemon(home, environment=api.environment),
-        Talk(Cli(home), "chat", "--model", "claude-sonnet-5", cwd=project) as talk,
+        ChatDriver(Cli(home), "chat", "--model", "claude-sonnet-5", cwd=project) as driver,
     ):
-        talk.say("look around")
-        talk.until("Let me ")
-        talk.say("only in src")
-        talk.until("(the agent reads it with its next request)")
+        driver.type_line("look around")
+        driver.read_until("Let me ")
+        driver.type_line("only in src")
+        driver.read_until("(the agent reads it with its next request)")
         gate.open()
-        talk.until("As you say.")
-        talk.end_of_input()
-        assert talk.wait() == 0
+        driver.read_until("As you say.")
+        driver.close_input()
+        assert driver.wait() == 0
     assert "only in src" in str(api.requests[1].body["messages"][-1])
 
 
@@ -163,86 +169,86 @@ def test_thoughts_and_retries_are_shown(api: ScriptedApi, home: Path, project: P
 
 
 def test_ctrl_c_stops_the_turn_and_twice_leaves_where_nothing_runs(
-    agent: Cli, rehearsing: Daemon, project: Path
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
 ) -> None:
-    with Talk(agent, "chat", cwd=project) as talk:
-        talk.say(f"run {LONG}")
-        talk.until("[y] allow")
-        talk.say("y")
-        talk.until("● Bash")
-        talk.interrupt()
-        talk.until("✗ The turn ended: it was interrupted.")
-        talk.interrupt()
-        talk.until("Once more, or Ctrl-D, leaves.")
-        talk.interrupt()
-        talk.until("comes back.")
-        assert talk.wait() == 0
+    with ChatDriver(rehearsal_cli, "chat", cwd=project) as driver:
+        driver.type_line(f"run {LONG_COMMAND}")
+        driver.read_until("[y] allow")
+        driver.type_line("y")
+        driver.read_until("● Bash")
+        driver.interrupt()
+        driver.read_until("✗ The turn ended: it was interrupted.")
+        driver.interrupt()
+        driver.read_until("Once more, or Ctrl-D, leaves.")
+        driver.interrupt()
+        driver.read_until("comes back.")
+        assert driver.wait() == 0
 
 
-def test_ctrl_c_is_a_key_of_the_terminal_too(agent: Cli, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project, terminal=True) as talk:
-        talk.until("> ")
-        talk.type(f"run {LONG}\r")
-        talk.until("[y/a/l/n/x/d/e] ")
-        talk.type("y")
-        talk.until("● Bash")
-        talk.type("\x03")
-        talk.until("it was interrupted")
+def test_ctrl_c_is_a_key_of_the_terminal_too(rehearsal_cli: Cli, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.type(f"run {LONG_COMMAND}\r")
+        driver.read_until("[y/a/l/n/x/d/e] ")
+        driver.type("y")
+        driver.read_until("● Bash")
+        driver.type("\x03")
+        driver.read_until("it was interrupted")
 
 
-def test_leaving_lets_the_turn_go_on(agent: Cli, rehearsing: Daemon, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project, terminal=True) as talk:
-        talk.until("> ")
-        talk.type(f"run {LONG}\r")
-        talk.until("[y/a/l/n/x/d/e] ")
-        talk.type("y")
-        talk.until("● Bash")
-        talk.type("\x04")
-        talk.until("The turn goes on without you. `ostler attach s_")
-        assert talk.wait() == 0
-    assert rehearsing.call("session/get", session_id=session_of(rehearsing))["status"] == "running"
+def test_leaving_lets_the_turn_go_on(rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.type(f"run {LONG_COMMAND}\r")
+        driver.read_until("[y/a/l/n/x/d/e] ")
+        driver.type("y")
+        driver.read_until("● Bash")
+        driver.type("\x04")
+        driver.read_until("The turn goes on without you. `ostler attach s_")
+        assert driver.wait() == 0
+    assert rehearsal_daemon.call("session/get", session_id=get_only_session(rehearsal_daemon))["status"] == "running"
 
 
 def test_a_chat_goes_on_after_the_daemon_was_killed_in_the_middle_of_a_turn(
-    agent: Cli, rehearsing: Daemon, project: Path
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
 ) -> None:
-    with Talk(agent, "chat", cwd=project) as talk:
-        talk.say("run touch made")
-        talk.until("[y] allow")
-        rehearsing.kill()
-        talk.until("The daemon is gone.")
-        rehearsing.start()
-        talk.until("The daemon is back; going on.")
-        talk.say("y")
-        talk.until("● Bash touch made … ✓")
-        talk.until("requests,")
-        talk.say("read README.md")
-        talk.until("“hello”")
+    with ChatDriver(rehearsal_cli, "chat", cwd=project) as driver:
+        driver.type_line("run touch made")
+        driver.read_until("[y] allow")
+        rehearsal_daemon.kill()
+        driver.read_until("The daemon is gone.")
+        rehearsal_daemon.start()
+        driver.read_until("The daemon is back; going on.")
+        driver.type_line("y")
+        driver.read_until("● Bash touch made … ✓")
+        driver.read_until("requests,")
+        driver.type_line("read README.md")
+        driver.read_until("“hello”")
 
 
-def test_what_is_left_of_a_killed_turn_is_told(agent: Cli, rehearsing: Daemon, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project) as talk:
-        talk.say(f"run {LONG}")
-        talk.until("[y] allow")
-        talk.say("y")
-        talk.until("● Bash")
-        rehearsing.kill()
-        rehearsing.start()
-        talk.until("outcome unknown")
-        talk.until("✗ The turn ended: it was interrupted.")
+def test_what_is_left_of_a_killed_turn_is_told(rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project) as driver:
+        driver.type_line(f"run {LONG_COMMAND}")
+        driver.read_until("[y] allow")
+        driver.type_line("y")
+        driver.read_until("● Bash")
+        rehearsal_daemon.kill()
+        rehearsal_daemon.start()
+        driver.read_until("outcome unknown")
+        driver.read_until("✗ The turn ended: it was interrupted.")
 
 
-def test_changes_to_files_are_shown_as_a_diff(agent: Cli, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project) as talk:
-        talk.say("/mode acceptEdits")
-        talk.until("The mode is now acceptEdits.")
-        talk.say("replace hello with good day in README.md")
-        talk.until("-hello")
-        talk.until("+good day")
-        talk.until("requests,")
+def test_changes_to_files_are_shown_as_a_diff(rehearsal_cli: Cli, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project) as driver:
+        driver.type_line("/mode acceptEdits")
+        driver.read_until("The mode is now acceptEdits.")
+        driver.type_line("replace hello with good day in README.md")
+        driver.read_until("-hello")
+        driver.read_until("+good day")
+        driver.read_until("requests,")
 
 
-def test_slash_commands_are_for_the_terminal(agent: Cli, project: Path) -> None:
+def test_slash_commands_are_for_the_terminal(rehearsal_cli: Cli, project: Path) -> None:
     commands = [
         "/help",
         "/mode",
@@ -255,7 +261,7 @@ def test_slash_commands_are_for_the_terminal(agent: Cli, project: Path) -> None:
         "/queue",
         "/quit",
     ]
-    ran = agent.run("chat", cwd=project, typed="\n".join(commands) + "\n")
+    ran = rehearsal_cli.run("chat", cwd=project, typed="\n".join(commands) + "\n")
     assert ran.code == 0
     for words in (
         "/interrupt      stop the turn",
@@ -271,28 +277,28 @@ def test_slash_commands_are_for_the_terminal(agent: Cli, project: Path) -> None:
         assert words in ran.out, (words, ran.out)
 
 
-def test_a_queued_turn_begins_after_the_one_that_runs(agent: Cli, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project) as talk:
-        talk.say("run touch made")
-        talk.until("[y] allow")
-        talk.say("/queue read README.md")
-        talk.say("y")
-        talk.until("requests,")
-        talk.until("“hello”")
+def test_a_queued_turn_begins_after_the_one_that_runs(rehearsal_cli: Cli, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project) as driver:
+        driver.type_line("run touch made")
+        driver.read_until("[y] allow")
+        driver.type_line("/queue read README.md")
+        driver.type_line("y")
+        driver.read_until("requests,")
+        driver.read_until("“hello”")
 
 
-def test_a_deleted_session_ends_its_terminals(agent: Cli, rehearsing: Daemon, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project) as talk:
-        talk.say("read README.md")
-        talk.until("requests,")
-        agent.run("delete", "--yes", session_of(rehearsing))
-        talk.until("The session was deleted.")
-        assert talk.wait() == 0
+def test_a_deleted_session_ends_its_terminals(rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project) as driver:
+        driver.type_line("read README.md")
+        driver.read_until("requests,")
+        rehearsal_cli.run("delete", "--yes", get_only_session(rehearsal_daemon))
+        driver.read_until("The session was deleted.")
+        assert driver.wait() == 0
 
 
-def test_a_hangup_restores_the_terminal_and_leaves(agent: Cli, project: Path) -> None:
-    with Talk(agent, "chat", cwd=project, terminal=True) as talk:
-        talk.until("> ")
-        talk.process.send_signal(signal.SIGTERM)
-        assert talk.wait() == 0
-    assert talk.read.count("\x1b[?2004h") == talk.read.count("\x1b[?2004l") == 1
+def test_a_hangup_restores_the_terminal_and_leaves(rehearsal_cli: Cli, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.wait() == 0
+    assert driver.output.count("\x1b[?2004h") == driver.output.count("\x1b[?2004l") == 1

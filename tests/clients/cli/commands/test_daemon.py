@@ -24,11 +24,11 @@ def cli(cli: Cli) -> Cli:
 
 
 @pytest.fixture
-def served(served: Cli) -> Cli:
-    return replace(served, cold=True)
+def daemon_cli(daemon_cli: Cli) -> Cli:
+    return replace(daemon_cli, cold=True)
 
 
-def daemon_file(home: Path) -> dict[str, object]:
+def read_daemon_file(home: Path) -> dict[str, object]:
     found: dict[str, object] = json.loads((home / "daemon.json").read_text())
     return found
 
@@ -36,7 +36,7 @@ def daemon_file(home: Path) -> dict[str, object]:
 def test_start_says_where_the_daemon_is_and_stop_ends_it(cli: Cli) -> None:
     started = cli.run("start", "--port", "0")
     assert (started.code, started.err) == (0, "")
-    file = daemon_file(cli.home)
+    file = read_daemon_file(cli.home)
     assert started.out == f"Started: {file['url']} (pid {file['pid']})\n"
     assert cli.run("status").code == 0
     stopped = cli.run("stop")
@@ -61,7 +61,7 @@ def test_starts_at_the_same_moment_start_one_daemon(cli: Cli) -> None:
 def test_start_passes_its_options_on(cli: Cli) -> None:
     path = cli.home.parent / "other.sock"
     cli.run("start", "--port", "0", "--socket", str(path), "--model", "some-model", "--allow-host", "box.local")
-    assert daemon_file(cli.home)["socket"] == str(path)
+    assert read_daemon_file(cli.home)["socket"] == str(path)
     assert cli.run("config", "get", "model").out == "some-model\n"
     assert cli.run("config", "get", "listen.allow_hosts").out == '["box.local"]\n'
 
@@ -87,7 +87,7 @@ def test_a_home_that_cannot_be_a_folder_is_said_in_one_line(cli: Cli) -> None:
 
 def test_the_background_daemon_does_not_hold_the_terminal_or_the_folder(cli: Cli) -> None:
     cli.run("start", "--port", "0")
-    pid = int(str(daemon_file(cli.home)["pid"]))
+    pid = int(str(read_daemon_file(cli.home)["pid"]))
     assert os.getsid(pid) == pid
     assert os.readlink(f"/proc/{pid}/cwd") == "/"
     assert os.readlink(f"/proc/{pid}/fd/0") == "/dev/null"
@@ -117,7 +117,7 @@ def test_serve_becomes_the_daemon(cli: Cli) -> None:
     assert process.stdout is not None
     line = process.stdout.readline()
     assert re.fullmatch(r"ostler ready http://127\.0\.0\.1:\d+\n", line)
-    assert daemon_file(cli.home)["pid"] == process.pid
+    assert read_daemon_file(cli.home)["pid"] == process.pid
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=15)
     assert process.returncode == 0
@@ -135,8 +135,8 @@ def test_serve_takes_its_home_before_and_after_the_command(cli: Cli, tmp_path: P
         assert process.communicate(timeout=15)[1] == ""
 
 
-def test_status_tells_what_there_is_to_know(served: Cli, daemon: Daemon) -> None:
-    told = served.run("status")
+def test_status_tells_what_there_is_to_know(daemon_cli: Cli, daemon: Daemon) -> None:
+    told = daemon_cli.run("status")
     assert told.code == 0
     first, *rest = told.out.splitlines()
     assert first.startswith("ostler ")
@@ -157,17 +157,17 @@ def test_status_with_a_real_model_says_which(home: Path) -> None:
     assert "  model   claude-" in told.out
 
 
-def test_status_as_json(served: Cli, daemon: Daemon) -> None:
-    told = served.run("status", "--format", "json").json
+def test_status_as_json(daemon_cli: Cli, daemon: Daemon) -> None:
+    told = daemon_cli.run("status", "--format", "json").json
     assert (told["running"], told["ready"], told["read_only"], told["pid"]) == (True, True, None, daemon.pid)
     assert (told["url"], told["socket"], told["home"]) == (daemon.url, daemon.socket_path, str(daemon.home))
     assert told["uptime_ms"] >= 0
     assert (told["model"], told["provider"]) == ("rehearsal", "rehearsal")
 
 
-def test_status_works_without_the_socket(served: Cli, daemon: Daemon) -> None:
+def test_status_works_without_the_socket(daemon_cli: Cli, daemon: Daemon) -> None:
     os.unlink(daemon.socket_path)
-    assert served.run("status", "--format", "json").json["pid"] == daemon.pid
+    assert daemon_cli.run("status", "--format", "json").json["pid"] == daemon.pid
 
 
 def test_status_of_nothing_is_three(cli: Cli) -> None:
@@ -178,12 +178,12 @@ def test_status_of_nothing_is_three(cli: Cli) -> None:
     assert cli.run("status", "--format", "json").json["running"] is False
 
 
-def test_status_after_a_crash_is_three(served: Cli, daemon: Daemon) -> None:
+def test_status_after_a_crash_is_three(daemon_cli: Cli, daemon: Daemon) -> None:
     daemon.kill()
-    told = served.run("status")
+    told = daemon_cli.run("status")
     assert told.code == 3
     assert f"pid {daemon.pid}" in told.out
-    assert served.run("stop").out == "No daemon runs.\n"
+    assert daemon_cli.run("stop").out == "No daemon runs.\n"
 
 
 def test_status_does_not_take_another_process_for_the_daemon(cli: Cli) -> None:
@@ -208,13 +208,13 @@ def test_a_broken_daemon_file_is_no_daemon(cli: Cli, rubbish: str) -> None:
     (cli.home / "daemon.json").unlink()
 
 
-def test_a_daemon_that_hangs_is_said_to_hang(served: Cli, daemon: Daemon) -> None:
+def test_a_daemon_that_hangs_is_said_to_hang(daemon_cli: Cli, daemon: Daemon) -> None:
     daemon.signal(signal.SIGSTOP)
     try:
-        told = served.run("status")
+        told = daemon_cli.run("status")
         assert told.code == 3
         assert told.out == f"The daemon (pid {daemon.pid}) does not answer. See `ostler logs`, or `ostler stop`.\n"
-        failed = served.run("sessions")
+        failed = daemon_cli.run("sessions")
         assert (failed.code, failed.out) == (1, "")
         assert "does not answer" in failed.err
     finally:
@@ -276,7 +276,7 @@ def test_a_reader_that_has_enough_is_no_error(cli: Cli) -> None:
 
 
 def test_a_terminal_sees_progress_only_while_it_waits(cli: Cli) -> None:
-    shown = cli.in_terminal("start", "--port", "0")
+    shown = cli.run_in_terminal("start", "--port", "0")
     assert shown.code == 0
     assert re.search(r"Started: http://127\.0\.0\.1:\d+ \(pid \d+\)\n$", shown.out)
 

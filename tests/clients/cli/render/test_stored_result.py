@@ -14,12 +14,12 @@ WHOLE = "\n".join(str(number) for number in range(1, 20_001))
 
 
 @pytest.fixture
-def result_id(rehearsing: Daemon) -> str:
+def result_id(rehearsal_daemon: Daemon) -> str:
     """Of a command that printed much."""
-    return _result_of(rehearsing, "seq 1 20000")
+    return _store_result(rehearsal_daemon, "seq 1 20000")
 
 
-def _result_of(daemon: Daemon, command: str) -> str:
+def _store_result(daemon: Daemon, command: str) -> str:
     ran = daemon.call("run", cwd=str(daemon.home.parent), input=f"run {command}", rules={"allow": ["Bash"]})
     assert ran["turn"]["reason"] == "completed", ran
     messages = daemon.call("session/messages", session_id=ran["session_id"])["messages"]
@@ -28,32 +28,32 @@ def _result_of(daemon: Daemon, command: str) -> str:
 
 
 @pytest.mark.parametrize("prefix", ["", "result://"])
-def test_show_prints_all_of_a_result(agent: Cli, result_id: str, prefix: str) -> None:
-    shown = agent.run("show", f"{prefix}{result_id}")
+def test_show_prints_all_of_a_result(rehearsal_cli: Cli, result_id: str, prefix: str) -> None:
+    shown = rehearsal_cli.run("show", f"{prefix}{result_id}")
     assert (shown.code, shown.out, shown.err) == (0, WHOLE, "")
 
 
-def test_show_gives_a_result_as_json(agent: Cli, result_id: str) -> None:
-    shown = agent.run("show", result_id, "--format", "json")
+def test_show_gives_a_result_as_json(rehearsal_cli: Cli, result_id: str) -> None:
+    shown = rehearsal_cli.run("show", result_id, "--format", "json")
     assert shown.json == {"result_id": result_id, "total_chars": len(WHOLE), "content": WHOLE}
 
 
-def test_a_result_cannot_steer_the_terminal(agent: Cli, rehearsing: Daemon) -> None:
+def test_a_result_cannot_steer_the_terminal(rehearsal_cli: Cli, rehearsal_daemon: Daemon) -> None:
     # The command itself: what a call printed has lost its colours already, and a sign that turns text around has not.
-    result_id = _result_of(rehearsing, r"yes $'a\u202eb' | head -n 20000")
-    shown = agent.in_terminal("show", result_id).out
+    result_id = _store_result(rehearsal_daemon, r"yes $'a\u202eb' | head -n 20000")
+    shown = rehearsal_cli.run_in_terminal("show", result_id).out
     assert shown.startswith("a\\u202eb\na\\u202eb\n")
     assert "\u202e" not in shown
 
 
-def test_an_unknown_result_is_one_line(agent: Cli) -> None:
-    failed = agent.run("show", "r_none")
+def test_an_unknown_result_is_one_line(rehearsal_cli: Cli) -> None:
+    failed = rehearsal_cli.run("show", "r_none")
     assert (failed.code, failed.out, failed.err) == (1, "", "ostler: There is no result 'r_none'.\n")
 
 
 @pytest.mark.anyio
-async def test_the_sdk_downloads_reads_and_searches(rehearsing: Daemon, result_id: str) -> None:
-    async with connect(str(rehearsing.home)) as ostler:
+async def test_the_sdk_downloads_reads_and_searches(rehearsal_daemon: Daemon, result_id: str) -> None:
+    async with connect(str(rehearsal_daemon.home)) as ostler:
         async with ostler.result(result_id) as chunks:
             assert b"".join([chunk async for chunk in chunks]).decode() == WHOLE
         part = await ostler.call(RESULT_READ, ResultRead(result_id=ResultId(result_id), limit_chars=10))

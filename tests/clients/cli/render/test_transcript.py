@@ -30,7 +30,7 @@ def add_messages(home: Path, session_id: str, contents: list[list[Any]]) -> None
 
 @pytest.fixture
 def session_id(daemon: Daemon) -> str:
-    found = str(daemon.call("session/create", cwd=str(daemon.home.parent), title="a talk")["id"])
+    found = str(daemon.call("session/create", cwd=str(daemon.home.parent), title="a driver")["id"])
     daemon.stop()
     return found
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ostler.clients import typed
-from ostler.clients.cli.render.diff import patch_lines
-from ostler.clients.cli.render.sink import StreamPaper
-from ostler.clients.cli.render.turn import Narrator, last_line
+from ostler.clients.cli.render.diff import render_patch
+from ostler.clients.cli.render.sink import StreamSink
+from ostler.clients.cli.render.turn import TurnRenderer, find_last_line
 from ostler.protocol.events import Event
 from ostler.protocol.ids import SessionId
 
@@ -25,80 +25,80 @@ CALL: dict[str, Any] = {
 TURN: dict[str, Any] = {"id": "t_1", "session_id": "s_1", "status": "ended", "reason": "completed", "cursor": 1}
 
 
-class Told:
-    """A narrator and the paper that it writes on."""
+class RenderedTurn:
+    """A turn renderer, and the streams that it writes to."""
 
     def __init__(self, *, full: bool = True) -> None:
-        self.words, self.asides = io.StringIO(), io.StringIO()
-        same = self.words if full else self.asides
-        self._narrator = Narrator(StreamPaper(self.words, same), SessionId("s_1"), full=full)
+        self.output, self.notes = io.StringIO(), io.StringIO()
+        same = self.output if full else self.notes
+        self._renderer = TurnRenderer(StreamSink(self.output, same), SessionId("s_1"), full=full)
 
     def __call__(self, kind: str, session_id: str = "s_1", /, **data: Any) -> None:
         fields = {"cursor": 1, "session_id": session_id, "root_id": "s_1", "time": NOW, "type": kind, "data": data}
-        self._narrator.tell(typed(Event.model_validate(fields)))
+        self._renderer.render(typed(Event.model_validate(fields)))
 
-    def delta(self, offset: int, text: str, kind: str = "text", index: int = 0) -> None:
+    def render_delta(self, offset: int, text: str, kind: str = "text", index: int = 0) -> None:
         self("message.delta", message_id="m_1", index=index, kind=kind, offset=offset, text=text)
 
-    def message(self, *content: dict[str, Any], kind: str = "message.completed") -> None:
+    def render_message(self, *content: dict[str, Any], kind: str = "message.completed") -> None:
         self(kind, message={**MESSAGE, "content": list(content)})
 
 
 MESSAGE: dict[str, Any] = {"id": "m_1", "session_id": "s_1", "role": "assistant", "content": [], "created_at": NOW}
 
 
-def text(words: str) -> dict[str, Any]:
+def make_text_block(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
 def test_the_pieces_are_told_and_the_whole_is_not_told_again() -> None:
-    told = Told()
-    told.delta(0, "Good ")
-    told.delta(5, "day.")
-    told.message(text("Good day."))
-    assert told.words.getvalue() == "Good day.\n"
+    rendered = RenderedTurn()
+    rendered.render_delta(0, "Good ")
+    rendered.render_delta(5, "day.")
+    rendered.render_message(make_text_block("Good day."))
+    assert rendered.output.getvalue() == "Good day.\n"
 
 
 def test_what_was_dropped_on_the_way_is_told_with_the_whole() -> None:
-    told = Told()
-    told.delta(0, "Good ")
-    told.delta(9, "…")
-    told.message(text("Good day, all."), text("And more."))
-    assert told.words.getvalue() == "Good day, all.\nAnd more.\n"
+    rendered = RenderedTurn()
+    rendered.render_delta(0, "Good ")
+    rendered.render_delta(9, "…")
+    rendered.render_message(make_text_block("Good day, all."), make_text_block("And more."))
+    assert rendered.output.getvalue() == "Good day, all.\nAnd more.\n"
 
 
 def test_a_message_of_which_no_piece_was_seen_is_told_whole() -> None:
-    told = Told()
-    told.message({"type": "thinking", "thinking": "Hm."}, text("Good day."))
-    assert told.words.getvalue() == "Hm.\nGood day.\n"
+    rendered = RenderedTurn()
+    rendered.render_message({"type": "thinking", "thinking": "Hm."}, make_text_block("Good day."))
+    assert rendered.output.getvalue() == "Hm.\nGood day.\n"
 
 
 def test_a_message_that_broke_off_is_taken_back_and_told_again() -> None:
-    told = Told()
-    told.delta(0, "Goo")
-    told.message(kind="message.aborted")
-    told.delta(0, "Good day.")
-    told.message(text("Good day."))
-    assert told.words.getvalue() == "Goo\n(That answer broke off and does not count.)\nGood day.\n"
+    rendered = RenderedTurn()
+    rendered.render_delta(0, "Goo")
+    rendered.render_message(kind="message.aborted")
+    rendered.render_delta(0, "Good day.")
+    rendered.render_message(make_text_block("Good day."))
+    assert rendered.output.getvalue() == "Goo\n(That answer broke off and does not count.)\nGood day.\n"
 
 
 def test_a_call_is_one_line_although_its_message_ends_while_it_runs() -> None:
-    told = Told()
-    told.delta(0, "Now.")
-    told("tool.started", call=CALL)
-    told.message(text("Now."), {"type": "tool_use", "id": "x", "name": "Bash", "input": {}})
-    told("tool.completed", call={**CALL, "status": "completed", "duration_ms": 812})
-    assert told.words.getvalue() == "Now.\n● Bash make … ✓ 0.8 s\n"
+    rendered = RenderedTurn()
+    rendered.render_delta(0, "Now.")
+    rendered("tool.started", call=CALL)
+    rendered.render_message(make_text_block("Now."), {"type": "tool_use", "id": "x", "name": "Bash", "input": {}})
+    rendered("tool.completed", call={**CALL, "status": "completed", "duration_ms": 812})
+    assert rendered.output.getvalue() == "Now.\n● Bash make … ✓ 0.8 s\n"
 
 
 def test_calls_at_the_same_time_have_a_line_each_at_their_end() -> None:
-    told = Told()
+    rendered = RenderedTurn()
     other = {**CALL, "call_id": "m_1#2", "summary": "lint"}
-    told("tool.started", call=CALL)
-    told("tool.started", call=other)
-    told("tool.completed", call={**CALL, "status": "completed", "duration_ms": 1})
-    told("tool.completed", call={**other, "status": "completed", "is_error": True})
-    assert told.words.getvalue().splitlines() == [
+    rendered("tool.started", call=CALL)
+    rendered("tool.started", call=other)
+    rendered("tool.completed", call={**CALL, "status": "completed", "duration_ms": 1})
+    rendered("tool.completed", call={**other, "status": "completed", "is_error": True})
+    assert rendered.output.getvalue().splitlines() == [
         "● Bash make …",
         "● Bash lint …",
         "● Bash make ✓ 0.0 s",
@@ -107,42 +107,52 @@ def test_calls_at_the_same_time_have_a_line_each_at_their_end() -> None:
 
 
 def test_a_long_result_is_shortened_and_an_error_is_told_without_its_tags() -> None:
-    told = Told()
+    rendered = RenderedTurn()
     long = {"type": "text", "text": "\n".join(str(number) for number in range(20))}
-    told("tool.completed", call={**CALL, "status": "completed", "content": [long]})
-    assert told.words.getvalue().splitlines()[1:] == ["  0", "  1", "  2", "  3", "  4", "  5", "  … 14 lines more"]
+    rendered("tool.completed", call={**CALL, "status": "completed", "content": [long]})
+    assert rendered.output.getvalue().splitlines()[1:] == [
+        "  0",
+        "  1",
+        "  2",
+        "  3",
+        "  4",
+        "  5",
+        "  … 14 lines more",
+    ]
     error = {"type": "text", "text": "<tool_use_error>no such file</tool_use_error>"}
     failed = {**CALL, "call_id": "m_1#2", "status": "completed", "is_error": True, "content": [error]}
-    told("tool.completed", call=failed)
-    assert told.words.getvalue().splitlines()[-1] == "  no such file"
+    rendered("tool.completed", call=failed)
+    assert rendered.output.getvalue().splitlines()[-1] == "  no such file"
 
 
 def test_a_call_whose_result_is_shortened_later_is_told_once() -> None:
-    told = Told()
-    ended = {**CALL, "status": "completed", "content": [text("all of it")]}
-    told("tool.completed", call=ended)
-    before = told.words.getvalue()
-    told("tool.completed", call={**ended, "content": [text("a part of it")], "result_id": "r_1"})
-    assert told.words.getvalue() == before
+    rendered = RenderedTurn()
+    ended = {**CALL, "status": "completed", "content": [make_text_block("all of it")]}
+    rendered("tool.completed", call=ended)
+    before = rendered.output.getvalue()
+    rendered("tool.completed", call={**ended, "content": [make_text_block("a part of it")], "result_id": "r_1"})
+    assert rendered.output.getvalue() == before
 
 
 def test_a_script_reads_only_words_on_stdout() -> None:
-    told = Told(full=False)
-    told.delta(0, "Hm.", "thinking", index=0)
-    told.delta(0, "Good ", index=1)
-    told("tool.started", call=CALL)
-    told("notice", level="warning", text="Mind the gap.")
-    told.message({"type": "thinking", "thinking": "Hm."}, text("Good day."))
-    told("turn.ended", turn=TURN)
-    assert told.words.getvalue() == "Good \nday.\n"
-    assert told.asides.getvalue() == "● Bash make …\nMind the gap.\n"
+    rendered = RenderedTurn(full=False)
+    rendered.render_delta(0, "Hm.", "thinking", index=0)
+    rendered.render_delta(0, "Good ", index=1)
+    rendered("tool.started", call=CALL)
+    rendered("notice", level="warning", text="Mind the gap.")
+    rendered.render_message({"type": "thinking", "thinking": "Hm."}, make_text_block("Good day."))
+    rendered("turn.ended", turn=TURN)
+    assert rendered.output.getvalue() == "Good \nday.\n"
+    assert rendered.notes.getvalue() == "● Bash make …\nMind the gap.\n"
 
 
 def test_the_words_of_an_agent_are_not_the_sessions_own() -> None:
-    told = Told()
-    told("message.completed", "s_2", message={**MESSAGE, "session_id": "s_2", "content": [text("inner")]})
-    told("tool.completed", "s_2", call={**CALL, "status": "completed", "parent_call_id": "m_0#0"})
-    assert told.words.getvalue() == "  ● Bash make ✓\n"
+    rendered = RenderedTurn()
+    rendered(
+        "message.completed", "s_2", message={**MESSAGE, "session_id": "s_2", "content": [make_text_block("inner")]}
+    )
+    rendered("tool.completed", "s_2", call={**CALL, "status": "completed", "parent_call_id": "m_0#0"})
+    assert rendered.output.getvalue() == "  ● Bash make ✓\n"
 
 
 @pytest.mark.parametrize(
@@ -157,29 +167,29 @@ def test_the_words_of_an_agent_are_not_the_sessions_own() -> None:
     ],
 )
 def test_an_end_that_is_not_plain_to_see_is_told(fields: dict[str, Any], line: str) -> None:
-    told = Told()
-    told("turn.ended", turn={**TURN, **fields})
-    assert told.words.getvalue().splitlines()[0] == line
+    rendered = RenderedTurn()
+    rendered("turn.ended", turn={**TURN, **fields})
+    assert rendered.output.getvalue().splitlines()[0] == line
 
 
 def test_what_a_turn_took_is_told_at_its_end() -> None:
-    told = Told()
+    rendered = RenderedTurn()
     usage = {"input_tokens": 10, "cache_read_tokens": 5, "output_tokens": 7, "cost_usd": None}
-    told("turn.ended", turn={**TURN, "model_requests": 2, "tool_calls": 1, "usage": usage})
-    assert told.words.getvalue() == "2 requests, 1 call, 15 tokens in, 7 out\n"
+    rendered("turn.ended", turn={**TURN, "model_requests": 2, "tool_calls": 1, "usage": usage})
+    assert rendered.output.getvalue() == "2 requests, 1 call, 15 tokens in, 7 out\n"
 
 
 def test_a_retry_says_why_and_when() -> None:
-    told = Told()
-    told("model.retrying", attempt=1, max_retries=5, wait_ms=1500, error={"code": "x", "message": "Overloaded."})
-    assert told.words.getvalue() == "… The model did not answer: Overloaded. Again in 1.5 s (1 of 5).\n"
+    rendered = RenderedTurn()
+    rendered("model.retrying", attempt=1, max_retries=5, wait_ms=1500, error={"code": "x", "message": "Overloaded."})
+    assert rendered.output.getvalue() == "… The model did not answer: Overloaded. Again in 1.5 s (1 of 5).\n"
 
 
 def test_a_long_change_is_shortened_with_a_mark() -> None:
-    told = Told()
+    rendered = RenderedTurn()
     patch = "--- a\n+++ b\n@@ -0,0 +1,100 @@\n+" + "y" * 200 + "\n" + "+x\n" * 99
-    told("file.changed", call_id="m_1#1", path="/a", action="modified", patch=patch, additions=100, deletions=0)
-    lines = told.words.getvalue().splitlines()
+    rendered("file.changed", call_id="m_1#1", path="/a", action="modified", patch=patch, additions=100, deletions=0)
+    lines = rendered.output.getvalue().splitlines()
     assert lines[:2] == ["± /a", "  @@ -0,0 +1,100 @@"]
     assert (lines[2][:6], lines[2][-1], len(lines[2])) == ("  +yyy", "…", 162)
     assert lines[-1] == "  … 61 lines more"
@@ -187,7 +197,7 @@ def test_a_long_change_is_shortened_with_a_mark() -> None:
 
 def test_a_patch_has_no_head_and_hides_no_line_that_looks_like_one() -> None:
     patch = "--- a\n+++ b\n@@ -1,2 +1,2 @@\n--- old\n+++ new\n same\n--- c\n+++ d\n@@ -1 +1 @@\n-x\n+y\n"
-    assert patch_lines(patch) == [
+    assert render_patch(patch) == [
         ("@@ -1,2 +1,2 @@", "cyan"),
         ("--- old", "red"),
         ("+++ new", "green"),
@@ -200,10 +210,10 @@ def test_a_patch_has_no_head_and_hides_no_line_that_looks_like_one() -> None:
 
 
 def test_a_result_keeps_its_columns_and_says_where_it_is_cut() -> None:
-    told = Told()
-    printed = text("NAME    SIZE\n\ta  b\n" + "x" * 300)
-    told("tool.completed", call={**CALL, "status": "completed", "content": [printed]})
-    lines = told.words.getvalue().splitlines()[1:]
+    rendered = RenderedTurn()
+    printed = make_text_block("NAME    SIZE\n\ta  b\n" + "x" * 300)
+    rendered("tool.completed", call={**CALL, "status": "completed", "content": [printed]})
+    lines = rendered.output.getvalue().splitlines()[1:]
     assert lines[:2] == ["  NAME    SIZE", "  \ta  b"]
     assert (lines[2][-1], len(lines[2])) == ("…", 162)
 
@@ -213,22 +223,22 @@ STOCK = "The person said no to this call. Do not try the same in another way."
 
 @pytest.mark.parametrize(("reason", "shown"), [(STOCK, "✗ refused"), ("use pnpm", "✗ refused: use pnpm")])
 def test_the_no_of_a_person_is_told_once_and_in_short(reason: str, shown: str) -> None:
-    told = Told()
+    rendered = RenderedTurn()
     decision = {"behavior": "deny", "by": "person", "reason": reason}
-    told("tool.completed", call={**CALL, "status": "completed", "is_error": True, "decision": decision})
-    told(
+    rendered("tool.completed", call={**CALL, "status": "completed", "is_error": True, "decision": decision})
+    rendered(
         "turn.ended", turn={**TURN, "denials": [{"tool": "Bash", "input": {}, "reason": reason, "allow_with": "Bash"}]}
     )
-    assert told.words.getvalue().splitlines()[:-1] == [f"● Bash make {shown}"]
+    assert rendered.output.getvalue().splitlines()[:-1] == [f"● Bash make {shown}"]
 
 
 def test_a_pipe_is_not_told_how_far_a_call_is() -> None:
-    told = Told()
-    told("tool.started", call=CALL)
-    told("tool.progress", call_id="m_1#1", kind="shell", elapsed_ms=2000, data={"output": "a\nb\n", "lines": 2})
-    assert told.words.getvalue() == "● Bash make …"
+    rendered = RenderedTurn()
+    rendered("tool.started", call=CALL)
+    rendered("tool.progress", call_id="m_1#1", kind="shell", elapsed_ms=2000, data={"output": "a\nb\n", "lines": 2})
+    assert rendered.output.getvalue() == "● Bash make …"
 
 
 @pytest.mark.parametrize(("printed", "last"), [("one\ntwo\n", "two"), ("10%\r20%\r30%", "30%"), ("  \n", "")])
 def test_the_last_line_is_what_a_person_would_see_last(printed: str, last: str) -> None:
-    assert last_line(printed) == last
+    assert find_last_line(printed) == last

@@ -1,4 +1,4 @@
-"""The line that is typed and the lines that are told, as they stand on a terminal."""
+"""The line editor and the screen: typed input and printed output, as they stand on a terminal."""
 
 import io
 import re
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.clients.cli.output import printable
+from ostler.clients.cli.output import sanitize
 from ostler.clients.cli.terminal import screen as screen_module
-from ostler.clients.cli.terminal.line_editor import Escape, Leave, Line, LineEditor, Typed
+from ostler.clients.cli.terminal.line_editor import EndOfInput, Escape, InputEvent, Line, LineEditor
 from ostler.clients.cli.terminal.screen import Screen
 
 COLUMNS = 20
@@ -32,13 +32,13 @@ class Display:
         while at < len(text):
             found = _SEQUENCE.match(text, at)
             if found:
-                self._sequence(found[2], int(found[1] or "0"))
+                self._apply_sequence(found[2], int(found[1] or "0"))
                 at = found.end()
             else:
-                self._char(text[at])
+                self._put_char(text[at])
                 at += 1
 
-    def _sequence(self, kind: str, count: int) -> None:
+    def _apply_sequence(self, kind: str, count: int) -> None:
         if kind == "A":
             assert count <= self.row
             self.row -= count
@@ -47,7 +47,7 @@ class Display:
         elif kind == "J":
             self.rows = [*self.rows[: self.row], self.rows[self.row][: self.column]]
 
-    def _char(self, char: str) -> None:
+    def _put_char(self, char: str) -> None:
         if char == "\n":
             self.row, self.column = self.row + 1, 0
             if self.row == len(self.rows):
@@ -67,79 +67,81 @@ class Display:
 
 
 @pytest.fixture(autouse=True)
-def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+def narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen_module, "_columns", lambda: COLUMNS)
 
 
-class Seat:
+class ScreenHarness:
+    """A line editor and its screen, which draws into a string."""
+
     def __init__(self) -> None:
         self.stream = io.StringIO()
         self.editor = LineEditor()
         self.screen = Screen(self.editor, self.stream)
 
-    def display(self) -> Display:
+    def render_display(self) -> Display:
         shown = Display()
         shown.feed(self.stream.getvalue())
         return shown
 
-    def press(self, keys: str) -> list[Typed]:
+    def press(self, keys: str) -> list[InputEvent]:
         typed = list(self.editor.feed(keys.encode()))
         self.screen.redraw()
         return typed
 
 
 def test_what_is_told_stands_above_what_is_typed() -> None:
-    seat = Seat()
-    seat.screen.ask_for("> ")
-    seat.press("ab")
-    seat.screen.words("one\ntwo")
-    assert seat.display().rows == ["one", "two", "> ab"]
-    seat.screen.words(" three")
-    seat.press("c")
-    assert seat.display().rows == ["one", "two three", "> abc"]
-    assert seat.display().typed == ("> abc", 5)
+    terminal = ScreenHarness()
+    terminal.screen.set_prompt("> ")
+    terminal.press("ab")
+    terminal.screen.write_text("one\ntwo")
+    assert terminal.render_display().rows == ["one", "two", "> ab"]
+    terminal.screen.write_text(" three")
+    terminal.press("c")
+    assert terminal.render_display().rows == ["one", "two three", "> abc"]
+    assert terminal.render_display().typed == ("> abc", 5)
 
 
 def test_a_long_line_is_cut_between_words() -> None:
-    seat = Seat()
-    seat.screen.ask_for("> ")
+    terminal = ScreenHarness()
+    terminal.screen.set_prompt("> ")
     for piece in ("a brown fox ju", "mps over ", "the dog"):
-        seat.screen.words(piece)
-    assert seat.display().rows == ["a brown fox jumps", "over the dog", "> "]
+        terminal.screen.write_text(piece)
+    assert terminal.render_display().rows == ["a brown fox jumps", "over the dog", "> "]
 
 
 def test_a_word_longer_than_the_row_is_cut_anywhere() -> None:
-    seat = Seat()
-    seat.screen.words("x" * 50)
-    assert "".join(seat.display().rows) == "x" * 50
+    terminal = ScreenHarness()
+    terminal.screen.write_text("x" * 50)
+    assert "".join(terminal.render_display().rows) == "x" * 50
 
 
 def test_a_long_input_shows_the_part_around_the_cursor() -> None:
-    seat = Seat()
-    seat.screen.ask_for("> ")
-    seat.press("abcdefghijklmnopqrstuvwxyz")
-    assert seat.display().typed[0].endswith("z")
-    seat.press("\x01")
-    assert seat.display().typed == ("> abcdefghijklmnopq", 2)
+    terminal = ScreenHarness()
+    terminal.screen.set_prompt("> ")
+    terminal.press("abcdefghijklmnopqrstuvwxyz")
+    assert terminal.render_display().typed[0].endswith("z")
+    terminal.press("\x01")
+    assert terminal.render_display().typed == ("> abcdefghijklmnopq", 2)
 
 
 def test_a_long_paste_is_drawn_and_told_without_measuring_it_again_and_again() -> None:
-    seat = Seat()
-    seat.screen.ask_for("> ")
+    terminal = ScreenHarness()
+    terminal.screen.set_prompt("> ")
     began = time.monotonic()
-    seat.press("\x1b[200~" + "ab cd\n" * (PASTED // 6) + "\x1b[201~")
+    terminal.press("\x1b[200~" + "ab cd\n" * (PASTED // 6) + "\x1b[201~")
     for _ in range(5):
-        seat.press("x")
-    assert seat.display().typed[0].endswith("ab cd⏎xxxxx")
-    seat.press("\x15" + "y" * PASTED)
-    seat.screen.words("z" * PASTED)
+        terminal.press("x")
+    assert terminal.render_display().typed[0].endswith("ab cd⏎xxxxx")
+    terminal.press("\x15" + "y" * PASTED)
+    terminal.screen.write_text("z" * PASTED)
     assert time.monotonic() - began < SECONDS
 
 
 def test_what_stands_before_a_line_stays_clear_on_its_further_rows() -> None:
-    seat = Seat()
-    seat.screen.words("  │ one two three four five\n    six seven eight nine\n")
-    assert seat.display().rows == [
+    terminal = ScreenHarness()
+    terminal.screen.write_text("  │ one two three four five\n    six seven eight nine\n")
+    assert terminal.render_display().rows == [
         "  │ one two three",
         "    four five",
         "    six seven eight",
@@ -149,66 +151,66 @@ def test_what_stands_before_a_line_stays_clear_on_its_further_rows() -> None:
 
 
 def test_a_line_that_just_fits_leaves_no_empty_row() -> None:
-    seat = Seat()
-    seat.screen.words("x" * 19 + " \n")
-    seat.screen.words("next\n")
-    assert seat.display().rows == ["x" * 19, "next", ""]
+    terminal = ScreenHarness()
+    terminal.screen.write_text("x" * 19 + " \n")
+    terminal.screen.write_text("next\n")
+    assert terminal.render_display().rows == ["x" * 19, "next", ""]
 
 
 def test_what_passes_stands_at_the_end_of_the_line_until_something_else_does() -> None:
-    seat = Seat()
-    seat.screen.ask_for("> ")
-    seat.screen.aside("● make …")
-    seat.screen.passing(" 3 s  compiling everything")
-    assert seat.display().rows == ["● make … 3 s  compi", "> "]
-    seat.press("a")
-    seat.screen.passing(" 4 s\x1b[2J")
-    assert seat.display().rows == ["● make … 4 s\\x1b[2J", "> a"]
-    seat.screen.aside(" ✓\n")
-    assert seat.display().rows == ["● make … ✓", "> a"]
+    terminal = ScreenHarness()
+    terminal.screen.set_prompt("> ")
+    terminal.screen.write_note("● make …")
+    terminal.screen.show_status(" 3 s  compiling everything")
+    assert terminal.render_display().rows == ["● make … 3 s  compi", "> "]
+    terminal.press("a")
+    terminal.screen.show_status(" 4 s\x1b[2J")
+    assert terminal.render_display().rows == ["● make … 4 s\\x1b[2J", "> a"]
+    terminal.screen.write_note(" ✓\n")
+    assert terminal.render_display().rows == ["● make … ✓", "> a"]
 
 
 def test_a_terminal_that_became_narrower_is_drawn_from_the_first_row_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    seat = Seat()
-    seat.screen.ask_for("> ")
-    seat.screen.words("told in eighteen c")
-    seat.press("typed in a row")
-    seat.stream.truncate(0)
+    terminal = ScreenHarness()
+    terminal.screen.set_prompt("> ")
+    terminal.screen.write_text("told in eighteen c")
+    terminal.press("typed in a row")
+    terminal.stream.truncate(0)
     monkeypatch.setattr(screen_module, "_columns", lambda: 10)
-    seat.screen.redraw()
+    terminal.screen.redraw()
     # The terminal has made two rows of each, and the cursor stands in the last of the four.
-    assert seat.stream.getvalue().lstrip("\0").startswith("\r\x1b[3A\x1b[J")
+    assert terminal.stream.getvalue().lstrip("\0").startswith("\r\x1b[3A\x1b[J")
 
 
 def test_nothing_that_is_told_or_pasted_can_steer_the_terminal() -> None:
-    seat = Seat()
-    seat.screen.ask_for("> ")
-    seat.screen.words("a\x1b[2Jb\a\rc\n")
-    seat.press("\x1b[200~x\x1b[31my\x1b[201~")
-    assert seat.display().rows[-1].startswith("> x\\x1b[31my")
+    terminal = ScreenHarness()
+    terminal.screen.set_prompt("> ")
+    terminal.screen.write_text("a\x1b[2Jb\a\rc\n")
+    terminal.press("\x1b[200~x\x1b[31my\x1b[201~")
+    assert terminal.render_display().rows[-1].startswith("> x\\x1b[31my")
 
 
 def test_leaving_takes_the_prompt_away() -> None:
-    seat = Seat()
-    seat.screen.ask_for("> ")
-    seat.screen.words("told\n")
-    seat.screen.ask_for(None)
-    assert seat.display().rows == ["told", ""]
+    terminal = ScreenHarness()
+    terminal.screen.set_prompt("> ")
+    terminal.screen.write_text("told\n")
+    terminal.screen.set_prompt(None)
+    assert terminal.render_display().rows == ["told", ""]
 
 
 @given(st.lists(st.one_of(st.text("ab \n", max_size=30), st.sampled_from(["\x7f", "\x01", "\x05", "\x15", "\x17"]))))
 def test_no_letter_is_lost_whatever_is_told_and_typed(steps: list[str]) -> None:
-    seat = Seat()
-    seat.screen.ask_for("> ")
+    terminal = ScreenHarness()
+    terminal.screen.set_prompt("> ")
     told = ""
     for step in steps:
         if step and step.isprintable():
-            seat.press(step)
+            terminal.press(step)
         else:
-            seat.screen.words(step if not step or step[0] in "ab \n" else "")
+            terminal.screen.write_text(step if not step or step[0] in "ab \n" else "")
             told += step if not step or step[0] in "ab \n" else ""
-            seat.press(step if step and step[0] not in "ab \n" else "")
-    rows = seat.display().rows
+            terminal.press(step if step and step[0] not in "ab \n" else "")
+    rows = terminal.render_display().rows
     assert rows[-1].startswith("> ")
     assert "".join(rows[:-1]).replace(" ", "") == told.replace("\n", "").replace(" ", "")
 
@@ -267,7 +269,7 @@ def test_a_single_key_counts_only_while_nothing_is_typed() -> None:
 def test_ctrl_d_leaves_only_while_nothing_is_typed() -> None:
     editor = LineEditor()
     assert list(editor.feed(b"a\x04")) == []
-    assert list(editor.feed(b"\x7f\x04")) == [Leave()]
+    assert list(editor.feed(b"\x7f\x04")) == [EndOfInput()]
 
 
 def test_an_arrow_up_and_down_gives_the_half_typed_line_back() -> None:
@@ -285,7 +287,7 @@ def test_an_escape_waits_for_the_rest_of_a_key_and_is_one_by_itself() -> None:
     list(editor.feed(b"[DX"))
     assert (editor.text, editor.has_escape) == ("aXb", False)
     list(editor.feed(b"\x1b"))
-    assert editor.escape() == Escape()
+    assert editor.take_escape() == Escape()
     list(editor.feed(b"y"))
     assert editor.text == "aXyb"
 
@@ -312,4 +314,4 @@ def test_what_a_key_means_is_known_only_after_the_one_before_it() -> None:
     ],
 )
 def test_a_joiner_is_shown_where_it_belongs_and_spelled_where_it_hides(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert sanitize(text) == shown

@@ -1,4 +1,4 @@
-"""What a turn keeps of files: on the disk when it says so, packed beside the event loop."""
+"""What a turn keeps of files: stored when `keep` returns, and compressed off the event loop."""
 
 import os
 import threading
@@ -16,10 +16,10 @@ from ostler.server.engine.journal.journal import Journal
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Store, Tx, open_store
 from ostler.storage.repositories import file_history, sessions
-from ostler.tools.fs.text_file import digest_of
+from ostler.tools.fs.text_file import hash_bytes
 from ostler.tools.services import OlderFile
-from tests.storage.records import record
-from tests.support.driver import Stage
+from tests.storage.records import build_session_record
+from tests.support.driver import Harness
 from tests.support.messages_api.replies import message
 from tests.support.model_replies import DONE, edit, read
 
@@ -33,17 +33,17 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
-def files(log: EventLog, turn: str = "t_1", session_id: str | None = None) -> TurnFiles:
+def make_turn_files(log: EventLog, turn: str = "t_1", session_id: str | None = None) -> TurnFiles:
     owner: Any = session_id or new_session_id()
     return TurnFiles(Journal(log, owner, owner, Usage(), lambda error: None), TurnId(turn))
 
 
-def older(content: bytes, read: Callable[[], bytes] | None = None) -> OlderFile:
-    return OlderFile(0o100644, len(content), digest_of(content), read or (lambda: content))
+def make_older_file(content: bytes, read: Callable[[], bytes] | None = None) -> OlderFile:
+    return OlderFile(0o100644, len(content), hash_bytes(content), read or (lambda: content))
 
 
-async def rows(store: Store, kept: TurnFiles) -> list[file_history.KeptFile]:
-    return await store.read(lambda db: file_history.of_sessions(db, [kept.journal.session_id]))
+async def list_snapshots(store: Store, kept: TurnFiles) -> list[file_history.FileSnapshot]:
+    return await store.read(lambda db: file_history.list_by_sessions(db, [kept.journal.session_id]))
 
 
 async def test_a_content_is_read_and_packed_on_a_thread_and_only_where_it_is_needed(store: Store) -> None:
@@ -54,28 +54,28 @@ async def test_a_content_is_read_and_packed_on_a_thread_and_only_where_it_is_nee
         threads.append(threading.current_thread())
         return b"content"
 
-    first = files(log)
-    await first.keep("/a", older(b"content", read))
+    first = make_turn_files(log)
+    await first.keep("/a", make_older_file(b"content", read))
     assert len(threads) == 1
     assert threads[0] is not threading.current_thread()
-    await first.keep("/a", older(b"content", read))  # kept by this turn already
-    await first.keep("/b", older(b"content", read))  # stored already
-    await files(log).keep("/c", older(b"content", read))
+    await first.keep("/a", make_older_file(b"content", read))  # kept by this turn already
+    await first.keep("/b", make_older_file(b"content", read))  # stored already
+    await make_turn_files(log).keep("/c", make_older_file(b"content", read))
     assert len(threads) == 1
-    assert [row.path for row in await rows(store, first)] == ["/a", "/b"]
+    assert [row.path for row in await list_snapshots(store, first)] == ["/a", "/b"]
 
 
 async def test_when_it_returns_another_connection_finds_it(store: Store) -> None:
-    kept = files(EventLog(store))
-    await kept.keep("/a", older(b"content"))
-    (row,) = await rows(store, kept)
-    packed = await store.read(lambda db: file_history.content(db, row.digest or ""))
+    kept = make_turn_files(EventLog(store))
+    await kept.keep("/a", make_older_file(b"content"))
+    (row,) = await list_snapshots(store, kept)
+    packed = await store.read(lambda db: file_history.load_content(db, row.digest or ""))
     assert packed is not None
     assert file_history.unpack(packed) == b"content"
 
 
 async def test_a_content_that_goes_just_when_it_was_found_is_brought_again(store: Store) -> None:
-    other = record(new_session_id())
+    other = build_session_record(new_session_id())
 
     class Log(EventLog):
         async def read(self, work: Any) -> Any:
@@ -87,22 +87,22 @@ async def test_a_content_that_goes_just_when_it_was_found_is_brought_again(store
             await self.write(delete)
             return found
 
-    await files(EventLog(store), session_id=other.id).keep("/a", older(b"content"))
-    kept = files(Log(store))
-    await kept.keep("/b", older(b"content"))
-    (row,) = await rows(store, kept)
-    assert await store.read(lambda db: file_history.content(db, row.digest or "")) is not None
+    await make_turn_files(EventLog(store), session_id=other.id).keep("/a", make_older_file(b"content"))
+    kept = make_turn_files(Log(store))
+    await kept.keep("/b", make_older_file(b"content"))
+    (row,) = await list_snapshots(store, kept)
+    assert await store.read(lambda db: file_history.load_content(db, row.digest or "")) is not None
 
 
 async def test_of_a_file_over_the_limit_nothing_is_read(store: Store) -> None:
     def read() -> bytes:
         raise AssertionError("nobody needs it")
 
-    kept = files(EventLog(store))
+    kept = make_turn_files(EventLog(store))
     size = engine_history.MAX_FILE_BYTES + 1
     await kept.keep("/large", OlderFile(0o100644, size, "digest", read))
     await kept.keep("/new", None)
-    found = [(row.path, row.size, row.digest, row.left_out) for row in await rows(store, kept)]
+    found = [(row.path, row.size, row.digest, row.left_out) for row in await list_snapshots(store, kept)]
     assert found == [("/large", size, None, "too_large"), ("/new", 0, None, None)]
 
 
@@ -112,10 +112,10 @@ async def test_what_a_session_keeps_is_bounded_and_the_oldest_turn_goes_first(
     assert engine_history.MAX_SESSION_BYTES == 200 * 1024 * 1024
     monkeypatch.setattr(engine_history, "MAX_SESSION_BYTES", 5_000)
     session_id = new_session_id()
-    turns = [files(EventLog(store), f"t_{number}", session_id) for number in range(3)]
+    turns = [make_turn_files(EventLog(store), f"t_{number}", session_id) for number in range(3)]
     for kept in turns:
-        await kept.keep("/a", older(os.urandom(2_000)))
-    assert [row.left_out for row in await rows(store, turns[0])] == ["no_room", None, None]
+        await kept.keep("/a", make_older_file(os.urandom(2_000)))
+    assert [row.left_out for row in await list_snapshots(store, turns[0])] == ["no_room", None, None]
 
 
 @pytest.fixture
@@ -128,14 +128,16 @@ def folder(tmp_path: Path) -> Path:
 # What clients are told.
 
 
-def test_clients_are_told_of_a_change_with_its_patch_and_the_output_of_the_call(stage: Stage, folder: Path) -> None:
+def test_clients_are_told_of_a_change_with_its_patch_and_the_output_of_the_call(harness: Harness, folder: Path) -> None:
     path = folder / "a.txt"
     path.write_text("one\ntwo\n")
-    talk = stage.talk(message(read(path)), message(edit(path, "two", "2")), DONE, folder=folder, mode="acceptEdits")
-    talk.turn()
-    call = talk.all("tool.completed")[-1]["call"]
+    driver = harness.open_session(
+        message(read(path)), message(edit(path, "two", "2")), DONE, folder=folder, mode="acceptEdits"
+    )
+    driver.run_turn()
+    call = driver.list_event_data("tool.completed")[-1]["call"]
     patch = f"--- {path}\n+++ {path}\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
-    assert talk.all("file.changed") == [{"path": str(path), "patch": patch, "call_id": call["call_id"]}]
+    assert driver.list_event_data("file.changed") == [{"path": str(path), "patch": patch, "call_id": call["call_id"]}]
     output = call["output"]
     assert (output["kind"], output["original"], output["replace_all"]) == ("update", "one\ntwo\n", False)
     assert (output["old_string"], output["new_string"], output["user_modified"]) == ("two", "2", False)

@@ -1,4 +1,4 @@
-"""A result of any size is stored and read in pieces: nobody else waits for it."""
+"""A result of any size is stored and read in pieces, and keeps no other writer and not the event loop waiting."""
 
 import asyncio
 import time
@@ -16,18 +16,18 @@ from ostler.protocol.result import ResultRead, ResultSearch
 from ostler.protocol.shapes import Usage
 from ostler.server.api.results import ResultMethods
 from ostler.server.daemon.housekeeping import drop_unfinished_results
-from ostler.server.engine.calls.render import Rendered, rendered
+from ostler.server.engine.calls.render import RenderedResult, render_result
 from ostler.server.engine.calls.spans import Spans
-from ostler.server.engine.calls.stored_results import OwnedResults, find_result, pieces_of
+from ostler.server.engine.calls.stored_results import OwnedResults, find_result, read_pieces
 from ostler.server.engine.journal.journal import Journal
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Store, Tx, open_store
 from ostler.storage.repositories import results
 from ostler.storage.repositories.results import DROPPED_AT_ONCE, PIECE_CHARS, ResultRecord
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.services import NoSuchResult
 from ostler.tools.shell.output.long_text import LongOutput, LongText
-from ostler.tools.tool import Block, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools.tool import Block, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 from tests.support.inprocess import InProcessDaemon
 
 pytestmark = pytest.mark.anyio
@@ -35,31 +35,31 @@ SESSION: Final = SessionId("s_1")
 LINES: Final = "".join(f"zeile ünd {number:08}\n" for number in range(8))
 
 
-class Flood(Tool[ToolInput, ToolOutput]):
-    """Gives more than anybody can read."""
+class LargeTextTool(Tool[ToolInput, ToolOutput]):
+    """A tool whose output is a long text in memory."""
 
     name = "Flood"
     Input = ToolInput
     Output = ToolOutput
 
-    def description(self, surroundings: Surroundings) -> str:
+    def description(self, session: SessionView) -> str:
         return "Floods."
 
-    async def run(self, given: ToolInput, context: ToolContext) -> Ran[ToolOutput] | Failure:
+    async def run(self, given: ToolInput, context: ToolContext) -> ToolResult[ToolOutput] | Failure:
         return Failure("It is never run.")
 
     def render(self, output: Any) -> list[Block]:
         return [text_block(output.text)]
 
 
-class FloodOutput(ToolOutput):
-    """What it gives."""
+class LargeTextOutput(ToolOutput):
+    """An output that is one text."""
 
     text: str
 
 
-class Spring:
-    """A long text that comes from elsewhere."""
+class StreamedText:
+    """A long text that is read piece by piece."""
 
     def __init__(self, pieces: Callable[[], Iterator[str]]) -> None:
         self.pieces = pieces
@@ -70,24 +70,24 @@ class Spring:
         self._loop.call_soon_threadsafe(self.closed.set)
 
 
-class SpringOutput(LongOutput):
-    """A little of a text, and where the rest is."""
+class StreamedTextOutput(LongOutput):
+    """An output with a short text, and the long text that it stands for."""
 
     text: str = "only a little"
-    _long: Spring | None = PrivateAttr(None)
+    _long: StreamedText | None = PrivateAttr(None)
 
     @classmethod
-    def of(cls, long: Spring) -> "SpringOutput":
+    def of(cls, long: StreamedText) -> "StreamedTextOutput":
         output = cls()
         output._long = long
         return output
 
-    def long_text(self) -> LongText | None:
+    def open_long_text(self) -> LongText | None:
         return self._long
 
 
-class Lateness:
-    """How long the loop's own thread computes between two looks at it."""
+class LoopLatency:
+    """The longest time for which the event loop's own thread computed without a pause."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -100,8 +100,8 @@ class Lateness:
             self.longest = max(self.longest, min(late, time.thread_time() - cpu))
 
 
-class Neighbour:
-    """Somebody else who writes, one small thing after the other."""
+class ConcurrentWriter:
+    """Another writer to the database, of one small value after the other."""
 
     def __init__(self, store: Store) -> None:
         self.writes = 0
@@ -109,11 +109,11 @@ class Neighbour:
 
     async def write(self) -> None:
         while True:
-            await self._store.writer.submit(_small, lambda appended: None)
+            await self._store.writer.submit(_write_small_value, lambda appended: None)
             self.writes += 1
 
 
-def _small(tx: Tx) -> None:
+def _write_small_value(tx: Tx) -> None:
     tx.connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('small', 'x')")
 
 
@@ -131,26 +131,26 @@ def journal(store: Store) -> Journal:
 
 async def test_a_flood_stalls_neither_the_loop_nor_other_writes(store: Store, journal: Journal) -> None:
     long = LINES * (64 * 1024 * 1024 // len(LINES))
-    lateness, neighbour = Lateness(), Neighbour(store)
-    output = FloodOutput.model_construct(text=long)
+    latency, writer = LoopLatency(), ConcurrentWriter(store)
+    output = LargeTextOutput.model_construct(text=long)
     async with anyio.create_task_group() as group:
-        group.start_soon(lateness.watch)
-        group.start_soon(neighbour.write)
-        shown = await rendered(Flood(), output, Results(), journal, Spans())
-        written = neighbour.writes
-        await _make_known(journal, shown)
-        read = [len(piece) async for piece in OwnedResults(journal.log, SESSION).pieces(_id(shown))]
+        group.start_soon(latency.watch)
+        group.start_soon(writer.write)
+        shown = await render_result(LargeTextTool(), output, Results(), journal, Spans())
+        written = writer.writes
+        await _store_record(journal, shown)
+        read = [len(piece) async for piece in OwnedResults(journal.log, SESSION).read_pieces(_get_result_id(shown))]
         methods = ResultMethods(journal.log)
-        found = await methods.search(ResultSearch(result_id=_id(shown), pattern="00000007$"))
-        part = await methods.read(ResultRead(result_id=_id(shown), offset_chars=len(long) - 10))
-        assert lateness.longest < 0.1
+        found = await methods.search(ResultSearch(result_id=_get_result_id(shown), pattern="00000007$"))
+        part = await methods.read(ResultRead(result_id=_get_result_id(shown), offset_chars=len(long) - 10))
+        assert latency.longest < 0.1
         assert written >= 20
         assert sum(read) == len(long)
         assert (len(found.lines), found.lines[0].line) == (250, 8)
         assert (part.content, part.next_offset) == (long[-10:], None)
-        assert len(shown.bounded.blocks[0]["text"]) < 2_500
-        assert shown.bounded.blocks[0]["text"].startswith(
-            f"<persisted-output>\nOutput too large ({_kilobytes(long)} KB)."
+        assert len(shown.limited.blocks[0]["text"]) < 2_500
+        assert shown.limited.blocks[0]["text"].startswith(
+            f"<persisted-output>\nOutput too large ({_format_kilobytes(long)} KB)."
         )
         assert len(shown.output["text"]) < 51_000
         group.cancel_scope.cancel()
@@ -158,49 +158,51 @@ async def test_a_flood_stalls_neither_the_loop_nor_other_writes(store: Store, jo
 
 async def test_what_was_stored_ahead_comes_out_as_it_was(journal: Journal) -> None:
     text = "".join(f"{number} ü🐎\n" for number in range(300_000)) + "\ud800 lone"
-    shown = await rendered(Flood(), FloodOutput.model_construct(text=text), Results(), journal, Spans())
+    shown = await render_result(
+        LargeTextTool(), LargeTextOutput.model_construct(text=text), Results(), journal, Spans()
+    )
     assert isinstance(shown.whole, ResultRecord)
-    await _make_known(journal, shown)
-    record = await find_result(journal.log, _id(shown))
-    stored = "".join([piece async for piece in pieces_of(journal.log, record)])
+    await _store_record(journal, shown)
+    record = await find_result(journal.log, _get_result_id(shown))
+    stored = "".join([piece async for piece in read_pieces(journal.log, record)])
     assert stored == text.replace("\ud800", "?")
     assert (record.total_chars, record.total_bytes) == (len(text), len(stored.encode()))
 
 
 async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Store, journal: Journal) -> None:
     count = 64 * 1024 * 1024 // len(LINES)
-    spring = Spring(lambda: (LINES for _ in range(count)))
-    lateness, neighbour = Lateness(), Neighbour(store)
+    long_text = StreamedText(lambda: (LINES for _ in range(count)))
+    latency, writer = LoopLatency(), ConcurrentWriter(store)
     async with anyio.create_task_group() as group:
-        group.start_soon(lateness.watch)
-        group.start_soon(neighbour.write)
-        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
-        assert lateness.longest < 0.1
-        assert neighbour.writes >= 20
-        await _make_known(journal, shown)
-        record = await find_result(journal.log, _id(shown))
-        pieces = [piece async for piece in pieces_of(journal.log, record)]
+        group.start_soon(latency.watch)
+        group.start_soon(writer.write)
+        shown = await render_result(LargeTextTool(), StreamedTextOutput.of(long_text), Results(), journal, Spans())
+        assert latency.longest < 0.1
+        assert writer.writes >= 20
+        await _store_record(journal, shown)
+        record = await find_result(journal.log, _get_result_id(shown))
+        pieces = [piece async for piece in read_pieces(journal.log, record)]
         assert {len(piece) for piece in pieces[:-1]} == {PIECE_CHARS}
         assert "".join(pieces) == LINES * count
         assert (record.total_chars, record.total_bytes) == (count * len(LINES), count * len(LINES.encode()))
-        text = shown.bounded.blocks[0]["text"]
+        text = shown.limited.blocks[0]["text"]
         assert text.startswith(f"<persisted-output>\nOutput too large ({record.total_bytes / 1024:.1f} KB).")
         assert shown.output == {"text": "only a little"}
         with anyio.fail_after(5):
-            await spring.closed.wait()
+            await long_text.closed.wait()
         group.cancel_scope.cancel()
 
 
 async def test_a_text_from_elsewhere_that_is_short_is_shown(journal: Journal) -> None:
     for text in ("x" * 50_000, "", " \n"):
-        spring = Spring(lambda: iter([text[:10], "", text[10:]]))  # noqa: B023 - read at once
-        shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
-        assert shown.bounded.blocks == [text_block(text if text.strip() else "(Flood completed with no output)")]
-        assert (shown.whole, shown.bounded.result_id) == (None, None)
+        long_text = StreamedText(lambda: iter([text[:10], "", text[10:]]))  # noqa: B023 - read at once
+        shown = await render_result(LargeTextTool(), StreamedTextOutput.of(long_text), Results(), journal, Spans())
+        assert shown.limited.blocks == [text_block(text if text.strip() else "(Flood completed with no output)")]
+        assert (shown.whole, shown.limited.result_id) == (None, None)
         with anyio.fail_after(5):
-            await spring.closed.wait()
-    spring = Spring(lambda: iter(["x" * 50_000, "y"]))
-    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
+            await long_text.closed.wait()
+    long_text = StreamedText(lambda: iter(["x" * 50_000, "y"]))
+    shown = await render_result(LargeTextTool(), StreamedTextOutput.of(long_text), Results(), journal, Spans())
     assert isinstance(shown.whole, ResultRecord)
     assert shown.whole.total_chars == 50_001
 
@@ -210,37 +212,39 @@ async def test_where_a_text_cannot_be_read_what_the_output_holds_is_shown(journa
         yield "x" * 3_000_000
         raise OSError("the disk is gone")
 
-    spring = Spring(broken)
-    shown = await rendered(Flood(), SpringOutput.of(spring), Results(), journal, Spans())
-    assert shown.bounded.blocks == [text_block("only a little")]
-    assert (shown.whole, shown.bounded.result_id) == (None, None)
+    long_text = StreamedText(broken)
+    shown = await render_result(LargeTextTool(), StreamedTextOutput.of(long_text), Results(), journal, Spans())
+    assert shown.limited.blocks == [text_block("only a little")]
+    assert (shown.whole, shown.limited.result_id) == (None, None)
     with anyio.fail_after(5):
-        await spring.closed.wait()
+        await long_text.closed.wait()
 
 
 async def test_a_call_that_is_stopped_while_its_result_is_stored_keeps_it(journal: Journal) -> None:
-    output = FloodOutput.model_construct(text="x" * 3_000_000)
-    shown: list[Rendered] = []
+    output = LargeTextOutput.model_construct(text="x" * 3_000_000)
+    shown: list[RenderedResult] = []
     with anyio.CancelScope() as scope:
         scope.cancel()
-        shown.append(await rendered(Flood(), output, Results(), journal, Spans()))
+        shown.append(await render_result(LargeTextTool(), output, Results(), journal, Spans()))
     assert isinstance(shown[0].whole, ResultRecord)
 
 
 async def test_a_result_is_not_there_before_its_call_is(journal: Journal) -> None:
-    shown = await rendered(Flood(), FloodOutput.model_construct(text="x" * 3_000_000), Results(), journal, Spans())
+    shown = await render_result(
+        LargeTextTool(), LargeTextOutput.model_construct(text="x" * 3_000_000), Results(), journal, Spans()
+    )
     with pytest.raises(NoSuchResult):
-        await anext(aiter(OwnedResults(journal.log, SESSION).pieces(_id(shown))))
+        await anext(aiter(OwnedResults(journal.log, SESSION).read_pieces(_get_result_id(shown))))
     with pytest.raises(Exception, match="There is no result"):
-        await find_result(journal.log, _id(shown))
+        await find_result(journal.log, _get_result_id(shown))
 
 
 async def test_a_result_of_another_session_is_none_of_ones_business(journal: Journal) -> None:
     result_id = new_result_id()
     await journal.write(lambda tx: results.put(tx.connection, result_id, SESSION, "secret", tool="Bash"))
-    assert [piece async for piece in OwnedResults(journal.log, SESSION).pieces(result_id)] == ["secret"]
+    assert [piece async for piece in OwnedResults(journal.log, SESSION).read_pieces(result_id)] == ["secret"]
     with pytest.raises(NoSuchResult, match="This session has no result"):
-        await anext(aiter(OwnedResults(journal.log, SessionId("s_2")).pieces(result_id)))
+        await anext(aiter(OwnedResults(journal.log, SessionId("s_2")).read_pieces(result_id)))
 
 
 async def test_what_a_crash_left_of_a_result_is_dropped_when_it_is_old(journal: Journal) -> None:
@@ -248,7 +252,7 @@ async def test_what_a_crash_left_of_a_result_is_dropped_when_it_is_old(journal: 
 
     def leave(tx: Tx) -> None:
         for result_id in (old, young):
-            results.put_pieces(tx.connection, result_id, results.pack("x" * 200_000))
+            results.put_pieces(tx.connection, result_id, results.pack_pieces("x" * 200_000))
 
     await journal.write(leave)
     await drop_unfinished_results(journal.log)
@@ -272,16 +276,16 @@ def test_nothing_is_left_of_a_large_result_when_its_session_is_deleted(home: Pat
 # Shortcuts.
 
 
-async def _make_known(journal: Journal, shown: Rendered) -> None:
+async def _store_record(journal: Journal, shown: RenderedResult) -> None:
     record = shown.whole
     assert isinstance(record, ResultRecord)
     await journal.write(lambda tx: results.add(tx.connection, SESSION, record))
 
 
-def _id(shown: Rendered) -> ResultId:
-    assert shown.bounded.result_id is not None
-    return shown.bounded.result_id
+def _get_result_id(shown: RenderedResult) -> ResultId:
+    assert shown.limited.result_id is not None
+    return shown.limited.result_id
 
 
-def _kilobytes(text: str) -> str:
+def _format_kilobytes(text: str) -> str:
     return f"{len(text.encode()) / 1024:.1f}"

@@ -1,4 +1,4 @@
-"""What a daemon that died while it wrote left beside files: removed where it is known to be nobody's."""
+"""Drafts that a daemon left beside files when it died while it wrote: removed where nobody else can own them."""
 
 import subprocess
 import sys
@@ -14,12 +14,12 @@ from ostler.server.engine.calls.file_history import clear_left_overs
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Store, Tx, open_store
 from ostler.storage.repositories import file_history, turns
-from ostler.storage.repositories.file_history import KeptFile
-from tests.storage.records import turn
+from ostler.storage.repositories.file_history import FileSnapshot
+from tests.storage.records import build_turn
 
 pytestmark = pytest.mark.anyio
 
-_DIES: Final = """
+_DYING_WRITE: Final = """
 import os, sys
 from ostler.tools.fs import atomic_write
 sys.addaudithook(lambda event, given: os._exit(9) if event == "os.rename" else None)
@@ -34,24 +34,24 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
-async def unfinished(log: EventLog, *changed: Path, status: str = "running") -> SessionId:
+async def store_unfinished_turn(log: EventLog, *changed: Path, status: str = "running") -> SessionId:
     """A session whose turn has changed these files."""
     session_id = new_session_id()
-    current = turn(session_id, status)
+    current = build_turn(session_id, status)
 
     def work(tx: Tx) -> None:
         turns.put(tx.connection, current, "Go on.")
         for path in changed:
-            file_history.keep(tx.connection, KeptFile(session_id, current.id, str(path), None), None, 1000)
+            file_history.keep(tx.connection, FileSnapshot(session_id, current.id, str(path), None), None, 1000)
 
     await log.write(work, session_id)
     return session_id
 
 
-def died(path: Path) -> Path:
-    """A real write that ended before its rename; what it left."""
+def run_dying_write(path: Path) -> Path:
+    """Run a real write that dies before its rename; the draft that it leaves."""
     before = set(path.parent.iterdir())
-    assert subprocess.run([sys.executable, "-c", _DIES, str(path)], check=False).returncode == 9
+    assert subprocess.run([sys.executable, "-c", _DYING_WRITE, str(path)], check=False).returncode == 9
     (left,) = set(path.parent.iterdir()) - before
     return left
 
@@ -60,23 +60,23 @@ def died(path: Path) -> Path:
 async def test_what_a_write_left_is_removed_and_nothing_else(store: Store, tmp_path: Path, name: str) -> None:
     path = tmp_path / "work" / name
     path.parent.mkdir()
-    left = died(path)
+    left = run_dying_write(path)
     others = [path, path.parent / ".b.txt.0123456789ab.tmp", path.parent / f"{left.name[:20]}.txt"]
     for each in others:
         each.write_text("mine")
     log = EventLog(store)
-    await clear_left_overs(log, await unfinished(log, path), time.time() + 1)
+    await clear_left_overs(log, await store_unfinished_turn(log, path), time.time() + 1)
     assert sorted(path.parent.iterdir()) == sorted(others)
 
 
 async def test_what_is_younger_than_the_daemon_or_no_file_stays(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    left = died(path)
+    left = run_dying_write(path)
     link, folder = (tmp_path / f".a.txt.{digit * 12}.tmp" for digit in "12")
     link.symlink_to(path)
     folder.mkdir()
     log = EventLog(store)
-    session_id = await unfinished(log, path)
+    session_id = await store_unfinished_turn(log, path)
     await clear_left_overs(log, session_id, left.stat().st_mtime)
     assert left.exists()
     await clear_left_overs(log, session_id, time.time() + 1)
@@ -86,18 +86,18 @@ async def test_what_is_younger_than_the_daemon_or_no_file_stays(store: Store, tm
 
 
 async def test_only_the_files_of_the_unfinished_turn_are_looked_at(store: Store, tmp_path: Path) -> None:
-    left = died(tmp_path / "a.txt")
+    left = run_dying_write(tmp_path / "a.txt")
     log = EventLog(store)
-    await clear_left_overs(log, await unfinished(log, tmp_path / "a.txt", status="ended"), time.time() + 1)
-    await clear_left_overs(log, await unfinished(log, tmp_path / "b.txt"), time.time() + 1)
+    await clear_left_overs(log, await store_unfinished_turn(log, tmp_path / "a.txt", status="ended"), time.time() + 1)
+    await clear_left_overs(log, await store_unfinished_turn(log, tmp_path / "b.txt"), time.time() + 1)
     assert left.exists()
 
 
 async def test_a_folder_that_is_gone_or_closed_is_no_trouble(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    left = died(tmp_path / "a.txt")
+    left = run_dying_write(tmp_path / "a.txt")
     log = EventLog(store)
     places = [file / "b", tmp_path / "gone" / "a.txt", tmp_path / "a.txt"]
-    await clear_left_overs(log, await unfinished(log, *places), time.time() + 1)
+    await clear_left_overs(log, await store_unfinished_turn(log, *places), time.time() + 1)
     assert not left.exists()

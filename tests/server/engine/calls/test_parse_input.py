@@ -1,4 +1,4 @@
-"""What a model writes, and what a tool is given."""
+"""Parsing of a call's input: what is repaired, and what is an error for the model."""
 
 import copy
 import json
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.tools.context import ToolContext
-from ostler.tools.tool import Ran, Tool, ToolInput, ToolOutput
+from ostler.tools.tool import Tool, ToolInput, ToolOutput, ToolResult
 
 
 class Inner(ToolInput):
@@ -54,15 +54,15 @@ class Many(Tool[ManyInput, NothingOutput]):
     Input = ManyInput
     Output = NothingOutput
 
-    async def run(self, given: ManyInput, context: ToolContext) -> Ran[NothingOutput]:
-        return Ran(NothingOutput())
+    async def run(self, given: ManyInput, context: ToolContext) -> ToolResult[NothingOutput]:
+        return ToolResult(NothingOutput())
 
 
-def mended(**given: Any) -> dict[str, Any]:
+def repair_input(**given: Any) -> dict[str, Any]:
     return parse_input(Many(), given)[1]
 
 
-def problem(**given: Any) -> str:
+def get_problem(**given: Any) -> str:
     with pytest.raises(BadInput) as raised:
         parse_input(Many(), given)
     return str(raised.value)
@@ -70,7 +70,7 @@ def problem(**given: Any) -> str:
 
 def test_good_input_is_left_alone() -> None:
     given = {"text": "5", "number": 5, "names": ["a"], "inner": {"name": "b"}}
-    assert mended(**given) == given
+    assert repair_input(**given) == given
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_good_input_is_left_alone() -> None:
     ],
 )
 def test_common_slips_are_mended(field: str, written: Any, meant: Any) -> None:
-    repaired = mended(**{field: written})
+    repaired = repair_input(**{field: written})
     assert repaired == {field: meant}
     assert type(repaired[field]) is type(meant)
 
@@ -115,7 +115,7 @@ def test_common_slips_are_mended(field: str, written: Any, meant: Any) -> None:
 )
 def test_slips_within_lists_and_objects_are_mended(field: str, written: Any, meant: Any) -> None:
     before = copy.deepcopy(written)
-    assert mended(**{field: written}) == {field: meant}
+    assert repair_input(**{field: written}) == {field: meant}
     assert written == before
 
 
@@ -123,21 +123,21 @@ def test_slips_within_slips_are_mended_only_so_deep() -> None:
     text: Any = [{"count": "1"}]
     for _ in range(6):
         text = [{"more": json.dumps(text)}]
-    assert "more" in problem(parts=text)
+    assert "more" in get_problem(parts=text)
 
 
 def test_what_many_strings_hold_is_bounded_together() -> None:
     text = "[" + "1," * 59_999 + "1]"
-    assert mended(parts=[{"sizes": text}]) == {"parts": [{"sizes": [1] * 60_000}]}
-    assert "`parts.1.sizes`" in problem(parts=[{"sizes": text}, {"sizes": text}])
+    assert repair_input(parts=[{"sizes": text}]) == {"parts": [{"sizes": [1] * 60_000}]}
+    assert "`parts.1.sizes`" in get_problem(parts=[{"sizes": text}, {"sizes": text}])
 
 
 def test_many_slips_are_mended_in_little_time() -> None:
     began = time.process_time()
-    assert mended(table={str(number): "1" for number in range(1000)})["table"]["999"] == 1
+    assert repair_input(table={str(number): "1" for number in range(1000)})["table"]["999"] == 1
     sizes: list[Any] = [1] * 90_000
     sizes[::100] = ["1"] * 900
-    assert mended(parts=[{"sizes": sizes}]) == {"parts": [{"sizes": [1] * 90_000}]}
+    assert repair_input(parts=[{"sizes": sizes}]) == {"parts": [{"sizes": [1] * 90_000}]}
     assert time.process_time() - began < 2
 
 
@@ -170,13 +170,13 @@ def test_many_slips_are_mended_in_little_time() -> None:
     ],
 )
 def test_what_is_no_slip_is_explained(field: str, written: Any) -> None:
-    words = problem(**{field: written})
+    words = get_problem(**{field: written})
     assert words.startswith("The input of Many is not valid:")
     assert f"`{field}" in words
 
 
 def test_each_problem_has_a_line() -> None:
-    words = problem(number="x", names=5, colour="red", inner={})
+    words = get_problem(number="x", names=5, colour="red", inner={})
     lines = words.splitlines()[1:]
     assert len(lines) == 4
     assert all(line.startswith("- `") for line in lines)
@@ -186,33 +186,33 @@ def test_each_problem_has_a_line() -> None:
 
 
 def test_what_is_mended_is_not_complained_about() -> None:
-    assert "number" not in problem(number="5", flag="perhaps")
+    assert "number" not in get_problem(number="5", flag="perhaps")
 
 
 def test_many_problems_are_cut_short() -> None:
-    words = problem(**{f"unknown_{n}": n for n in range(30)})
+    words = get_problem(**{f"unknown_{n}": n for n in range(30)})
     assert "… and 20 more" in words
     assert len(words.splitlines()) == 12
 
 
 def test_more_problems_than_anybody_reads_are_counted_and_unknown_names_shown() -> None:
-    words = problem(**{f"unknown_{n}": n for n in range(2000)}, text="x")
+    words = get_problem(**{f"unknown_{n}": n for n in range(2000)}, text="x")
     assert words.startswith("The input of Many is not valid in 2000 places:")
     assert words.splitlines()[1:] == [f"- `unknown_{n}` is not a parameter of this tool" for n in range(10)]
-    assert problem(names=[1] * 2000) == "The input of Many is not valid in 2000 places."
+    assert get_problem(names=[1] * 2000) == "The input of Many is not valid in 2000 places."
 
 
 def test_a_text_that_holds_too_many_values_is_not_read_as_a_list() -> None:
-    assert mended(names="[" + '"a",' * 99_000 + '"a"]') == {"names": ["a"] * 99_001}
-    words = problem(names="[" + '"a",' * 100_001 + '"a"]')
+    assert repair_input(names="[" + '"a",' * 99_000 + '"a"]') == {"names": ["a"] * 99_001}
+    words = get_problem(names="[" + '"a",' * 100_001 + '"a"]')
     assert "`names`: given" in words
     assert "expected a valid list" in words
 
 
 def test_long_values_are_cut_short() -> None:
-    assert len(problem(number="x" * 100_000)) < 500
-    assert len(problem(**{"x" * 100_000: 1})) < 500
+    assert len(get_problem(number="x" * 100_000)) < 500
+    assert len(get_problem(**{"x" * 100_000: 1})) < 500
 
 
 def test_a_text_that_looks_like_something_else_stays_a_text() -> None:
-    assert mended(text="[1, 2]", number="1") == {"text": "[1, 2]", "number": 1}
+    assert repair_input(text="[1, 2]", number="1") == {"text": "[1, 2]", "number": 1}

@@ -8,59 +8,59 @@ import pytest
 
 from ostler.protocol.config import Results
 from ostler.server.config.configuration import BadConfig, load_configuration
-from ostler.server.engine.calls.result_limits import limit_of
+from ostler.server.engine.calls.result_limits import resolve_limit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
 from ostler.tools.shell.bash import Bash
 from tests.server.engine.turn.test_stale_files import ALLOW
-from tests.support.driver import Stage, Talk
+from tests.support.driver import Harness, SessionDriver
 from tests.support.messages_api.replies import calls, message
 from tests.support.model_replies import DONE, bash
 
 
 def test_a_tools_limit_is_its_own_and_fifty_thousand_at_most_unless_it_is_set() -> None:
-    assert limit_of(Bash(), Results()) == 30_000
-    assert limit_of(Write(), Results()) == 50_000
-    assert limit_of(None, Results()) == 50_000
+    assert resolve_limit(Bash(), Results()) == 30_000
+    assert resolve_limit(Write(), Results()) == 50_000
+    assert resolve_limit(None, Results()) == 50_000
     settings = Results(max_chars={"Bash": 100_000, "Write": 4_000, "Read": 4_000})
-    assert (limit_of(Bash(), settings), limit_of(Write(), settings)) == (100_000, 4_000)
-    assert limit_of(Read(), settings) is None
+    assert (resolve_limit(Bash(), settings), resolve_limit(Write(), settings)) == (100_000, 4_000)
+    assert resolve_limit(Read(), settings) is None
 
 
-def test_a_limit_in_the_file_holds_for_the_next_turn(own_stage: Callable[..., Stage]) -> None:
-    stage = own_stage()
-    (stage.daemon.home / "config.toml").write_text("[results.max_chars]\nBash = 5000\n")
-    stage.restart()
+def test_a_limit_in_the_file_holds_for_the_next_turn(own_harness: Callable[..., Harness]) -> None:
+    harness = own_harness()
+    (harness.daemon.home / "config.toml").write_text("[results.max_chars]\nBash = 5000\n")
+    harness.restart()
     show = message(calls("Bash", {"command": "seq 1 2000"}))
-    talk = stage.talk(show, DONE, show, DONE, rules={"allow": ["Bash"]})
-    talk.turn()
-    assert talk.result_texts()[0].startswith("<persisted-output>\nOutput too large (8.7 KB).")
-    changed = stage.daemon.call("config/set", key="results.max_chars", value={"Bash": 10_000})
+    driver = harness.open_session(show, DONE, show, DONE, rules={"allow": ["Bash"]})
+    driver.run_turn()
+    assert driver.fetch_result_texts()[0].startswith("<persisted-output>\nOutput too large (8.7 KB).")
+    changed = harness.daemon.call("config/set", key="results.max_chars", value={"Bash": 10_000})
     assert changed["applies"] == "now"
-    talk.turn()
-    assert talk.result_texts()[1].endswith("\n2000")
+    driver.run_turn()
+    assert driver.fetch_result_texts()[1].endswith("\n2000")
 
 
-def test_the_limit_of_one_tool_is_set_and_taken_back_beside_the_others(own_stage: Callable[..., Stage]) -> None:
-    stage = own_stage()
-    file = stage.daemon.home / "config.toml"
+def test_the_limit_of_one_tool_is_set_and_taken_back_beside_the_others(own_harness: Callable[..., Harness]) -> None:
+    harness = own_harness()
+    file = harness.daemon.home / "config.toml"
     file.write_text("[results]\nmax_chars.Grep = 5000  # short\n")
-    stage.restart()
-    call = stage.daemon.call
+    harness.restart()
+    call = harness.daemon.call
     key = "results.max_chars.Bash"
     changed = {"key": key, "value": 9_000, "previous": None, "applies": "now"}
     assert call("config/set", key=key, value=9_000) == changed
     assert call("config/get", key=key)["value"] == 9_000
     assert call("config/get", key="results.max_chars")["value"] == {"Grep": 5_000, "Bash": 9_000}
     assert "# short" in file.read_text()
-    stage.restart()
+    harness.restart()
     assert call("config/get", key="results.max_chars")["value"] == {"Grep": 5_000, "Bash": 9_000}
     call("config/set", key=key, value=None)
     call("config/set", key="results.max_chars.Grep", value=None)
     assert call("config/get", key="results.max_chars")["value"] == {}
-    stage.restart()
+    harness.restart()
     assert call("config/get", key="results.max_chars")["value"] == {}
-    error = stage.daemon.error("config/set", key="results.per_message_chars.Bash", value=1)
+    error = harness.daemon.expect_error("config/set", key="results.per_message_chars.Bash", value=1)
     assert "there is no setting" in error["data"]["errors"][0]["reason"]
 
 
@@ -103,44 +103,44 @@ def test_a_wrong_value_in_the_environment_is_named_by_its_variable(tmp_path: Pat
         ("results.max_chars", 5_000, "valid dictionary"),
     ],
 )
-def test_values_out_of_bounds_are_refused_in_words(stage: Stage, key: str, value: object, words: str) -> None:
-    error = stage.daemon.error("config/set", key=key, value=value)
+def test_values_out_of_bounds_are_refused_in_words(harness: Harness, key: str, value: object, words: str) -> None:
+    error = harness.daemon.expect_error("config/set", key=key, value=value)
     assert error["data"]["errors"][0]["path"] == "value"
     assert words in error["data"]["errors"][0]["reason"]
 
 
-def sent(talk: Talk, place: int) -> bytes:
+def get_sent_content(driver: SessionDriver, place: int) -> bytes:
     """A message of the newest request, as the model got it."""
-    return orjson.dumps(talk.requests[-1].messages[place]["content"])
+    return orjson.dumps(driver.requests[-1].messages[place]["content"])
 
 
 # What was sent once.
 
 
-def test_a_result_that_was_replaced_stays_so_under_a_larger_limit(own_stage: Callable[..., Stage]) -> None:
-    stage = own_stage(OSTLER_RESULTS__MAX_CHARS='{"Bash": 5000}')
-    talk = stage.talk(message(bash("seq 1 2000")), otherwise=DONE, rules=ALLOW)
-    talk.turn()
-    first = sent(talk, 2)
+def test_a_result_that_was_replaced_stays_so_under_a_larger_limit(own_harness: Callable[..., Harness]) -> None:
+    harness = own_harness(OSTLER_RESULTS__MAX_CHARS='{"Bash": 5000}')
+    driver = harness.open_session(message(bash("seq 1 2000")), otherwise=DONE, rules=ALLOW)
+    driver.run_turn()
+    first = get_sent_content(driver, 2)
     assert first.count(b"<persisted-output>") == 1
-    stage.daemon.environment["OSTLER_RESULTS__MAX_CHARS"] = '{"Bash": 50000}'
-    stage.restart()
-    talk.turn("Once more.")
-    assert sent(talk, 2) == first
-    assert stage.api.prefix_changes == []
+    harness.daemon.environment["OSTLER_RESULTS__MAX_CHARS"] = '{"Bash": 50000}'
+    harness.restart()
+    driver.run_turn("Once more.")
+    assert get_sent_content(driver, 2) == first
+    assert harness.api.prefix_changes == []
 
 
-def test_a_result_that_was_shown_whole_stays_so_under_a_smaller_limit(own_stage: Callable[..., Stage]) -> None:
-    stage = own_stage()
-    talk = stage.talk(message(bash("seq 1 2000")), otherwise=DONE, rules=ALLOW)
-    talk.turn()
-    first = sent(talk, 2)
+def test_a_result_that_was_shown_whole_stays_so_under_a_smaller_limit(own_harness: Callable[..., Harness]) -> None:
+    harness = own_harness()
+    driver = harness.open_session(message(bash("seq 1 2000")), otherwise=DONE, rules=ALLOW)
+    driver.run_turn()
+    first = get_sent_content(driver, 2)
     assert b"<persisted-output>" not in first
-    stage.daemon.environment |= {
+    harness.daemon.environment |= {
         "OSTLER_RESULTS__MAX_CHARS": '{"Bash": 4000}',
         "OSTLER_RESULTS__PER_MESSAGE_CHARS": "10000",
     }
-    stage.restart()
-    talk.turn("Once more.")
-    assert sent(talk, 2) == first
-    assert stage.api.prefix_changes == []
+    harness.restart()
+    driver.run_turn("Once more.")
+    assert get_sent_content(driver, 2) == first
+    assert harness.api.prefix_changes == []

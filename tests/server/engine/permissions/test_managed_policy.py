@@ -9,74 +9,82 @@ import pytest
 
 import ostler.server.daemon.wiring
 from ostler.server.settings import BadPolicy
-from tests.support.driver import Json, Stage
+from tests.support.driver import Harness, Json
 from tests.support.inprocess import InProcessDaemon
 from tests.support.messages_api.server import ScriptedApi
 from tests.support.model_replies import bash
-from tests.support.projects import OURS, decision, decisions, project, rules, runs, talk_of
+from tests.support.projects import (
+    OSTLER_SETTINGS,
+    build_rules,
+    get_last_decision,
+    list_decisions,
+    make_project,
+    open_session_with_calls,
+    run_calls,
+)
 
-Governed = Callable[[Json], Stage]
+StartWithPolicy = Callable[[Json], Harness]
 _SETTINGS: Final = {"permissions.allow_bypass": True, "model": "claude-sonnet-5"}
 
 
 @pytest.fixture
-def governed(api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Governed]:
+def start_with_policy(api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartWithPolicy]:
     """A daemon on a machine with a policy; the real place of the file belongs to the machine."""
-    stages: list[Stage] = []
+    harnesses: list[Harness] = []
     file = tmp_path / "policy.json"
     monkeypatch.setattr(ostler.server.daemon.wiring, "POLICY", str(file))
     for name, value in api.environment.items():
         monkeypatch.setenv(name, value)
 
-    def make(policy: Json) -> Stage:
+    def make(policy: Json) -> Harness:
         file.write_text(json.dumps(policy))
         daemon = InProcessDaemon(tmp_path / "home", settings=_SETTINGS)
         daemon.start()
-        stages.append(Stage(daemon, api, tmp_path))
-        return stages[-1]
+        harnesses.append(Harness(daemon, api, tmp_path))
+        return harnesses[-1]
 
     yield make
-    for stage in stages:
-        stage.close()
+    for harness in harnesses:
+        harness.close()
 
 
-def test_a_deny_rule_of_the_policy_beats_everybody(governed: Governed) -> None:
-    stage = governed(rules(deny=["Bash(ls:*)"]))
-    talk = runs(stage, bash("ls"), mode="bypassPermissions", rules={"allow": ["Bash"]})
-    found = decision(talk)
+def test_a_deny_rule_of_the_policy_beats_everybody(start_with_policy: StartWithPolicy) -> None:
+    harness = start_with_policy(build_rules(deny=["Bash(ls:*)"]))
+    driver = run_calls(harness, bash("ls"), mode="bypassPermissions", rules={"allow": ["Bash"]})
+    found = get_last_decision(driver)
     assert (found["behavior"], found["by"], found["source"]) == ("deny", "rule", "policy")
 
 
-def test_no_rule_is_offered_where_only_the_policys_own_allow(governed: Governed) -> None:
-    stage = governed({"permissions": {"forbid_other_allow_rules": True}})
-    talk = talk_of(stage, bash("touch it"))
-    turn_id = talk.start()
-    ask = talk.ask()
+def test_no_rule_is_offered_where_only_the_policys_own_allow(start_with_policy: StartWithPolicy) -> None:
+    harness = start_with_policy({"permissions": {"forbid_other_allow_rules": True}})
+    driver = open_session_with_calls(harness, bash("touch it"))
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
     assert (ask["choices"], ask["suggestions"]) == (["allow", "deny"], [])
-    talk.answer(ask, "deny", message="no")
-    assert talk.ended(turn_id)["denials"][0]["allow_with"] is None
+    driver.answer(ask, "deny", message="no")
+    assert driver.wait_for_turn_end(turn_id)["denials"][0]["allow_with"] is None
 
 
-def test_policy_can_forbid_the_allow_rules_of_others(governed: Governed) -> None:
-    stage = governed({"permissions": {"forbid_other_allow_rules": True, "allow": ["Bash(touch policys)"]}})
-    folder = project(stage, {OURS: rules(allow=["Bash(touch projects)"])})
+def test_policy_can_forbid_the_allow_rules_of_others(start_with_policy: StartWithPolicy) -> None:
+    harness = start_with_policy({"permissions": {"forbid_other_allow_rules": True, "allow": ["Bash(touch policys)"]}})
+    folder = make_project(harness, {OSTLER_SETTINGS: build_rules(allow=["Bash(touch projects)"])})
     names = ("policys", "projects", "sessions")
-    talk = runs(
-        stage,
+    driver = run_calls(
+        harness,
         *(bash(f"touch {name}") for name in names),
         folder=folder,
         trust=True,
         rules={"allow": ["Bash(touch sessions)"]},
     )
-    assert decisions(talk) == [("allow", "rule"), ("deny", "on_ask"), ("deny", "on_ask")]
+    assert list_decisions(driver) == [("allow", "rule"), ("deny", "on_ask"), ("deny", "on_ask")]
 
 
-def test_policy_can_freeze_the_mode(governed: Governed) -> None:
-    stage = governed({"permissions": {"frozen_mode": "plan"}})
-    talk = runs(stage, bash("touch it"), rules={"allow": ["Bash"]})
-    assert talk.session["mode"] == "plan"
-    assert decisions(talk) == [("deny", "mode")]
-    error = stage.daemon.error("session/create", cwd=str(talk.folder), mode="acceptEdits")
+def test_policy_can_freeze_the_mode(start_with_policy: StartWithPolicy) -> None:
+    harness = start_with_policy({"permissions": {"frozen_mode": "plan"}})
+    driver = run_calls(harness, bash("touch it"), rules={"allow": ["Bash"]})
+    assert driver.session["mode"] == "plan"
+    assert list_decisions(driver) == [("deny", "mode")]
+    error = harness.daemon.expect_error("session/create", cwd=str(driver.folder), mode="acceptEdits")
     assert error["data"]["code"] == "mode_forbidden"
 
 
@@ -85,12 +93,12 @@ def test_policy_can_freeze_the_mode(governed: Governed) -> None:
     [{"permissions": {"deny": ["Bash("]}}, {"permissions": {"frozen_mode": "everything"}}, {"permisions": {}}],
     ids=str,
 )
-def test_a_broken_policy_stops_the_start(governed: Governed, policy: Json) -> None:
+def test_a_broken_policy_stops_the_start(start_with_policy: StartWithPolicy, policy: Json) -> None:
     with pytest.raises(BadPolicy):
-        governed(policy)
+        start_with_policy(policy)
 
 
-def test_a_policy_hook_that_fails_denies_the_call(governed: Governed) -> None:
+def test_a_policy_hook_that_fails_denies_the_call(start_with_policy: StartWithPolicy) -> None:
     entry = {"hooks": [{"type": "command", "command": "exit 1"}]}
-    stage = governed({"hooks": {"PreToolUse": [entry]}})
-    assert decisions(runs(stage, bash("ls"))) == [("deny", "hook")]
+    harness = start_with_policy({"hooks": {"PreToolUse": [entry]}})
+    assert list_decisions(run_calls(harness, bash("ls"))) == [("deny", "hook")]

@@ -5,101 +5,106 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.driver import Stage
+from tests.support.driver import Harness
 from tests.support.model_replies import bash
 from tests.support.projects import (
-    CLAUDES,
-    CLAUDES_LOCAL,
-    OUR_LOCAL,
-    OURS,
-    decision,
-    decisions,
-    explained_command,
-    project,
-    rules,
-    runs,
-    talk_of,
-    write,
+    CLAUDE_LOCAL_SETTINGS,
+    CLAUDE_SETTINGS,
+    OSTLER_LOCAL_SETTINGS,
+    OSTLER_SETTINGS,
+    build_rules,
+    explain_command,
+    get_last_decision,
+    list_decisions,
+    make_project,
+    open_session_with_calls,
+    run_calls,
+    write_settings,
 )
 
-IN_PROJECTS = {OURS: "project", CLAUDES: "project", OUR_LOCAL: "local", CLAUDES_LOCAL: "local"}
+IN_PROJECTS = {
+    OSTLER_SETTINGS: "project",
+    CLAUDE_SETTINGS: "project",
+    OSTLER_LOCAL_SETTINGS: "local",
+    CLAUDE_LOCAL_SETTINGS: "local",
+}
 
 
 @pytest.mark.parametrize("name", IN_PROJECTS)
-def test_a_trusted_folders_allow_rule_lets_a_command_run_unasked(stage: Stage, name: str) -> None:
-    folder = project(stage, {name: rules(allow=["Bash(touch it)"])})
-    talk = runs(stage, bash("touch it"), folder=folder, trust=True)
+def test_a_trusted_folders_allow_rule_lets_a_command_run_unasked(harness: Harness, name: str) -> None:
+    folder = make_project(harness, {name: build_rules(allow=["Bash(touch it)"])})
+    driver = run_calls(harness, bash("touch it"), folder=folder, trust=True)
     assert (folder / "it").exists()
-    found = decision(talk)
+    found = get_last_decision(driver)
     assert (found["behavior"], found["by"], found["rule"]) == ("allow", "rule", "Bash(touch it)")
     assert found["source"] == IN_PROJECTS[name]
 
 
 @pytest.mark.parametrize("name", IN_PROJECTS)
-def test_a_folders_deny_rule_counts_without_trust(stage: Stage, name: str) -> None:
-    folder = project(stage, {name: rules(deny=["Bash(ls:*)"])})
-    talk = runs(stage, bash("ls"), folder=folder)
-    found = decision(talk)
+def test_a_folders_deny_rule_counts_without_trust(harness: Harness, name: str) -> None:
+    folder = make_project(harness, {name: build_rules(deny=["Bash(ls:*)"])})
+    driver = run_calls(harness, bash("ls"), folder=folder)
+    found = get_last_decision(driver)
     assert (found["behavior"], found["by"], found["source"]) == ("deny", "rule", IN_PROJECTS[name])
-    assert "Bash(ls:*)" in talk.result_texts()[0]
+    assert "Bash(ls:*)" in driver.fetch_result_texts()[0]
 
 
 @pytest.mark.parametrize("name", IN_PROJECTS)
-def test_a_folders_ask_rule_counts_without_trust(stage: Stage, name: str) -> None:
-    folder = project(stage, {name: rules(ask=["Bash(ls:*)"])})
-    talk = talk_of(stage, bash("ls"), folder=folder)
-    turn_id = talk.start()
-    ask = talk.ask()
+def test_a_folders_ask_rule_counts_without_trust(harness: Harness, name: str) -> None:
+    folder = make_project(harness, {name: build_rules(ask=["Bash(ls:*)"])})
+    driver = open_session_with_calls(harness, bash("ls"), folder=folder)
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
     assert (ask["kind"], ask["choices"]) == ("permission", ["allow", "deny", "deny_always"])
-    talk.answer(ask, "allow")
-    assert talk.ended(turn_id)["reason"] == "completed"
-    assert decisions(talk) == [("allow", "person")]
+    driver.answer(ask, "allow")
+    assert driver.wait_for_turn_end(turn_id)["reason"] == "completed"
+    assert list_decisions(driver) == [("allow", "person")]
 
 
-def test_a_persons_own_files_hold_in_every_folder(own_stage: Callable[..., Stage], tmp_path: Path) -> None:
+def test_a_persons_own_files_hold_in_every_folder(own_harness: Callable[..., Harness], tmp_path: Path) -> None:
     person = tmp_path / "person"
-    write(person, ".claude/settings.json", rules(allow=["Bash(touch theirs)"]))
-    write(tmp_path / "home", "settings.json", rules(allow=["Bash(touch ours)"]))
-    stage = own_stage(HOME=str(person))
-    talk = runs(stage, bash("touch ours"), bash("touch theirs"), bash("touch nobodys"))
-    assert decisions(talk) == [("allow", "rule"), ("allow", "rule"), ("deny", "on_ask")]
-    listed = stage.daemon.call("rule/list", session_id=talk.id)["rules"]
+    write_settings(person, ".claude/settings.json", build_rules(allow=["Bash(touch theirs)"]))
+    write_settings(tmp_path / "home", "settings.json", build_rules(allow=["Bash(touch ours)"]))
+    harness = own_harness(HOME=str(person))
+    driver = run_calls(harness, bash("touch ours"), bash("touch theirs"), bash("touch nobodys"))
+    assert list_decisions(driver) == [("allow", "rule"), ("allow", "rule"), ("deny", "on_ask")]
+    listed = harness.daemon.call("rule/list", session_id=driver.id)["rules"]
     assert [(each["rule"], each["source"], each["file"]) for each in listed] == [
         ("Bash(touch ours)", "user", str(tmp_path / "home" / "settings.json")),
         ("Bash(touch theirs)", "user", str(person / ".claude/settings.json")),
     ]
 
 
-def test_rules_that_a_session_is_started_with_count_and_are_called_flags(stage: Stage) -> None:
-    talk = runs(stage, bash("touch it"), bash("ls"), rules={"allow": ["Bash(touch it)"], "deny": ["Bash(ls)"]})
-    assert decisions(talk) == [("allow", "rule"), ("deny", "rule")]
-    assert decision(talk)["source"] == "flag"
+def test_rules_that_a_session_is_started_with_count_and_are_called_flags(harness: Harness) -> None:
+    driver = run_calls(harness, bash("touch it"), bash("ls"), rules={"allow": ["Bash(touch it)"], "deny": ["Bash(ls)"]})
+    assert list_decisions(driver) == [("allow", "rule"), ("deny", "rule")]
+    assert get_last_decision(driver)["source"] == "flag"
 
 
-def test_rules_that_a_session_gets_later_are_its_own(stage: Stage) -> None:
-    talk = talk_of(stage, bash("touch it"), rules={"allow": ["Bash(ls:*)"]}, on_ask="deny")
-    added = {"session_id": talk.id, "behavior": "allow", "rule": "Bash(touch it)", "scope": "session"}
-    stage.daemon.call("rule/add", **added)
-    talk.turn()
-    assert decision(talk)["source"] == "session"
-    listed = stage.daemon.call("rule/list", session_id=talk.id)["rules"]
+def test_rules_that_a_session_gets_later_are_its_own(harness: Harness) -> None:
+    driver = open_session_with_calls(harness, bash("touch it"), rules={"allow": ["Bash(ls:*)"]}, on_ask="deny")
+    added = {"session_id": driver.id, "behavior": "allow", "rule": "Bash(touch it)", "scope": "session"}
+    harness.daemon.call("rule/add", **added)
+    driver.run_turn()
+    assert get_last_decision(driver)["source"] == "session"
+    listed = harness.daemon.call("rule/list", session_id=driver.id)["rules"]
     assert [(each["rule"], each["source"]) for each in listed] == [
         ("Bash(ls:*)", "flag"),
         ("Bash(touch it)", "session"),
     ]
 
 
-def test_deny_beats_ask_beats_allow_across_sources(stage: Stage) -> None:
-    folder = project(
-        stage,
+def test_deny_beats_ask_beats_allow_across_sources(harness: Harness) -> None:
+    folder = make_project(
+        harness,
         {
-            OURS: rules(allow=["Bash(make a)", "Bash(make b)", "Bash(make c)"], ask=["Bash(make b)"]),
-            CLAUDES_LOCAL: rules(deny=["Bash(make c)"]),
+            OSTLER_SETTINGS: build_rules(allow=["Bash(make a)", "Bash(make b)", "Bash(make c)"], ask=["Bash(make b)"]),
+            CLAUDE_LOCAL_SETTINGS: build_rules(deny=["Bash(make c)"]),
         },
     )
     given = {"allow": ["Bash(make b)", "Bash(make c)"], "ask": ["Bash(make c)"]}
-    talk = stage.talk(folder=folder, trust=True, rules=given)
-    found = [explained_command(talk, f"make {each}") for each in "abc"]
+    driver = harness.open_session(folder=folder, trust=True, rules=given)
+    found = [explain_command(driver, f"make {each}") for each in "abc"]
     assert [(each["behavior"], each["source"]) for each in found] == [
         ("allow", "project"),
         ("ask", "project"),
@@ -107,27 +112,27 @@ def test_deny_beats_ask_beats_allow_across_sources(stage: Stage) -> None:
     ]
 
 
-def test_the_root_of_the_repository_around_a_folder_counts_too(stage: Stage) -> None:
-    root = project(stage, {OURS: rules(deny=["Bash(make:*)", "Read(secrets/**)"])})
+def test_the_root_of_the_repository_around_a_folder_counts_too(harness: Harness) -> None:
+    root = make_project(harness, {OSTLER_SETTINGS: build_rules(deny=["Bash(make:*)", "Read(secrets/**)"])})
     (root / ".git").mkdir()
     (root / "sub" / "secrets").mkdir(parents=True)
     (root / "sub" / "secrets" / "x").write_text("x")
-    talk = stage.talk(folder=root / "sub")
-    assert explained_command(talk, "make it")["behavior"] == "deny"
-    assert explained_command(talk, "cat secrets/x")["rule"] == "Read(secrets/**)"
+    driver = harness.open_session(folder=root / "sub")
+    assert explain_command(driver, "make it")["behavior"] == "deny"
+    assert explain_command(driver, "cat secrets/x")["rule"] == "Read(secrets/**)"
 
 
-def test_a_project_never_allows_a_whole_tool_however_trusted(stage: Stage) -> None:
-    folder = project(stage, {OURS: rules(allow=["Bash", "Bash(*)", "Edit(//**)"])})
-    talk = runs(stage, bash("touch it"), folder=folder, trust=True)
-    assert decisions(talk) == [("deny", "on_ask")]
-    listed = stage.daemon.call("rule/list", session_id=talk.id)["rules"]
+def test_a_project_never_allows_a_whole_tool_however_trusted(harness: Harness) -> None:
+    folder = make_project(harness, {OSTLER_SETTINGS: build_rules(allow=["Bash", "Bash(*)", "Edit(//**)"])})
+    driver = run_calls(harness, bash("touch it"), folder=folder, trust=True)
+    assert list_decisions(driver) == [("deny", "on_ask")]
+    listed = harness.daemon.call("rule/list", session_id=driver.id)["rules"]
     assert [each["counts"] for each in listed] == [False, False, False]
 
 
-def test_a_tool_that_is_denied_as_a_whole_is_not_told_to_the_model(stage: Stage) -> None:
-    folder = project(stage, {OURS: rules(deny=["Bash", "Read"])})
-    talk = runs(stage, bash("ls"), folder=folder)
-    names = [tool["name"] for tool in talk.requests[0].body["tools"]]
+def test_a_tool_that_is_denied_as_a_whole_is_not_told_to_the_model(harness: Harness) -> None:
+    folder = make_project(harness, {OSTLER_SETTINGS: build_rules(deny=["Bash", "Read"])})
+    driver = run_calls(harness, bash("ls"), folder=folder)
+    names = [tool["name"] for tool in driver.requests[0].body["tools"]]
     assert not {"Bash", "Read", "Grep", "Glob"} & set(names)
-    assert "a rule denies it as a whole" in talk.result_texts()[0]
+    assert "a rule denies it as a whole" in driver.fetch_result_texts()[0]

@@ -11,53 +11,53 @@ from hypothesis import strategies as st
 
 from ostler.protocol.ids import SessionId
 from ostler.server.engine.permissions.decide import Case, PermissionContext, Verdict, decide
-from ostler.server.settings import Origin, RuleSet, rules_of
-from ostler.tools.context import Surroundings
+from ostler.server.settings import Origin, RuleSet, parse_rules
+from ostler.tools.context import SessionView
 from ostler.tools.shell.base import ShellTool
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.bash_policy import judge
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.powershell_policy import check
-from tests.support.driver import Json, Stage, Talk
+from tests.support.driver import Harness, Json, SessionDriver
 from tests.support.messages_api.replies import calls
 from tests.support.model_replies import bash
 from tests.support.projects import (
-    OUR_LOCAL,
-    OURS,
-    decision,
-    decisions,
-    explained,
-    explained_command,
-    project,
-    rules,
-    runs,
-    talk_of,
+    OSTLER_LOCAL_SETTINGS,
+    OSTLER_SETTINGS,
+    build_rules,
+    explain_command,
+    explain_rule,
+    get_last_decision,
+    list_decisions,
+    make_project,
+    open_session_with_calls,
+    run_calls,
 )
 from tests.tools.commands.generated_commands import plain_commands, reading_text, shell_text
 
 # A redirection that a person has allowed in just these words.
 
 
-def test_always_holds_for_a_command_that_writes_a_file(stage: Stage) -> None:
-    talk = talk_of(stage, bash("echo one > r.txt"), bash("echo one > r.txt"))
-    turn_id = talk.start()
-    ask = talk.ask()
+def test_always_holds_for_a_command_that_writes_a_file(harness: Harness) -> None:
+    driver = open_session_with_calls(harness, bash("echo one > r.txt"), bash("echo one > r.txt"))
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
     assert ask["suggestions"][0]["rule"] == "Bash(echo one > r.txt)"
-    talk.answer(ask, "allow_always")
-    assert talk.ended(turn_id)["denials"] == []
-    assert talk.types("ask.opened") == ["ask.opened"]
-    assert decisions(talk) == [("allow", "person"), ("allow", "rule")]
-    assert decision(talk)["rule"] == "Bash(echo one > r.txt)"
-    assert (talk.folder / "r.txt").read_text() == "one\n"
+    driver.answer(ask, "allow_always")
+    assert driver.wait_for_turn_end(turn_id)["denials"] == []
+    assert driver.list_event_types("ask.opened") == ["ask.opened"]
+    assert list_decisions(driver) == [("allow", "person"), ("allow", "rule")]
+    assert get_last_decision(driver)["rule"] == "Bash(echo one > r.txt)"
+    assert (driver.folder / "r.txt").read_text() == "one\n"
 
 
-def test_the_rule_that_a_denial_names_is_the_one_that_allows_it(stage: Stage) -> None:
-    talk = talk_of(stage, bash("echo hi > out.txt"), on_ask="deny")
-    (denial,) = talk.turn()["denials"]
+def test_the_rule_that_a_denial_names_is_the_one_that_allows_it(harness: Harness) -> None:
+    driver = open_session_with_calls(harness, bash("echo hi > out.txt"), on_ask="deny")
+    (denial,) = driver.run_turn()["denials"]
     assert denial["allow_with"] == "Bash(echo hi > out.txt)"
-    assert f"The rule {denial['allow_with']} would allow it." in talk.result_texts()[0]
-    again = runs(stage, bash("echo hi > out.txt"), rules={"allow": [denial["allow_with"]]})
-    assert decisions(again) == [("allow", "rule")]
+    assert f"The rule {denial['allow_with']} would allow it." in driver.fetch_result_texts()[0]
+    again = run_calls(harness, bash("echo hi > out.txt"), rules={"allow": [denial["allow_with"]]})
+    assert list_decisions(again) == [("allow", "rule")]
     assert (again.folder / "out.txt").read_text() == "hi\n"
 
 
@@ -66,19 +66,19 @@ def test_the_rule_that_a_denial_names_is_the_one_that_allows_it(stage: Stage) ->
     ["echo one > other", "echo one >> r.txt", "echo two > r.txt", "echo one > r.txt > other", "echo one > r.txt; rm x",
      "cd sub && echo one > r.txt", "echo one", "sudo echo one > r.txt", "echo one > r.txt &> x", "echo one >  r.txt"],
 )  # fmt: skip
-def test_a_line_with_its_file_allows_no_other_line(stage: Stage, command: str) -> None:
-    talk = stage.talk(rules={"allow": ["Bash(echo one > r.txt)"]})
-    assert explained_command(talk, "echo one > r.txt")["behavior"] == "allow"
-    found = explained_command(talk, command)
+def test_a_line_with_its_file_allows_no_other_line(harness: Harness, command: str) -> None:
+    driver = harness.open_session(rules={"allow": ["Bash(echo one > r.txt)"]})
+    assert explain_command(driver, "echo one > r.txt")["behavior"] == "allow"
+    found = explain_command(driver, command)
     assert (found["behavior"], found["rule"]) == ("allow" if command == "echo one" else "ask", None)
 
 
 @pytest.mark.parametrize("name", [".envrc", ".git/config", ".ostler/settings.json", "link"])
-def test_a_line_with_a_guarded_file_is_asked_about_whatever_allows_it(stage: Stage, name: str) -> None:
-    folder = project(stage)
+def test_a_line_with_a_guarded_file_is_asked_about_whatever_allows_it(harness: Harness, name: str) -> None:
+    folder = make_project(harness)
     (folder / "link").symlink_to(".bashrc")
-    talk = stage.talk(folder=folder, rules={"allow": [f"Bash(echo x > {name})"]})
-    found = explained_command(talk, f"echo x > {name}")
+    driver = harness.open_session(folder=folder, rules={"allow": [f"Bash(echo x > {name})"]})
+    found = explain_command(driver, f"echo x > {name}")
     assert (found["behavior"], found["by"]) == ("ask", "safety")
 
 
@@ -86,48 +86,50 @@ def test_a_line_with_a_guarded_file_is_asked_about_whatever_allows_it(stage: Sta
     ("kind", "rule"),
     [("deny", "Edit(r.txt)"), ("ask", "Edit(r.txt)"), ("deny", "Bash(echo:*)"), ("ask", "Bash(echo one > r.txt)")],
 )
-def test_what_forbids_beats_a_line_with_its_file(stage: Stage, kind: str, rule: str) -> None:
-    talk = stage.talk(rules={"allow": ["Bash(echo one > r.txt)"], kind: [rule]})
-    found = explained_command(talk, "echo one > r.txt")
+def test_what_forbids_beats_a_line_with_its_file(harness: Harness, kind: str, rule: str) -> None:
+    driver = harness.open_session(rules={"allow": ["Bash(echo one > r.txt)"], kind: [rule]})
+    found = explain_command(driver, "echo one > r.txt")
     assert (found["behavior"], found["by"], found["rule"]) == (kind, "rule", rule)
 
 
 def test_a_line_allows_a_file_outside_only_where_it_names_it_from_the_root_on_and_no_link_leads_elsewhere(
-    stage: Stage, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
-    folder = project(stage)
+    folder = make_project(harness)
     (tmp_path / "aim").symlink_to(tmp_path / "elsewhere")
     (folder / "out").symlink_to(tmp_path)
     absolute, linked = f"echo x > {tmp_path}/log", f"echo x > {tmp_path}/aim"
     relative, through = f"echo x > ../{folder.name}-log", "echo x > out/log"
     lines = [absolute, linked, relative, through]
-    talk = stage.talk(folder=folder, rules={"allow": [f"Bash({line})" for line in lines]})
-    assert [explained_command(talk, line)["behavior"] for line in lines] == ["allow", "ask", "ask", "ask"]
+    driver = harness.open_session(folder=folder, rules={"allow": [f"Bash({line})" for line in lines]})
+    assert [explain_command(driver, line)["behavior"] for line in lines] == ["allow", "ask", "ask", "ask"]
 
 
 @pytest.mark.parametrize(
     "command",
     ["echo x > /dev/tcp/127.0.0.1/9", "echo x > /dev/sda", "echo 1 > /proc/self/comm", "HOME=/a; echo x > ~/f"],
 )
-def test_a_line_that_writes_no_file_or_moves_the_home_folder_is_asked_about(stage: Stage, command: str) -> None:
-    talk = stage.talk(rules={"allow": [f"Bash({command})"]})
-    assert explained_command(talk, command)["behavior"] == "ask"
+def test_a_line_that_writes_no_file_or_moves_the_home_folder_is_asked_about(harness: Harness, command: str) -> None:
+    driver = harness.open_session(rules={"allow": [f"Bash({command})"]})
+    assert explain_command(driver, command)["behavior"] == "ask"
 
 
 @pytest.mark.parametrize(
     "command", ["echo x > $F", "echo x > a*", "cd $D && echo x > f", "echo x > f > $F", 'echo x > "$(cat name)"']
 )
-def test_a_line_whose_file_only_the_run_tells_is_asked_about_whatever_may_be_edited(stage: Stage, command: str) -> None:
-    talk = stage.talk(rules={"allow": [f"Bash({command})", "Edit"]})
-    assert explained_command(talk, command)["behavior"] == "ask"
+def test_a_line_whose_file_only_the_run_tells_is_asked_about_whatever_may_be_edited(
+    harness: Harness, command: str
+) -> None:
+    driver = harness.open_session(rules={"allow": [f"Bash({command})", "Edit"]})
+    assert explain_command(driver, command)["behavior"] == "ask"
 
 
-def test_a_projects_line_writes_only_inside_the_project(stage: Stage, tmp_path: Path) -> None:
+def test_a_projects_line_writes_only_inside_the_project(harness: Harness, tmp_path: Path) -> None:
     lines = ["echo x > f", f"echo x > {tmp_path}/f"]
-    given = rules(allow=[f"Bash({line})" for line in lines])
-    for name, outcome in ((OURS, ["allow", "ask"]), (OUR_LOCAL, ["allow", "allow"])):
-        talk = stage.talk(folder=project(stage, {name: given}), trust=True)
-        assert [explained_command(talk, line)["behavior"] for line in lines] == outcome
+    given = build_rules(allow=[f"Bash({line})" for line in lines])
+    for name, outcome in ((OSTLER_SETTINGS, ["allow", "ask"]), (OSTLER_LOCAL_SETTINGS, ["allow", "allow"])):
+        driver = harness.open_session(folder=make_project(harness, {name: given}), trust=True)
+        assert [explain_command(driver, line)["behavior"] for line in lines] == outcome
 
 
 # Every kind of ask.
@@ -167,91 +169,95 @@ OTHERS: Final[dict[str, tuple[str, Json]]] = {
 }
 
 
-def asked(stage: Stage, tool: str, given: Json) -> tuple[Talk, Json, Json]:
-    """A talk in which somebody was asked about a call and said no, the call's input, and the ask."""
-    folder = project(stage)
+def deny_call(harness: Harness, tool: str, given: Json) -> tuple[SessionDriver, Json, Json]:
+    """A session in which somebody was asked about a call and said no, the call's input, and the ask."""
+    folder = make_project(harness)
     (folder / "link").symlink_to("/etc/hostname")
     (folder / "leads").symlink_to("/opt")
     values = {
         name: value.replace("{folder}", str(folder)) if isinstance(value, str) else value
         for name, value in given.items()
     }
-    talk = talk_of(stage, calls(tool, values), folder=folder)
-    turn_id = talk.start()
-    ask = talk.ask()
-    talk.answer(ask, "deny", message="not now")
-    assert talk.ended(turn_id)["denials"][0]["allow_with"] == next((each["rule"] for each in ask["suggestions"]), None)
-    return talk, values, ask
+    driver = open_session_with_calls(harness, calls(tool, values), folder=folder)
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
+    driver.answer(ask, "deny", message="not now")
+    assert driver.wait_for_turn_end(turn_id)["denials"][0]["allow_with"] == next(
+        (each["rule"] for each in ask["suggestions"]), None
+    )
+    return driver, values, ask
 
 
 @pytest.mark.parametrize("call", [*COMMANDS, *OTHERS])
-def test_a_suggested_rule_that_is_remembered_lets_the_very_same_call_pass(stage: Stage, call: str) -> None:
+def test_a_suggested_rule_that_is_remembered_lets_the_very_same_call_pass(harness: Harness, call: str) -> None:
     tool, given = OTHERS.get(call, ("Bash", {"command": call}))
-    talk, values, ask = asked(stage, tool, given)
-    before = explained(stage.daemon, talk.id, tool, **values)
+    driver, values, ask = deny_call(harness, tool, given)
+    before = explain_rule(harness.daemon, driver.id, tool, **values)
     assert before["behavior"] == "ask"
     assert ("allow_always" in ask["choices"]) == bool(ask["suggestions"])
     if before["by"] == "safety":
         assert ask["suggestions"] == []
     for rule in {each["rule"] for each in ask["suggestions"]}:
-        added = {"session_id": talk.id, "behavior": "allow", "rule": rule}
-        stage.daemon.call("rule/add", **added)
-        found = explained(stage.daemon, talk.id, tool, **values)
+        added = {"session_id": driver.id, "behavior": "allow", "rule": rule}
+        harness.daemon.call("rule/add", **added)
+        found = explain_rule(harness.daemon, driver.id, tool, **values)
         assert (found["behavior"], found["by"], found["rule"]) == ("allow", "rule", rule)
-        stage.daemon.call("rule/remove", **added)
+        harness.daemon.call("rule/remove", **added)
 
 
 @pytest.mark.parametrize("call", [each for each in COMMANDS if each.startswith(("echo one", "npm", "make", "cat <<"))])
-def test_commands_of_every_day_have_a_rule_that_helps(stage: Stage, call: str) -> None:
-    assert asked(stage, "Bash", {"command": call})[2]["suggestions"] != []
+def test_commands_of_every_day_have_a_rule_that_helps(harness: Harness, call: str) -> None:
+    assert deny_call(harness, "Bash", {"command": call})[2]["suggestions"] != []
 
 
-def test_an_ask_that_no_rule_would_spare_suggests_none_and_can_be_forbidden_for_good(stage: Stage) -> None:
-    talk = talk_of(stage, bash("touch it"), bash("touch it"), rules={"ask": ["Bash(touch:*)"]})
-    turn_id = talk.start()
-    ask = talk.ask()
+def test_an_ask_that_no_rule_would_spare_suggests_none_and_can_be_forbidden_for_good(harness: Harness) -> None:
+    driver = open_session_with_calls(harness, bash("touch it"), bash("touch it"), rules={"ask": ["Bash(touch:*)"]})
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
     assert (ask["choices"], ask["suggestions"]) == (["allow", "deny", "deny_always"], [])
-    error = talk.refused("ask/resolve", ask_id=ask["id"], answer={"choice": "deny_always"})
+    error = driver.expect_error("ask/resolve", ask_id=ask["id"], answer={"choice": "deny_always"})
     assert (error["code"], "answer.rule" in str(error)) == (-32602, True)
-    talk.answer(ask, "deny_always", rule="Bash(touch it)", message="never")
-    assert [each["allow_with"] for each in talk.ended(turn_id)["denials"]] == [None, None]
-    assert decision(talk)["rule"] == "Bash(touch it)"
+    driver.answer(ask, "deny_always", rule="Bash(touch it)", message="never")
+    assert [each["allow_with"] for each in driver.wait_for_turn_end(turn_id)["denials"]] == [None, None]
+    assert get_last_decision(driver)["rule"] == "Bash(touch it)"
 
 
 @pytest.mark.parametrize("how", [{"on_ask": "deny"}, {"mode": "dontAsk"}], ids=["on_ask", "dontAsk"])
-def test_a_denial_names_no_rule_where_a_rule_asks_whatever_is_allowed(stage: Stage, how: Json) -> None:
-    talk = talk_of(stage, bash("touch it"), rules={"ask": ["Bash(touch:*)"], "allow": ["Bash(touch it)"]}, **how)
-    (denial,) = talk.turn()["denials"]
+def test_a_denial_names_no_rule_where_a_rule_asks_whatever_is_allowed(harness: Harness, how: Json) -> None:
+    driver = open_session_with_calls(
+        harness, bash("touch it"), rules={"ask": ["Bash(touch:*)"], "allow": ["Bash(touch it)"]}, **how
+    )
+    (denial,) = driver.run_turn()["denials"]
     assert denial["allow_with"] is None
     assert "The rule Bash(touch:*) asks." in denial["reason"]
 
 
-def test_a_denial_of_plan_mode_names_no_rule(stage: Stage) -> None:
-    (denial,) = talk_of(stage, bash("touch it"), mode="plan").turn()["denials"]
+def test_a_denial_of_plan_mode_names_no_rule(harness: Harness) -> None:
+    (denial,) = open_session_with_calls(harness, bash("touch it"), mode="plan").run_turn()["denials"]
     assert denial["allow_with"] is None
 
 
 # Generated commands, and the chain itself.
 
 
-def context(folder: Path, *allowed: str) -> PermissionContext:
+def make_context(folder: Path, *allowed: str) -> PermissionContext:
     place = str(folder)
-    found = RuleSet.of(rules_of({"allow": list(allowed)}, Origin("session", None, place, place, "/nobody")), {})
-    return PermissionContext("default", "ask", found, Surroundings(SessionId("s_1"), place, place, (place,), "default"))
+    found = RuleSet.of(parse_rules({"allow": list(allowed)}, Origin("session", None, place, place, "/nobody")), {})
+    return PermissionContext("default", "ask", found, SessionView(SessionId("s_1"), place, place, (place,), "default"))
 
 
-async def judged(shell: ShellTool, command: str, given: PermissionContext) -> Verdict:
+async def decide_command(shell: ShellTool, command: str, given: PermissionContext) -> Verdict:
     wanted = shell.parse({"command": command})
-    said = judge(command, given.surroundings).check if shell.name == "Bash" else check(command, given.surroundings)
-    return await decide(Case(shell, wanted, said, await shell.subject(wanted, given.surroundings)), given)
+    said = judge(command, given.view).check if shell.name == "Bash" else check(command, given.view)
+    return await decide(Case(shell, wanted, said, await shell.subject(wanted, given.view)), given)
 
 
-async def holds(shell: ShellTool, command: str, folder: Path) -> None:
-    first = await judged(shell, command, context(folder))
-    if first.helps is not None:
+async def check_suggestion(shell: ShellTool, command: str, folder: Path) -> None:
+    first = await decide_command(shell, command, make_context(folder))
+    if first.allow_with is not None:
         assert (first.behavior, first.by) == ("ask", "default")
-        second = await judged(shell, command, context(folder, first.helps))
-        assert (second.behavior, second.by, second.rule) == ("allow", "rule", first.helps)
+        second = await decide_command(shell, command, make_context(folder, first.allow_with))
+        assert (second.behavior, second.by, second.rule) == ("allow", "rule", first.allow_with)
 
 
 redirected = st.tuples(
@@ -264,4 +270,4 @@ redirected = st.tuples(
     st.one_of(redirected, plain_commands(most=3), reading_text, shell_text), st.sampled_from([Bash(), PowerShell()])
 )
 def test_what_is_offered_for_any_command_holds(tmp_path: Path, command: str, shell: ShellTool) -> None:
-    anyio.run(holds, shell, command, tmp_path)
+    anyio.run(check_suggestion, shell, command, tmp_path)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.driver import Json, Stage
-from tests.support.hooks import deciding, runs_of
+from tests.support.driver import Harness, Json
+from tests.support.hooks import build_decision, list_hook_runs
 from tests.support.messages_api.replies import message, says
 from tests.support.model_replies import bash
-from tests.support.projects import OURS, decisions, project, runs
+from tests.support.projects import OSTLER_SETTINGS, list_decisions, make_project, run_calls
 
 PRE = "PreToolUse"
-DENY = deciding(PRE, permissionDecision="deny", permissionDecisionReason="not on Fridays")
+DENY = build_decision(PRE, permissionDecision="deny", permissionDecisionReason="not on Fridays")
 JUDGE = "hooks-of-the-tests"
 PLUG_IN = """
 from ostler.server.hooks import hook
@@ -33,7 +33,7 @@ class Server(HTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.told: list[Json] = []
+        self.received: list[Json] = []
 
     @property
     def url(self) -> str:
@@ -43,7 +43,7 @@ class Server(HTTPServer):
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert isinstance(self.server, Server)
-        self.server.told.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        self.server.received.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
         body = json.dumps(DENY).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
@@ -63,42 +63,44 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def hooked(stage: Stage, **hook: str) -> Path:
-    return project(stage, {OURS: {"hooks": {PRE: [{"hooks": [hook]}]}}})
+def make_project_with_hook(harness: Harness, **hook: str) -> Path:
+    return make_project(harness, {OSTLER_SETTINGS: {"hooks": {PRE: [{"hooks": [hook]}]}}})
 
 
-def test_a_server_that_is_asked_denies_a_call(stage: Stage, server: Server) -> None:
-    folder = hooked(stage, type="http", url=server.url)
-    talk = runs(stage, bash("ls"), folder=folder, trust=True, rules={"allow": ["Bash"]})
-    assert decisions(talk) == [("deny", "hook")]
-    assert "not on Fridays" in talk.result_texts()[0]
-    (told,) = server.told
-    assert (told["hook_event_name"], told["tool_input"], told["session_id"]) == (PRE, {"command": "ls"}, talk.id)
-    assert [run["outcome"] for run in runs_of(talk)] == ["denied"]
+def test_a_server_that_is_asked_denies_a_call(harness: Harness, server: Server) -> None:
+    folder = make_project_with_hook(harness, type="http", url=server.url)
+    driver = run_calls(harness, bash("ls"), folder=folder, trust=True, rules={"allow": ["Bash"]})
+    assert list_decisions(driver) == [("deny", "hook")]
+    assert "not on Fridays" in driver.fetch_result_texts()[0]
+    (told,) = server.received
+    assert (told["hook_event_name"], told["tool_input"], told["session_id"]) == (PRE, {"command": "ls"}, driver.id)
+    assert [run["outcome"] for run in list_hook_runs(driver)] == ["denied"]
 
 
 @pytest.mark.parametrize(("ok", "expected"), [(False, ("deny", "hook")), (True, ("allow", "rule"))])
-def test_the_small_model_is_asked_and_its_no_denies_a_call(stage: Stage, ok: bool, expected: tuple[str, str]) -> None:
-    stage.api.script(JUDGE, otherwise=message(says(json.dumps({"ok": ok, "reason": "not on Fridays"}))))
-    folder = hooked(stage, type="prompt", prompt=f"[{JUDGE}:{ok}] Is this safe?")
-    asked = len(stage.api.of(f"{JUDGE}:{ok}"))
-    talk = runs(stage, bash("touch it"), folder=folder, trust=True, rules={"allow": ["Bash"]})
-    assert decisions(talk) == [expected]
-    assert ("not on Fridays" in talk.result_texts()[0]) is not ok
-    (question,) = stage.api.of(f"{JUDGE}:{ok}")[asked:]
+def test_the_small_model_is_asked_and_its_no_denies_a_call(
+    harness: Harness, ok: bool, expected: tuple[str, str]
+) -> None:
+    harness.api.script(JUDGE, otherwise=message(says(json.dumps({"ok": ok, "reason": "not on Fridays"}))))
+    folder = make_project_with_hook(harness, type="prompt", prompt=f"[{JUDGE}:{ok}] Is this safe?")
+    asked = len(harness.api.list_requests(f"{JUDGE}:{ok}"))
+    driver = run_calls(harness, bash("touch it"), folder=folder, trust=True, rules={"allow": ["Bash"]})
+    assert list_decisions(driver) == [expected]
+    assert ("not on Fridays" in driver.fetch_result_texts()[0]) is not ok
+    (question,) = harness.api.list_requests(f"{JUDGE}:{ok}")[asked:]
     assert "touch it" in json.dumps(question.messages)
     assert question.body.get("tools") is None
-    assert len(runs_of(talk)) == 1
+    assert len(list_hook_runs(driver)) == 1
 
 
-def test_a_plug_in_denies_a_call(own_stage: Callable[..., Stage], tmp_path: Path) -> None:
+def test_a_plug_in_denies_a_call(own_harness: Callable[..., Harness], tmp_path: Path) -> None:
     place = tmp_path / "hooks"
     info = place / "fridays-1.0.dist-info"
     info.mkdir(parents=True)
     (place / "fridays_hook.py").write_text(PLUG_IN)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fridays\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[ostler.hooks]\nfridays = fridays_hook:fridays\n")
-    stage = own_stage(PYTHONPATH=str(place))
-    talk = runs(stage, bash("ls"), bash("ls -l"), rules={"allow": ["Bash"]})
-    assert [behavior for behavior, _ in decisions(talk)] == ["deny", "allow"]
-    assert "not on Fridays" in talk.result_texts()[0]
+    harness = own_harness(PYTHONPATH=str(place))
+    driver = run_calls(harness, bash("ls"), bash("ls -l"), rules={"allow": ["Bash"]})
+    assert [behavior for behavior, _ in list_decisions(driver)] == ["deny", "allow"]
+    assert "not on Fridays" in driver.fetch_result_texts()[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import wait_until
-from tests.support.driver import Stage, is_gone
+from tests.support.driver import Harness, is_gone
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_stays(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    shared: Stage | None = request.getfixturevalue("shared_stage") if "stage" in request.fixturenames else None
+    shared: Harness | None = request.getfixturevalue("shared_harness") if "harness" in request.fixturenames else None
     place = shared.folder if shared is not None else tmp_path
     yield
-    left = _commands_below(place)
+    left = _list_commands_below(place)
     for pid in left:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -35,7 +35,7 @@ def nothing_stays(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[No
         wait_until(lambda: not os.listdir(shared.daemon.home / "tasks"))
 
 
-def _commands_below(folder: Path) -> list[int]:
+def _list_commands_below(folder: Path) -> list[int]:
     """Processes that belong to a call and run in a folder of this test's."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_command(name, str(folder))]
 

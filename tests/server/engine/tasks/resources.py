@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.driver import Stage, Talk
+from tests.support.driver import Harness, SessionDriver
 from tests.support.messages_api.behaviors import Reply
 from tests.support.messages_api.replies import calls, message
 from tests.support.model_replies import DONE
@@ -20,7 +20,7 @@ def monitor(uri: str = "notes://log", server: str = "notes", **given: Any) -> Re
     return message(calls("Monitor", {"description": "the notes", "timeout": 60_000, "mcp": what, **given}))
 
 
-def plain(path: Path, *behaviours: str) -> Json:
+def make_plain_server(path: Path, *behaviours: str) -> Json:
     return {"notes": {"command": sys.executable, "args": [PLAIN, str(path), *behaviours]}}
 
 
@@ -29,23 +29,23 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def printed(talk: Talk, text: str) -> None:
+def wait_for_output(driver: SessionDriver, text: str) -> None:
     """Wait until the clients know of it, after which the monitor hears it."""
-    talk.wait("task.output", lambda data: text in data["text"])
+    driver.wait("task.output", lambda data: text in data["text"])
 
 
-def pid_of(log: Path) -> int:
+def read_pid(log: Path) -> int:
     return int(log.with_suffix(".pid").read_text())
 
 
-def begun(stage: Stage, log: Path, *behaviours: str, **given: Any) -> Talk:
+def start_monitor_session(harness: Harness, log: Path, *behaviours: str, **given: Any) -> SessionDriver:
     """A session that watches the log, in a turn that is over."""
-    talk = stage.talk(rules=ALLOWED, mcp_servers=plain(log, *behaviours))
-    stage.api.script(talk.name, monitor(**given), DONE, DONE, DONE)
-    talk.turn()
-    assert talk.result_texts()[0].startswith("Monitoring as m")
-    return talk
+    driver = harness.open_session(rules=ALLOWED, mcp_servers=make_plain_server(log, *behaviours))
+    harness.api.script(driver.name, monitor(**given), DONE, DONE, DONE)
+    driver.run_turn()
+    assert driver.fetch_result_texts()[0].startswith("Monitoring as m")
+    return driver
 
 
-def given() -> Json:
+def make_monitor_input() -> Json:
     return {"description": "d", "timeout": 60_000, "mcp": {"server": "notes", "resource": "notes://log"}}

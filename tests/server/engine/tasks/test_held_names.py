@@ -1,4 +1,4 @@
-"""The names that are kept from being created while a command runs in the sandbox: gone with it, whatever happens."""
+"""Placeholders for names that a sandboxed command must not create: removed with the command, whatever happens."""
 
 import os
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from ostler.tools.sandbox import probe_sandbox
-from tests.support.background_commands import ended, printed, talk_behind
+from tests.support.background_commands import open_session_with_tasks, wait_for_output, wait_for_task_end
 from tests.support.daemon import wait_until
-from tests.support.driver import Stage, Talk
+from tests.support.driver import Harness, SessionDriver
 from tests.support.messages_api.replies import calls, message, says
 
 SANDBOX = probe_sandbox()
@@ -17,62 +17,62 @@ WAITS = "echo begun >begun; cat begun; until [ -e go ]; do sleep 0.05; done"
 
 
 @pytest.fixture
-def stage(own_stage: Callable[..., Stage]) -> Stage:
-    return own_stage(OSTLER_SANDBOX__MODE="on")
+def harness(own_harness: Callable[..., Harness]) -> Harness:
+    return own_harness(OSTLER_SANDBOX__MODE="on")
 
 
-def hidden(talk: Talk) -> list[str]:
+def list_hidden(driver: SessionDriver) -> list[str]:
     """The empty folders that stand in for what must not be created."""
-    return [name for name in os.listdir(talk.folder) if name.startswith(".") or name == "HEAD"]
+    return [name for name in os.listdir(driver.folder) if name.startswith(".") or name == "HEAD"]
 
 
-def in_front(stage: Stage) -> Talk:
+def start_foreground_command(harness: Harness) -> SessionDriver:
     """A session whose command runs."""
-    talk = stage.talk(rules={"allow": ["Bash"]})
-    stage.api.script(talk.name, message(calls("Bash", {"command": WAITS})), otherwise=message(says("Done.")))
-    talk.start()
-    wait_until((talk.folder / "begun").exists)
-    assert len(hidden(talk)) > 20
-    return talk
+    driver = harness.open_session(rules={"allow": ["Bash"]})
+    harness.api.script(driver.name, message(calls("Bash", {"command": WAITS})), otherwise=message(says("Done.")))
+    driver.start()
+    wait_until((driver.folder / "begun").exists)
+    assert len(list_hidden(driver)) > 20
+    return driver
 
 
-def test_a_crash_in_the_middle_of_a_command_leaves_nothing_in_the_project(stage: Stage) -> None:
-    talk = in_front(stage)
-    stage.restart()
-    wait_until(lambda: not hidden(talk))
-    wait_until(lambda: not os.listdir(stage.daemon.home / "tasks"))
+def test_a_crash_in_the_middle_of_a_command_leaves_nothing_in_the_project(harness: Harness) -> None:
+    driver = start_foreground_command(harness)
+    harness.restart()
+    wait_until(lambda: not list_hidden(driver))
+    wait_until(lambda: not os.listdir(harness.daemon.home / "tasks"))
 
 
-def test_a_task_that_was_found_again_keeps_its_names_until_its_end(stage: Stage) -> None:
-    talk, (task,) = talk_behind(stage, WAITS)
-    printed(stage.daemon, task, "begun")
-    other = in_front(stage)
-    names = hidden(talk)
-    assert stage.daemon.stop() == 0
-    stage.daemon.start()
-    talk.reconnect()
-    wait_until(lambda: not hidden(other))
-    assert hidden(talk) == names
-    (talk.folder / "go").touch()
-    assert ended(talk, task)["status"] == "completed"
-    assert hidden(talk) == []
+def test_a_task_that_was_found_again_keeps_its_names_until_its_end(harness: Harness) -> None:
+    driver, (task,) = open_session_with_tasks(harness, WAITS)
+    wait_for_output(harness.daemon, task, "begun")
+    other = start_foreground_command(harness)
+    names = list_hidden(driver)
+    assert harness.daemon.stop() == 0
+    harness.daemon.start()
+    driver.reconnect()
+    wait_until(lambda: not list_hidden(other))
+    assert list_hidden(driver) == names
+    (driver.folder / "go").touch()
+    assert wait_for_task_end(driver, task)["status"] == "completed"
+    assert list_hidden(driver) == []
 
 
-def test_a_task_that_ended_without_a_daemon_leaves_nothing_in_the_project(stage: Stage) -> None:
-    talk, (task,) = talk_behind(stage, WAITS)
-    printed(stage.daemon, task, "begun")
-    stage.daemon.kill()
-    (talk.folder / "go").touch()
-    stage.daemon.start()
-    talk.reconnect(0)
-    assert ended(talk, task)["status"] == "completed"
-    wait_until(lambda: not hidden(talk))
+def test_a_task_that_ended_without_a_daemon_leaves_nothing_in_the_project(harness: Harness) -> None:
+    driver, (task,) = open_session_with_tasks(harness, WAITS)
+    wait_for_output(harness.daemon, task, "begun")
+    harness.daemon.kill()
+    (driver.folder / "go").touch()
+    harness.daemon.start()
+    driver.reconnect(0)
+    assert wait_for_task_end(driver, task)["status"] == "completed"
+    wait_until(lambda: not list_hidden(driver))
 
 
-def test_a_deleted_session_leaves_nothing_in_the_project(stage: Stage) -> None:
-    talk, (task,) = talk_behind(stage, WAITS)
-    printed(stage.daemon, task, "begun")
-    stage.restart()
-    stage.daemon.call("session/delete", session_id=talk.id)
-    assert hidden(talk) == []
-    assert os.listdir(stage.daemon.home / "tasks") == []
+def test_a_deleted_session_leaves_nothing_in_the_project(harness: Harness) -> None:
+    driver, (task,) = open_session_with_tasks(harness, WAITS)
+    wait_for_output(harness.daemon, task, "begun")
+    harness.restart()
+    harness.daemon.call("session/delete", session_id=driver.id)
+    assert list_hidden(driver) == []
+    assert os.listdir(harness.daemon.home / "tasks") == []

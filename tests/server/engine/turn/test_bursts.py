@@ -1,4 +1,4 @@
-"""An answer that comes faster than it is read: the daemon belongs to others, too."""
+"""An answer that comes faster than it is read must not block the event loop for others."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,8 +10,8 @@ import pytest
 
 from ostler.protocol.config import Model
 from ostler.server.engine.turn.model_call import ModelCall, _Stream
-from ostler.server.engine.turn.stop import Stop
-from ostler.server.models.assembler import Assembly
+from ostler.server.engine.turn.stop import StopSignal
+from ostler.server.models.assembler import MessageAssembler
 from ostler.server.models.provider import ModelRequest, RawEvent
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ NOBODY: Any = None
 """Events that bring nothing are nobody's business."""
 
 
-class Burst:
+class BurstProvider:
     """A provider all of whose events are there when the first one is."""
 
     def __init__(self, events: int) -> None:
@@ -42,7 +42,7 @@ class Burst:
 
 async def test_others_have_their_turn_while_a_burst_of_events_is_read() -> None:
     request = ModelRequest("any", 1, b"[]", b"[]", [])
-    call = ModelCall(NOBODY, NOBODY, Burst(10_000), request, Model(), NOBODY, NOBODY, Stop())
+    call = ModelCall(NOBODY, NOBODY, BurstProvider(10_000), request, Model(), NOBODY, NOBODY, StopSignal())
     turns = 0
 
     async def others() -> None:
@@ -53,6 +53,6 @@ async def test_others_have_their_turn_while_a_burst_of_events_is_read() -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(others)
-        assert await call._read(_Stream(NOBODY, NOBODY, Assembly(()), NOBODY), NOBODY) is None
+        assert await call._read_stream(_Stream(NOBODY, NOBODY, MessageAssembler(()), NOBODY), NOBODY) is None
         group.cancel_scope.cancel()
     assert turns >= 10_000 // 100

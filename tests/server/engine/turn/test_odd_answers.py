@@ -1,10 +1,10 @@
-"""A model that answers, but not as one would wish."""
+"""Answers of a model that are cut off, empty, malformed or of an unknown kind."""
 
 from typing import Any
 
 import pytest
 
-from tests.support.driver import Stage
+from tests.support.driver import Harness
 from tests.support.messages_api.behaviors import Reply, Usage
 from tests.support.messages_api.replies import (
     Block,
@@ -22,195 +22,197 @@ from tests.support.messages_api.scripts import attempts
 WORDS = message(says("All is well."))
 
 
-def test_a_refusal_ends_the_turn_and_says_so(stage: Stage) -> None:
-    talk = stage.talk(refuses())
-    turn = talk.turn()
+def test_a_refusal_ends_the_turn_and_says_so(harness: Harness) -> None:
+    driver = harness.open_session(refuses())
+    turn = driver.run_turn()
     assert (turn["reason"], turn["error"]["code"], turn["error"]["kind"]) == ("failed", "model_error", "refusal")
     assert turn["error"]["message"]
-    talk.is_usable()
+    driver.expect_usable()
 
 
-def test_a_refusal_without_a_word_leaves_a_history_that_can_be_sent(stage: Stage) -> None:
-    talk = stage.talk(message(stop_reason="refusal"))
-    assert talk.turn()["error"]["kind"] == "refusal"
-    assert talk.transcript() == [("user", ["text"])]
-    talk.is_usable()
+def test_a_refusal_without_a_word_leaves_a_history_that_can_be_sent(harness: Harness) -> None:
+    driver = harness.open_session(message(stop_reason="refusal"))
+    assert driver.run_turn()["error"]["kind"] == "refusal"
+    assert driver.outline_messages() == [("user", ["text"])]
+    driver.expect_usable()
 
 
 @pytest.mark.parametrize(
     ("stop_reason", "kind"), [("refusal", "refusal"), ("model_context_window_exceeded", "too_long")]
 )
-def test_a_model_that_ends_beside_a_call_has_ended(stage: Stage, stop_reason: str, kind: str) -> None:
-    talk = stage.talk()
-    talk.file("go")
-    call = calls("Gate", {"path": talk.gate("go")})
-    stage.api.script(talk.name, otherwise=message(says("I "), call, stop_reason=stop_reason))
-    turn = talk.turn(max_requests=4)
+def test_a_model_that_ends_beside_a_call_has_ended(harness: Harness, stop_reason: str, kind: str) -> None:
+    driver = harness.open_session()
+    driver.write_file("go")
+    call = calls("Gate", {"path": driver.get_gate_path("go")})
+    harness.api.script(driver.name, otherwise=message(says("I "), call, stop_reason=stop_reason))
+    turn = driver.run_turn(max_requests=4)
     assert (turn["reason"], turn["error"]["kind"], turn["model_requests"]) == ("failed", kind, 1)
-    assert talk.result_texts() == ["passed go"]
-    talk.is_usable()
+    assert driver.fetch_result_texts() == ["passed go"]
+    driver.expect_usable()
 
 
-def test_calls_of_a_refusal_can_be_interrupted(stage: Stage) -> None:
-    talk = stage.talk()
-    call = calls("Gate", {"path": talk.gate("never")})
-    stage.api.script(talk.name, message(call, stop_reason="refusal"))
-    turn_id = talk.start()
-    talk.at_gate("never")
-    stage.daemon.call("turn/interrupt", turn_id=turn_id)
-    assert talk.ended(turn_id)["reason"] == "interrupted"
-    talk.is_usable()
+def test_calls_of_a_refusal_can_be_interrupted(harness: Harness) -> None:
+    driver = harness.open_session()
+    call = calls("Gate", {"path": driver.get_gate_path("never")})
+    harness.api.script(driver.name, message(call, stop_reason="refusal"))
+    turn_id = driver.start()
+    driver.wait_at_gate("never")
+    harness.daemon.call("turn/interrupt", turn_id=turn_id)
+    assert driver.wait_for_turn_end(turn_id)["reason"] == "interrupted"
+    driver.expect_usable()
 
 
-def test_an_answer_that_is_cut_by_its_length_goes_on(stage: Stage) -> None:
-    talk = stage.talk(message(says("First half "), stop_reason="max_tokens"), message(says("and second half.")))
-    turn = talk.turn()
+def test_an_answer_that_is_cut_by_its_length_goes_on(harness: Harness) -> None:
+    driver = harness.open_session(
+        message(says("First half "), stop_reason="max_tokens"), message(says("and second half."))
+    )
+    turn = driver.run_turn()
     assert (turn["reason"], turn["model_requests"]) == ("completed", 2)
-    assert [role for role, _ in talk.transcript()] == ["user", "assistant", "user", "assistant"]
-    assert "length limit" in talk.requests[1].messages[-1]["content"][-1]["text"]
+    assert [role for role, _ in driver.outline_messages()] == ["user", "assistant", "user", "assistant"]
+    assert "length limit" in driver.requests[1].messages[-1]["content"][-1]["text"]
     assert turn["result_text"] == "First half and second half."
-    talk.is_usable()
+    driver.expect_usable()
 
 
-def test_a_call_that_is_cut_by_the_length_limit_is_not_run(stage: Stage) -> None:
-    talk = stage.talk()
-    half = calls_raw("Write", f'{{"file_path": "{talk.folder}/a.txt", "content": "hal')
-    stage.api.script(talk.name, message(says("I write."), half, stop_reason="max_tokens"), WORDS)
-    turn = talk.turn(mode="acceptEdits")
+def test_a_call_that_is_cut_by_the_length_limit_is_not_run(harness: Harness) -> None:
+    driver = harness.open_session()
+    half = calls_raw("Write", f'{{"file_path": "{driver.folder}/a.txt", "content": "hal')
+    harness.api.script(driver.name, message(says("I write."), half, stop_reason="max_tokens"), WORDS)
+    turn = driver.run_turn(mode="acceptEdits")
     assert (turn["reason"], turn["result_text"]) == ("completed", "All is well.")
-    assert not (talk.folder / "a.txt").exists()
-    told = str(talk.requests[1].messages[-1])
+    assert not (driver.folder / "a.txt").exists()
+    told = str(driver.requests[1].messages[-1])
     assert "length limit" in told
     assert "smaller pieces" in told
-    talk.is_usable()
+    driver.expect_usable()
 
 
 @pytest.mark.parametrize("before", ["a call", "words"])
-def test_a_call_that_the_length_limit_cut_is_named_whatever_stands_before_it(stage: Stage, before: str) -> None:
-    talk = stage.talk()
-    first = calls("Gate", {"path": talk.file("go")}) if before == "a call" else says("I write it.")
+def test_a_call_that_the_length_limit_cut_is_named_whatever_stands_before_it(harness: Harness, before: str) -> None:
+    driver = harness.open_session()
+    first = calls("Gate", {"path": driver.write_file("go")}) if before == "a call" else says("I write it.")
     cut_call = {"type": "tool_use", "id": "t2", "name": "Write", "input": {}}
     start = event("content_block_start", index=1, content_block=cut_call)
     piece = event("content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": '{"file_pa'})
-    stage.api.script(talk.name, message(first, start, piece, stop_reason="max_tokens"), WORDS)
-    turn = talk.turn()
+    harness.api.script(driver.name, message(first, start, piece, stop_reason="max_tokens"), WORDS)
+    turn = driver.run_turn()
     assert (turn["reason"], turn["result_text"]) == ("completed", "All is well.")
-    assert "smaller pieces" in str(talk.requests[1].messages[-1])
-    assert len(talk.results()) == (before == "a call")
-    talk.is_usable()
+    assert "smaller pieces" in str(driver.requests[1].messages[-1])
+    assert len(driver.fetch_results()) == (before == "a call")
+    driver.expect_usable()
 
 
-def test_a_pause_without_a_word_ends_the_turn_and_is_told(stage: Stage) -> None:
-    talk = stage.talk(otherwise=message(stop_reason="pause_turn"))
-    turn = talk.turn(max_requests=4)
+def test_a_pause_without_a_word_ends_the_turn_and_is_told(harness: Harness) -> None:
+    driver = harness.open_session(otherwise=message(stop_reason="pause_turn"))
+    turn = driver.run_turn(max_requests=4)
     assert (turn["reason"], turn["model_requests"]) == ("completed", 1)
-    assert any("nothing" in notice["text"] for notice in talk.all("notice"))
-    assert talk.transcript() == [("user", ["text"])]
-    talk.is_usable()
+    assert any("nothing" in notice["text"] for notice in driver.list_event_data("notice"))
+    assert driver.outline_messages() == [("user", ["text"])]
+    driver.expect_usable()
 
 
-def test_a_cut_call_and_nothing_else_is_not_run_either(stage: Stage) -> None:
+def test_a_cut_call_and_nothing_else_is_not_run_either(harness: Harness) -> None:
     # The block is opened and never closed, as the API does it when the limit strikes.
     start = event(
         "content_block_start", index=0, content_block={"type": "tool_use", "id": "t", "name": "Read", "input": {}}
     )
     piece = event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": '{"file_pa'})
-    talk = stage.talk(attempts(message(start, piece, stop_reason="max_tokens"), WORDS))
-    turn = talk.turn()
+    driver = harness.open_session(attempts(message(start, piece, stop_reason="max_tokens"), WORDS))
+    turn = driver.run_turn()
     assert (turn["reason"], turn["result_text"]) == ("completed", "All is well.")
-    talk.is_usable()
+    driver.expect_usable()
 
 
-def test_an_answer_that_is_cut_again_and_again_ends_and_says_so(stage: Stage) -> None:
-    talk = stage.talk(otherwise=message(says("on and on "), stop_reason="max_tokens"))
-    turn = talk.turn()
+def test_an_answer_that_is_cut_again_and_again_ends_and_says_so(harness: Harness) -> None:
+    driver = harness.open_session(otherwise=message(says("on and on "), stop_reason="max_tokens"))
+    turn = driver.run_turn()
     assert turn["reason"] == "completed"
     assert turn["model_requests"] == 4
-    assert any("length limit" in notice["text"] for notice in talk.all("notice"))
-    talk.is_usable()
+    assert any("length limit" in notice["text"] for notice in driver.list_event_data("notice"))
+    driver.expect_usable()
 
 
-def test_calls_that_are_cut_again_and_again_end_and_say_so(stage: Stage) -> None:
+def test_calls_that_are_cut_again_and_again_end_and_say_so(harness: Harness) -> None:
     half = calls_raw("Write", '{"file_path": "a.txt", "content": "hal')
-    talk = stage.talk(otherwise=message(half, stop_reason="max_tokens"))
-    turn = talk.turn(max_requests=20)
+    driver = harness.open_session(otherwise=message(half, stop_reason="max_tokens"))
+    turn = driver.run_turn(max_requests=20)
     assert (turn["reason"], turn["model_requests"]) == ("completed", 4)
-    assert any("length limit" in notice["text"] for notice in talk.all("notice"))
-    talk.is_usable()
+    assert any("length limit" in notice["text"] for notice in driver.list_event_data("notice"))
+    driver.expect_usable()
 
 
-def test_a_paused_answer_is_taken_up_again(stage: Stage) -> None:
-    talk = stage.talk(message(says("Searching… "), stop_reason="pause_turn"), WORDS)
-    turn = talk.turn()
+def test_a_paused_answer_is_taken_up_again(harness: Harness) -> None:
+    driver = harness.open_session(message(says("Searching… "), stop_reason="pause_turn"), WORDS)
+    turn = driver.run_turn()
     assert (turn["reason"], turn["model_requests"]) == ("completed", 2)
     assert turn["result_text"] == "Searching… All is well."
-    assert [role for role, _ in talk.transcript()] == ["user", "assistant", "assistant"]
-    assert talk.requests[1].messages[-1]["role"] == "assistant"
-    talk.is_usable()
+    assert [role for role, _ in driver.outline_messages()] == ["user", "assistant", "assistant"]
+    assert driver.requests[1].messages[-1]["role"] == "assistant"
+    driver.expect_usable()
 
 
-def test_an_answer_of_nothing_ends_the_turn_with_a_notice(stage: Stage) -> None:
-    talk = stage.talk(says_nothing())
-    turn = talk.turn()
+def test_an_answer_of_nothing_ends_the_turn_with_a_notice(harness: Harness) -> None:
+    driver = harness.open_session(says_nothing())
+    turn = driver.run_turn()
     assert (turn["reason"], turn["result_text"]) == ("completed", None)
-    assert any("nothing" in notice["text"] for notice in talk.all("notice"))
-    assert talk.transcript() == [("user", ["text"])]
-    talk.is_usable()
+    assert any("nothing" in notice["text"] for notice in driver.list_event_data("notice"))
+    assert driver.outline_messages() == [("user", ["text"])]
+    driver.expect_usable()
 
 
-def test_an_answer_of_blanks_is_an_answer_of_nothing(stage: Stage) -> None:
-    talk = stage.talk(message(says(" ", "\n\n")))
-    assert talk.turn()["reason"] == "completed"
-    assert talk.transcript() == [("user", ["text"])]
-    talk.is_usable()
+def test_an_answer_of_blanks_is_an_answer_of_nothing(harness: Harness) -> None:
+    driver = harness.open_session(message(says(" ", "\n\n")))
+    assert driver.run_turn()["reason"] == "completed"
+    assert driver.outline_messages() == [("user", ["text"])]
+    driver.expect_usable()
 
 
-def test_blanks_beside_a_call_are_not_kept(stage: Stage) -> None:
-    talk = stage.talk(message(says("\n"), calls("Nothing", {})), WORDS)
-    assert talk.turn()["reason"] == "completed"
-    assert talk.transcript()[1] == ("assistant", ["tool_use"])
-    assert [data["index"] for data in talk.all("message.delta") if data["kind"] == "tool_input"] == [0]
+def test_blanks_beside_a_call_are_not_kept(harness: Harness) -> None:
+    driver = harness.open_session(message(says("\n"), calls("Nothing", {})), WORDS)
+    assert driver.run_turn()["reason"] == "completed"
+    assert driver.outline_messages()[1] == ("assistant", ["tool_use"])
+    assert [data["index"] for data in driver.list_event_data("message.delta") if data["kind"] == "tool_input"] == [0]
 
 
-def test_thoughts_without_an_answer_are_an_answer(stage: Stage) -> None:
-    talk = stage.talk(message(thinks("Hm.")))
-    assert talk.turn()["reason"] == "completed"
-    talk.is_usable()
+def test_thoughts_without_an_answer_are_an_answer(harness: Harness) -> None:
+    driver = harness.open_session(message(thinks("Hm.")))
+    assert driver.run_turn()["reason"] == "completed"
+    driver.expect_usable()
 
 
-def test_a_full_window_fails_with_advice(stage: Stage) -> None:
-    talk = stage.talk(message(says("I was"), stop_reason="model_context_window_exceeded"))
-    turn = talk.turn()
+def test_a_full_window_fails_with_advice(harness: Harness) -> None:
+    driver = harness.open_session(message(says("I was"), stop_reason="model_context_window_exceeded"))
+    turn = driver.run_turn()
     assert (turn["reason"], turn["error"]["kind"]) == ("failed", "too_long")
-    talk.is_usable()
+    driver.expect_usable()
 
 
-def test_a_stop_reason_that_nobody_knows_ends_the_turn(stage: Stage) -> None:
-    talk = stage.talk(message(says("Well."), stop_reason="tired"))
-    assert (talk.turn()["reason"], talk.messages()[1]["stop_reason"]) == ("completed", "tired")
-    talk.is_usable()
+def test_a_stop_reason_that_nobody_knows_ends_the_turn(harness: Harness) -> None:
+    driver = harness.open_session(message(says("Well."), stop_reason="tired"))
+    assert (driver.run_turn()["reason"], driver.fetch_messages()[1]["stop_reason"]) == ("completed", "tired")
+    driver.expect_usable()
 
 
-def test_the_reason_tool_use_without_a_call_ends_the_turn(stage: Stage) -> None:
-    talk = stage.talk(message(says("I would call."), stop_reason="tool_use"))
-    assert talk.turn()["reason"] == "completed"
-    talk.is_usable()
+def test_the_reason_tool_use_without_a_call_ends_the_turn(harness: Harness) -> None:
+    driver = harness.open_session(message(says("I would call."), stop_reason="tool_use"))
+    assert driver.run_turn()["reason"] == "completed"
+    driver.expect_usable()
 
 
-def test_calls_under_the_reason_end_turn_are_run(stage: Stage) -> None:
-    talk = stage.talk(message(calls("Nothing", {}), stop_reason="end_turn"), WORDS)
-    assert talk.turn()["model_requests"] == 2
-    talk.is_usable()
+def test_calls_under_the_reason_end_turn_are_run(harness: Harness) -> None:
+    driver = harness.open_session(message(calls("Nothing", {}), stop_reason="end_turn"), WORDS)
+    assert driver.run_turn()["model_requests"] == 2
+    driver.expect_usable()
 
 
-def test_blocks_and_events_of_an_unknown_kind_pass_through(stage: Stage) -> None:
-    stage.api.may_refuse = True  # the scripted API does not know the kind either
+def test_blocks_and_events_of_an_unknown_kind_pass_through(harness: Harness) -> None:
+    harness.api.may_refuse = True  # the scripted API does not know the kind either
     search = Block(
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
         ({"type": "input_json_delta", "partial_json": '{"query": "x"}'},),
     )
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-    talk = stage.talk(
+    driver = harness.open_session(
         message(
             event("weather", sunny=True),
             search,
@@ -222,26 +224,26 @@ def test_blocks_and_events_of_an_unknown_kind_pass_through(stage: Stage) -> None
         ),
         WORDS,
     )
-    assert talk.turn()["result_text"] == "So."
-    content = talk.messages()[1]["content"]
+    assert driver.run_turn()["result_text"] == "So."
+    content = driver.fetch_messages()[1]["content"]
     assert content == [
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
         found,
         {"type": "text", "text": "So."},
     ]
-    talk.turn()
-    assert talk.requests[1].messages[1]["content"] == content
-    assert stage.api.violations == []
+    driver.run_turn()
+    assert driver.requests[1].messages[1]["content"] == content
+    assert harness.api.violations == []
 
 
-def test_a_block_of_next_month_is_stored_and_sent_back_as_it_came(stage: Stage) -> None:
-    stage.api.may_refuse = True  # the scripted API does not know the kind either
+def test_a_block_of_next_month_is_stored_and_sent_back_as_it_came(harness: Harness) -> None:
+    harness.api.may_refuse = True  # the scripted API does not know the kind either
     hologram = {"type": "hologram", "data": {"depth": 3}, "flag": None}
-    talk = stage.talk(message(Block(hologram, ()), says("See?")), WORDS)
-    talk.turn()
-    assert talk.messages()[1]["content"][0] == hologram
-    talk.turn()
-    sent = stage.api.requests[-1].body["messages"][1]["content"][0]
+    driver = harness.open_session(message(Block(hologram, ()), says("See?")), WORDS)
+    driver.run_turn()
+    assert driver.fetch_messages()[1]["content"][0] == hologram
+    driver.run_turn()
+    sent = harness.api.requests[-1].body["messages"][1]["content"][0]
     assert sent == hologram
 
 
@@ -268,12 +270,12 @@ def test_a_block_of_next_month_is_stored_and_sent_back_as_it_came(stage: Stage) 
         "block with an empty kind",
     ],
 )
-def test_events_that_make_no_sense_do_no_harm(stage: Stage, reply: Reply) -> None:
-    talk = stage.talk(reply)
-    turn = talk.turn()
+def test_events_that_make_no_sense_do_no_harm(harness: Harness, reply: Reply) -> None:
+    driver = harness.open_session(reply)
+    turn = driver.run_turn()
     assert (turn["reason"], turn["result_text"], turn["usage"]["cache_read_tokens"]) == ("completed", "Well.", 0)
-    assert talk.transcript() == [("user", ["text"]), ("assistant", ["text"])]
-    talk.is_usable()
+    assert driver.outline_messages() == [("user", ["text"]), ("assistant", ["text"])]
+    driver.expect_usable()
 
 
 DEEP: dict[str, Any] = {}
@@ -292,10 +294,10 @@ UNREADABLE: dict[str, Block] = {
 
 
 @pytest.mark.parametrize("block", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_a_block_that_could_not_be_read_again_is_not_kept(stage: Stage, block: Block) -> None:
-    talk = stage.talk(message(block, says("Well.")))
-    turn = talk.turn()
+def test_a_block_that_could_not_be_read_again_is_not_kept(harness: Harness, block: Block) -> None:
+    driver = harness.open_session(message(block, says("Well.")))
+    turn = driver.run_turn()
     assert (turn["reason"], turn["error"]["kind"]) == ("failed", "garbage")
     assert "makes no sense" in turn["error"]["message"]
-    assert talk.transcript() == [("user", ["text"])]
-    talk.is_usable()
+    assert driver.outline_messages() == [("user", ["text"])]
+    driver.expect_usable()

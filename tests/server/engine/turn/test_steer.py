@@ -2,269 +2,275 @@
 
 import pytest
 
-from tests.support.driver import Json, Stage, Talk, is_gone
+from tests.support.driver import Harness, Json, SessionDriver, is_gone
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import calls, hold, message, says
 
 WORDS = message(says("Done."))
 
 
-def steer(talk: Talk, turn_id: str, text: str, *, now: bool = False) -> Json:
-    turn: Json = talk.daemon.call("turn/steer", turn_id=turn_id, input=text, now=now)
+def steer(driver: SessionDriver, turn_id: str, text: str, *, now: bool = False) -> Json:
+    turn: Json = driver.daemon.call("turn/steer", turn_id=turn_id, input=text, now=now)
     return turn
 
 
-def texts(sent: Json) -> list[str]:
+def list_texts(sent: Json) -> list[str]:
     return [block["text"] for block in sent["content"] if block["type"] == "text"]
 
 
-def test_a_steer_joins_at_the_next_request(stage: Stage) -> None:
-    talk = stage.talk()
-    stage.api.script(talk.name, message(calls("Gate", {"path": talk.gate("go")})), WORDS)
-    turn_id = talk.start()
-    talk.at_gate("go")
-    assert steer(talk, turn_id, "Mind the gap.")["id"] == turn_id
-    talk.open_gate("go")
-    turn = talk.ended(turn_id)
+def test_a_steer_joins_at_the_next_request(harness: Harness) -> None:
+    driver = harness.open_session()
+    harness.api.script(driver.name, message(calls("Gate", {"path": driver.get_gate_path("go")})), WORDS)
+    turn_id = driver.start()
+    driver.wait_at_gate("go")
+    assert steer(driver, turn_id, "Mind the gap.")["id"] == turn_id
+    driver.open_gate("go")
+    turn = driver.wait_for_turn_end(turn_id)
     assert (turn["reason"], turn["model_requests"]) == ("completed", 2)
-    assert talk.transcript()[2] == ("user", ["tool_result", "text"])
-    assert texts(talk.requests[1].messages[-1]) == ["Mind the gap."]
-    assert talk.result_texts() == ["passed go"]
-    talk.is_usable()
+    assert driver.outline_messages()[2] == ("user", ["tool_result", "text"])
+    assert list_texts(driver.requests[1].messages[-1]) == ["Mind the gap."]
+    assert driver.fetch_result_texts() == ["passed go"]
+    driver.expect_usable()
 
 
-def test_several_steers_join_in_their_order(stage: Stage) -> None:
-    talk = stage.talk()
-    stage.api.script(talk.name, message(calls("Gate", {"path": talk.gate("go")})), WORDS)
-    turn_id = talk.start()
-    talk.at_gate("go")
+def test_several_steers_join_in_their_order(harness: Harness) -> None:
+    driver = harness.open_session()
+    harness.api.script(driver.name, message(calls("Gate", {"path": driver.get_gate_path("go")})), WORDS)
+    turn_id = driver.start()
+    driver.wait_at_gate("go")
     for word in ("one", "two", "three"):
-        steer(talk, turn_id, word)
-    talk.open_gate("go")
-    talk.ended(turn_id)
-    assert texts(talk.requests[1].messages[-1]) == ["one", "two", "three"]
+        steer(driver, turn_id, word)
+    driver.open_gate("go")
+    driver.wait_for_turn_end(turn_id)
+    assert list_texts(driver.requests[1].messages[-1]) == ["one", "two", "three"]
 
 
-def test_a_steer_while_the_last_message_streams_keeps_the_turn_going(stage: Stage) -> None:
+def test_a_steer_while_the_last_message_streams_keeps_the_turn_going(harness: Harness) -> None:
     gate = Gate()
-    talk = stage.talk(message(says("I am ", hold(gate), "done.")), message(says("Now I am.")))
-    turn_id = talk.start()
-    talk.wait("message.delta")
-    steer(talk, turn_id, "One more thing.")
+    driver = harness.open_session(message(says("I am ", hold(gate), "done.")), message(says("Now I am.")))
+    turn_id = driver.start()
+    driver.wait("message.delta")
+    steer(driver, turn_id, "One more thing.")
     gate.open()
-    turn = talk.ended(turn_id)
+    turn = driver.wait_for_turn_end(turn_id)
     assert (turn["reason"], turn["result_text"], turn["model_requests"]) == ("completed", "Now I am.", 2)
-    assert texts(talk.requests[1].messages[-1]) == ["One more thing."]
-    assert talk.messages()[1]["content"] == [{"type": "text", "text": "I am done."}]
-    talk.is_usable()
+    assert list_texts(driver.requests[1].messages[-1]) == ["One more thing."]
+    assert driver.fetch_messages()[1]["content"] == [{"type": "text", "text": "I am done."}]
+    driver.expect_usable()
 
 
-def test_a_steer_now_stops_the_running_command(stage: Stage) -> None:
-    talk = stage.talk(rules={"allow": ["Bash"]})
+def test_a_steer_now_stops_the_running_command(harness: Harness) -> None:
+    driver = harness.open_session(rules={"allow": ["Bash"]})
     command = "echo $$ > pid; exec sleep 1000"
-    stage.api.script(talk.name, message(calls("Bash", {"command": command}), calls("Bash", {"command": "true"})), WORDS)
-    turn_id = talk.start()
-    pid = int(talk.written("pid"))
-    steer(talk, turn_id, "Not that.", now=True)
-    turn = talk.ended(turn_id)
+    harness.api.script(
+        driver.name, message(calls("Bash", {"command": command}), calls("Bash", {"command": "true"})), WORDS
+    )
+    turn_id = driver.start()
+    pid = int(driver.wait_for_file("pid"))
+    steer(driver, turn_id, "Not that.", now=True)
+    turn = driver.wait_for_turn_end(turn_id)
     assert turn["reason"] == "completed"
     assert is_gone(pid)
-    assert texts(talk.requests[1].messages[-1]) == ["Not that."]
-    assert [result["is_error"] for result in talk.results()] == [True, True]
-    assert all("the person said something" in text for text in talk.result_texts())
-    talk.is_usable()
+    assert list_texts(driver.requests[1].messages[-1]) == ["Not that."]
+    assert [result["is_error"] for result in driver.fetch_results()] == [True, True]
+    assert all("the person said something" in text for text in driver.fetch_result_texts())
+    driver.expect_usable()
 
 
-def test_a_steer_now_lets_calls_that_must_finish_finish(stage: Stage) -> None:
-    talk = stage.talk()
-    stage.api.script(talk.name, message(calls("StubbornGate", {"path": talk.gate("go")})), WORDS)
-    turn_id = talk.start()
-    talk.at_gate("go")
-    steer(talk, turn_id, "Hurry.", now=True)
-    assert "tool.completed" not in talk.types()
-    talk.open_gate("go")
-    talk.ended(turn_id)
-    assert talk.result_texts() == ["passed go"]
-    assert texts(talk.requests[1].messages[-1]) == ["Hurry."]
-    talk.is_usable()
+def test_a_steer_now_lets_calls_that_must_finish_finish(harness: Harness) -> None:
+    driver = harness.open_session()
+    harness.api.script(driver.name, message(calls("StubbornGate", {"path": driver.get_gate_path("go")})), WORDS)
+    turn_id = driver.start()
+    driver.wait_at_gate("go")
+    steer(driver, turn_id, "Hurry.", now=True)
+    assert "tool.completed" not in driver.list_event_types()
+    driver.open_gate("go")
+    driver.wait_for_turn_end(turn_id)
+    assert driver.fetch_result_texts() == ["passed go"]
+    assert list_texts(driver.requests[1].messages[-1]) == ["Hurry."]
+    driver.expect_usable()
 
 
-def test_a_steer_now_while_the_model_speaks_is_heard_at_once(stage: Stage) -> None:
-    talk = stage.talk(message(says("A long ", hold(Gate()), "story.")), WORDS)
-    turn_id = talk.start()
-    talk.wait("message.delta")
-    steer(talk, turn_id, "Shorter, please.", now=True)
-    turn = talk.ended(turn_id)
+def test_a_steer_now_while_the_model_speaks_is_heard_at_once(harness: Harness) -> None:
+    driver = harness.open_session(message(says("A long ", hold(Gate()), "story.")), WORDS)
+    turn_id = driver.start()
+    driver.wait("message.delta")
+    steer(driver, turn_id, "Shorter, please.", now=True)
+    turn = driver.wait_for_turn_end(turn_id)
     assert (turn["reason"], turn["result_text"]) == ("completed", "Done.")
-    assert talk.requests[0].wait_until_ended() == "left"
-    assert talk.messages()[1]["content"] == [{"type": "text", "text": "A long "}]
-    assert texts(talk.requests[1].messages[-1]) == ["Shorter, please."]
-    talk.is_usable()
+    assert driver.requests[0].wait_until_ended() == "left"
+    assert driver.fetch_messages()[1]["content"] == [{"type": "text", "text": "A long "}]
+    assert list_texts(driver.requests[1].messages[-1]) == ["Shorter, please."]
+    driver.expect_usable()
 
 
-def test_a_steer_now_while_an_ask_is_open_takes_the_ask_back(stage: Stage) -> None:
-    talk = stage.talk(message(calls("Bash", {"command": "touch it"})), WORDS)
-    turn_id = talk.start()
-    ask = talk.ask()
-    steer(talk, turn_id, "Something else.", now=True)
-    assert talk.wait("ask.resolved")["data"]["ask"]["status"] == "cancelled"
-    assert talk.ended(turn_id)["reason"] == "completed"
-    assert stage.daemon.call("ask/get", ask_id=ask["id"])["status"] == "cancelled"
-    assert talk.types("turn.updated") == ["turn.updated", "turn.updated"]
-    talk.is_usable()
+def test_a_steer_now_while_an_ask_is_open_takes_the_ask_back(harness: Harness) -> None:
+    driver = harness.open_session(message(calls("Bash", {"command": "touch it"})), WORDS)
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
+    steer(driver, turn_id, "Something else.", now=True)
+    assert driver.wait("ask.resolved")["data"]["ask"]["status"] == "cancelled"
+    assert driver.wait_for_turn_end(turn_id)["reason"] == "completed"
+    assert harness.daemon.call("ask/get", ask_id=ask["id"])["status"] == "cancelled"
+    assert driver.list_event_types("turn.updated") == ["turn.updated", "turn.updated"]
+    driver.expect_usable()
 
 
-def test_a_steer_that_an_ended_turn_did_not_read_starts_the_next_one(stage: Stage) -> None:
-    talk = stage.talk()
-    stage.api.script(talk.name, message(calls("StubbornGate", {"path": talk.gate("go")})), WORDS)
-    turn_id = talk.start()
-    talk.at_gate("go")
-    stage.daemon.call("turn/interrupt", turn_id=turn_id)
-    steer(talk, turn_id, "Then this.")
-    talk.open_gate("go")
-    assert talk.ended(turn_id)["reason"] == "interrupted"
-    following = talk.ended()
+def test_a_steer_that_an_ended_turn_did_not_read_starts_the_next_one(harness: Harness) -> None:
+    driver = harness.open_session()
+    harness.api.script(driver.name, message(calls("StubbornGate", {"path": driver.get_gate_path("go")})), WORDS)
+    turn_id = driver.start()
+    driver.wait_at_gate("go")
+    harness.daemon.call("turn/interrupt", turn_id=turn_id)
+    steer(driver, turn_id, "Then this.")
+    driver.open_gate("go")
+    assert driver.wait_for_turn_end(turn_id)["reason"] == "interrupted"
+    following = driver.wait_for_turn_end()
     assert following["id"] != turn_id
     assert (following["reason"], following["result_text"]) == ("completed", "Done.")
-    assert "Then this." in texts(talk.requests[1].messages[-1])
-    assert [turn["id"] for turn in stage.daemon.call("turn/list", session_id=talk.id)["turns"]] == [
+    assert "Then this." in list_texts(driver.requests[1].messages[-1])
+    assert [turn["id"] for turn in harness.daemon.call("turn/list", session_id=driver.id)["turns"]] == [
         turn_id,
         following["id"],
     ]
-    talk.is_usable()
+    driver.expect_usable()
 
 
 @pytest.mark.parametrize("end", ["interrupt", "max_requests"])
-def test_a_steer_that_no_request_of_its_turn_carries_starts_the_next_one(stage: Stage, end: str) -> None:
-    talk = stage.talk()
-    stage.api.script(talk.name, message(calls("StubbornGate", {"path": talk.gate("go")})), WORDS)
-    turn_id = talk.start(max_requests=1)
-    talk.at_gate("go")
-    steer(talk, turn_id, "Then this.")
+def test_a_steer_that_no_request_of_its_turn_carries_starts_the_next_one(harness: Harness, end: str) -> None:
+    driver = harness.open_session()
+    harness.api.script(driver.name, message(calls("StubbornGate", {"path": driver.get_gate_path("go")})), WORDS)
+    turn_id = driver.start(max_requests=1)
+    driver.wait_at_gate("go")
+    steer(driver, turn_id, "Then this.")
     if end == "interrupt":
-        stage.daemon.call("turn/interrupt", turn_id=turn_id)
-    talk.open_gate("go")
-    assert talk.ended(turn_id)["reason"] == ("interrupted" if end == "interrupt" else "max_requests")
-    following = talk.ended()
+        harness.daemon.call("turn/interrupt", turn_id=turn_id)
+    driver.open_gate("go")
+    assert driver.wait_for_turn_end(turn_id)["reason"] == ("interrupted" if end == "interrupt" else "max_requests")
+    following = driver.wait_for_turn_end()
     assert (following["reason"], following["result_text"]) == ("completed", "Done.")
-    assert str(talk.requests[1].messages).count("Then this.") == 1
-    talk.is_usable()
+    assert str(driver.requests[1].messages).count("Then this.") == 1
+    driver.expect_usable()
 
 
-def test_a_steer_after_the_end_is_refused(stage: Stage) -> None:
-    talk = stage.talk(WORDS)
-    turn_id = talk.start()
-    talk.ended(turn_id)
-    error = talk.refused("turn/steer", turn_id=turn_id, input="Too late.")
+def test_a_steer_after_the_end_is_refused(harness: Harness) -> None:
+    driver = harness.open_session(WORDS)
+    turn_id = driver.start()
+    driver.wait_for_turn_end(turn_id)
+    error = driver.expect_error("turn/steer", turn_id=turn_id, input="Too late.")
     assert error["data"]["code"] == "no_turn_running"
-    assert len(talk.messages()) == 2
-    talk.is_usable()
+    assert len(driver.fetch_messages()) == 2
+    driver.expect_usable()
 
 
 # Queues.
 
 
-def test_a_second_turn_is_refused_while_one_runs(stage: Stage) -> None:
+def test_a_second_turn_is_refused_while_one_runs(harness: Harness) -> None:
     gate = Gate()
-    talk = stage.talk(message(says("Wait ", hold(gate))), WORDS)
-    turn_id = talk.start()
-    error = talk.refused("turn/start", session_id=talk.id, input="Me too.")
+    driver = harness.open_session(message(says("Wait ", hold(gate))), WORDS)
+    turn_id = driver.start()
+    error = driver.expect_error("turn/start", session_id=driver.id, input="Me too.")
     assert (error["data"]["code"], error["data"]["turn_id"]) == ("turn_running", turn_id)
     gate.open()
-    talk.ended(turn_id)
-    assert len(talk.messages()) == 2
-    talk.is_usable()
+    driver.wait_for_turn_end(turn_id)
+    assert len(driver.fetch_messages()) == 2
+    driver.expect_usable()
 
 
-def test_queued_turns_run_one_after_the_other_in_their_order(stage: Stage) -> None:
+def test_queued_turns_run_one_after_the_other_in_their_order(harness: Harness) -> None:
     gate = Gate()
-    talk = stage.talk(message(says("Zero", hold(gate))), *(message(says(word)) for word in ("One", "Two", "Three")))
-    first = talk.start("0")
-    queued = [talk.start(str(n), queue=True) for n in (1, 2, 3)]
-    assert [data["turn"]["id"] for data in (talk.wait("turn.queued")["data"] for _ in queued)] == queued
-    listed = stage.daemon.call("turn/list", session_id=talk.id)["turns"]
+    driver = harness.open_session(
+        message(says("Zero", hold(gate))), *(message(says(word)) for word in ("One", "Two", "Three"))
+    )
+    first = driver.start("0")
+    queued = [driver.start(str(n), queue=True) for n in (1, 2, 3)]
+    assert [data["turn"]["id"] for data in (driver.wait("turn.queued")["data"] for _ in queued)] == queued
+    listed = harness.daemon.call("turn/list", session_id=driver.id)["turns"]
     assert [turn["status"] for turn in listed] == ["running", "queued", "queued", "queued"]
     gate.open()
-    ended = [talk.ended() for _ in range(4)]
+    ended = [driver.wait_for_turn_end() for _ in range(4)]
     assert [turn["id"] for turn in ended] == [first, *queued]
     assert [turn["result_text"] for turn in ended] == ["Zero", "One", "Two", "Three"]
-    assert talk.types("turn.started", "turn.ended") == ["turn.started", "turn.ended"] * 4
-    asked = [one["content"][-1]["text"].split()[-1] for one in talk.messages() if one["role"] == "user"]
+    assert driver.list_event_types("turn.started", "turn.ended") == ["turn.started", "turn.ended"] * 4
+    asked = [one["content"][-1]["text"].split()[-1] for one in driver.fetch_messages() if one["role"] == "user"]
     assert asked == ["0", "1", "2", "3"]
-    talk.is_usable()
+    driver.expect_usable()
 
 
-def test_a_queued_turn_keeps_what_was_said_for_it(stage: Stage) -> None:
+def test_a_queued_turn_keeps_what_was_said_for_it(harness: Harness) -> None:
     gate = Gate()
-    stage.api.may_rewrite = True  # another model is another prefix
-    talk = stage.talk(message(says("Zero", hold(gate))), message(calls("Nothing", {})), message(calls("Nothing", {})))
-    talk.start("0")
-    queued = talk.start("1", queue=True, model="claude-haiku-4-5", max_requests=2, mode="plan")
-    assert talk.state()["mode"] == "default"
+    harness.api.may_rewrite = True  # another model is another prefix
+    driver = harness.open_session(
+        message(says("Zero", hold(gate))), message(calls("Nothing", {})), message(calls("Nothing", {}))
+    )
+    driver.start("0")
+    queued = driver.start("1", queue=True, model="claude-haiku-4-5", max_requests=2, mode="plan")
+    assert driver.fetch_state()["mode"] == "default"
     gate.open()
-    turn = talk.ended(queued)
+    turn = driver.wait_for_turn_end(queued)
     assert (turn["reason"], turn["model_requests"]) == ("max_requests", 2)
-    assert talk.requests[-1].body["model"] == "claude-haiku-4-5"
-    assert talk.state()["mode"] == "plan"
+    assert driver.requests[-1].body["model"] == "claude-haiku-4-5"
+    assert driver.fetch_state()["mode"] == "plan"
 
 
-def test_a_queued_turn_can_be_taken_back(stage: Stage) -> None:
+def test_a_queued_turn_can_be_taken_back(harness: Harness) -> None:
     gate = Gate()
-    talk = stage.talk(message(says("Zero", hold(gate))), message(says("Two")))
-    first = talk.start("0")
-    gone, stays = talk.start("1", queue=True), talk.start("2", queue=True)
-    ended = stage.daemon.call("turn/interrupt", turn_id=gone)
+    driver = harness.open_session(message(says("Zero", hold(gate))), message(says("Two")))
+    first = driver.start("0")
+    gone, stays = driver.start("1", queue=True), driver.start("2", queue=True)
+    ended = harness.daemon.call("turn/interrupt", turn_id=gone)
     assert (ended["status"], ended["reason"]) == ("ended", "interrupted")
-    assert talk.ended(gone)["started_at"] is None
-    assert talk.refused("turn/interrupt", turn_id=gone)["data"]["code"] == "no_turn_running"
+    assert driver.wait_for_turn_end(gone)["started_at"] is None
+    assert driver.expect_error("turn/interrupt", turn_id=gone)["data"]["code"] == "no_turn_running"
     gate.open()
-    assert talk.ended(first)["reason"] == "completed"
-    assert talk.ended(stays)["result_text"] == "Two"
-    assert len(talk.messages()) == 4
-    talk.is_usable()
+    assert driver.wait_for_turn_end(first)["reason"] == "completed"
+    assert driver.wait_for_turn_end(stays)["result_text"] == "Two"
+    assert len(driver.fetch_messages()) == 4
+    driver.expect_usable()
 
 
-def test_no_more_than_a_hundred_turns_and_inputs_wait(stage: Stage) -> None:
-    talk = stage.talk()
-    stage.api.script(talk.name, message(calls("Gate", {"path": talk.gate("go")})), otherwise=WORDS)
-    first = talk.start()
-    talk.at_gate("go")
+def test_no_more_than_a_hundred_turns_and_inputs_wait(harness: Harness) -> None:
+    driver = harness.open_session()
+    harness.api.script(driver.name, message(calls("Gate", {"path": driver.get_gate_path("go")})), otherwise=WORDS)
+    first = driver.start()
+    driver.wait_at_gate("go")
     for _ in range(100):
-        talk.start("Later.", queue=True)
-        steer(talk, first, "And.")
+        driver.start("Later.", queue=True)
+        steer(driver, first, "And.")
     for method, params in (
-        ("turn/start", {"session_id": talk.id, "input": "Later.", "queue": True}),
+        ("turn/start", {"session_id": driver.id, "input": "Later.", "queue": True}),
         ("turn/steer", {"turn_id": first, "input": "And."}),
     ):
-        error = talk.refused(method, **params)
+        error = driver.expect_error(method, **params)
         assert error["data"]["code"] == "overloaded"
         assert error["data"]["retry_after_ms"] > 0
-    stage.daemon.call("session/delete", session_id=talk.id)
-    assert len(talk.requests) == 1
+    harness.daemon.call("session/delete", session_id=driver.id)
+    assert len(driver.requests) == 1
 
 
-def test_an_interrupt_goes_on_with_the_queue(stage: Stage) -> None:
-    talk = stage.talk(message(says("Zero", hold(Gate()))), message(says("One")))
-    first = talk.start("0")
-    talk.wait("message.delta")
-    queued = talk.start("1", queue=True)
-    stage.daemon.call("turn/interrupt", turn_id=first)
-    assert talk.ended(first)["reason"] == "interrupted"
-    assert talk.ended(queued)["result_text"] == "One"
-    talk.is_usable()
+def test_an_interrupt_goes_on_with_the_queue(harness: Harness) -> None:
+    driver = harness.open_session(message(says("Zero", hold(Gate()))), message(says("One")))
+    first = driver.start("0")
+    driver.wait("message.delta")
+    queued = driver.start("1", queue=True)
+    harness.daemon.call("turn/interrupt", turn_id=first)
+    assert driver.wait_for_turn_end(first)["reason"] == "interrupted"
+    assert driver.wait_for_turn_end(queued)["result_text"] == "One"
+    driver.expect_usable()
 
 
-def test_an_unread_steer_comes_before_the_queue(stage: Stage) -> None:
-    talk = stage.talk()
-    call = calls("StubbornGate", {"path": talk.gate("go")})
-    stage.api.script(talk.name, message(call), message(says("Steered.")), message(says("Queued.")))
-    first = talk.start("0")
-    talk.at_gate("go")
-    queued = talk.start("1", queue=True)
-    stage.daemon.call("turn/interrupt", turn_id=first)
-    steer(talk, first, "Before that.")
-    talk.open_gate("go")
-    ended = [talk.ended() for _ in range(3)]
+def test_an_unread_steer_comes_before_the_queue(harness: Harness) -> None:
+    driver = harness.open_session()
+    call = calls("StubbornGate", {"path": driver.get_gate_path("go")})
+    harness.api.script(driver.name, message(call), message(says("Steered.")), message(says("Queued.")))
+    first = driver.start("0")
+    driver.wait_at_gate("go")
+    queued = driver.start("1", queue=True)
+    harness.daemon.call("turn/interrupt", turn_id=first)
+    steer(driver, first, "Before that.")
+    driver.open_gate("go")
+    ended = [driver.wait_for_turn_end() for _ in range(3)]
     assert [turn["result_text"] for turn in ended] == [None, "Steered.", "Queued."]
     assert ended[2]["id"] == queued
-    talk.is_usable()
+    driver.expect_usable()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ostler.server.models.provider import ModelRequest, Provider
 from ostler.server.models.rehearsal import RehearsalProvider
-from ostler.server.models.rehearsal.events import events_of
-from ostler.server.models.rehearsal.reply import ToolUse, reply_to
-from ostler.server.prompt.reminders import INTERRUPTED, note
+from ostler.server.models.rehearsal.events import build_events
+from ostler.server.models.rehearsal.reply import ToolUsePart, build_reply
+from ostler.server.prompt.reminders import INTERRUPTED, wrap_note
 
 pytestmark = pytest.mark.anyio
 
@@ -23,16 +23,16 @@ DENIED = "<tool_use_error>The person said no to this call, in these words: not n
 Block = dict[str, Any]
 
 
-def fine(_: Block) -> Block:
+def make_success(_: Block) -> Block:
     return {"content": "     1\t# Title\n     2\ttext"}
 
 
-def failing(text: str) -> Callable[[Block], Block]:
+def make_failure(text: str) -> Callable[[Block], Block]:
     return lambda _: {"content": text, "is_error": True}
 
 
 @dataclass
-class Talk:
+class RehearsalSession:
     """A session as the turn engine keeps it."""
 
     tools: tuple[str, ...] = TOOLS
@@ -53,7 +53,7 @@ class Talk:
     async def reply(self) -> list[Block]:
         provider: Provider = RehearsalProvider(pace_ms=0)
         async with provider.stream(self.request()) as events:
-            message, _ = assembled([event async for event in events])
+            message, _ = assemble([event async for event in events])
         self.messages.append({"role": "assistant", "content": message})
         return message
 
@@ -61,17 +61,17 @@ class Talk:
         self.messages.append({"role": "user", "content": [{"type": "text", "text": text} for text in texts]})
         return await self.reply()
 
-    async def answer(self, work: Callable[[Block], Block] = fine, *steered: str) -> list[Block]:
+    async def answer(self, work: Callable[[Block], Block] = make_success, *steered: str) -> list[Block]:
         """Give each call of the last message its result, and perhaps further words."""
         results = [
-            {"type": "tool_result", "tool_use_id": call["id"], **work(call)} for call in calls(self.messages[-1])
+            {"type": "tool_result", "tool_use_id": call["id"], **work(call)} for call in list_calls(self.messages[-1])
         ]
         words = [{"type": "text", "text": text} for text in steered]
         self.messages.append({"role": "user", "content": [*results, *words]})
         return await self.reply()
 
 
-def assembled(events: list[Block]) -> tuple[list[Block], str]:
+def assemble(events: list[Block]) -> tuple[list[Block], str]:
     """The message that the events make, and why it ended; every rule of the stream is checked on the way."""
     events = [event for event in events if event["type"] != "ping"]
     assert events[0]["type"] == "message_start"
@@ -112,48 +112,52 @@ def assembled(events: list[Block]) -> tuple[list[Block], str]:
     return blocks, reason
 
 
-def calls(message: dict[str, Any] | list[Block]) -> list[Block]:
+def list_calls(message: dict[str, Any] | list[Block]) -> list[Block]:
     content = message["content"] if isinstance(message, dict) else message
     return [block for block in content if block["type"] == "tool_use"]
 
 
-def named(message: list[Block]) -> list[str]:
-    return [call["name"] for call in calls(message)]
+def list_call_names(message: list[Block]) -> list[str]:
+    return [call["name"] for call in list_calls(message)]
 
 
-def words(message: list[Block]) -> str:
+def join_texts(message: list[Block]) -> str:
     return "\n".join(block["text"] for block in message if block["type"] == "text")
 
 
 async def test_a_read_is_called_with_an_absolute_path_and_summed_up_from_its_result() -> None:
-    talk = Talk()
-    message = await talk.say("read lines 3-5 of src/../README.md")
-    (call,) = calls(message)
+    session = RehearsalSession()
+    message = await session.say("read lines 3-5 of src/../README.md")
+    (call,) = list_calls(message)
     assert call["input"] == {"file_path": "/work/it/README.md", "offset": 3, "limit": 3}
-    assert "README.md" in words(message)
-    closing = await talk.answer()
-    assert not calls(closing)
-    assert "2 lines" in words(closing)
-    assert "# Title" in words(closing)
+    assert "README.md" in join_texts(message)
+    closing = await session.answer()
+    assert not list_calls(closing)
+    assert "2 lines" in join_texts(closing)
+    assert "# Title" in join_texts(closing)
 
 
 async def test_steps_that_only_look_go_out_together_and_others_one_by_one() -> None:
-    talk = Talk()
-    assert named(await talk.say("read a and find b in src and list *.py; run make")) == ["Read", "Grep", "Glob"]
-    assert named(await talk.answer()) == ["Bash"]
-    assert named(await talk.answer()) == []
+    session = RehearsalSession()
+    assert list_call_names(await session.say("read a and find b in src and list *.py; run make")) == [
+        "Read",
+        "Grep",
+        "Glob",
+    ]
+    assert list_call_names(await session.answer()) == ["Bash"]
+    assert list_call_names(await session.answer()) == []
 
 
 async def test_then_waits_for_the_results() -> None:
-    talk = Talk()
-    assert named(await talk.say("read a then read b")) == ["Read"]
-    assert calls(await talk.answer())[0]["input"]["file_path"] == "/work/it/b"
+    session = RehearsalSession()
+    assert list_call_names(await session.say("read a then read b")) == ["Read"]
+    assert list_calls(await session.answer())[0]["input"]["file_path"] == "/work/it/b"
 
 
 async def test_a_file_is_read_before_it_is_edited() -> None:
-    talk = Talk()
-    assert named(await talk.say('replace all "a b" with c in f.py then run git diff')) == ["Read"]
-    (edit,) = calls(await talk.answer())
+    session = RehearsalSession()
+    assert list_call_names(await session.say('replace all "a b" with c in f.py then run git diff')) == ["Read"]
+    (edit,) = list_calls(await session.answer())
     assert edit["name"] == "Edit"
     assert edit["input"] == {
         "file_path": "/work/it/f.py",
@@ -161,28 +165,28 @@ async def test_a_file_is_read_before_it_is_edited() -> None:
         "new_string": "c",
         "replace_all": True,
     }
-    (bash,) = calls(await talk.answer())
+    (bash,) = list_calls(await session.answer())
     assert bash["input"]["command"] == "git diff"
-    closing = words(await talk.answer(lambda _: {"content": "diff --git a/f.py\n+c"}))
+    closing = join_texts(await session.answer(lambda _: {"content": "diff --git a/f.py\n+c"}))
     assert "diff --git a/f.py" in closing
 
 
 async def test_ids_are_unique_in_a_session_and_the_same_for_the_same_request() -> None:
-    talk = Talk()
-    first = calls(await talk.say("read a and read b then read c"))
-    second = calls(await talk.answer())
-    third = calls(await talk.say("read a"))
-    again = reply_to(Talk(messages=talk.messages[:1]).request())
+    session = RehearsalSession()
+    first = list_calls(await session.say("read a and read b then read c"))
+    second = list_calls(await session.answer())
+    third = list_calls(await session.say("read a"))
+    again = build_reply(RehearsalSession(messages=session.messages[:1]).request())
     ids = [call["id"] for call in (*first, *second, *third)]
     assert len(set(ids)) == 4
-    assert [part.id for part in again.parts if isinstance(part, ToolUse)] == ids[:2]
+    assert [part.id for part in again.parts if isinstance(part, ToolUsePart)] == ids[:2]
 
 
 async def test_after_a_failure_only_what_does_not_depend_on_it_is_done() -> None:
-    talk = Talk()
-    await talk.say("run make then read log.txt and say good; list *.md")
-    assert named(await talk.answer(failing("make: no rule\nexit code 2"))) == ["Glob"]
-    closing = words(await talk.answer(lambda _: {"content": "a.md\nb.md"}))
+    session = RehearsalSession()
+    await session.say("run make then read log.txt and say good; list *.md")
+    assert list_call_names(await session.answer(make_failure("make: no rule\nexit code 2"))) == ["Glob"]
+    closing = join_texts(await session.answer(lambda _: {"content": "a.md\nb.md"}))
     assert "run `make`: that failed" in closing.lower()
     assert "make: no rule" in closing
     assert "left out: read log.txt and say good" in closing
@@ -194,156 +198,158 @@ async def test_after_a_failure_only_what_does_not_depend_on_it_is_done() -> None
     [DENIED, "<tool_use_error>Permission to use Bash was denied. The rule Bash denies it.</tool_use_error>"],
 )
 async def test_after_a_denial_nothing_more_is_done(words_of_the_daemon: str) -> None:
-    talk = Talk()
-    await talk.say("run make; list *.md")
-    closing = await talk.answer(failing(words_of_the_daemon))
-    assert not calls(closing)
-    assert "that was denied" in words(closing)
-    assert "left out: list *.md" in words(closing)
+    session = RehearsalSession()
+    await session.say("run make; list *.md")
+    closing = await session.answer(make_failure(words_of_the_daemon))
+    assert not list_calls(closing)
+    assert "that was denied" in join_texts(closing)
+    assert "left out: list *.md" in join_texts(closing)
 
 
 async def test_a_command_that_prints_denied_has_failed_and_was_not_denied() -> None:
-    talk = Talk()
-    await talk.say("run cat /etc/shadow; list *.md")
-    assert named(await talk.answer(failing("cat: /etc/shadow: Permission denied"))) == ["Glob"]
-    assert "that failed" in words(await talk.answer())
+    session = RehearsalSession()
+    await session.say("run cat /etc/shadow; list *.md")
+    assert list_call_names(await session.answer(make_failure("cat: /etc/shadow: Permission denied"))) == ["Glob"]
+    assert "that failed" in join_texts(await session.answer())
 
 
 async def test_a_command_that_prints_nothing_is_said_to_print_nothing() -> None:
-    talk = Talk()
-    await talk.say("run touch a.txt")
-    said = words(await talk.answer(lambda _: {"content": "(Bash completed with no output)"}))
+    session = RehearsalSession()
+    await session.say("run touch a.txt")
+    said = join_texts(await session.answer(lambda _: {"content": "(Bash completed with no output)"}))
     assert said == "Run `touch a.txt`: it went well and printed nothing."
 
 
 async def test_a_file_that_must_be_read_before_it_is_written_is_read() -> None:
-    talk = Talk()
-    assert named(await talk.say('write "x" to a.txt then say ok')) == ["Write"]
-    unread = failing("<tool_use_error>a.txt exists and has not been read in this session.</tool_use_error>")
-    assert named(await talk.answer(unread)) == ["Read"]
-    assert named(await talk.answer()) == ["Write"]
-    closing = words(await talk.answer(unread))
+    session = RehearsalSession()
+    assert list_call_names(await session.say('write "x" to a.txt then say ok')) == ["Write"]
+    unread = make_failure("<tool_use_error>a.txt exists and has not been read in this session.</tool_use_error>")
+    assert list_call_names(await session.answer(unread)) == ["Read"]
+    assert list_call_names(await session.answer()) == ["Write"]
+    closing = join_texts(await session.answer(unread))
     assert "that failed" in closing
     assert "left out: say ok" in closing
 
 
 async def test_what_only_looks_is_done_again_after_an_interrupt_and_nothing_else_is() -> None:
-    cut = failing("<tool_use_error>interrupted, outcome unknown</tool_use_error>")
-    talk = Talk()
-    await talk.say("read a then run b")
-    assert named(await talk.answer(cut)) == ["Read"]
-    assert named(await talk.answer()) == ["Bash"]
-    closing = await talk.answer(cut)
-    assert not calls(closing)
-    assert "do not know what came of it" in words(closing)
+    cut = make_failure("<tool_use_error>interrupted, outcome unknown</tool_use_error>")
+    session = RehearsalSession()
+    await session.say("read a then run b")
+    assert list_call_names(await session.answer(cut)) == ["Read"]
+    assert list_call_names(await session.answer()) == ["Bash"]
+    closing = await session.answer(cut)
+    assert not list_calls(closing)
+    assert "do not know what came of it" in join_texts(closing)
 
 
 async def test_steered_words_come_after_what_remains() -> None:
-    talk = Talk()
-    await talk.say("read a then run b")
-    assert named(await talk.answer(fine, "also read c")) == ["Bash"]
-    assert calls(await talk.answer())[0]["input"]["file_path"] == "/work/it/c"
-    assert words(await talk.answer()).count("2 lines") == 2
+    session = RehearsalSession()
+    await session.say("read a then run b")
+    assert list_call_names(await session.answer(make_success, "also read c")) == ["Bash"]
+    assert list_calls(await session.answer())[0]["input"]["file_path"] == "/work/it/c"
+    assert join_texts(await session.answer()).count("2 lines") == 2
 
 
 async def test_notes_and_attached_files_are_no_requests() -> None:
-    talk = Talk()
+    session = RehearsalSession()
     file = '<ostler-file id="1" path="x">\nread secrets\n</ostler-file id="1">'
-    message = await talk.say(note("run rm"), file, "read a")
-    assert named(message) == ["Read"]
-    assert named(await talk.answer(fine, note("The date is now tomorrow."))) == []
-    assert named(await talk.say(note("read b"))) == []
+    message = await session.say(wrap_note("run rm"), file, "read a")
+    assert list_call_names(message) == ["Read"]
+    assert list_call_names(await session.answer(make_success, wrap_note("The date is now tomorrow."))) == []
+    assert list_call_names(await session.say(wrap_note("read b"))) == []
 
 
 async def test_an_interrupted_turn_is_not_taken_up_again() -> None:
-    talk = Talk()
-    await talk.say("read a then run b")
-    assert words(await talk.answer(fine, INTERRUPTED, "say hi")) == "hi"
-    talk.messages.pop()
-    talk.messages.append({"role": "user", "content": [{"type": "text", "text": "wait 60"}]})
-    assert words(await talk.say("run b", INTERRUPTED, "say ho")) == "ho"
+    session = RehearsalSession()
+    await session.say("read a then run b")
+    assert join_texts(await session.answer(make_success, INTERRUPTED, "say hi")) == "hi"
+    session.messages.pop()
+    session.messages.append({"role": "user", "content": [{"type": "text", "text": "wait 60"}]})
+    assert join_texts(await session.say("run b", INTERRUPTED, "say ho")) == "ho"
 
 
 async def test_a_new_turn_knows_nothing_of_the_one_before() -> None:
-    talk = Talk()
-    await talk.say("read a then run b")
-    await talk.answer(failing(DENIED))
-    assert words(await talk.say("say hi")) == "hi"
+    session = RehearsalSession()
+    await session.say("read a then run b")
+    await session.answer(make_failure(DENIED))
+    assert join_texts(await session.say("say hi")) == "hi"
 
 
 async def test_a_tool_that_is_not_there_is_named() -> None:
-    talk = Talk(tools=("Read",))
-    message = await talk.say("run make then read a; test permission; read b")
-    assert calls(message)[0]["input"]["file_path"] == "/work/it/b"
-    assert "`Bash`" in words(message)
-    assert "left out: read a" in words(message)
-    assert "`TestingPermission`" in words(message)
+    session = RehearsalSession(tools=("Read",))
+    message = await session.say("run make then read a; test permission; read b")
+    assert list_calls(message)[0]["input"]["file_path"] == "/work/it/b"
+    assert "`Bash`" in join_texts(message)
+    assert "left out: read a" in join_texts(message)
+    assert "`TestingPermission`" in join_texts(message)
 
 
 async def test_no_tool_is_called_where_none_may_be() -> None:
-    talk = Talk(extras={"tool_choice": {"type": "none"}})
-    assert named(await talk.say("read a")) == []
+    session = RehearsalSession(extras={"tool_choice": {"type": "none"}})
+    assert list_call_names(await session.say("read a")) == []
 
 
 async def test_a_question_is_asked_where_it_can_be() -> None:
-    talk = Talk(tools=("AskUserQuestion",))
-    (call,) = calls(await talk.say("ask me which one: tea or coffee"))
+    session = RehearsalSession(tools=("AskUserQuestion",))
+    (call,) = list_calls(await session.say("ask me which one: tea or coffee"))
     (question,) = call["input"]["questions"]
     assert question["question"] == "Which one?"
     assert [option["label"] for option in question["options"]] == ["tea", "coffee"]
-    assert "tea" in words(await talk.answer(lambda _: {"content": [{"type": "text", "text": "Which one? tea"}]}))
-    unable = await Talk().say("ask me which one: tea or coffee")
-    assert not calls(unable)
-    assert "cannot ask" in words(unable)
+    assert "tea" in join_texts(
+        await session.answer(lambda _: {"content": [{"type": "text", "text": "Which one? tea"}]})
+    )
+    unable = await RehearsalSession().say("ask me which one: tea or coffee")
+    assert not list_calls(unable)
+    assert "cannot ask" in join_texts(unable)
 
 
 async def test_a_plan_is_written_down_or_shown_with_the_plan_tools() -> None:
-    told = await Talk().say("plan read a then run b then juggle")
-    assert not calls(told)
-    assert "1. read a" in words(told)
-    talk = Talk(tools=(*TOOLS, "EnterPlanMode", "ExitPlanMode"))
-    assert named(await talk.say("plan read a then run b")) == ["EnterPlanMode"]
-    (leave,) = calls(await talk.answer())
+    told = await RehearsalSession().say("plan read a then run b then juggle")
+    assert not list_calls(told)
+    assert "1. read a" in join_texts(told)
+    session = RehearsalSession(tools=(*TOOLS, "EnterPlanMode", "ExitPlanMode"))
+    assert list_call_names(await session.say("plan read a then run b")) == ["EnterPlanMode"]
+    (leave,) = list_calls(await session.answer())
     assert leave["name"] == "ExitPlanMode"
     assert "2. run b" in leave["input"]["plan"]
-    assert named(await talk.answer()) == ["Read"]
+    assert list_call_names(await session.answer()) == ["Read"]
 
 
 async def test_thoughts_are_signed_and_come_first() -> None:
-    message = await Talk().say("say first then think about horses then read a")
+    message = await RehearsalSession().say("say first then think about horses then read a")
     assert [block["type"] for block in message] == ["thinking", "text", "tool_use"]
     assert "horses" in message[0]["thinking"]
     assert len(message[0]["signature"]) == 64
 
 
 async def test_a_wait_is_silent_in_the_middle_of_the_message() -> None:
-    talk = Talk()
-    talk.messages.append({"role": "user", "content": "wait 10 ms then say done"})
-    async with RehearsalProvider(pace_ms=0).stream(talk.request()) as events:
+    session = RehearsalSession()
+    session.messages.append({"role": "user", "content": "wait 10 ms then say done"})
+    async with RehearsalProvider(pace_ms=0).stream(session.request()) as events:
         seen = [event async for event in events]
     kinds = [event["type"] for event in seen]
     assert "ping" in kinds
     assert kinds.index("content_block_stop") < kinds.index("ping")
-    assert words(assembled(seen)[0]) == "Waiting for 0.01 seconds.\ndone"
+    assert join_texts(assemble(seen)[0]) == "Waiting for 0.01 seconds.\ndone"
 
 
 async def test_what_it_cannot_do_it_says_together_with_what_it_is() -> None:
-    message = await Talk().say("write me a compiler")
-    assert "no intelligence" in words(message)
-    assert "- run pytest -q" in words(message)
+    message = await RehearsalSession().say("write me a compiler")
+    assert "no intelligence" in join_texts(message)
+    assert "- run pytest -q" in join_texts(message)
 
 
 async def test_any_tool_can_be_called_by_name() -> None:
-    talk = Talk(tools=("mcp__db__query",))
-    (call,) = calls(await talk.say('call mcp__db__query {"sql": "select 1; and then read x"} then say done'))
+    session = RehearsalSession(tools=("mcp__db__query",))
+    (call,) = list_calls(await session.say('call mcp__db__query {"sql": "select 1; and then read x"} then say done'))
     assert call["input"] == {"sql": "select 1; and then read x"}
-    assert words(await talk.answer(lambda _: {"content": "1 row"})).endswith("1 row\n\ndone")
+    assert join_texts(await session.answer(lambda _: {"content": "1 row"})).endswith("1 row\n\ndone")
 
 
 async def test_leaving_early_ends_the_stream() -> None:
-    talk = Talk()
-    talk.messages.append({"role": "user", "content": "wait 60"})
-    async with RehearsalProvider(pace_ms=0).stream(talk.request()) as events:
+    session = RehearsalSession()
+    session.messages.append({"role": "user", "content": "wait 60"})
+    async with RehearsalProvider(pace_ms=0).stream(session.request()) as events:
         assert (await anext(events))["type"] == "message_start"
     with pytest.raises(StopAsyncIteration):
         await anext(events)
@@ -357,18 +363,18 @@ async def test_the_pace_can_be_set_and_nonsense_is_ignored(monkeypatch: pytest.M
 
 @given(st.lists(st.text(), min_size=1, max_size=3), st.text(), st.booleans())
 def test_any_conversation_gets_a_valid_reply(texts: list[str], result: str, is_error: bool) -> None:
-    talk = Talk()
+    session = RehearsalSession()
     for text in ("read a and find b in c then run d", *texts):
-        talk.messages.append({"role": "user", "content": [{"type": "text", "text": text}]})
+        session.messages.append({"role": "user", "content": [{"type": "text", "text": text}]})
         for _ in range(30):
-            blocks, reason = assembled([event for event, _ in events_of(reply_to(talk.request()), "rehearsal")])
-            talk.messages.append({"role": "assistant", "content": blocks})
+            blocks, reason = assemble([event for event, _ in build_events(build_reply(session.request()), "rehearsal")])
+            session.messages.append({"role": "assistant", "content": blocks})
             if reason != "tool_use":
                 break
             results = [
                 {"type": "tool_result", "tool_use_id": call["id"], "content": result, "is_error": is_error}
-                for call in calls(blocks)
+                for call in list_calls(blocks)
             ]
-            talk.messages.append({"role": "user", "content": results})
+            session.messages.append({"role": "user", "content": results})
         else:
             raise AssertionError("it never ends")

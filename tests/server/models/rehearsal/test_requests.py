@@ -1,4 +1,4 @@
-"""From plain words to steps."""
+"""Parsing of a request to the rehearsal model into steps."""
 
 import time
 
@@ -22,14 +22,14 @@ from ostler.server.models.rehearsal.steps import (
     Step,
     Think,
     Unclear,
-    Use,
+    UseTool,
     Wait,
     Write,
 )
 
 
-def steps(text: str) -> list[Step]:
-    return [wish.step for wish in parse(text)]
+def parse_steps(text: str) -> list[Step]:
+    return [planned.step for planned in parse(text)]
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,15 @@ def steps(text: str) -> list[Step]:
         ("wait 250 ms", [Wait(0.25)]),
         ("wait for 9 minutes", [Wait(60.0)]),
         ("test permission", [PermissionTest()]),
-        ('call Glob {"pattern": "*"}', [Use("Glob", {"pattern": "*"})]),
-        ("call mcp__db__query", [Use("mcp__db__query", {})]),
+        ('call Glob {"pattern": "*"}', [UseTool("Glob", {"pattern": "*"})]),
+        ("call mcp__db__query", [UseTool("mcp__db__query", {})]),
         ("Hello!", [Introduce()]),
         ("what can you do?", [Introduce()]),
         ("", [Introduce()]),
     ],
 )
 def test_one_request_is_understood(text: str, expected: list[Step]) -> None:
-    assert steps(text) == expected
+    assert parse_steps(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_one_request_is_understood(text: str, expected: list[Step]) -> None:
     ],
 )
 def test_steps_are_joined_as_the_words_between_them_say(text: str, joins: list[str]) -> None:
-    assert [wish.join for wish in parse(text)] == joins
+    assert [planned.join for planned in parse(text)] == joins
 
 
 @pytest.mark.parametrize(
@@ -134,31 +134,31 @@ def test_steps_are_joined_as_the_words_between_them_say(text: str, joins: list[s
     ],
 )
 def test_what_is_not_understood_is_said(text: str) -> None:
-    assert [type(step) for step in steps(text)] == [Unclear]
+    assert [type(step) for step in parse_steps(text)] == [Unclear]
 
 
 def test_words_before_the_first_verb_are_not_lost() -> None:
-    assert [type(step) for step in steps("fix the bug then read a.py")] == [Unclear, Read]
+    assert [type(step) for step in parse_steps("fix the bug then read a.py")] == [Unclear, Read]
 
 
 def test_a_plan_holds_all_that_follows_but_no_other_plan() -> None:
-    (plan,) = steps("plan to read a then run b")
+    (plan,) = parse_steps("plan to read a then run b")
     assert isinstance(plan, Plan)
-    assert [wish.step for wish in plan.steps] == [Read("a"), Run("b")]
-    (deep,) = steps("plan " * 5000)
+    assert [planned.step for planned in plan.steps] == [Read("a"), Run("b")]
+    (deep,) = parse_steps("plan " * 5000)
     assert isinstance(deep, Plan)
-    assert [type(wish.step) for wish in deep.steps] == [Unclear]
+    assert [type(planned.step) for planned in deep.steps] == [Unclear]
 
 
 def test_too_many_steps_are_cut_and_it_is_said() -> None:
-    found = steps("say a; " * (MAX_STEPS + 20))
+    found = parse_steps("say a; " * (MAX_STEPS + 20))
     assert len(found) == MAX_STEPS + 1
     assert isinstance(found[-1], Unclear)
 
 
 def test_every_example_is_understood() -> None:
     for example in EXAMPLES:
-        assert not any(isinstance(step, Unclear | Introduce) for step in steps(example)), example
+        assert not any(isinstance(step, Unclear | Introduce) for step in parse_steps(example)), example
 
 
 _VERBS = ("read", "find", "in", "with", "to", "replace", "run", "plan", "ask me", "say", "call", "write", "create")

@@ -1,4 +1,4 @@
-"""What is said about a command without a wait is what is said with one."""
+"""Judging a command without waiting for the disk gives the same answer as judging it with the disk."""
 
 import sys
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from ostler.protocol.ids import SessionId
 from ostler.protocol.session import Mode
-from ostler.tools.context import Surroundings
+from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
-from ostler.tools.shell.bash_policy import bound, bound_at_once, judge, judge_at_once
+from ostler.tools.shell.bash_policy import compute_binding, compute_binding_nowait, judge, judge_nowait
 from tests.tools.commands.generated_commands import plain_commands, shell_text
 from tests.tools.commands.safety.test_program_table import ASKS, PASSES
 
-OTHERS = [
+OTHER_COMMANDS = [
     "npm test", "make -j4 all | head -3", "pwd; whoami", "ls", "ls -R", "echo $HOME", "cargo build 2>&1", "a > b",
     "a < b", "cd sub && ls", "cd && make", "pushd x; ls", "(cd x; make)", "make &", "f() { make; }; f",
     "for i in a b; do make; done", "~/x a", "./x", "$X a", "x/y", "bash x.sh", "python3 x.py",
@@ -31,7 +31,7 @@ MODES: list[Mode] = ["default", "acceptEdits", "plan"]
 
 
 class WouldWait(Exception):
-    """The disk would have to be asked."""
+    """Raised where the disk would have to be read."""
 
 
 @pytest.fixture(scope="module")
@@ -44,40 +44,40 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def surroundings(folder: Path, mode: Mode = "default", start: str | None = None) -> Surroundings:
+def build_view(folder: Path, mode: Mode = "default", start: str | None = None) -> SessionView:
     roots = (str(folder), str(folder.parent / "other"))
     home = str(folder.parent / "home")
-    return Surroundings(SessionId("s_1"), str(folder), start or str(folder), roots, mode, home=home)
+    return SessionView(SessionId("s_1"), str(folder), start or str(folder), roots, mode, home=home)
 
 
-def agrees(command: str, about: Surroundings) -> bool:
-    """Whether there was an answer at once, which then is the one that a look at the disk gives."""
-    asked: list[str] = []
+def answers_nowait(command: str, view: SessionView) -> bool:
+    """Whether there was an answer without waiting, which must equal the one that reads the disk."""
+    resolved_paths: list[str] = []
 
     def real(path: str) -> str:
-        asked.append(path)
-        return paths.real(path)
+        resolved_paths.append(path)
+        return paths.resolve_path(path)
 
-    judged, tied = judge_at_once(command, about, real), bound_at_once(command, about)
-    assert judged is None or judged == judge(command, about)
-    assert tied is None or tied == bound(command, about)
-    assert set(asked) <= {about.shell_folder, about.home, *about.roots}
-    return judged is not None and tied is not None
+    judgement, binding = judge_nowait(command, view, real), compute_binding_nowait(command, view)
+    assert judgement is None or judgement == judge(command, view)
+    assert binding is None or binding == compute_binding(command, view)
+    assert set(resolved_paths) <= {view.shell_folder, view.home, *view.roots}
+    return judgement is not None and binding is not None
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_known_command_is_judged_at_once_as_with_a_wait_or_not_at_all(mode: Mode, folder: Path) -> None:
-    about = surroundings(folder, mode)
-    answered = [command for command in (*PASSES, *ASKS, *OTHERS) if agrees(command, about)]
+    view = build_view(folder, mode)
+    answered = [command for command in (*PASSES, *ASKS, *OTHER_COMMANDS) if answers_nowait(command, view)]
     assert len(answered) > 100
 
 
 def test_a_shell_that_is_elsewhere_or_behind_a_link_is_judged_the_same(folder: Path) -> None:
     for start in (str(folder / "sub"), str(folder.parent / "linked"), "/", f"{folder}/../project", f"{folder}/"):
-        about = surroundings(folder, start=start)
-        assert agrees("npm test", about)
-        for command in OTHERS:
-            agrees(command, about)
+        view = build_view(folder, start=start)
+        assert answers_nowait("npm test", view)
+        for command in OTHER_COMMANDS:
+            answers_nowait(command, view)
 
 
 @settings(
@@ -85,14 +85,14 @@ def test_a_shell_that_is_elsewhere_or_behind_a_link_is_judged_the_same(folder: P
 )
 @given(command=st.one_of(plain_commands(most=4), shell_text).filter(lambda text: "\0" not in text))
 def test_any_command_is_judged_at_once_as_with_a_wait_or_not_at_all(command: str, folder: Path) -> None:
-    agrees(command, surroundings(folder))
+    answers_nowait(command, build_view(folder))
 
 
 @pytest.mark.parametrize(
     "command", ["npm test", "pwd", "ls", "ls -la | head -3", "make -j4 2>&1", "x=1 make", "echo $X"]
 )
 def test_what_names_no_file_is_judged_at_once(command: str, folder: Path) -> None:
-    assert agrees(command, surroundings(folder))
+    assert answers_nowait(command, build_view(folder))
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_what_names_no_file_is_judged_at_once(command: str, folder: Path) -> Non
      "a|" * 101 + "a"],
 )  # fmt: skip
 def test_what_needs_a_look_at_the_disk_is_not_judged_at_once(command: str, folder: Path) -> None:
-    assert judge_at_once(command, surroundings(folder), paths.real) is None
+    assert judge_nowait(command, build_view(folder), paths.resolve_path) is None
 
 
 @pytest.mark.parametrize("command", ["./x", "~/x", "bash x.sh", "python3 x.py", ". x", "sudo ./x", "bash -c ./x"])
 def test_a_script_is_not_bound_without_a_look_at_it(command: str, folder: Path) -> None:
-    assert bound_at_once(command, surroundings(folder)) is None
+    assert compute_binding_nowait(command, build_view(folder)) is None
 
 
 def test_what_the_resolver_raises_passes_through(folder: Path) -> None:
@@ -115,7 +115,7 @@ def test_what_the_resolver_raises_passes_through(folder: Path) -> None:
         raise WouldWait(path)
 
     with pytest.raises(WouldWait):
-        judge_at_once("npm test | head -3 && ls", surroundings(folder), real)
+        judge_nowait("npm test | head -3 && ls", build_view(folder), real)
 
 
 OPENED: list[str] = []
@@ -124,7 +124,7 @@ watched = False
 
 @pytest.fixture
 def opened() -> Iterator[list[str]]:
-    """What this interpreter opens or lists meanwhile."""
+    """The files and folders that this interpreter opens or lists during the test."""
     global watched  # noqa: PLW0603 - an audit hook is for ever, and has to be told when to look
     OPENED.clear()
     watched = True
@@ -134,22 +134,22 @@ def opened() -> Iterator[list[str]]:
         watched = False
 
 
-def _watch(event: str, arguments: tuple[object, ...]) -> None:
+def _record_access(event: str, arguments: tuple[object, ...]) -> None:
     if watched and event in {"open", "os.listdir", "os.scandir", "glob.glob", "os.walk"}:
         OPENED.append(f"{event} {arguments[0]}")
 
 
-sys.addaudithook(_watch)
+sys.addaudithook(_record_access)
 
 
 def test_nothing_is_opened_for_an_answer_at_once(folder: Path, opened: list[str]) -> None:
-    about = surroundings(folder)
+    view = build_view(folder)
     # The tables of the package are read once.
-    judge("ls && make && dd", about)
+    judge("ls && make && dd", view)
     opened.clear()
-    for command in (*PASSES, *ASKS, *OTHERS):
-        judge_at_once(command, about, lambda path: path)
-        bound_at_once(command, about)
+    for command in (*PASSES, *ASKS, *OTHER_COMMANDS):
+        judge_nowait(command, view, lambda path: path)
+        compute_binding_nowait(command, view)
     assert opened == []
-    judge("cat ./*", about)
+    judge("cat ./*", view)
     assert opened, "the hook notices"

@@ -3,21 +3,21 @@
 import pytest
 
 from ostler.tools.commands import (
-    all_resolved,
-    judge_allow,
-    judge_match,
+    find_forbidding_rule,
+    find_uncovered,
+    is_fully_resolved,
+    may_be_forbidden,
+    parse_command,
     part_is_read_only,
-    read_command,
     rule_allows,
     rule_matches,
-    suggested_rules,
-    undecided,
-    unwrapped,
+    suggest_rules,
+    unwrap,
 )
 
 
-def allowed(command: str, *contents: str) -> bool:
-    return judge_allow(read_command(command), contents, part_is_read_only) == []
+def is_allowed(command: str, *contents: str) -> bool:
+    return find_uncovered(parse_command(command), contents, part_is_read_only) == []
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def allowed(command: str, *contents: str) -> bool:
     ],
 )  # fmt: skip
 def test_a_rule_allows_what_it_says(content: str, command: str) -> None:
-    assert allowed(command, content)
+    assert is_allowed(command, content)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_a_rule_allows_what_it_says(content: str, command: str) -> None:
 )  # fmt: skip
 def test_a_rule_does_not_allow_more_than_it_says(content: str, command: str) -> None:
     if content:
-        assert not allowed(command, content)
+        assert not is_allowed(command, content)
     else:
-        assert not rule_allows("rm:*", read_command(command).parts[0])
+        assert not rule_allows("rm:*", parse_command(command).parts[0])
 
 
 @pytest.mark.parametrize(
@@ -70,22 +70,22 @@ def test_a_rule_does_not_allow_more_than_it_says(content: str, command: str) -> 
      "PERL5OPT", "RUBYOPT", "http_proxy", "npm_config_script_shell", "PS4", "HOME", "GOFLAGS", "CARGO_HOME"],
 )  # fmt: skip
 def test_leading_assignments_of_dangerous_variables_prevent_an_allow(name: str) -> None:
-    assert not allowed(f"{name}=x npm test", "npm test:*", "*")
-    assert not allowed(f"{name}=x; npm test", "npm test:*", "*")
-    assert not allowed(f"export {name}=x; npm test", "npm test:*", "export:*")
+    assert not is_allowed(f"{name}=x npm test", "npm test:*", "*")
+    assert not is_allowed(f"{name}=x; npm test", "npm test:*", "*")
+    assert not is_allowed(f"export {name}=x; npm test", "npm test:*", "export:*")
 
 
 def test_redirections_to_files_are_writes_and_are_checked_as_such() -> None:
-    (uncovered,) = judge_allow(read_command("npm test > log"), ["npm test:*"], part_is_read_only)
+    (uncovered,) = find_uncovered(parse_command("npm test > log"), ["npm test:*"], part_is_read_only)
     assert uncovered.why == "redirection"
-    (uncovered,) = judge_allow(read_command("echo x > log"), [], part_is_read_only)
+    (uncovered,) = find_uncovered(parse_command("echo x > log"), [], part_is_read_only)
     assert uncovered.part.text == "echo x > log"
 
 
 def test_an_allow_rule_must_cover_each_part_that_is_not_read_only() -> None:
-    reading = read_command("npm test && ls && make all && git status")
-    assert [found.part.text for found in judge_allow(reading, ["npm test:*"], part_is_read_only)] == ["make all"]
-    assert judge_allow(reading, ["npm test:*", "make all"], part_is_read_only) == []
+    parsed = parse_command("npm test && ls && make all && git status")
+    assert [found.part.text for found in find_uncovered(parsed, ["npm test:*"], part_is_read_only)] == ["make all"]
+    assert find_uncovered(parsed, ["npm test:*", "make all"], part_is_read_only) == []
 
 
 WRAPPED = [
@@ -113,9 +113,9 @@ WRAPPED = [
 
 @pytest.mark.parametrize("command", WRAPPED)
 def test_deny_and_ask_look_at_the_basename_of_argv0_through_every_wrapper(command: str) -> None:
-    reading = read_command(command)
-    assert judge_match(reading, ["rm:*"]) == "rm:*"
-    assert any(rule_matches("rm:*", part) for part in reading.parts)
+    parsed = parse_command(command)
+    assert find_forbidding_rule(parsed, ["rm:*"]) == "rm:*"
+    assert any(rule_matches("rm:*", part) for part in parsed.parts)
 
 
 @pytest.mark.parametrize(
@@ -125,16 +125,16 @@ def test_deny_and_ask_look_at_the_basename_of_argv0_through_every_wrapper(comman
      "git -C $X push"],
 )  # fmt: skip
 def test_deny_looks_past_gits_global_options(command: str) -> None:
-    assert judge_match(read_command(command), ["git push:*"]) == "git push:*"
+    assert find_forbidding_rule(parse_command(command), ["git push:*"]) == "git push:*"
 
 
 @pytest.mark.parametrize(
     "command", ["echo rm x", "ls rm", "grep 'rm x' f", "git log --grep push", "cat <<'E'\nrm x\nE"]
 )
 def test_a_deny_rule_does_not_catch_mere_words(command: str) -> None:
-    reading = read_command(command)
-    assert judge_match(reading, ["rm:*", "git push:*"]) is None
-    assert not undecided(reading, ["rm:*", "git push:*"])
+    parsed = parse_command(command)
+    assert find_forbidding_rule(parsed, ["rm:*", "git push:*"]) is None
+    assert not may_be_forbidden(parsed, ["rm:*", "git push:*"])
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_deny_rule_does_not_catch_mere_words(command: str) -> None:
     ],
 )  # fmt: skip
 def test_forms_of_deny_rules(content: str, command: str, caught: bool) -> None:
-    assert (judge_match(read_command(command), [content]) is not None) == caught
+    assert (find_forbidding_rule(parse_command(command), [content]) is not None) == caught
 
 
 @pytest.mark.parametrize(
@@ -159,45 +159,45 @@ def test_forms_of_deny_rules(content: str, command: str, caught: bool) -> None:
      "printf -v 'a[$(rm)]' x"],
 )  # fmt: skip
 def test_a_command_that_cannot_be_fully_resolved_is_said_so(command: str) -> None:
-    reading = read_command(command)
-    assert undecided(reading, ["rm:*"]) or judge_match(reading, ["rm:*"])
-    assert not all_resolved(reading) or undecided(reading, ["rm:*"])
+    parsed = parse_command(command)
+    assert may_be_forbidden(parsed, ["rm:*"]) or find_forbidding_rule(parsed, ["rm:*"])
+    assert not is_fully_resolved(parsed) or may_be_forbidden(parsed, ["rm:*"])
 
 
 @pytest.mark.parametrize("command", ["git $X", "git pus[h]", "git {push,x}", "git ~/x"])
 def test_a_rule_that_may_match_once_a_word_is_known_is_undecided(command: str) -> None:
-    assert undecided(read_command(command), ["git push:*"])
+    assert may_be_forbidden(parse_command(command), ["git push:*"])
 
 
 def test_nothing_is_undecided_without_rules() -> None:
-    assert not undecided(read_command("$X y"), [])
+    assert not may_be_forbidden(parse_command("$X y"), [])
 
 
 def test_arguments_that_a_rule_does_not_look_at_need_not_be_known() -> None:
-    reading = read_command('ls "$X"; ((i++)); [[ -f $X ]]')
-    assert all_resolved(reading)
-    assert not undecided(reading, ["rm:*"])
+    parsed = parse_command('ls "$X"; ((i++)); [[ -f $X ]]')
+    assert is_fully_resolved(parsed)
+    assert not may_be_forbidden(parsed, ["rm:*"])
 
 
-@pytest.mark.parametrize("joint", [";", " && ", "|", "\n", " & ", " || "])
-def test_a_cap_on_the_number_of_parts_never_weakens_a_deny(joint: str) -> None:
-    reading = read_command(joint.join(["true"] * 900 + ["rm x"]))
-    assert judge_match(reading, ["rm:*"]) == "rm:*"
-    reading = read_command(joint.join(["true"] * 10_000 + ["rm x"]))
-    assert judge_match(reading, ["rm:*"]) == "rm:*" or undecided(reading, ["rm:*"])
+@pytest.mark.parametrize("separator", [";", " && ", "|", "\n", " & ", " || "])
+def test_a_cap_on_the_number_of_parts_never_weakens_a_deny(separator: str) -> None:
+    parsed = parse_command(separator.join(["true"] * 900 + ["rm x"]))
+    assert find_forbidding_rule(parsed, ["rm:*"]) == "rm:*"
+    parsed = parse_command(separator.join(["true"] * 10_000 + ["rm x"]))
+    assert find_forbidding_rule(parsed, ["rm:*"]) == "rm:*" or may_be_forbidden(parsed, ["rm:*"])
 
 
 def test_a_cap_inside_a_wrapper_never_weakens_a_deny() -> None:
-    reading = read_command("bash -c '" + ";".join(["true"] * 3000 + ["rm x"]) + "'")
-    assert judge_match(reading, ["rm:*"]) == "rm:*"
+    parsed = parse_command("bash -c '" + ";".join(["true"] * 3000 + ["rm x"]) + "'")
+    assert find_forbidding_rule(parsed, ["rm:*"]) == "rm:*"
 
 
 def test_wrappers_nested_without_end_are_unresolved() -> None:
-    assert not all_resolved(read_command("sudo " * 500 + "rm x"))
+    assert not is_fully_resolved(parse_command("sudo " * 500 + "rm x"))
 
 
 def test_the_part_itself_comes_first_with_its_bare_name() -> None:
-    found = unwrapped(read_command("/usr/bin/sudo /bin/rm x").parts[0])
+    found = unwrap(parse_command("/usr/bin/sudo /bin/rm x").parts[0])
     assert [part.words for part in found] == [("sudo", "/bin/rm", "x"), ("rm", "x")]
 
 
@@ -217,7 +217,7 @@ def test_the_part_itself_comes_first_with_its_bare_name() -> None:
     ],
 )  # fmt: skip
 def test_suggested_rules_are_neither_too_wide_nor_useless(command: str, rules: list[str]) -> None:
-    assert suggested_rules(read_command(command)) == rules
+    assert suggest_rules(parse_command(command)) == rules
 
 
 @pytest.mark.parametrize(
@@ -225,5 +225,5 @@ def test_suggested_rules_are_neither_too_wide_nor_useless(command: str, rules: l
     ["npm test -x", "git commit -m 'a b'", "python x.py 'it'\"'\"'s'", "cd x && pytest -q | head", "make x$Y"],
 )
 def test_a_suggested_rule_allows_the_command_it_was_suggested_for(command: str) -> None:
-    reading = read_command(command)
-    assert judge_allow(reading, suggested_rules(reading), part_is_read_only) == []
+    parsed = parse_command(command)
+    assert find_uncovered(parsed, suggest_rules(parsed), part_is_read_only) == []

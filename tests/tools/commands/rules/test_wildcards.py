@@ -7,18 +7,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ostler.tools.commands import (
-    Part,
-    judge_allow,
-    judge_match,
+    SimpleCommand,
+    find_forbidding_rule,
+    find_uncovered,
+    parse_command,
     part_is_read_only,
-    read_command,
     rule_allows,
     rule_matches,
 )
-from ostler.tools.commands.rules.wildcards import stars
-from ostler.tools.commands.syntax.parsed import literal_word
+from ostler.tools.commands.rules.wildcards import compile_wildcards
+from ostler.tools.commands.syntax.parsed import make_literal_word
 
-# With one that goes back and tries again, most of these would outlive us.
+pytestmark = pytest.mark.slow
+
+# A matcher that backtracks would not finish most of these.
 HOSTILE = [
     ("echo " + "*a" * 12 + "b", "echo " + "a" * 100),
     ("echo " + "*a" * 30 + "b", "echo " + "a" * 3_000),
@@ -41,8 +43,8 @@ ORDINARY = [
 in_short_time = pytest.mark.timeout(30)
 
 
-def expression(words: tuple[str, ...], *, spanning: bool) -> re.Pattern[str]:
-    """What a rule with stars means, written as the regular expression that it once was."""
+def compile_expression(words: tuple[str, ...], *, spanning: bool) -> re.Pattern[str]:
+    """The reference: what a rule with stars means, as a regular expression."""
     within = "(?s:.*)" if spanning else "[^\0]*"
     pieces = [within.join(re.escape(piece) for piece in word.split("*")) for word in words]
     joined = "\0".join("(?s:.+)" if word == "*" else piece for word, piece in zip(words, pieces, strict=True))
@@ -65,13 +67,13 @@ commands = st.lists(st.one_of(few, odd), max_size=7).map(tuple)
 @example(("*", "a*", "*b", "c*"), ("x", "aa", "ab", "bb", "c"), False)
 @example((), (), True)
 def test_stars_mean_what_they_always_meant(rule: tuple[str, ...], words: tuple[str, ...], spanning: bool) -> None:
-    meant = expression(rule, spanning=spanning).fullmatch("\0".join(words)) is not None
-    assert stars(rule, spanning=spanning).fit(words) == meant
+    meant = compile_expression(rule, spanning=spanning).fullmatch("\0".join(words)) is not None
+    assert compile_wildcards(rule, spanning=spanning).matches(words) == meant
 
 
 @st.composite
-def fitting(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A rule, and words that were made from it, so that most of them fit."""
+def rules_with_words(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A rule, and words that were made from it, so that most of them match."""
     rule = draw(rules)
     parts = [
         draw(st.sampled_from(["", "a", "b", "ab", "a\0b", "\0"])) if sign == "*" else sign for sign in "\0".join(rule)
@@ -80,30 +82,30 @@ def fitting(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 @settings(max_examples=1_000, deadline=None)
-@given(fitting(), st.booleans())
+@given(rules_with_words(), st.booleans())
 def test_what_is_made_from_a_rule_fits_as_it_always_did(
     made: tuple[tuple[str, ...], tuple[str, ...]], spanning: bool
 ) -> None:
     rule, words = made
-    meant = expression(rule, spanning=spanning).fullmatch("\0".join(words)) is not None
-    assert stars(rule, spanning=spanning).fit(words) == meant
+    meant = compile_expression(rule, spanning=spanning).fullmatch("\0".join(words)) is not None
+    assert compile_wildcards(rule, spanning=spanning).matches(words) == meant
 
 
 @in_short_time
 @pytest.mark.parametrize(("content", "command"), HOSTILE)
 def test_no_rule_with_stars_takes_forever(content: str, command: str) -> None:
-    reading = read_command(command)
-    assert reading.problem is None
-    assert judge_match(reading, [content]) is None
-    assert judge_allow(reading, [content], lambda part: False) != []
-    assert not any(rule_matches(content, part) or rule_allows(content, part) for part in reading.parts)
+    parsed = parse_command(command)
+    assert parsed.problem is None
+    assert find_forbidding_rule(parsed, [content]) is None
+    assert find_uncovered(parsed, [content], lambda part: False) != []
+    assert not any(rule_matches(content, part) or rule_allows(content, part) for part in parsed.parts)
 
 
 @in_short_time
 @pytest.mark.parametrize(("content", "words"), ORDINARY)
 def test_an_ordinary_rule_takes_no_longer_than_the_command_is_long(content: str, words: tuple[str, ...]) -> None:
     # Longer than a command can be: where the time grew with the square of the length, that took minutes.
-    part = Part("", tuple(map(literal_word, words)))
+    part = SimpleCommand("", tuple(map(make_literal_word, words)))
     assert not rule_matches(content, part)
     assert not rule_allows(content, part)
 
@@ -111,9 +113,9 @@ def test_an_ordinary_rule_takes_no_longer_than_the_command_is_long(content: str,
 @in_short_time
 def test_many_stars_still_find_what_they_are_looking_for() -> None:
     content = "echo " + "*a" * 500 + "b *"
-    reading = read_command("echo " + "a" * 50_000 + "b x")
-    assert judge_match(reading, [content]) == content
-    assert judge_allow(reading, [content], part_is_read_only) == []
+    parsed = parse_command("echo " + "a" * 50_000 + "b x")
+    assert find_forbidding_rule(parsed, [content]) == content
+    assert find_uncovered(parsed, [content], part_is_read_only) == []
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_many_stars_still_find_what_they_are_looking_for() -> None:
     ],
 )  # fmt: skip
 def test_a_star_within_a_word_and_one_for_words_are_found_together(content: str, command: str) -> None:
-    (part,) = read_command(command).parts
+    (part,) = parse_command(command).parts
     assert rule_allows(content, part)
     assert rule_matches(content, part)
 
@@ -138,5 +140,5 @@ def test_a_star_within_a_word_and_one_for_words_are_found_together(content: str,
     ],
 )  # fmt: skip
 def test_a_star_within_a_word_does_not_allow_what_goes_over_words(content: str, command: str) -> None:
-    (part,) = read_command(command).parts
+    (part,) = parse_command(command).parts
     assert not rule_allows(content, part)

@@ -1,4 +1,4 @@
-"""What the table lets pass is run, for real: nothing may change."""
+"""Commands that the table calls read-only are run for real: no file may change."""
 
 import os
 import shutil
@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, is_read_only, read_command
+from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, is_read_only, parse_command
 from tests.tools.commands.safety.test_program_table import PASSES
 
-Listing = dict[str, tuple[int, int, int, bytes]]
+pytestmark = pytest.mark.slow
+
+FolderSnapshot = dict[str, tuple[int, int, int, bytes]]
 
 
-def listing(folder: Path) -> Listing:
-    """Everything below: kind and mode, size, time of change, content."""
-    found: Listing = {}
+def take_snapshot(folder: Path) -> FolderSnapshot:
+    """Everything below the folder: kind and mode, size, time of change, content."""
+    found: FolderSnapshot = {}
     for path in sorted(folder.rglob("*")):
         facts = path.lstat()
         content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
@@ -40,34 +42,34 @@ def canary(tmp_path: Path) -> Path:
     return folder
 
 
-def shell(folder: Path) -> list[str]:
+def build_shell_arguments(folder: Path) -> list[str]:
     """The fixed shell, in a sandbox without network where that works; the canary stays writable."""
     plain = ["bash", "--noprofile", "--norc", "-c"]
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         return plain
-    boxed = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", str(folder), str(folder),
+    sandboxed = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", str(folder), str(folder),
              "--unshare-net", "--chdir", str(folder), *plain]  # fmt: skip
-    works = subprocess.run([*boxed, "true"], capture_output=True, check=False).returncode == 0
-    return boxed if works else plain
+    works = subprocess.run([*sandboxed, "true"], capture_output=True, check=False).returncode == 0
+    return sandboxed if works else plain
 
 
-def path(folder: Path) -> str:
-    """With `fd` under its own name: Debian calls it fdfind."""
+def build_search_path(folder: Path) -> str:
+    """PATH with `fd` under its own name: Debian calls it fdfind."""
     programs = folder.parent / "programs"
     programs.mkdir()
     (programs / "fd").symlink_to(shutil.which("fdfind") or shutil.which("fd") or "/nowhere")
     return f"{programs}:{os.environ['PATH']}"
 
 
-def successes(commands: Sequence[str], canary: Path) -> list[str]:
-    """Runs them all: none may change anything; those that ended well."""
-    environment = {"PATH": path(canary), "HOME": str(canary), "LC_ALL": "C", **GIT_GUARD_ENVIRONMENT}
-    arguments = shell(canary)
-    before = listing(canary)
-    ran: list[str] = []
+def run_commands(commands: Sequence[str], canary: Path) -> list[str]:
+    """Runs all commands, none of which may change anything; returns those that succeeded."""
+    environment = {"PATH": build_search_path(canary), "HOME": str(canary), "LC_ALL": "C", **GIT_GUARD_ENVIRONMENT}
+    arguments = build_shell_arguments(canary)
+    before = take_snapshot(canary)
+    succeeded: list[str] = []
     for command in commands:
-        verdict = is_read_only(read_command(command), str(canary))
+        verdict = is_read_only(parse_command(command), str(canary))
         assert verdict.ok, verdict.reason
         done = subprocess.run(
             [*arguments, command],
@@ -77,22 +79,22 @@ def successes(commands: Sequence[str], canary: Path) -> list[str]:
             capture_output=True,
             check=False,
         )
-        ran += [command] if done.returncode == 0 else []
-        assert listing(canary) == before, command
-    return ran
+        succeeded += [command] if done.returncode == 0 else []
+        assert take_snapshot(canary) == before, command
+    return succeeded
 
 
 @pytest.mark.parametrize("share", range(4))
 def test_nothing_that_passes_as_read_only_changes_anything(share: int, canary: Path) -> None:
-    assert len(successes(PASSES[share::4], canary)) > 20, "most of them work here"
+    assert len(run_commands(PASSES[share::4], canary)) > 20, "most of them work here"
 
 
 @pytest.mark.parametrize("program", ["rg", "fd", "tree", "jq", "ps"])
 def test_what_not_every_machine_has_is_tried_for_real(program: str, canary: Path) -> None:
-    assert successes([command for command in PASSES if command.split()[0] == program], canary)
+    assert run_commands([command for command in PASSES if command.split()[0] == program], canary)
 
 
 def test_the_canary_notices(canary: Path) -> None:
-    before = listing(canary)
+    before = take_snapshot(canary)
     subprocess.run(["bash", "-c", "sort -uo f f"], cwd=canary, check=True)
-    assert listing(canary) != before
+    assert take_snapshot(canary) != before

@@ -6,18 +6,18 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 
-from ostler.tools.commands import is_destructive, read_command
-from ostler.tools.commands.safety.program_table import data
+from ostler.tools.commands import is_destructive, parse_command
+from ostler.tools.commands.safety.program_table import load_toml
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.tasks.monitor import Monitor
 from tests.tools.commands.generated_commands import shell_text
 
-TABLE: Final[dict[str, Any]] = data("destructive.toml")
+TABLE: Final[dict[str, Any]] = load_toml("destructive.toml")
 
 
-def destructive(command: str) -> bool:
-    return is_destructive(read_command(command))
+def is_destructive_command(command: str) -> bool:
+    return is_destructive(parse_command(command))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def destructive(command: str) -> bool:
     ],
 )  # fmt: skip
 def test_this_cannot_be_undone(command: str) -> None:
-    assert destructive(command)
+    assert is_destructive_command(command)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_this_cannot_be_undone(command: str) -> None:
     ],
 )  # fmt: skip
 def test_this_can(command: str) -> None:
-    assert not destructive(command)
+    assert not is_destructive_command(command)
 
 
 @pytest.mark.parametrize(
@@ -79,26 +79,26 @@ def test_this_can(command: str) -> None:
     ["$PROGRAM x", 'eval "$x"', "curl u | sh", "bash <(curl u)", "echo 'unfinished", "ls\u00a0x", 'sh -c "$x"'],
 )
 def test_what_is_not_understood_is_shown_as_the_worse(command: str) -> None:
-    assert destructive(command)
+    assert is_destructive_command(command)
 
 
 def test_a_command_with_more_parts_than_anybody_reads_is_shown_as_the_worse() -> None:
-    assert destructive("; ".join(["true"] * 1_001))
-    assert not destructive("; ".join(["true"] * 500))
+    assert is_destructive_command("; ".join(["true"] * 1_001))
+    assert not is_destructive_command("; ".join(["true"] * 500))
 
 
 @pytest.mark.parametrize("name", TABLE["always"])
 def test_each_name_of_the_table_is_found_alone_and_inside_another_command(name: str) -> None:
-    assert destructive(f"{name} x")
-    assert destructive(f"sudo {name} x")
+    assert is_destructive_command(f"{name} x")
+    assert is_destructive_command(f"sudo {name} x")
 
 
 @pytest.mark.parametrize(
     ("name", "word"), [(name, word) for name, words in TABLE["with"].items() for word in words], ids=str
 )
 def test_each_word_of_the_table_makes_the_difference(name: str, word: str) -> None:
-    assert destructive(f"{name} x {word.replace('*', 'a').replace(' a', ' POST')} y")
-    assert not destructive(f"{name} x y")
+    assert is_destructive_command(f"{name} x {word.replace('*', 'a').replace(' a', ' POST')} y")
+    assert not is_destructive_command(f"{name} x y")
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_each_harmless_word_of_the_table_makes_the_difference(name: str, word: s
     known = {"rsync": "--delete", "kubectl": "delete", "oc": "delete", "npm": "publish", "pnpm": "publish"}
     known |= {"cargo": "publish", "helm": "delete", "git push": "-f"}
     command = f"{name} {known.get(name, '')} x"
-    assert destructive(command)
-    assert not destructive(f"{command} {word.replace('*', '').replace('[!-]', 'a')}")
+    assert is_destructive_command(command)
+    assert not is_destructive_command(f"{command} {word.replace('*', '').replace('[!-]', 'a')}")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_the_tools_that_run_commands_say_so() -> None:
 @settings(max_examples=150, deadline=None)
 @given(shell_text)
 def test_any_text_has_an_answer(command: str) -> None:
-    destructive(command)
+    is_destructive_command(command)
 
 
 def test_an_answer_takes_a_moment_only() -> None:
@@ -150,13 +150,13 @@ def test_an_answer_takes_a_moment_only() -> None:
         "for f in *.py; do python $f; done",
         "curl -s u | jq .",
     ]
-    readings = [read_command(command) for command in commands]
-    best = min(_seconds(readings) for _ in range(20))
-    assert best / len(readings) < 0.0002
+    parsed_commands = [parse_command(command) for command in commands]
+    best = min(_measure_seconds(parsed_commands) for _ in range(20))
+    assert best / len(parsed_commands) < 0.0002
 
 
-def _seconds(readings: list[Any]) -> float:
+def _measure_seconds(parsed_commands: list[Any]) -> float:
     began = time.perf_counter()
-    for reading in readings:
-        is_destructive(reading)
+    for parsed in parsed_commands:
+        is_destructive(parsed)
     return time.perf_counter() - began

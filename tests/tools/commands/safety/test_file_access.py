@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.commands import is_simple_file_command, only_simple_file_commands, read_command, touched
+from ostler.tools.commands import (
+    find_file_accesses,
+    has_only_simple_file_commands,
+    is_simple_file_command,
+    parse_command,
+)
 
 
-def paths(command: str, folder: str = "/w") -> set[tuple[str, str]]:
-    return {(found.path, "w" if found.writes else "r") for found in touched(read_command(command), folder)}
+def list_accesses(command: str, folder: str = "/w") -> set[tuple[str, str]]:
+    return {(found.path, "w" if found.writes else "r") for found in find_file_accesses(parse_command(command), folder)}
 
 
 @pytest.mark.parametrize(
@@ -39,25 +44,25 @@ def paths(command: str, folder: str = "/w") -> set[tuple[str, str]]:
     ],
 )  # fmt: skip
 def test_the_files_that_shell_commands_visibly_read_or_write(command: str, expected: set[tuple[str, str]]) -> None:
-    assert paths(command) == expected
+    assert list_accesses(command) == expected
 
 
 def test_a_path_under_the_home_folder_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/x")
-    assert paths("cat ~/.ssh/id_rsa > ~/f") == {("/home/x/.ssh/id_rsa", "r"), ("/home/x/f", "w")}
+    assert list_accesses("cat ~/.ssh/id_rsa > ~/f") == {("/home/x/.ssh/id_rsa", "r"), ("/home/x/f", "w")}
 
 
 def test_a_glob_is_what_it_finds_and_the_folder_it_looks_into(tmp_path: Path) -> None:
     for name in ("a.py", "b.py", "c.txt"):
         (tmp_path / name).touch()
-    found = touched(read_command("cat ./*.py"), str(tmp_path))
+    found = find_file_accesses(parse_command("cat ./*.py"), str(tmp_path))
     assert {Path(each.path).name for each in found if not each.deep} == {"a.py", "b.py"}
     assert [Path(each.path) for each in found if each.deep] == [tmp_path]
 
 
 @pytest.mark.parametrize("command", ["grep -r x d", "rg x d", "find d", "ls -R d", "tree d", "du d", "diff -r d d"])
 def test_what_goes_through_a_whole_folder_says_so(command: str) -> None:
-    assert all(found.deep and found.path == "/w/d" for found in touched(read_command(command), "/w"))
+    assert all(found.deep and found.path == "/w/d" for found in find_file_accesses(parse_command(command), "/w"))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,7 @@ def test_what_goes_through_a_whole_folder_says_so(command: str) -> None:
                 "sed -i -E 's|a/b|c|' f g", "cp -- a b", "mkdir a && cp x a/", "ls && mkdir a", "mkdir a; touch a/b"]
 )  # fmt: skip
 def test_simple_file_commands_pass(command: str) -> None:
-    assert only_simple_file_commands(read_command(command))
+    assert has_only_simple_file_commands(parse_command(command))
 
 
 @pytest.mark.parametrize(
@@ -79,9 +84,9 @@ def test_simple_file_commands_pass(command: str) -> None:
                 "sudo mkdir a", "(mkdir a)"]
 )  # fmt: skip
 def test_other_file_commands_do_not_pass(command: str) -> None:
-    assert not only_simple_file_commands(read_command(command))
+    assert not has_only_simple_file_commands(parse_command(command))
 
 
 def test_one_part_is_judged_by_itself() -> None:
-    assert is_simple_file_command(read_command("mkdir a").parts[0])
-    assert not is_simple_file_command(read_command("mkdir a > f").parts[0])
+    assert is_simple_file_command(parse_command("mkdir a").parts[0])
+    assert not is_simple_file_command(parse_command("mkdir a > f").parts[0])

@@ -9,27 +9,27 @@ import pytest
 from ostler.tools.commands import (
     GIT_GUARD_ENVIRONMENT,
     UNSET_FOR_READ_ONLY,
-    git_config_problem,
+    find_git_config_problem,
     is_read_only,
-    read_command,
+    parse_command,
 )
 
-WHO = ["-c", "user.name=a", "-c", "user.email=a@b"]
+GIT_IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]
 
 
-def git(folder: Path, *arguments: str) -> None:
+def run_git(folder: Path, *arguments: str) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder.parent), "GIT_CONFIG_NOSYSTEM": "1"}
-    subprocess.run(["git", *WHO, *arguments], cwd=folder, check=True, capture_output=True, env=environment)
+    subprocess.run(["git", *GIT_IDENTITY, *arguments], cwd=folder, check=True, capture_output=True, env=environment)
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
     folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
+    run_git(folder, "init", "-q", "-b", "main")
     (folder / "f").write_text("a\n")
-    git(folder, "add", "f")
-    git(folder, "commit", "-q", "-m", "x")
+    run_git(folder, "add", "f")
+    run_git(folder, "commit", "-q", "-m", "x")
     (folder / "f").write_text("b\n")
     return folder
 
@@ -43,7 +43,7 @@ def helper(tmp_path: Path) -> Path:
     return path
 
 
-def run(command: str, folder: Path, more: dict[str, str]) -> None:
+def run_command(command: str, folder: Path, more: dict[str, str]) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder.parent), "GIT_CONFIG_NOSYSTEM": "1", **more}
     subprocess.run(
         ["bash", "--noprofile", "--norc", "-c", command], cwd=folder, env=environment, capture_output=True, check=False
@@ -61,11 +61,11 @@ SWITCHED_OFF = [
 def test_helpers_from_repository_config_are_switched_off_through_the_environment(
     key: str, command: str, repository: Path, helper: Path
 ) -> None:
-    git(repository, "config", key, str(helper))
-    assert is_read_only(read_command(command), str(repository)).ok
-    run(command, repository, GIT_GUARD_ENVIRONMENT)
+    run_git(repository, "config", key, str(helper))
+    assert is_read_only(parse_command(command), str(repository)).ok
+    run_command(command, repository, GIT_GUARD_ENVIRONMENT)
     assert not (helper.parent / "ran").exists()
-    run(command, repository, {})
+    run_command(command, repository, {})
     assert (helper.parent / "ran").exists(), "without the guard it would have run"
 
 
@@ -75,13 +75,13 @@ def test_signatures_are_not_checked_by_the_repositorys_program(repository: Path,
         "#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\n"
     )
     signer.chmod(0o755)
-    git(repository, "-c", f"gpg.program={signer}", "commit", "-q", "-S", "-a", "-m", "signed")
-    git(repository, "config", "gpg.program", str(helper))
-    git(repository, "config", "log.showSignature", "true")
-    assert is_read_only(read_command("git log"), str(repository)).ok
-    run("git log", repository, GIT_GUARD_ENVIRONMENT)
+    run_git(repository, "-c", f"gpg.program={signer}", "commit", "-q", "-S", "-a", "-m", "signed")
+    run_git(repository, "config", "gpg.program", str(helper))
+    run_git(repository, "config", "log.showSignature", "true")
+    assert is_read_only(parse_command("git log"), str(repository)).ok
+    run_command("git log", repository, GIT_GUARD_ENVIRONMENT)
     assert not (helper.parent / "ran").exists()
-    run("git log", repository, {})
+    run_command("git log", repository, {})
     assert (helper.parent / "ran").exists()
 
 
@@ -91,7 +91,7 @@ def test_hooks_do_not_run_and_the_index_is_not_written(repository: Path, helper:
     hook.symlink_to(helper)
     os.utime(repository / "f", (1, 1))
     before = (repository / ".git" / "index").read_bytes()
-    run("git status", repository, GIT_GUARD_ENVIRONMENT)
+    run_command("git status", repository, GIT_GUARD_ENVIRONMENT)
     assert (repository / ".git" / "index").read_bytes() == before
     assert not (helper.parent / "ran").exists()
 
@@ -110,11 +110,11 @@ def test_a_repository_whose_config_has_keys_that_cannot_be_switched_off_asks(
     key: str, value: str, attributes: str, command: str, repository: Path, helper: Path
 ) -> None:
     (repository / ".gitattributes").write_text(attributes)
-    git(repository, "config", key, value.replace("HELPER", str(helper)))
-    verdict = is_read_only(read_command(command), str(repository))
+    run_git(repository, "config", key, value.replace("HELPER", str(helper)))
+    verdict = is_read_only(parse_command(command), str(repository))
     assert not verdict.ok
     assert key in verdict.reason
-    run(command, repository, GIT_GUARD_ENVIRONMENT)
+    run_command(command, repository, GIT_GUARD_ENVIRONMENT)
     assert (helper.parent / "ran").exists(), "the guard alone would not have helped"
 
 
@@ -125,50 +125,50 @@ def test_a_repository_whose_config_has_keys_that_cannot_be_switched_off_asks(
      ("lfs.customtransfer.x.path", "x"), ("unheard.of", "x"), ("core.gitproxy", "x")],
 )  # fmt: skip
 def test_keys_that_are_not_known_to_be_harmless_ask(key: str, value: str, repository: Path) -> None:
-    git(repository, "config", key, value)
-    assert (git_config_problem(str(repository)) or "").startswith(f"the key {key.lower()[:7]}")
+    run_git(repository, "config", key, value)
+    assert (find_git_config_problem(str(repository)) or "").startswith(f"the key {key.lower()[:7]}")
 
 
 def test_an_ordinary_clone_does_not_ask(repository: Path) -> None:
     clone = repository.parent / "clone"
-    git(repository, "clone", "-q", str(repository), str(clone))
-    git(clone, "config", "user.name", "x")
-    git(clone, "config", "alias.st", "!touch x")
-    git(clone, "config", "branch.main.description", "one\ntwo")
-    assert git_config_problem(str(clone)) is None
+    run_git(repository, "clone", "-q", str(repository), str(clone))
+    run_git(clone, "config", "user.name", "x")
+    run_git(clone, "config", "alias.st", "!touch x")
+    run_git(clone, "config", "branch.main.description", "one\ntwo")
+    assert find_git_config_problem(str(clone)) is None
     (clone / "deep" / "er").mkdir(parents=True)
-    assert git_config_problem(str(clone / "deep" / "er")) is None
+    assert find_git_config_problem(str(clone / "deep" / "er")) is None
 
 
 def test_submodules_ask(repository: Path) -> None:
     (repository / ".gitmodules").write_text("")
-    assert "submodules" in (git_config_problem(str(repository)) or "")
+    assert "submodules" in (find_git_config_problem(str(repository)) or "")
 
 
 def test_the_configuration_is_found_from_a_worktree_and_a_linked_folder(repository: Path) -> None:
     tree = repository.parent / "tree"
-    git(repository, "worktree", "add", "-q", str(tree))
-    assert git_config_problem(str(tree)) is None
-    git(repository, "config", "filter.x.clean", "x")
-    assert "filter.x.clean" in (git_config_problem(str(tree)) or "")
-    git(repository, "config", "--unset", "filter.x.clean")
-    git(repository, "config", "extensions.worktreeConfig", "true")
-    git(tree, "config", "--worktree", "filter.y.clean", "y")
-    assert "filter.y.clean" in (git_config_problem(str(tree)) or "")
-    assert git_config_problem(str(repository)) is None
+    run_git(repository, "worktree", "add", "-q", str(tree))
+    assert find_git_config_problem(str(tree)) is None
+    run_git(repository, "config", "filter.x.clean", "x")
+    assert "filter.x.clean" in (find_git_config_problem(str(tree)) or "")
+    run_git(repository, "config", "--unset", "filter.x.clean")
+    run_git(repository, "config", "extensions.worktreeConfig", "true")
+    run_git(tree, "config", "--worktree", "filter.y.clean", "y")
+    assert "filter.y.clean" in (find_git_config_problem(str(tree)) or "")
+    assert find_git_config_problem(str(repository)) is None
 
 
 def test_a_folder_that_looks_like_a_bare_repository_is_looked_at(repository: Path) -> None:
     trap = repository / "trap"
-    git(repository, "init", "-q", "--bare", str(trap))
-    git(trap, "config", "filter.x.clean", "x")
-    assert git_config_problem(str(trap)) is not None
-    assert not is_read_only(read_command("cd trap && git status"), str(repository)).ok
-    assert is_read_only(read_command("git status"), str(repository)).ok
+    run_git(repository, "init", "-q", "--bare", str(trap))
+    run_git(trap, "config", "filter.x.clean", "x")
+    assert find_git_config_problem(str(trap)) is not None
+    assert not is_read_only(parse_command("cd trap && git status"), str(repository)).ok
+    assert is_read_only(parse_command("git status"), str(repository)).ok
 
 
 def test_no_repository_is_no_problem(tmp_path: Path) -> None:
-    assert git_config_problem(str(tmp_path)) is None
+    assert find_git_config_problem(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
@@ -176,19 +176,19 @@ def test_no_repository_is_no_problem(tmp_path: Path) -> None:
 )
 def test_a_configuration_that_is_not_understood_asks(content: str, repository: Path) -> None:
     (repository / ".git" / "config").write_text(content)
-    assert git_config_problem(str(repository)) is not None
+    assert find_git_config_problem(str(repository)) is not None
 
 
 def test_a_configuration_that_is_huge_or_no_file_asks(repository: Path) -> None:
     config = repository / ".git" / "config"
     config.write_text("# x\n" * 100_000)
-    assert git_config_problem(str(repository)) is not None
+    assert find_git_config_problem(str(repository)) is not None
     config.unlink()
     os.mkfifo(config)
-    assert git_config_problem(str(repository)) is not None
+    assert find_git_config_problem(str(repository)) is not None
     config.unlink()
     config.write_bytes(b"[core]\n\tbare = \xff\n")
-    assert git_config_problem(str(repository)) is not None
+    assert find_git_config_problem(str(repository)) is not None
 
 
 def test_keys_cannot_hide_behind_odd_spellings(repository: Path) -> None:
@@ -201,7 +201,7 @@ def test_keys_cannot_hide_behind_odd_spellings(repository: Path) -> None:
     ]
     for content in spellings:
         (repository / ".git" / "config").write_text(content)
-        assert "clean" in (git_config_problem(str(repository)) or ""), content
+        assert "clean" in (find_git_config_problem(str(repository)) or ""), content
 
 
 def test_the_approved_text_still_works_under_the_guard(repository: Path) -> None:
@@ -220,14 +220,14 @@ def test_no_variable_of_the_guard_is_unset_again() -> None:
 
 @pytest.mark.parametrize("command", ["cd $X && git status", "cd - ; git status"])
 def test_git_in_an_unknown_folder_asks(command: str, repository: Path) -> None:
-    assert not is_read_only(read_command(command), str(repository)).ok
+    assert not is_read_only(parse_command(command), str(repository)).ok
 
 
 def test_no_way_into_a_nested_repository_but_judged(repository: Path) -> None:
     nested = repository / "nested"
     nested.mkdir()
-    git(nested, "init", "-q")
-    git(nested, "config", "filter.x.clean", "x")
-    assert not is_read_only(read_command("git -C nested status"), str(repository)).ok
-    assert not is_read_only(read_command("cd nested && git status"), str(repository)).ok
-    assert not is_read_only(read_command("cd nested; git status"), str(repository)).ok
+    run_git(nested, "init", "-q")
+    run_git(nested, "config", "filter.x.clean", "x")
+    assert not is_read_only(parse_command("git -C nested status"), str(repository)).ok
+    assert not is_read_only(parse_command("cd nested && git status"), str(repository)).ok
+    assert not is_read_only(parse_command("cd nested; git status"), str(repository)).ok

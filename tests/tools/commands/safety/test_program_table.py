@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ostler.tools.commands import is_read_only, needs_git_guard, read_command
-from ostler.tools.commands.safety.program_table import git_forms, programs
+from ostler.tools.commands import is_read_only, needs_git_guard, parse_command
+from ostler.tools.commands.safety.program_table import load_git_forms, load_programs
 
 FORMS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("program_table.toml").read_text("utf-8"))
 PASSES = [command for entry in FORMS.values() for command in entry["passes"]]
@@ -16,53 +16,55 @@ ASKS = [command for entry in FORMS.values() for command in entry["asks"]]
 
 @pytest.mark.parametrize("command", PASSES)
 def test_this_only_reads(command: str, tmp_path: Path) -> None:
-    verdict = is_read_only(read_command(command), str(tmp_path))
+    verdict = is_read_only(parse_command(command), str(tmp_path))
     assert verdict.ok, verdict.reason
 
 
 @pytest.mark.parametrize("command", ASKS)
 def test_this_is_asked(command: str, tmp_path: Path) -> None:
-    verdict = is_read_only(read_command(command), str(tmp_path))
+    verdict = is_read_only(parse_command(command), str(tmp_path))
     assert not verdict.ok
     assert verdict.reason
 
 
 def test_every_program_of_the_table_is_tried_here() -> None:
-    assert set(programs()) - set(FORMS) - {"find-words"} == set()
-    assert all(entry["passes"] and entry["asks"] for name, entry in FORMS.items() if name in programs())
+    assert set(load_programs()) - set(FORMS) - {"find-words"} == set()
+    assert all(entry["passes"] and entry["asks"] for name, entry in FORMS.items() if name in load_programs())
 
 
 def test_every_form_of_git_is_tried_here() -> None:
     tried = {" ".join(command.removeprefix("git ").replace("--no-pager ", "").split()[:2]) for command in PASSES}
-    for name in set(git_forms()) - {"common", "history"}:
+    for name in set(load_git_forms()) - {"common", "history"}:
         assert any(each == name or each.split()[0] == name for each in tried), name
 
 
 @pytest.mark.parametrize("more", [" > f", " >> f", " < f", " &", " | sh", " $x", " `x`", " $(x)", "; rm x", " 2> f"])
 def test_what_only_reads_does_not_any_more_with_this(more: str) -> None:
-    assert [command for command in PASSES if is_read_only(read_command(command + more), "/nowhere").ok] == []
+    assert [command for command in PASSES if is_read_only(parse_command(command + more), "/nowhere").ok] == []
 
 
 @pytest.mark.parametrize("first", ["X=1 ", "sudo ", "! ", "LD_PRELOAD=x ", "> f ", "env ", "./"])
 def test_what_only_reads_does_not_any_more_behind_this(first: str) -> None:
-    assert [command for command in PASSES if is_read_only(read_command(first + command), "/nowhere").ok] == []
+    assert [command for command in PASSES if is_read_only(parse_command(first + command), "/nowhere").ok] == []
 
 
-@pytest.mark.parametrize("program", sorted(set(programs()) - {"find-words", "versions", "echo", "printf", "test", "["}))
+@pytest.mark.parametrize(
+    "program", sorted(set(load_programs()) - {"find-words", "versions", "echo", "printf", "test", "["})
+)
 def test_flags_are_allowed_by_list_and_abbreviated_spellings_refused(program: str) -> None:
     for flag in ("--zzzz", "--zzzz=x", "-\u00e9", "--outp=f"):
-        assert not is_read_only(read_command(f"{program} {flag}"), "/nowhere").ok
+        assert not is_read_only(parse_command(f"{program} {flag}"), "/nowhere").ok
 
 
 @pytest.mark.parametrize("glob", ["*", "?x", "[ab]", "-*", "--pre*", "*/../../x"])
 def test_globs_may_not_become_flags(glob: str) -> None:
-    commands = [f"{program} {glob}" for program in programs()]
-    assert [command for command in commands if is_read_only(read_command(command), "/nowhere").ok] == []
+    commands = [f"{program} {glob}" for program in load_programs()]
+    assert [command for command in commands if is_read_only(parse_command(command), "/nowhere").ok] == []
 
 
 def test_only_redirections_to_nowhere_and_copies_of_descriptors_pass() -> None:
     for passes in ("ls 2>/dev/null", "ls >/dev/null 2>&1", "ls &>/dev/null", "ls </dev/null"):
-        assert is_read_only(read_command(passes), "/nowhere").ok
+        assert is_read_only(parse_command(passes), "/nowhere").ok
     for asks in (
         "ls >/dev/tcp/h/1",
         "ls </dev/tcp/h/1",
@@ -72,14 +74,14 @@ def test_only_redirections_to_nowhere_and_copies_of_descriptors_pass() -> None:
         "ls >|f",
         "ls >/dev/null/x",
     ):
-        assert not is_read_only(read_command(asks), "/nowhere").ok
+        assert not is_read_only(parse_command(asks), "/nowhere").ok
 
 
 def test_more_parts_than_a_person_would_read_are_asked() -> None:
-    assert is_read_only(read_command("; ".join(["ls"] * 50)), "/nowhere").ok
-    assert not is_read_only(read_command("; ".join(["ls"] * 51)), "/nowhere").ok
+    assert is_read_only(parse_command("; ".join(["ls"] * 50)), "/nowhere").ok
+    assert not is_read_only(parse_command("; ".join(["ls"] * 51)), "/nowhere").ok
 
 
 def test_git_anywhere_in_the_command_needs_the_guard() -> None:
-    assert needs_git_guard(read_command("ls && git status"))
-    assert not needs_git_guard(read_command("echo git status"))
+    assert needs_git_guard(parse_command("ls && git status"))
+    assert not needs_git_guard(parse_command("echo git status"))

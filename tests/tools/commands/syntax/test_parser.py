@@ -1,14 +1,14 @@
-"""How a command is taken apart, and what is never believed."""
+"""Parsing a command into its parts, and what never counts as understood."""
 
 import time
 
 import pytest
 
-from ostler.tools.commands import MAX_BYTES, is_read_only, read_command
+from ostler.tools.commands import MAX_BYTES, is_read_only, parse_command
 
 
-def words_of(command: str) -> list[tuple[str | None, ...]]:
-    return [part.words for part in read_command(command).parts]
+def list_words(command: str) -> list[tuple[str | None, ...]]:
+    return [part.words for part in parse_command(command).parts]
 
 
 @pytest.mark.parametrize(
@@ -23,20 +23,20 @@ def words_of(command: str) -> list[tuple[str | None, ...]]:
 def test_control_bytes_but_tab_and_newline_and_unicode_spaces_format_and_bidi_characters_are_refused(
     command: str,
 ) -> None:
-    reading = read_command(command)
-    assert reading.problem is not None
-    assert not is_read_only(reading, "/").ok
+    parsed = parse_command(command)
+    assert parsed.problem is not None
+    assert not is_read_only(parsed, "/").ok
 
 
 def test_tab_and_newline_are_blanks() -> None:
-    assert words_of("ls\t-l\nwc") == [("ls", "-l"), ("wc",)]
-    assert read_command("ls\t-l\nwc").plain
+    assert list_words("ls\t-l\nwc") == [("ls", "-l"), ("wc",)]
+    assert parse_command("ls\t-l\nwc").plain
 
 
 def test_over_long_input_is_refused_without_being_parsed() -> None:
-    reading = read_command("ls " + "a" * MAX_BYTES)
-    assert reading.problem is not None
-    assert reading.parts == ()
+    parsed = parse_command("ls " + "a" * MAX_BYTES)
+    assert parsed.problem is not None
+    assert parsed.parts == ()
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_over_long_input_is_refused_without_being_parsed() -> None:
     ["ls (", "ls )", "ls &&", "| ls", "ls ;; ls", "if ls", "ls 'a", 'ls "a', "a=(", "ls <", "case x in", "r\\\nm x"],
 )
 def test_any_error_node_is_not_understood(command: str) -> None:
-    assert read_command(command).problem is not None
+    assert parse_command(command).problem is not None
 
 
 @pytest.mark.parametrize("command", ["cat <<E\n`rm x`\nE", "cat <<E\n$(a) `rm x`\nE", "cat <<E | wc\nx `rm y`\nE"])
 def test_an_unquoted_heredoc_cannot_hide_a_backtick(command: str) -> None:
-    assert read_command(command).problem is not None
+    assert parse_command(command).problem is not None
 
 
 @pytest.mark.parametrize(
@@ -57,25 +57,25 @@ def test_an_unquoted_heredoc_cannot_hide_a_backtick(command: str) -> None:
     [("cat <<E\n$(rm x)\nE", ("rm", "x")), ("cat <<E\na ${b:-$(rm x)}\nE", ("rm", "x"))],
 )
 def test_what_a_heredoc_substitutes_is_a_part(command: str, inside: tuple[str, ...]) -> None:
-    assert inside in words_of(command)
+    assert inside in list_words(command)
 
 
 def test_a_quoted_heredoc_is_text() -> None:
-    reading = read_command("cat <<'E'\n$(rm x) `rm y`\nE\n")
-    assert reading.problem is None
-    assert [part.words for part in reading.parts] == [("cat",)]
+    parsed = parse_command("cat <<'E'\n$(rm x) `rm y`\nE\n")
+    assert parsed.problem is None
+    assert [part.words for part in parsed.parts] == [("cat",)]
 
 
 @pytest.mark.parametrize("word", ["then", "do", "fi", "done", "else", "esac", "}", "in", "function"])
 def test_argv0_must_be_no_reserved_word(word: str) -> None:
-    reading = read_command(f"{word} x")
-    assert reading.problem is not None or not reading.plain
-    assert not is_read_only(reading, "/").ok
+    parsed = parse_command(f"{word} x")
+    assert parsed.problem is not None or not parsed.plain
+    assert not is_read_only(parsed, "/").ok
 
 
 @pytest.mark.parametrize("command", ["$x ls", "`ls`", "$(ls)", "l* x", "~/ls", "{ls,-l}"])
 def test_argv0_must_be_a_literal_word(command: str) -> None:
-    assert not is_read_only(read_command(command), "/").ok
+    assert not is_read_only(parse_command(command), "/").ok
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_argv0_must_be_a_literal_word(command: str) -> None:
     ],
 )
 def test_every_simple_command_is_found_anywhere_in_order(command: str, expected: list[str | None]) -> None:
-    reading = read_command(command)
-    assert reading.problem is None
-    assert [part.words[0] if part.words else None for part in reading.parts] == expected
+    parsed = parse_command(command)
+    assert parsed.problem is None
+    assert [part.words[0] if part.words else None for part in parsed.parts] == expected
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_every_simple_command_is_found_anywhere_in_order(command: str, expected:
     ],
 )  # fmt: skip
 def test_a_word_is_literal_only_where_the_shell_would_leave_it_alone(source: str, literal: str | None) -> None:
-    assert read_command(f"echo {source}").parts[0].words == ("echo", literal)
+    assert parse_command(f"echo {source}").parts[0].words == ("echo", literal)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_a_word_is_literal_only_where_the_shell_would_leave_it_alone(source: str
     ],
 )  # fmt: skip
 def test_any_expansion_substitution_coproc_function_or_arithmetic_is_asked(command: str) -> None:
-    reading = read_command(command)
-    assert not reading.plain
-    assert not is_read_only(reading, "/").ok
+    parsed = parse_command(command)
+    assert not parsed.plain
+    assert not is_read_only(parsed, "/").ok
 
 
 def test_operators_inside_quotes_are_data() -> None:
-    assert words_of("echo 'a && b; c | d' \"e > f\"") == [("echo", "a && b; c | d", "e > f")]
+    assert list_words("echo 'a && b; c | d' \"e > f\"") == [("echo", "a && b; c | d", "e > f")]
 
 
 @pytest.mark.parametrize(
@@ -159,17 +159,17 @@ def test_operators_inside_quotes_are_data() -> None:
     ],
 )  # fmt: skip
 def test_cd_x_and_y_is_judged_with_the_directory_it_would_run_in(command: str, folders: tuple[str, ...] | None) -> None:
-    assert read_command(command).parts[-1].folders == folders
+    assert parse_command(command).parts[-1].folders == folders
 
 
 def test_a_group_opens_its_redirections_where_it_began() -> None:
-    (_, last) = read_command("{ cd x && ls; } > f").parts
+    (_, last) = parse_command("{ cd x && ls; } > f").parts
     assert last.folders == ("x",)
     assert [(found.target.text, found.folders) for found in last.redirections] == [("f", ("",))]
 
 
 def test_redirections_belong_to_the_command_before_them() -> None:
-    parts = read_command("a >f b && c 2>&1 >>g | d <h").parts
+    parts = parse_command("a >f b && c 2>&1 >>g | d <h").parts
     assert [part.words for part in parts] == [("a", "b"), ("c",), ("d",)]
     found = [
         [(each.fd, each.operator, each.target.literal, each.writes) for each in part.redirections] for part in parts
@@ -183,7 +183,7 @@ def test_redirections_belong_to_the_command_before_them() -> None:
 
 def test_what_two_readers_see_differently_is_not_understood() -> None:
     # The tree takes the dollar and the string as two words.
-    assert read_command('echo $"a"').problem is not None
+    assert parse_command('echo $"a"').problem is not None
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ def test_what_two_readers_see_differently_is_not_understood() -> None:
     ],
 )  # fmt: skip
 def test_what_the_grammar_reads_otherwise_than_the_shell_is_not_believed(command: str) -> None:
-    reading = read_command(command)
-    assert reading.problem is not None or [part.words[:1] for part in reading.parts] == [(None,)]
+    parsed = parse_command(command)
+    assert parsed.problem is not None or [part.words[:1] for part in parsed.parts] == [(None,)]
 
 
 NONSENSE = [
@@ -224,16 +224,16 @@ NONSENSE = [
 @pytest.mark.parametrize("piece", NONSENSE)
 def test_nonsense_of_full_length_is_read_in_bounded_time(piece: str) -> None:
     started = time.process_time()
-    reading = read_command(piece * ((MAX_BYTES - 10) // len(piece)))
+    parsed = parse_command(piece * ((MAX_BYTES - 10) // len(piece)))
     # Some of these take the parser a minute where nothing stops it: this is no measurement.
     assert time.process_time() - started < 15
-    assert not is_read_only(reading, "/").ok
+    assert not is_read_only(parsed, "/").ok
 
 
 def test_deep_nesting_is_a_problem_and_no_crash() -> None:
     for command in ("(" * 300 + "ls" + ")" * 300, "echo " + "$(echo " * 300 + ")" * 300, "a && " * 5000 + "b"):
-        reading = read_command(command)
-        assert not is_read_only(reading, "/").ok
+        parsed = parse_command(command)
+        assert not is_read_only(parsed, "/").ok
 
 
 @pytest.mark.parametrize(
@@ -245,13 +245,13 @@ def test_deep_nesting_is_a_problem_and_no_crash() -> None:
     ],
 )
 def test_line_ends_behind_long_pipelines_end_commands(command: str, parts: list[str]) -> None:
-    reading = read_command(command)
-    assert (reading.problem, reading.plain, reading.command) == (None, True, command)
-    assert [part.text for part in reading.parts] == parts
+    parsed = parse_command(command)
+    assert (parsed.problem, parsed.plain, parsed.command) == (None, True, command)
+    assert [part.text for part in parsed.parts] == parts
 
 
 @pytest.mark.parametrize("command", ["ls | wc | cat\\\nrm x && pwd", "ls | wc | cat <<E\nls\nE\nls && pwd"])
 def test_line_ends_that_end_no_command_are_not_taken_for_such(command: str) -> None:
-    reading = read_command(command)
-    assert "rm" not in [part.words[0] for part in reading.parts]
-    assert reading.plain is False or len(reading.parts) == 4
+    parsed = parse_command(command)
+    assert "rm" not in [part.words[0] for part in parsed.parts]
+    assert parsed.plain is False or len(parsed.parts) == 4

@@ -1,4 +1,4 @@
-"""Edits of large files, which a process of its own does: the same in everything, but nobody waits for the lock."""
+"""Edits of large files run in a worker process: the same results, and the interpreter lock stays free."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from ostler.tools.files.read import Read
 from ostler.tools.tool import AskFirst, Failure
 from tests.support.tool_calls import Session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 EDIT, READ = Edit(), Read()
 WESTERN = "caf\u00e9 cr\u00e8me br\u00fbl\u00e9e\n".encode("latin-1")
 TEXT = "one\ntwo \u201cquoted\u201d\nthree\nthree\nfour\n"
@@ -33,8 +33,8 @@ CASES: dict[str, tuple[bytes, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-async def edited(folder: Path, name: str, data: bytes, given: dict[str, Any], read: bool = True) -> dict[str, Any]:
-    """All that comes of an edit, without the names of folders and the times of files."""
+async def run_edit(folder: Path, name: str, data: bytes, given: dict[str, Any], read: bool = True) -> dict[str, Any]:
+    """Runs an edit and returns all its results, without the names of folders and the times of files."""
     place = folder / name
     place.mkdir()
     await anyio.run_process(["git", "init", "-q"], cwd=place)
@@ -42,15 +42,15 @@ async def edited(folder: Path, name: str, data: bytes, given: dict[str, Any], re
     path.write_bytes(data)
     path.chmod(0o640)
     if read:
-        await session.done(READ, file_path=str(path))
+        await session.expect_result(READ, file_path=str(path))
     given = {"file_path": str(path), **given}
     checked = await session.check(EDIT, **given)
     result = await session.call(EDIT, given)
     known = session.reads.get(str(path))
     failed = isinstance(result, Failure)
-    told: dict[str, Any] = {
+    outcome: dict[str, Any] = {
         "result": (result.message, result.code) if isinstance(result, Failure) else result.output.model_dump(),
-        # Of one that fails it depends on who looks more closely before somebody is asked.
+        # Of an edit that fails, the diff depends on how closely it was checked before a person is asked.
         "diff": checked.diff if isinstance(checked, AskFirst) and not failed else None,
         "data": path.read_bytes(),
         "mode": path.stat().st_mode,
@@ -58,47 +58,47 @@ async def edited(folder: Path, name: str, data: bytes, given: dict[str, Any], re
         "files": sorted(each.name for each in place.iterdir()),
     }
     # The old content is not shown of a large file.
-    if isinstance(told["result"], dict):
-        told["result"].pop("original")
-        told["result"].pop("original_left_out")
-    return {name: _without(value, str(place)) for name, value in told.items()}
+    if isinstance(outcome["result"], dict):
+        outcome["result"].pop("original")
+        outcome["result"].pop("original_left_out")
+    return {name: _mask_folder(value, str(place)) for name, value in outcome.items()}
 
 
-def _without(told: Any, place: str) -> Any:
-    match told:
+def _mask_folder(value: Any, place: str) -> Any:
+    match value:
         case dict():
-            return {key: _without(value, place) for key, value in told.items()}
+            return {key: _mask_folder(inner, place) for key, inner in value.items()}
         case list() | tuple():
-            return [_without(each, place) for each in told]
+            return [_mask_folder(each, place) for each in value]
         case str():
-            return told.replace(place, "PLACE")
+            return value.replace(place, "PLACE")
         case _:
-            return told
+            return value
 
 
 @pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What processes were asked."""
-    asked: list[Any] = []
-    really = large_edit.ask
+def worker_requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The requests that were sent to worker processes."""
+    requests: list[Any] = []
+    run_worker = large_edit.run_worker
 
-    def ask(order: large_edit.Order) -> large_edit.Told | Failure:
-        asked.append(order)
-        return really(order)
+    def record(request: large_edit.EditRequest) -> large_edit.EditResponse | Failure:
+        requests.append(request)
+        return run_worker(request)
 
-    monkeypatch.setattr(large_edit, "ask", ask)
-    return asked
+    monkeypatch.setattr(large_edit, "run_worker", record)
+    return requests
 
 
 @pytest.mark.parametrize("case", CASES)
 async def test_a_process_does_what_would_be_done_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: list[Any], case: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_requests: list[Any], case: str
 ) -> None:
-    here = await edited(tmp_path, "here", *CASES[case])
-    assert processes == []
+    here = await run_edit(tmp_path, "here", *CASES[case])
+    assert worker_requests == []
     monkeypatch.setattr(large_edit, "LARGE_BYTES", 0)
-    there = await edited(tmp_path, "there", *CASES[case])
-    assert processes
+    there = await run_edit(tmp_path, "there", *CASES[case])
+    assert worker_requests
     assert there == here
 
 
@@ -106,13 +106,13 @@ async def test_a_file_that_was_not_read_or_is_another_by_now_is_refused_there_to
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(large_edit, "LARGE_BYTES", 0)
-    refused = await edited(tmp_path, "unread", *CASES["one place"], read=False)
+    refused = await run_edit(tmp_path, "unread", *CASES["one place"], read=False)
     assert refused["result"] == ["PLACE/file.txt has not been read in this session. Read it first.", 2]
     session, path = Session(tmp_path, tmp_path / "out"), tmp_path / "file.txt"
     path.write_text(TEXT)
-    await session.done(READ, file_path=str(path))
+    await session.expect_result(READ, file_path=str(path))
     path.write_text(TEXT.upper())
-    failed = await session.failure(EDIT, file_path=str(path), old_string="ONE", new_string="1")
+    failed = await session.expect_failure(EDIT, file_path=str(path), old_string="ONE", new_string="1")
     assert failed.code == 3
     assert path.read_text() == TEXT.upper()
 
@@ -122,21 +122,23 @@ async def test_a_process_that_dies_is_told_and_the_file_is_as_it_was(
 ) -> None:
     path = session.folder / "file.txt"
     path.write_text(TEXT)
-    await session.done(READ, file_path=str(path))
+    await session.expect_result(READ, file_path=str(path))
     monkeypatch.setattr(large_edit, "LARGE_BYTES", 0)
     monkeypatch.setattr(large_edit, "_PROGRAM", "import os; os.kill(os.getpid(), 9)")
-    failed = await session.failure(EDIT, file_path=str(path), old_string="one", new_string="1")
+    failed = await session.expect_failure(EDIT, file_path=str(path), old_string="one", new_string="1")
     assert failed.message == f"{path} cannot be written: the process that was to do it has died."
     assert path.read_text() == TEXT
 
 
-async def test_a_file_of_more_than_thirty_megabytes_is_changed_that_way(session: Session, processes: list[Any]) -> None:
+async def test_a_file_of_more_than_thirty_megabytes_is_changed_that_way(
+    session: Session, worker_requests: list[Any]
+) -> None:
     path = session.folder / "large.log"
     path.write_text("first\n" + "a line as any other\n" * 1_800_000)
-    await session.done(READ, file_path=str(path), limit=3)
-    told = await session.text(EDIT, file_path=str(path), old_string="first\n", new_string="FIRST\n")
-    assert told.startswith(f"File updated: {path}\n     1\tFIRST\n     2\ta line as any other\n")
-    assert len(processes) >= 2
+    await session.expect_result(READ, file_path=str(path), limit=3)
+    shown = await session.expect_text(EDIT, file_path=str(path), old_string="first\n", new_string="FIRST\n")
+    assert shown.startswith(f"File updated: {path}\n     1\tFIRST\n     2\ta line as any other\n")
+    assert len(worker_requests) >= 2
     with path.open() as file:
         assert file.readline() == "FIRST\n"
     assert path.stat().st_size == len("first\n") + 20 * 1_800_000

@@ -1,4 +1,4 @@
-"""Edit and line ends: the file keeps its own, and none is taken apart."""
+"""Edit and line ends: the file keeps its own, and no CRLF is split."""
 
 import pytest
 
@@ -11,10 +11,10 @@ pytestmark = pytest.mark.anyio
 READ, EDIT = Read(), Edit()
 
 
-def edited(text: str, old: str, new: str) -> str:
-    places = text_match.find_places(text, old, new)
+def replace_text(text: str, old: str, new: str) -> str:
+    places = text_match.find_replacements(text, old, new)
     assert places
-    return text_match.apply(text, places)
+    return text_match.apply_replacements(text, places)
 
 
 @pytest.mark.parametrize(
@@ -32,24 +32,24 @@ def edited(text: str, old: str, new: str) -> str:
     ],
 )
 def test_a_line_end_of_two_characters_is_never_taken_apart(old: str, new: str, after: str) -> None:
-    assert edited("int a;\r\n\r\nint b;\r\n", old, new) == after
+    assert replace_text("int a;\r\n\r\nint b;\r\n", old, new) == after
 
 
 def test_the_first_of_a_file_counts_too() -> None:
-    assert edited("\r\nfoo\r\n", "\nfoo", "\nbar") == "\r\nbar\r\n"
+    assert replace_text("\r\nfoo\r\n", "\nfoo", "\nbar") == "\r\nbar\r\n"
 
 
 def test_in_a_file_with_both_the_line_end_before_the_passage_stays() -> None:
-    assert edited("a\nb\nc\r\nd\ne\n", "\nd", "\nx") == "a\nb\nc\r\nx\ne\n"
-    assert edited("a\nb\nc\r\nd\ne\n", "\nd", "") == "a\nb\nc\ne\n"
+    assert replace_text("a\nb\nc\r\nd\ne\n", "\nd", "\nx") == "a\nb\nc\r\nx\ne\n"
+    assert replace_text("a\nb\nc\r\nd\ne\n", "\nd", "") == "a\nb\nc\ne\n"
 
 
 def test_passages_that_touch_within_a_line_end_do_not_overlap() -> None:
-    assert edited("\r\na\r\na\r", "\na\r", "x") == "xx"
+    assert replace_text("\r\na\r\na\r", "\na\r", "x") == "xx"
 
 
 def test_quotes_match_across_line_ends_from_a_line_end_on() -> None:
-    assert edited("a\r\n“b”\r\n", '\n"b"', '\n"c"') == "a\r\n“c”\r\n"
+    assert replace_text("a\r\n“b”\r\n", '\n"b"', '\n"c"') == "a\r\n“c”\r\n"
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ async def test_an_edit_that_would_change_nothing_says_so(session: Session, conte
     path = session.folder / "a.txt"
     path.write_bytes(content.encode())
     before = path.stat().st_mtime_ns
-    await session.done(READ, file_path=str(path))
-    failure = await session.failure(EDIT, file_path=str(path), old_string=old, new_string=new, replace_all=True)
+    await session.expect_result(READ, file_path=str(path))
+    failure = await session.expect_failure(EDIT, file_path=str(path), old_string=old, new_string=new, replace_all=True)
     assert failure.code == 4
     assert "keeps the line ends and the style of quotes" in failure.message
     assert "sed -i" in failure.message
@@ -70,4 +70,4 @@ async def test_an_edit_that_would_change_nothing_says_so(session: Session, conte
 
 
 def test_in_a_file_with_both_new_line_ends_are_as_they_are_given() -> None:
-    assert edited("a\nb\r\nc\n", "c", "x\r\ny\nz") == "a\nb\r\nx\r\ny\nz\n"
+    assert replace_text("a\nb\r\nc\n", "c", "x\r\ny\nz") == "a\nb\r\nx\r\ny\nz\n"

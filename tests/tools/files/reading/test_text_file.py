@@ -1,4 +1,4 @@
-"""Read and texts that are not simply UTF-8 with line feeds: encodings, sizes, and files that are none."""
+"""Read and texts that are not simply UTF-8 with line feeds: encodings, sizes, and files that are not text."""
 
 import io
 import os
@@ -12,15 +12,15 @@ import pytest
 
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.read import Read
-from ostler.tools.files.reading.line_reader import look_at, window
+from ostler.tools.files.reading.line_reader import read_cached_window, read_window
 from ostler.tools.files.reading.output import ReadOutput
 from ostler.tools.fs import charset
-from ostler.tools.fs.cached_io import WouldWait, content
+from ostler.tools.fs.cached_io import WouldBlock, read_file
 from ostler.tools.fs.encoding import decode_bytes
 from ostler.tools.fs.text_file import load
-from ostler.tools.tool import Allow, Failure, Ran
-from tests.support.stored_results import Kept
-from tests.support.tool_calls import Session, until
+from ostler.tools.tool import Allow, Failure, ToolResult
+from tests.support.stored_results import StoredResults
+from tests.support.tool_calls import Session, poll_until
 
 pytestmark = pytest.mark.anyio
 READ, EDIT = Read(), Edit()
@@ -38,13 +38,13 @@ LEGACY = {
 }
 
 
-def write(session: Session, name: str, data: bytes) -> str:
+def write_file(session: Session, name: str, data: bytes) -> str:
     path = session.folder / name
     path.write_bytes(data)
     return str(path)
 
 
-def on_disk(path: str) -> bytes:
+def read_bytes(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
@@ -59,7 +59,7 @@ def on_disk(path: str) -> bytes:
     ],
 )
 async def test_encodings_are_recognised(session: Session, data: bytes) -> None:
-    assert await session.text(READ, file_path=write(session, "a.txt", data)) == "     1\tgrün “x”"
+    assert await session.expect_text(READ, file_path=write_file(session, "a.txt", data)) == "     1\tgrün “x”"
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
@@ -67,112 +67,112 @@ async def test_encodings_are_recognised(session: Session, data: bytes) -> None:
     "text", ["plain words", "Обычный русский текст", "日本語 と\u3000カタカナ", "non\u00a0breaking ∀"]
 )
 async def test_utf16_without_a_mark_is_recognised(session: Session, codec: str, text: str) -> None:
-    path = write(session, "a.txt", f"{text}\n".encode(codec))
-    assert await session.text(READ, file_path=path) == f"     1\t{text}"
-    await session.done(EDIT, file_path=path, old_string=text, new_string=f"{text} 2")
-    assert on_disk(path) == f"{text} 2\n".encode(codec)
+    path = write_file(session, "a.txt", f"{text}\n".encode(codec))
+    assert await session.expect_text(READ, file_path=path) == f"     1\t{text}"
+    await session.expect_result(EDIT, file_path=path, old_string=text, new_string=f"{text} 2")
+    assert read_bytes(path) == f"{text} 2\n".encode(codec)
 
 
 @pytest.mark.parametrize("codec", LEGACY)
 async def test_an_old_encoding_is_guessed_and_an_edit_keeps_it(session: Session, codec: str) -> None:
     text = "first line\n" + LEGACY[codec] * 3
-    path = write(session, "a.txt", text.encode(codec))
-    assert (await session.done(READ, file_path=path)).output.content == text.removesuffix("\n")
-    await session.done(EDIT, file_path=path, old_string="first line", new_string="1st line")
-    assert on_disk(path) == text.replace("first", "1st").encode(codec)
+    path = write_file(session, "a.txt", text.encode(codec))
+    assert (await session.expect_result(READ, file_path=path)).output.content == text.removesuffix("\n")
+    await session.expect_result(EDIT, file_path=path, old_string="first line", new_string="1st line")
+    assert read_bytes(path) == text.replace("first", "1st").encode(codec)
 
 
 @pytest.mark.parametrize("codec", LEGACY)
 async def test_a_window_and_the_whole_are_decoded_alike(session: Session, codec: str) -> None:
-    """The lines that are asked for are plain; what the file is in shows only further on."""
+    """The first lines are ASCII; the encoding of the file shows only further on."""
     text = "plain\n" * 5000 + LEGACY[codec] * 10
-    path = write(session, "a.txt", text.encode(codec))
-    shown = (await session.done(READ, file_path=path, offset=5001, limit=1)).output.content
+    path = write_file(session, "a.txt", text.encode(codec))
+    shown = (await session.expect_result(READ, file_path=path, offset=5001, limit=1)).output.content
     assert shown + "\n" == LEGACY[codec]
     assert load(path).text == text
 
 
 @pytest.mark.parametrize("data", [bytes(range(1, 256)), b"\x81\x8d\x8f\n" * 9, b"caf\xe9 \xff\xfe\xfd ok\n" * 5])
 async def test_bytes_that_are_in_no_encoding_come_back_as_they_were(session: Session, data: bytes) -> None:
-    path = write(session, "a.txt", b"begin\n" + data)
-    await session.done(READ, file_path=path)
-    await session.done(EDIT, file_path=path, old_string="begin", new_string="began")
-    assert on_disk(path) == b"began\n" + data
+    path = write_file(session, "a.txt", b"begin\n" + data)
+    await session.expect_result(READ, file_path=path)
+    await session.expect_result(EDIT, file_path=path, old_string="begin", new_string="began")
+    assert read_bytes(path) == b"began\n" + data
 
 
 async def test_a_few_foreign_letters_are_western_and_not_chinese(session: Session) -> None:
     for text in ("grün\r\n", "José Müller\n", "naïve café\n"):
-        assert charset.guess(text.encode("cp1252")) == "cp1252"
+        assert charset.guess_codec(text.encode("cp1252")) == "cp1252"
 
 
 def test_the_guess_looks_at_a_bounded_part_and_cuts_no_character() -> None:
     line = "日本語のテキスト、" * 20_000
-    assert charset.guess(line.encode("cp932")) == "cp932"
+    assert charset.guess_codec(line.encode("cp932")) == "cp932"
     data = b"plain\n" * 1_000_000 + LEGACY["koi8_r"].encode("koi8_r") * 20_000
     began = time.perf_counter()
-    assert charset.guess(data) == "koi8_r"
+    assert charset.guess_codec(data) == "koi8_r"
     assert time.perf_counter() - began < 5
 
 
 async def test_what_is_not_utf8_is_never_decoded_on_the_event_loop(session: Session) -> None:
     for data in (LEGACY["cp932"].encode("cp932"), "a\n".encode("utf-16"), b"a\rb\r"):
-        with pytest.raises(WouldWait):
-            look_at(content(write(session, "a.txt", data)), 1, 10)
+        with pytest.raises(WouldBlock):
+            read_cached_window(read_file(write_file(session, "a.txt", data)), 1, 10)
 
 
 async def test_a_large_file_with_stray_bytes_is_shown_line_by_line(session: Session) -> None:
-    path = write(session, "a.log", "grün\n".encode() * 4_000_000 + b"gr\xfcn\n")
-    assert (await session.done(READ, file_path=path, limit=1)).output.content == "grün"
-    assert (await session.done(READ, file_path=path, offset=4_000_001)).output.content == "gr\uf7fcn"
+    path = write_file(session, "a.log", "grün\n".encode() * 4_000_000 + b"gr\xfcn\n")
+    assert (await session.expect_result(READ, file_path=path, limit=1)).output.content == "grün"
+    assert (await session.expect_result(READ, file_path=path, offset=4_000_001)).output.content == "gr\uf7fcn"
 
 
 async def test_a_file_whose_lines_end_with_carriage_returns_has_lines(session: Session) -> None:
-    path = write(session, "a.txt", b"one\rtwo\r\rfour\r")
-    assert await session.text(READ, file_path=path) == "     1\tone\n     2\ttwo\n     3\t\n     4\tfour"
-    await session.done(EDIT, file_path=path, old_string="two", new_string="2")
-    assert on_disk(path) == b"one\r2\r\rfour\r"
-    mixed = write(session, "b.txt", b"progress\rdone\nnext\n")
-    assert (await session.done(READ, file_path=mixed)).output.total_lines == 2
+    path = write_file(session, "a.txt", b"one\rtwo\r\rfour\r")
+    assert await session.expect_text(READ, file_path=path) == "     1\tone\n     2\ttwo\n     3\t\n     4\tfour"
+    await session.expect_result(EDIT, file_path=path, old_string="two", new_string="2")
+    assert read_bytes(path) == b"one\r2\r\rfour\r"
+    mixed = write_file(session, "b.txt", b"progress\rdone\nnext\n")
+    assert (await session.expect_result(READ, file_path=mixed)).output.total_lines == 2
 
 
 async def test_one_line_of_fifty_megabytes_is_cut(session: Session) -> None:
-    path = write(session, "a.txt", b"x" * 50_000_000)
-    output = (await session.done(READ, file_path=path)).output
+    path = write_file(session, "a.txt", b"x" * 50_000_000)
+    output = (await session.expect_result(READ, file_path=path)).output
     assert output.content == "x" * 2000 + "… (cut after 2000 characters; alone, with limit 1, more of it is shown)"
     assert (output.num_lines, output.total_lines) == (1, 1)
 
 
 @pytest.mark.parametrize("letter", ["漢", "ü", "🐎"])
 async def test_a_long_line_that_is_read_alone_is_cut_to_what_fits(session: Session, letter: str) -> None:
-    path = write(session, "a.txt", f"short\n{letter * 60_000}\n".encode())
-    alone = (await session.done(READ, file_path=path, offset=2, limit=1)).output
+    path = write_file(session, "a.txt", f"short\n{letter * 60_000}\n".encode())
+    alone = (await session.expect_result(READ, file_path=path, offset=2, limit=1)).output
     shown, _, words = alone.content.partition("…")
     assert shown == letter * len(shown)
     assert words == f" (cut after {len(shown)} characters)"
     assert 95_000 < len(alone.content.encode()) <= 100_003
-    whole = write(session, "b.txt", f"{letter * 20_000}\n".encode())
-    assert (await session.done(READ, file_path=whole, limit=1)).output.content == letter * 20_000
+    whole = write_file(session, "b.txt", f"{letter * 20_000}\n".encode())
+    assert (await session.expect_result(READ, file_path=whole, limit=1)).output.content == letter * 20_000
 
 
 async def test_a_long_line_that_is_read_alone_is_shown_further(session: Session) -> None:
-    path = write(session, "a.txt", b"short\n" + b"x" * 60_000 + b"\nlast\n")
-    assert "cut after 2000 characters; alone" in await session.text(READ, file_path=path)
-    alone = (await session.done(READ, file_path=path, offset=2, limit=1)).output
+    path = write_file(session, "a.txt", b"short\n" + b"x" * 60_000 + b"\nlast\n")
+    assert "cut after 2000 characters; alone" in await session.expect_text(READ, file_path=path)
+    alone = (await session.expect_result(READ, file_path=path, offset=2, limit=1)).output
     assert alone.content == "x" * 50_000 + "… (cut after 50000 characters)"
-    assert (await session.done(READ, file_path=path, offset=1, limit=1)).output.kind == "file_unchanged"
+    assert (await session.expect_result(READ, file_path=path, offset=1, limit=1)).output.kind == "file_unchanged"
 
 
 async def test_a_file_of_two_gigabytes_is_refused_at_once(session: Session) -> None:
     path = session.folder / "sparse"
     with path.open("wb") as file:
         file.truncate(2 * 1024**3)
-    failure = await session.failure(READ, file_path=str(path))
+    failure = await session.expect_failure(READ, file_path=str(path))
     assert failure.message == (
         f"{path} is too large (2.0 GB; the limit is 1 GiB). Search it with Grep, or take a part of it with a command."
     )
     with path.open("wb") as file:
         file.truncate(1024**3)
-    failure = await session.failure(READ, file_path=str(path))
+    failure = await session.expect_failure(READ, file_path=str(path))
     assert failure.message == f"{path} is a binary file (1.0 GB), which cannot be read as text."
 
 
@@ -196,19 +196,20 @@ async def test_a_file_of_two_gigabytes_is_refused_at_once(session: Session) -> N
 async def test_what_is_no_text_is_refused_by_kind_and_size(
     session: Session, name: str, data: bytes, words: str
 ) -> None:
-    path = write(session, name, data)
-    assert (await session.failure(READ, file_path=path, limit=10_000)).message == f"{path} {words}"
+    path = write_file(session, name, data)
+    assert (await session.expect_failure(READ, file_path=path, limit=10_000)).message == f"{path} {words}"
 
 
 async def test_a_text_that_begins_like_something_else_is_a_text(session: Session) -> None:
     for start in ("ID3 tags", "BZh", "MZ", "%PDF is a format", "II*"):
         assert (
-            await session.text(READ, file_path=write(session, f"{start[:2]}.txt", start.encode())) == f"     1\t{start}"
+            await session.expect_text(READ, file_path=write_file(session, f"{start[:2]}.txt", start.encode()))
+            == f"     1\t{start}"
         )
 
 
 async def test_a_file_that_changes_while_it_is_read_counts_as_changed(session: Session) -> None:
-    path = write(session, "a.txt", b"one\n" * 3000)
+    path = write_file(session, "a.txt", b"one\n" * 3000)
     os.utime(path, ns=(1, 1))
 
     class Growing(io.BytesIO):
@@ -221,13 +222,13 @@ async def test_a_file_that_changes_while_it_is_read_counts_as_changed(session: S
             return piece
 
     status = os.stat(path)
-    seen = window(path, status, Growing(b"one\n" * 3000 + b"two\n"), 1, 5000)
+    seen = read_window(path, status, Growing(b"one\n" * 3000 + b"two\n"), 1, 5000)
     assert seen.total_lines == 3001
     assert seen.status.st_mtime_ns != os.stat(path).st_mtime_ns
 
 
 async def test_a_growing_file_can_be_read_and_is_stale_afterwards(session: Session) -> None:
-    path = write(session, "a.log", b"x" * 99 + b"\n")
+    path = write_file(session, "a.log", b"x" * 99 + b"\n")
     going = True
 
     def append() -> None:
@@ -237,14 +238,14 @@ async def test_a_growing_file_can_be_read_and_is_stale_afterwards(session: Sessi
 
     async with anyio.create_task_group() as group:
         group.start_soon(anyio.to_thread.run_sync, append)
-        await until(lambda: os.path.getsize(path) > 1000)
+        await poll_until(lambda: os.path.getsize(path) > 1000)
         for _ in range(20):
-            output = (await session.done(READ, file_path=path, limit=1)).output
+            output = (await session.expect_result(READ, file_path=path, limit=1)).output
             assert output.kind == "file_unchanged" or output.content == "x" * 99
-        size = len(on_disk(path))
-        await until(lambda: os.path.getsize(path) > size)
+        size = len(read_bytes(path))
+        await poll_until(lambda: os.path.getsize(path) > size)
         going = False
-    failure = await session.failure(EDIT, file_path=path, old_string="x" * 99, new_string="z")
+    failure = await session.expect_failure(EDIT, file_path=path, old_string="x" * 99, new_string="z")
     assert failure.code == 3
 
 
@@ -253,22 +254,22 @@ async def test_what_cannot_be_opened_says_why(session: Session) -> None:
     loop.symlink_to("loop")
     gone = session.folder / "dangling"
     gone.symlink_to("nothing-there")
-    file = write(session, "a.txt", b"a")
+    file = write_file(session, "a.txt", b"a")
     for path, words in {
         str(loop): f"{loop} cannot be read: Too many levels of symbolic links.",
         "/" + "x" * 4000: f"/{'x' * 499} cannot be read: File name too long.",
         f"{file}/b": f"{file}/b cannot be read: Not a directory.",
     }.items():
-        assert (await session.failure(READ, file_path=path)).message == words
-    failure = await session.failure(READ, file_path=str(gone))
+        assert (await session.expect_failure(READ, file_path=path)).message == words
+    failure = await session.expect_failure(READ, file_path=str(gone))
     assert (failure.code, failure.message) == (1, f"{gone} is a link to nothing-there, which does not exist.")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 async def test_a_file_that_may_not_be_read_says_so(session: Session) -> None:
-    path = write(session, "a.txt", b"a")
+    path = write_file(session, "a.txt", b"a")
     os.chmod(path, 0)
-    assert (await session.failure(READ, file_path=path)).message == f"{path} cannot be read: Permission denied."
+    assert (await session.expect_failure(READ, file_path=path)).message == f"{path} cannot be read: Permission denied."
 
 
 @pytest.mark.parametrize(
@@ -276,12 +277,14 @@ async def test_a_file_that_may_not_be_read_says_so(session: Session) -> None:
     ["/dev/stdin", "/dev/tty", "/dev/fd/0", "/proc/self/fd/0", "/proc/1/fd/2", "/proc/self/task/1/fd/1", "/proc/kmsg"],
 )
 async def test_streams_are_refused_by_their_names(session: Session, path: str) -> None:
-    assert (await session.failure(READ, file_path=path)).message == f"{path} is a stream without an end, not a file."
+    assert (
+        await session.expect_failure(READ, file_path=path)
+    ).message == f"{path} is a stream without an end, not a file."
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/random", "/dev/full"])
 async def test_devices_are_refused(session: Session, path: str) -> None:
-    assert (await session.failure(READ, file_path=path)).message == f"{path} is a device, not a file."
+    assert (await session.expect_failure(READ, file_path=path)).message == f"{path} is a device, not a file."
 
 
 @pytest.mark.parametrize(
@@ -294,44 +297,44 @@ async def test_devices_are_refused(session: Session, path: str) -> None:
     ],
 )
 async def test_a_part_that_cannot_be_is_an_error(session: Session, given: dict[str, object], words: str) -> None:
-    path = write(session, "a.txt", b"a\n")
-    assert (await session.failure(READ, file_path=path, **given)).message == words.format(path=path)
+    path = write_file(session, "a.txt", b"a\n")
+    assert (await session.expect_failure(READ, file_path=path, **given)).message == words.format(path=path)
 
 
 async def test_a_persisted_result_is_read_like_a_file(session: Session) -> None:
-    kept = Kept({"r_1": "".join(f"line {number}\n" for number in range(1, 101))})
+    kept = StoredResults({"r_1": "".join(f"line {number}\n" for number in range(1, 101))})
 
-    async def read(**given: object) -> Ran[ReadOutput] | Failure:
-        context = replace(session.context(), results=kept)
+    async def read(**given: object) -> ToolResult[ReadOutput] | Failure:
+        context = replace(session.make_context(), results=kept)
         parsed = READ.parse({"file_path": "result://r_1", **given})
         assert await READ.validate(parsed, context) is None
         assert isinstance(await READ.check_permission(parsed, context), Allow)
         return await READ.run(parsed, context)
 
     shown = await read(offset=99)
-    assert isinstance(shown, Ran)
+    assert isinstance(shown, ToolResult)
     assert READ.render(shown.output)[0]["text"] == "    99\tline 99\n   100\tline 100"
     shown = await read(offset=101)
-    assert isinstance(shown, Ran)
+    assert isinstance(shown, ToolResult)
     assert READ.render(shown.output)[0]["text"] == "(The result has only 100 lines: line 101 is past its end.)"
     wrong = await read(pages="1")
     assert wrong == Failure("pages is for PDF documents, and result://r_1 is none. Use offset and limit.")
-    kept = Kept({})
+    kept = StoredResults({})
     assert await read() == Failure("There is no result 'r_1'.")
     assert session.reads.by_path == {}
     assert READ.summary(READ.parse({"file_path": "result://r_1", "limit": 5})) == "Read result://r_1 (lines 1-5)"
 
 
 async def test_renderings_of_text(session: Session) -> None:
-    assert await session.text(READ, file_path=write(session, "empty", b"")) == "(The file is empty.)"
-    path = write(session, "a.txt", b"a\nb\n")
-    past = await session.text(READ, file_path=path, offset=5)
+    assert await session.expect_text(READ, file_path=write_file(session, "empty", b"")) == "(The file is empty.)"
+    path = write_file(session, "a.txt", b"a\nb\n")
+    past = await session.expect_text(READ, file_path=path, offset=5)
     assert past == "(The file has only 2 lines: line 5 is past its end.)"
-    await session.done(READ, file_path=path)
-    again = await session.text(READ, file_path=path)
+    await session.expect_result(READ, file_path=path)
+    again = await session.expect_text(READ, file_path=path)
     assert again == "(These lines are in the conversation already, and the file has not changed since.)"
-    long = write(session, "long", (b"word " * 300 + b"\n") * 100)
-    failure = await session.failure(READ, file_path=long)
+    long = write_file(session, "long", (b"word " * 300 + b"\n") * 100)
+    failure = await session.expect_failure(READ, file_path=long)
     assert failure.message == (
         f"Lines 1-100 of {long} are more than 25000 tokens. "
         "Read fewer with offset and limit, or find the place with Grep."
@@ -339,27 +342,27 @@ async def test_renderings_of_text(session: Session) -> None:
 
 
 async def test_how_much_is_shown_is_a_setting(session: Session) -> None:
-    path = write(session, "a.txt", b"word\n" * 1000)
-    less = session.inside(read_tokens=1_000)
-    failure = await less.failure(READ, file_path=path)
+    path = write_file(session, "a.txt", b"word\n" * 1000)
+    less = session.change_view(read_tokens=1_000)
+    failure = await less.expect_failure(READ, file_path=path)
     assert f"Lines 1-1000 of {path} are more than 1000 tokens." in failure.message
-    assert "A read of more than 1,000 tokens is an error" in READ.description(less.surroundings)
-    await session.inside(read_tokens=25_000).done(READ, file_path=path)
-    assert "A read of more than 25,000 tokens is an error" in READ.description(session.surroundings)
+    assert "A read of more than 1,000 tokens is an error" in READ.description(less.view)
+    await session.change_view(read_tokens=25_000).expect_result(READ, file_path=path)
+    assert "A read of more than 25,000 tokens is an error" in READ.description(session.view)
 
 
 async def test_a_few_bytes_that_are_no_utf8_spoil_nothing_but_themselves(session: Session) -> None:
     path = session.folder / "app.log"
     data = "".join(f"{number} café\n" for number in range(50)).encode() + b"bad \xff\xfe bytes\n" + "naïve\n".encode()
     path.write_bytes(data)
-    shown = await session.text(READ, file_path=str(path))
+    shown = await session.expect_text(READ, file_path=str(path))
     assert "    50\t49 café" in shown
     assert "    52\tnaïve" in shown
     bad = next(line for line in shown.splitlines() if "bad" in line).partition("\t")[2]
-    await session.done(EDIT, file_path=str(path), old_string="49 café", new_string="49 thé")
+    await session.expect_result(EDIT, file_path=str(path), old_string="49 café", new_string="49 thé")
     assert path.read_bytes() == data.replace("49 café".encode(), "49 thé".encode())
     # As it was shown, it can be found again.
-    await session.done(EDIT, file_path=str(path), old_string=bad, new_string=bad.replace("bad", "odd"))
+    await session.expect_result(EDIT, file_path=str(path), old_string=bad, new_string=bad.replace("bad", "odd"))
     assert b"odd \xff\xfe bytes\n" in path.read_bytes()
 
 

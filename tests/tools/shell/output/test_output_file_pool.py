@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ostler.tools.shell.output.output_file import OutputFile
-from ostler.tools.shell.output.output_file_pool import MOST, drop_spares, keep_spares
+from ostler.tools.shell.output.output_file_pool import MAX_SPARES, drop_spares, keep_spares
 
 
 @pytest.fixture
@@ -20,67 +20,67 @@ def place(tmp_path: Path) -> Iterator[Path]:
     drop_spares(place)
 
 
-def used(place: Path, printed: bytes = b"words of an old command\n") -> OutputFile:
-    """A file whose command has printed something, and has told how it ended."""
+def create_used_file(place: Path, printed: bytes = b"words of an old command\n") -> OutputFile:
+    """A file whose command has printed something and has recorded its end."""
     file = OutputFile.create(place, "call-1-")
     os.write(file.descriptor, printed)
     Path(file.end_path).write_text("/tmp\n0\n")
     return file
 
 
-def spares(place: Path) -> list[Path]:
+def list_spares(place: Path) -> list[Path]:
     return sorted((place.parent / "spare").iterdir())
 
 
 def test_a_file_is_used_again_and_has_no_word_of_the_old_command(place: Path) -> None:
-    old = used(place)
+    old = create_used_file(place)
     inode = os.stat(old.path).st_ino
     old.remove()
     assert os.listdir(place) == []
-    assert [path.stat().st_size for path in spares(place)] == [0, 0]
+    assert [path.stat().st_size for path in list_spares(place)] == [0, 0]
     new = OutputFile.create(place, "call-2-")
     assert os.stat(new.path).st_ino == inode
     assert os.path.basename(new.path).startswith("call-2-")
-    assert new.at_once(1000) is not None
-    assert (new.shown(), new.ending().exit_code) == ("", None)
+    assert new.read_nowait(1000) is not None
+    assert (new.read_shown(), new.read_ending().exit_code) == ("", None)
     os.write(new.descriptor, b"one")
     os.write(new.descriptor, b"two")
-    assert new.shown() == "onetwo"
+    assert new.read_shown() == "onetwo"
     new.remove()
 
 
 def test_a_file_that_somebody_still_prints_to_is_removed(place: Path) -> None:
-    file = used(place)
+    file = create_used_file(place)
     with subprocess.Popen(["sleep", "60"], stdout=file.descriptor) as stray:
         file.remove()
-        assert (os.listdir(place), spares(place)) == ([], [])
+        assert (os.listdir(place), list_spares(place)) == ([], [])
         stray.kill()
 
 
 def test_a_file_whose_ending_somebody_still_has_open_is_removed(place: Path) -> None:
-    file = used(place)
+    file = create_used_file(place)
     with open(file.end_path, "ab"):
         file.remove()
-    assert (os.listdir(place), spares(place)) == ([], [])
+    assert (os.listdir(place), list_spares(place)) == ([], [])
 
 
 def test_a_command_that_was_killed_left_no_ending_and_its_file_goes(place: Path) -> None:
     file = OutputFile.create(place, "call-1-")
     file.remove()
-    assert (os.listdir(place), spares(place)) == ([], [])
+    assert (os.listdir(place), list_spares(place)) == ([], [])
 
 
 def test_no_more_are_kept_than_are_worth_it(place: Path) -> None:
-    files = [used(place) for _ in range(MOST + 3)]
+    files = [create_used_file(place) for _ in range(MAX_SPARES + 3)]
     for file in files:
         file.remove()
     assert os.listdir(place) == []
-    assert len(spares(place)) == 2 * MOST
+    assert len(list_spares(place)) == 2 * MAX_SPARES
 
 
 def test_spares_that_somebody_removed_are_made_anew(place: Path) -> None:
-    used(place).remove()
-    for path in spares(place):
+    create_used_file(place).remove()
+    for path in list_spares(place):
         path.unlink()
     new = OutputFile.create(place, "call-2-")
     assert os.listdir(place) == [os.path.basename(new.path)]
@@ -88,25 +88,25 @@ def test_spares_that_somebody_removed_are_made_anew(place: Path) -> None:
 
 
 def test_half_a_pair_is_not_used(place: Path) -> None:
-    used(place).remove()
-    spares(place)[1].unlink()
+    create_used_file(place).remove()
+    list_spares(place)[1].unlink()
     new = OutputFile.create(place, "call-2-")
     assert os.listdir(place) == [os.path.basename(new.path)]
     new.remove()
 
 
 def test_a_file_for_a_sandbox_is_neither_an_old_one_nor_used_again(place: Path) -> None:
-    used(place).remove()
+    create_used_file(place).remove()
     file = OutputFile.create(place, "call-2-", may_be_used_again=False)
-    assert len(spares(place)) == 2
+    assert len(list_spares(place)) == 2
     file.make_end_file()
     file.remove()
-    assert (os.listdir(place), len(spares(place))) == ([], 2)
+    assert (os.listdir(place), len(list_spares(place))) == ([], 2)
 
 
 def test_when_they_are_dropped_nothing_is_left_and_what_comes_later_is_removed(place: Path) -> None:
-    used(place).remove()
-    late = used(place)
+    create_used_file(place).remove()
+    late = create_used_file(place)
     drop_spares(place)
     assert not (place.parent / "spare").exists()
     late.remove()

@@ -31,7 +31,7 @@ BASH, POWERSHELL = Bash(), PowerShell()
 async def test_exit_code_one_of_these_is_no_mistake(session: Session, command: str, meaning: str) -> None:
     if "rg " in command and shutil.which("rg") is None:
         pytest.skip("there is no rg on the PATH")
-    result = await session.done(BASH, command=command)
+    result = await session.expect_result(BASH, command=command)
     assert (result.is_error, result.output.exit_code) == (False, 1)
     assert result.output.return_code_interpretation == meaning
     assert BASH.render(result.output)[0]["text"].endswith(f"(exit code 1: {meaning})")
@@ -39,7 +39,7 @@ async def test_exit_code_one_of_these_is_no_mistake(session: Session, command: s
 
 @pytest.mark.parametrize("command", ["grep a nothing", "diff nothing none", "[ 1 -eq x ]"])
 async def test_exit_code_two_of_the_same_is_one(session: Session, command: str) -> None:
-    result = await session.done(BASH, command=command)
+    result = await session.expect_result(BASH, command=command)
     assert (result.is_error, result.output.exit_code) == (True, 2)
     assert result.output.return_code_interpretation is None
 
@@ -58,4 +58,4 @@ async def test_exit_code_two_of_the_same_is_one(session: Session, command: str) 
     ],
 )
 def test_powershell_knows_the_same_exit_codes(command: str, meaning: str | None) -> None:
-    assert POWERSHELL.harmless(command) == meaning
+    assert POWERSHELL.explain_exit_code(command) == meaning

@@ -9,9 +9,9 @@ import pytest
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.running import command as running_command
-from tests.support.tool_calls import Session, until
+from tests.support.tool_calls import Session, poll_until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 BASH, POWERSHELL = Bash(), PowerShell()
@@ -21,29 +21,29 @@ BASH, POWERSHELL = Bash(), PowerShell()
 
 
 async def test_progress_comes_after_two_seconds_and_then_every_second(session: Session) -> None:
-    told: list[float] = []
+    reported: list[float] = []
     record = session.progress.append
     began = time.monotonic()
 
     class Noting(list[dict[str, object]]):
         def append(self, data: dict[str, object]) -> None:
-            told.append(time.monotonic() - began)
+            reported.append(time.monotonic() - began)
             record(data)
 
     session.progress = Noting()
 
     async def go() -> None:
-        await until(lambda: len(told) >= 3)
+        await poll_until(lambda: len(reported) >= 3)
         (session.folder / "go").touch()
 
     async with anyio.create_task_group() as group:
         group.start_soon(go)
-        await session.done(BASH, command="echo one; until [ -e go ]; do sleep 0.05; done")
-    assert [seconds >= least for seconds, least in zip(told, (2, 3, 4), strict=False)] == [True, True, True]
+        await session.expect_result(BASH, command="echo one; until [ -e go ]; do sleep 0.05; done")
+    assert [seconds >= least for seconds, least in zip(reported, (2, 3, 4), strict=False)] == [True, True, True]
 
 
 async def test_a_short_command_tells_nothing_on_its_way(session: Session) -> None:
-    await session.done(BASH, command="echo one")
+    await session.expect_result(BASH, command="echo one")
     assert session.progress == []
 
 
@@ -59,13 +59,13 @@ async def test_of_very_much_output_the_disk_holds_the_beginning_and_the_end(
         return os.stat(path).st_blocks * 512 if os.stat(path).st_size > 200 * megabyte else 2**40
 
     async def go() -> None:
-        await until((session.folder / "printed").exists)
-        await until(lambda: held() <= 64 * megabyte)
+        await poll_until((session.folder / "printed").exists)
+        await poll_until(lambda: held() <= 64 * megabyte)
         (session.folder / "go").touch()
 
     command = "yes | head -c 250M; echo; echo the end; touch printed; until [ -e go ]; do sleep 0.05; done"
     async with anyio.create_task_group() as group:
         group.start_soon(go)
-        output = (await session.done(BASH, command=command)).output
+        output = (await session.expect_result(BASH, command=command)).output
         assert output.stdout.startswith("y\ny\n")
         assert output.stdout.endswith("\nthe end\n")

@@ -13,16 +13,16 @@ from PIL import Image
 
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.running import command as running_command
-from tests.support.clock import time_is_over_when
-from tests.support.tool_calls import Session, alive, until
+from tests.support.clock import expire_limit_when
+from tests.support.tool_calls import Session, is_alive, poll_until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 BASH = Bash()
-LEAVES = "sleep 1000 & (setsid sleep 1000 >/dev/null 2>&1 &); nohup sleep 1000 >/dev/null 2>&1 & disown;"
+LEAVES_PROCESSES = "sleep 1000 & (setsid sleep 1000 >/dev/null 2>&1 &); nohup sleep 1000 >/dev/null 2>&1 & disown;"
 
 
-def open_files() -> set[str]:
-    """What is open here, by number and by what it is."""
+def list_open_files() -> set[str]:
+    """The open descriptors of this process: number and target."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         with suppress(OSError):
@@ -30,24 +30,24 @@ def open_files() -> set[str]:
     return found
 
 
-def marked(session: Session) -> list[int]:
-    """Living processes that carry the mark of a call of this session's."""
+def list_marked_processes(session: Session) -> list[int]:
+    """Living processes that carry the marker of one of the session's calls."""
     mark = f"OSTLER_CALL=m_{id(session):x}#".encode()
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
-            if mark in Path(f"/proc/{name}/environ").read_bytes() and alive(int(name)):
+            if mark in Path(f"/proc/{name}/environ").read_bytes() and is_alive(int(name)):
                 found.append(int(name))
     return found
 
 
-def children() -> set[int]:
-    """Dead ones that nobody has buried, too."""
+def list_children() -> set[int]:
+    """Children of this process, zombies included."""
     return {child.pid for child in psutil.Process().children()}
 
 
 @pytest.fixture
-def spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where temporary files go."""
     folder = tmp_path / "spare"
     folder.mkdir()
@@ -71,75 +71,87 @@ def spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "head -c 3000000 /dev/urandom",
         "sed -i s/a/b/ file.txt",
         "git init -q . && git add -A",
-        f"{LEAVES} exit 0",
-        f"{LEAVES} kill -9 $$",
+        f"{LEAVES_PROCESSES} exit 0",
+        f"{LEAVES_PROCESSES} kill -9 $$",
         "if then",
     ],
 )
-async def test_of_a_command_that_ends_by_itself(session: Session, spare: Path, command: str) -> None:
+async def test_of_a_command_that_ends_by_itself(session: Session, temporary_folder: Path, command: str) -> None:
     picture = io.BytesIO()
     Image.new("RGB", (3, 2), "red").save(picture, "PNG")
     (session.folder / "picture.png").write_bytes(picture.getvalue())
     (session.folder / "file.txt").write_text("a\n")
-    await _warm(session)
-    before, own = open_files(), children()
+    await _warm_up(session)
+    before, own_children = list_open_files(), list_children()
     for _ in range(2):
-        await session.done(BASH, command=command)
+        await session.expect_result(BASH, command=command)
         (session.folder / "file.txt").write_text("a\n")
-    await _left(session, spare, before, own)
+    await _assert_nothing_left(session, temporary_folder, before, own_children)
 
 
-async def test_of_a_command_whose_time_is_over(session: Session, spare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = time_is_over_when(session.folder / "ready", monkeypatch)
-    await _warm(session)
-    before, own = open_files(), children()
-    result = await session.done(BASH, command=f"trap '' TERM; {LEAVES} touch ready; wait", timeout=limit)
+async def test_of_a_command_whose_time_is_over(
+    session: Session, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = expire_limit_when(session.folder / "ready", monkeypatch)
+    await _warm_up(session)
+    before, own_children = list_open_files(), list_children()
+    result = await session.expect_result(
+        BASH, command=f"trap '' TERM; {LEAVES_PROCESSES} touch ready; wait", timeout=limit
+    )
     assert result.output.timed_out
-    await _left(session, spare, before, own)
+    await _assert_nothing_left(session, temporary_folder, before, own_children)
 
 
 async def test_of_a_command_that_printed_too_much(
-    session: Session, spare: Path, monkeypatch: pytest.MonkeyPatch
+    session: Session, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _warm(session)
-    before, own = open_files(), children()
+    await _warm_up(session)
+    before, own_children = list_open_files(), list_children()
     monkeypatch.setattr(running_command, "MAX_BYTES", 1_000_000)
-    assert (await session.done(BASH, command=f"{LEAVES} yes")).is_error
-    await _left(session, spare, before, own)
+    assert (await session.expect_result(BASH, command=f"{LEAVES_PROCESSES} yes")).is_error
+    await _assert_nothing_left(session, temporary_folder, before, own_children)
 
 
-async def test_of_a_call_that_is_cancelled(session: Session, spare: Path) -> None:
-    await _warm(session)
-    before, own = open_files(), children()
+async def test_of_a_call_that_is_cancelled(session: Session, temporary_folder: Path) -> None:
+    await _warm_up(session)
+    before, own_children = list_open_files(), list_children()
     async with anyio.create_task_group() as group:
-        group.start_soon(session.call, BASH, {"command": f"{LEAVES} touch ready; wait"})
-        await until((session.folder / "ready").exists)
+        group.start_soon(session.call, BASH, {"command": f"{LEAVES_PROCESSES} touch ready; wait"})
+        await poll_until((session.folder / "ready").exists)
         group.cancel_scope.cancel()
-    await _left(session, spare, before, own)
+    await _assert_nothing_left(session, temporary_folder, before, own_children)
 
 
-async def test_of_a_command_that_could_not_be_started(session: Session, spare: Path) -> None:
-    await _warm(session)
-    before, own = open_files(), children()
-    session.inside(environment={"LONG": "x" * 200_000})
-    failure = await session.failure(BASH, command="true")
+async def test_of_a_command_that_could_not_be_started(session: Session, temporary_folder: Path) -> None:
+    await _warm_up(session)
+    before, own_children = list_open_files(), list_children()
+    session.change_view(environment={"LONG": "x" * 200_000})
+    failure = await session.expect_failure(BASH, command="true")
     assert failure.message == "The command could not be started: Argument list too long."
-    await _left(session, spare, before, own)
+    await _assert_nothing_left(session, temporary_folder, before, own_children)
 
 
-async def _warm(session: Session) -> None:
-    """What is loaded for the first command stays open, or alive."""
-    await session.done(BASH, command="cat picture.png; sed -i s/a/b/ file.txt")
-    await session.done(BASH, command="cat picture.png")
-    await until(lambda: not os.listdir(session.outputs))
+async def _warm_up(session: Session) -> None:
+    """Runs commands once: what the first one loads stays open, or alive."""
+    await session.expect_result(BASH, command="cat picture.png; sed -i s/a/b/ file.txt")
+    await session.expect_result(BASH, command="cat picture.png")
+    await poll_until(lambda: not os.listdir(session.outputs))
 
 
-async def _left(session: Session, spare: Path, before: set[str], own: set[int]) -> None:
+async def _assert_nothing_left(
+    session: Session, temporary_folder: Path, before: set[str], own_children: set[int]
+) -> None:
     # Files and descriptors are let go of a moment after the result is there.
     with suppress(TimeoutError):
-        await until(lambda: not os.listdir(session.outputs) and not open_files() - before and not children() - own)
+        await poll_until(
+            lambda: (
+                not os.listdir(session.outputs)
+                and not list_open_files() - before
+                and not list_children() - own_children
+            )
+        )
     assert os.listdir(session.outputs) == []
-    assert open_files() - before == set()
-    assert children() - own == set()
-    assert marked(session) == []
-    assert os.listdir(spare) == []
+    assert list_open_files() - before == set()
+    assert list_children() - own_children == set()
+    assert list_marked_processes(session) == []
+    assert os.listdir(temporary_folder) == []

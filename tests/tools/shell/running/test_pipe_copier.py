@@ -1,4 +1,4 @@
-"""A command prints into a pipe, and a small process carries that to its file: who opens it anew loses nothing."""
+"""The pipe copier carries the output of a command to its file: a command that reopens its stdout loses nothing."""
 
 import os
 from pathlib import Path
@@ -10,18 +10,18 @@ import pytest
 from ostler.tools.process import tree
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.running import command as running_command
-from ostler.tools.shell.running.pipe_copier import Copier
+from ostler.tools.shell.running.pipe_copier import PipeCopier
 from ostler.tools.tool import FolderChanged
-from tests.support.clock import time_is_over_when
-from tests.support.tool_calls import Session, alive
+from tests.support.clock import expire_limit_when
+from tests.support.tool_calls import Session, is_alive
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 BASH = Bash()
-AGAIN = "import sys; open('/dev/stdout', 'w').write('two\\n')"
+REOPEN_SCRIPT = "import sys; open('/dev/stdout', 'w').write('two\\n')"
 
 
-async def text(session: Session, command: str) -> str:
-    return await session.text(BASH, command=command)
+async def run_text(session: Session, command: str) -> str:
+    return await session.expect_text(BASH, command=command)
 
 
 @pytest.mark.parametrize(
@@ -32,41 +32,43 @@ async def text(session: Session, command: str) -> str:
         "echo two >/proc/self/fd/1",
         "echo two | tee /dev/stderr >/dev/null",
         "bash -c 'echo two >/dev/stderr'",
-        f'python3 -c "{AGAIN}"',
+        f'python3 -c "{REOPEN_SCRIPT}"',
     ],
 )
 async def test_a_stream_that_is_opened_anew_loses_nothing(session: Session, second: str) -> None:
     (session.folder / "script.sh").write_text(f"echo one\n{second}\necho three\n")
-    assert await text(session, "echo before; bash script.sh") == "before\none\ntwo\nthree"
+    assert await run_text(session, "echo before; bash script.sh") == "before\none\ntwo\nthree"
 
 
 async def test_of_a_command_that_ends_at_once_every_word_is_there(session: Session) -> None:
     for _ in range(20):
-        assert (await text(session, "seq 1 3000; exec true")).endswith("2999\n3000")
+        assert (await run_text(session, "seq 1 3000; exec true")).endswith("2999\n3000")
 
 
 async def test_what_is_left_writing_is_ended_and_its_words_are_kept(session: Session) -> None:
-    shown = await text(session, "(trap 'echo last; exit' TERM; echo begun; while :; do sleep 0.01; done) & sleep 0.3")
+    shown = await run_text(
+        session, "(trap 'echo last; exit' TERM; echo begun; while :; do sleep 0.01; done) & sleep 0.3"
+    )
     assert "\nlast\n" in shown
     assert "left running was ended" in shown
 
 
 async def test_what_only_has_the_pipe_is_ended_too(session: Session) -> None:
-    shown = await text(session, "env -i setsid /bin/sh -c 'echo $$; exec sleep 1000' & sleep 0.3")
-    assert not alive(int(shown.split()[0]))
+    shown = await run_text(session, "env -i setsid /bin/sh -c 'echo $$; exec sleep 1000' & sleep 0.3")
+    assert not is_alive(int(shown.split()[0]))
 
 
 async def test_a_pipe_that_somebody_hides_is_not_waited_for_long(session: Session) -> None:
     hidden = "env -i setsid /bin/sh -c 'exec sleep 1000' 5>&1 >/dev/null 2>&1 & echo $!; sleep 0.2"
-    pid = int(await text(session, hidden))
-    if alive(pid):  # elsewhere than in a daemon nobody inherits orphans, and so nobody finds it
+    pid = int(await run_text(session, hidden))
+    if is_alive(pid):  # elsewhere than in a daemon nobody inherits orphans, and so nobody finds it
         psutil.Process(pid).kill()
 
 
 async def test_nobody_carries_anything_after_the_end(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {child.pid for child in psutil.Process().children()}
-    await text(session, "echo one")
-    limit = time_is_over_when(session.folder / "ready", monkeypatch)
+    await run_text(session, "echo one")
+    limit = expire_limit_when(session.folder / "ready", monkeypatch)
     await session.call(BASH, {"command": "touch ready; sleep 1000", "timeout": limit})
     assert {child.pid for child in psutil.Process().children()} == before
 
@@ -74,9 +76,9 @@ async def test_nobody_carries_anything_after_the_end(session: Session, monkeypat
 async def test_the_file_has_it_all_when_the_copier_is_done(tmp_path: Path) -> None:
     path = tmp_path / "out"
     output = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    copier = Copier.start(output)
-    assert tree.pipe_of(copier.pipe).startswith("pipe:[")
-    assert tree.pipe_of(output) == ""
+    copier = PipeCopier.start(output)
+    assert tree.read_pipe_name(copier.pipe).startswith("pipe:[")
+    assert tree.read_pipe_name(output) == ""
     for number in range(2000):
         await anyio.to_thread.run_sync(os.write, copier.pipe, b"%d\n" % number)
     await copier.finish()
@@ -102,7 +104,7 @@ async def test_much_output_takes_little_of_the_disk(session: Session, monkeypatc
 
     async with anyio.create_task_group() as group:
         group.start_soon(watch)
-        shown = await text(session, "yes some words that nobody reads")
+        shown = await run_text(session, "yes some words that nobody reads")
         assert "It printed more than" in shown
         group.cancel_scope.cancel()
     assert 0 < most < 400 * 1024 * 1024
@@ -121,10 +123,10 @@ async def test_much_output_takes_little_of_the_disk(session: Session, monkeypatc
     ],
 )
 async def test_our_own_shell_says_nothing(session: Session, command: str, shown: str) -> None:
-    assert await text(session, command) == shown
+    assert await run_text(session, command) == shown
 
 
 async def test_the_folder_is_kept_where_nothing_may_be_overwritten(session: Session) -> None:
     (session.folder / "sub").mkdir()
-    ran = await session.done(BASH, command="set -C; cd sub")
+    ran = await session.expect_result(BASH, command="set -C; cd sub")
     assert ran.changes == [FolderChanged(str(session.folder / "sub"))]

@@ -1,11 +1,11 @@
-"""Edit: one passage of a file for another."""
+"""Edit: replaces one passage of a file by another."""
 
 from ostler.tools.context import ToolContext
 from ostler.tools.files.editing import mutation, read_state
 from ostler.tools.files.editing.edit_plan import EditInput, EditPlanner
 from ostler.tools.files.editing.mutation import ChangeOutput
 from ostler.tools.fs import paths
-from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool
+from ostler.tools.tool import Activity, Block, Check, Failure, Tool, ToolResult
 
 
 class EditOutput(ChangeOutput):
@@ -32,7 +32,7 @@ class Edit(Tool[EditInput, EditOutput]):
     denied_code = read_state.DENIED
 
     def __init__(self) -> None:
-        self._approved = paths.Approved()
+        self._approved = paths.ApprovedPaths()
 
     def activity(self, given: EditInput) -> Activity:
         return "edit"
@@ -41,37 +41,35 @@ class Edit(Tool[EditInput, EditOutput]):
         return given.file_path
 
     def summary(self, given: EditInput) -> str:
-        return f"Edit {paths.shortened(given.file_path)}"
+        return f"Edit {paths.shorten_path(given.file_path)}"
 
     def classifier_text(self, given: EditInput) -> str:
         return f"{given.file_path}\n- {given.old_string}\n+ {given.new_string}"
 
     async def validate(self, given: EditInput, context: ToolContext) -> Failure | None:
-        flaw = mutation.unusable(given.file_path)
-        if flaw is not None:
-            return flaw
+        failure = mutation.check_path(given.file_path)
+        if failure is not None:
+            return failure
         if given.old_string == given.new_string:
             return Failure("old_string and new_string are the same: there is nothing to change.", read_state.SAME)
-        return await mutation.flaw_of(given.file_path, EditPlanner(given, context.surroundings), context)
+        return await mutation.validate_change(given.file_path, EditPlanner(given, context.session), context)
 
     async def check_permission(self, given: EditInput, context: ToolContext) -> Check:
-        return await mutation.permission(
-            given.file_path, EditPlanner(given, context.surroundings), context, self._approved
+        return await mutation.check_permission(
+            given.file_path, EditPlanner(given, context.session), context, self._approved
         )
 
-    async def run(self, given: EditInput, context: ToolContext) -> Ran[EditOutput] | Failure:
-        written = await mutation.write(
-            given.file_path, EditPlanner(given, context.surroundings), context, self._approved
-        )
+    async def run(self, given: EditInput, context: ToolContext) -> ToolResult[EditOutput] | Failure:
+        written = await mutation.write(given.file_path, EditPlanner(given, context.session), context, self._approved)
         if isinstance(written, Failure):
             return written
         output = EditOutput(
             old_string=written.plan.old_string,
             new_string=written.plan.new_string,
             replace_all=given.replace_all,
-            **await mutation.output_of(given.file_path, written, context),
+            **await mutation.build_output_fields(given.file_path, written, context),
         )
-        return Ran(output, changes=[mutation.change(given.file_path, written)])
+        return ToolResult(output, changes=[mutation.describe_change(given.file_path, written)])
 
     def render(self, output: EditOutput) -> list[Block]:
-        return mutation.rendered(output)
+        return mutation.render_output(output)

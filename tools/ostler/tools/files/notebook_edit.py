@@ -1,16 +1,16 @@
-"""NotebookEdit: one cell of a notebook."""
+"""NotebookEdit: replaces, inserts or deletes one cell of a notebook."""
 
 from pydantic import Field
 
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.files.editing import diagnostics, mutation, notebook_cells, read_state
 from ostler.tools.files.editing.mutation import ChangeOutput, Plan
-from ostler.tools.files.editing.notebook_cells import CellType, EditMode, Wanted
+from ostler.tools.files.editing.notebook_cells import CellEdit, CellType, EditMode
 from ostler.tools.formats.notebook import load_notebook
 from ostler.tools.fs import paths
-from ostler.tools.fs.similar_paths import known_to, missing_file
+from ostler.tools.fs.similar_paths import build_path_filter, describe_missing
 from ostler.tools.services import FileRead
-from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput, text_block
+from ostler.tools.tool import Activity, Block, Check, Failure, Tool, ToolInput, ToolResult, text_block
 
 
 class NotebookEditInput(ToolInput):
@@ -52,7 +52,7 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
     denied_code = read_state.DENIED
 
     def __init__(self) -> None:
-        self._approved = paths.Approved()
+        self._approved = paths.ApprovedPaths()
 
     def activity(self, given: NotebookEditInput) -> Activity:
         return "edit"
@@ -65,22 +65,24 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
 
     def summary(self, given: NotebookEditInput) -> str:
         cell = f" {given.cell_id[:100]}" if given.cell_id and given.edit_mode != "insert" else ""
-        return f"{given.edit_mode.capitalize()} cell{cell} in {paths.shortened(given.notebook_path)}"
+        return f"{given.edit_mode.capitalize()} cell{cell} in {paths.shorten_path(given.notebook_path)}"
 
     def classifier_text(self, given: NotebookEditInput) -> str:
         return f"{given.notebook_path}\n{given.edit_mode} {given.cell_id or ''}\n{given.new_source}"
 
     async def validate(self, given: NotebookEditInput, context: ToolContext) -> Failure | None:
-        flaw = _flaw(given) or notebook_cells.flaw(_wanted(given))
-        return flaw or await mutation.flaw_of(given.notebook_path, _Planner(given, context.surroundings), context)
-
-    async def check_permission(self, given: NotebookEditInput, context: ToolContext) -> Check:
-        return await mutation.permission(
-            given.notebook_path, _Planner(given, context.surroundings), context, self._approved
+        failure = _check_path(given) or notebook_cells.check_edit(_build_cell_edit(given))
+        return failure or await mutation.validate_change(
+            given.notebook_path, _CellPlanner(given, context.session), context
         )
 
-    async def run(self, given: NotebookEditInput, context: ToolContext) -> Ran[NotebookEditOutput] | Failure:
-        planner = _Planner(given, context.surroundings)
+    async def check_permission(self, given: NotebookEditInput, context: ToolContext) -> Check:
+        return await mutation.check_permission(
+            given.notebook_path, _CellPlanner(given, context.session), context, self._approved
+        )
+
+    async def run(self, given: NotebookEditInput, context: ToolContext) -> ToolResult[NotebookEditOutput] | Failure:
+        planner = _CellPlanner(given, context.session)
         written = await mutation.write(given.notebook_path, planner, context, self._approved)
         if isinstance(written, Failure):
             return written
@@ -94,26 +96,26 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
             new_source=given.new_source,
             updated=text if len(text) <= mutation.MAX_ORIGINAL_CHARS else None,
             numbered=planner.numbered,
-            **await mutation.output_of(given.notebook_path, written, context),
+            **await mutation.build_output_fields(given.notebook_path, written, context),
         )
-        return Ran(output, changes=[mutation.change(given.notebook_path, written)])
+        return ToolResult(output, changes=[mutation.describe_change(given.notebook_path, written)])
 
     def render(self, output: NotebookEditOutput) -> list[Block]:
         done = {"replace": "Cell replaced", "insert": "Cell inserted", "delete": "Cell deleted"}[output.edit_mode]
-        told = f"{done}: {output.cell_id} ({output.cell_type}) in {output.notebook_path}"
+        text = f"{done}: {output.cell_id} ({output.cell_type}) in {output.notebook_path}"
         if output.numbered and output.edit_mode != "replace":
-            told += "\n(The cells have no ids, and those after it are counted anew.)"
+            text += "\n(The cells have no ids, and those after it are counted anew.)"
         if output.user_modified:
-            told += "\n(The person changed the text before it was written.)"
-        return [text_block(told + diagnostics.rendered(output.diagnostics))]
+            text += "\n(The person changed the text before it was written.)"
+        return [text_block(text + diagnostics.render_diagnostics(output.diagnostics))]
 
 
-class _Planner:
-    """What is to be written; afterwards it knows which cell that was about."""
+class _CellPlanner:
+    """Plans the new text of the notebook; afterwards its fields say which cell was changed."""
 
-    def __init__(self, given: NotebookEditInput, surroundings: Surroundings) -> None:
+    def __init__(self, given: NotebookEditInput, session: SessionView) -> None:
         self._given = given
-        self._surroundings = surroundings
+        self._session = session
         self.cell_id = ""
         self.cell_type = ""
         self.language = ""
@@ -124,11 +126,11 @@ class _Planner:
         try:
             notebook = load_notebook(place)
         except FileNotFoundError:
-            return Failure(missing_file(path, known_to(self._surroundings, allowed=False)), read_state.MISSING)
+            return Failure(describe_missing(path, build_path_filter(self._session, allowed=False)), read_state.MISSING)
         if read is None:
-            return read_state.not_read(path)
-        stale = read_state.still_as_read(path, read, notebook.file)
-        changed = stale or notebook_cells.change(path, notebook, _wanted(self._given))
+            return read_state.fail_not_read(path)
+        stale = read_state.check_unchanged(path, read, notebook.file)
+        changed = stale or notebook_cells.apply_edit(path, notebook, _build_cell_edit(self._given))
         if isinstance(changed, Failure):
             return changed
         self.cell_id, self.cell_type = changed.cell_id, changed.cell_type
@@ -137,15 +139,15 @@ class _Planner:
         return Plan(place, notebook.file, changed.text, first_line=1)
 
 
-def _flaw(given: NotebookEditInput) -> Failure | None:
-    flaw = paths.malformed(given.notebook_path)
-    if flaw is None and not given.notebook_path.lower().endswith(".ipynb"):
+def _check_path(given: NotebookEditInput) -> Failure | None:
+    problem = paths.check_form(given.notebook_path)
+    if problem is None and not given.notebook_path.lower().endswith(".ipynb"):
         return Failure(
             f"{given.notebook_path[-500:]} is no notebook (.ipynb): change it with Edit.", read_state.NOTEBOOK
         )
-    flaw = flaw or paths.too_long(given.notebook_path)
-    return Failure(flaw, read_state.RELATIVE) if flaw is not None else None
+    problem = problem or paths.check_length(given.notebook_path)
+    return Failure(problem, read_state.RELATIVE) if problem is not None else None
 
 
-def _wanted(given: NotebookEditInput) -> Wanted:
-    return Wanted(given.edit_mode, given.cell_id, given.new_source, given.cell_type)
+def _build_cell_edit(given: NotebookEditInput) -> CellEdit:
+    return CellEdit(given.edit_mode, given.cell_id, given.new_source, given.cell_type)

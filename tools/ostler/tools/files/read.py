@@ -6,21 +6,21 @@ from typing import Final
 
 from pydantic import Field
 
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.files.editing import read_state
-from ostler.tools.files.reading.line_reader import Window, look_at, window
+from ostler.tools.files.reading.line_reader import Window, read_cached_window, read_window
 from ostler.tools.files.reading.media import read_document, read_image, read_notebook
-from ostler.tools.files.reading.output import ReadOutput, TextOutput, rendered
-from ostler.tools.files.reading.shown import BYTES_PER_TOKEN, is_shown, remember, too_long, unchanged
+from ostler.tools.files.reading.output import ReadOutput, TextOutput, render_output
+from ostler.tools.files.reading.shown import BYTES_PER_TOKEN, is_shown, is_too_long, remember, report_unchanged
 from ostler.tools.files.reading.stored_result import read_result
 from ostler.tools.formats import pdf
 from ostler.tools.fs import cached_io, paths
-from ostler.tools.fs.file_type import HEAD, Kind, kind_of
-from ostler.tools.fs.similar_paths import known_to, missing_file
+from ostler.tools.fs.file_type import HEAD_BYTES, FileKind, detect_kind
+from ostler.tools.fs.similar_paths import build_path_filter, describe_missing
 from ostler.tools.fs.text_file import Unreadable, is_stream, open_regular
-from ostler.tools.permissions.subject import OfText, Subject
-from ostler.tools.search.stored_text import result_of
-from ostler.tools.text import MAX_LINE, cut_of
+from ostler.tools.permissions.subject import Subject, TextSubject
+from ostler.tools.search.stored_text import parse_result_path
+from ostler.tools.text import MAX_LINE, cut_requested_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
     Activity,
@@ -29,10 +29,10 @@ from ostler.tools.tool import (
     Block,
     Check,
     Failure,
-    Ran,
     Refuse,
     Tool,
     ToolInput,
+    ToolResult,
 )
 
 DEFAULT_LINES: Final = 2_000
@@ -48,12 +48,12 @@ class ReadInput(ToolInput):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _OpenedFile:
     """A file that was opened, and its lines where it has some."""
 
     place: str
     """Its real path."""
-    kind: Kind
+    kind: FileKind
     status: os.stat_result
     window: Window | None = None
 
@@ -71,10 +71,10 @@ class Read(Tool[ReadInput, ReadOutput]):
     only_reads = True
 
     def __init__(self) -> None:
-        self._approved = paths.Approved()
+        self._approved = paths.ApprovedPaths()
 
-    def description(self, surroundings: Surroundings) -> str:
-        return super().description(surroundings).replace("{tokens}", f"{surroundings.read_tokens:,}", 1)
+    def description(self, session: SessionView) -> str:
+        return super().description(session).replace("{tokens}", f"{session.read_tokens:,}", 1)
 
     def activity(self, given: ReadInput) -> Activity:
         return "read"
@@ -86,7 +86,7 @@ class Read(Tool[ReadInput, ReadOutput]):
         return given.file_path
 
     def summary(self, given: ReadInput) -> str:
-        path = paths.shortened(given.file_path)
+        path = paths.shorten_path(given.file_path)
         if given.pages is not None:
             return f"Read {path} (pages {given.pages[:50]})"
         if given.offset is None and given.limit is None:
@@ -94,17 +94,17 @@ class Read(Tool[ReadInput, ReadOutput]):
         first = given.offset or 1
         return f"Read {path} (lines {first}-{first + (given.limit or DEFAULT_LINES) - 1})"
 
-    async def subject(self, given: ReadInput, surroundings: Surroundings) -> Subject:
-        if result_of(given.file_path) is not None:
-            return OfText(given.file_path)
-        return await super().subject(given, surroundings)
+    async def subject(self, given: ReadInput, session: SessionView) -> Subject:
+        if parse_result_path(given.file_path) is not None:
+            return TextSubject(given.file_path)
+        return await super().subject(given, session)
 
     async def validate(self, given: ReadInput, context: ToolContext) -> Failure | None:
         path = given.file_path
-        flaw = paths.flaw(path) if result_of(path) is None else paths.too_long(path)
-        if flaw is not None:
-            return Failure(flaw, read_state.RELATIVE)
-        if is_stream(paths.written(path)):
+        problem = paths.check_path(path) if parse_result_path(path) is None else paths.check_length(path)
+        if problem is not None:
+            return Failure(problem, read_state.RELATIVE)
+        if is_stream(paths.normalize_path(path)):
             return Failure(f"{path} is a stream without an end, not a file.")
         if given.offset is not None and given.offset < 0:
             return Failure(f"offset is {given.offset}, but lines are counted from 1.")
@@ -116,142 +116,146 @@ class Read(Tool[ReadInput, ReadOutput]):
         return Failure(pages) if isinstance(pages, str) else None
 
     async def check_permission(self, given: ReadInput, context: ToolContext) -> Check:
-        if result_of(given.file_path) is not None:
+        if parse_result_path(given.file_path) is not None:
             return Allow()  # the session made it itself
         try:
-            place, check = _checked(given.file_path, context.surroundings, cached_io.real)
-        except cached_io.WouldWait:
-            place, check = await read_in_thread(_checked, given.file_path, context.surroundings, paths.real)
+            place, check = _check_access(given.file_path, context.session, cached_io.resolve_path)
+        except cached_io.WouldBlock:
+            place, check = await read_in_thread(_check_access, given.file_path, context.session, paths.resolve_path)
         self._approved.note(context.call_id, place)
         return check
 
-    async def run(self, given: ReadInput, context: ToolContext) -> Ran[ReadOutput] | Failure:
+    async def run(self, given: ReadInput, context: ToolContext) -> ToolResult[ReadOutput] | Failure:
         first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
-        if result_of(given.file_path) is not None:
-            return await _result(given, first, count, context)
+        if parse_result_path(given.file_path) is not None:
+            return await _read_stored_result(given, first, count, context)
         try:
             try:
-                found = _look_at_once(given.file_path, first, count)
-            except cached_io.WouldWait:
-                found = await read_in_thread(_look, given.file_path, first, count)
-            if self._approved.moved(context.call_id, found.place):
+                found = _read_cached(given.file_path, first, count)
+            except cached_io.WouldBlock:
+                found = await read_in_thread(_read_file, given.file_path, first, count)
+            if self._approved.has_moved(context.call_id, found.place):
                 return Failure(f"{given.file_path} leads to another place than when it was allowed.")
-            return await _answer(given, found, first, count, context)
+            return await _build_result(given, found, first, count, context)
         except FileNotFoundError:
-            nameable = known_to(context.surroundings, allowed=True)
-            return Failure(await read_in_thread(missing_file, given.file_path, nameable), read_state.MISSING)
+            nameable = build_path_filter(context.session, allowed=True)
+            return Failure(await read_in_thread(describe_missing, given.file_path, nameable), read_state.MISSING)
         except Unreadable as error:
-            return Failure(paths.printable(str(error)))  # it names the real path, which may not be UTF-8
+            return Failure(paths.make_printable(str(error)))  # it names the real path, which may not be UTF-8
         except OSError as error:
             return Failure(f"{given.file_path[:500]} cannot be read: {error.strerror}.")
 
     def render(self, output: ReadOutput) -> list[Block]:
-        return rendered(output)
+        return render_output(output)
 
 
-def _checked(path: str, surroundings: Surroundings, real: paths.Real) -> tuple[str, Check]:
+def _check_access(path: str, session: SessionView, real: paths.PathResolver) -> tuple[str, Check]:
     """Where the path leads, and whether that may be read."""
     place = real(path)
-    return place, _may_read(path, place, surroundings, real)
+    return place, _may_read(path, place, session, real)
 
 
-def _may_read(path: str, place: str, surroundings: Surroundings, real: paths.Real) -> Check:
-    """Allowed inside the roots; the daemon's own folder is nobody's business."""
-    if paths.of_the_daemon(place, surroundings, real):
+def _may_read(path: str, place: str, session: SessionView, real: paths.PathResolver) -> Check:
+    """Allowed inside the roots, refused in the daemon's own folder, and asked for elsewhere."""
+    if paths.is_in_daemon_home(place, session, real):
         return Refuse(f"{path} is in the daemon's own folder.")
-    if paths.inside_roots(place, surroundings, real):
+    if paths.is_inside_roots(place, session, real):
         return Allow()
-    leads = "" if place == paths.written(path) else f", which leads to {place}"
+    leads = "" if place == paths.normalize_path(path) else f", which leads to {place}"
     return AskFirst(f"Read {path}{leads}?", reason="It is outside the session's folders.")
 
 
-def _look_at_once(path: str, first: int, count: int) -> _Found:
-    """Raises WouldWait where a thread has to look; what is no plain text is a thread's work, too."""
-    content = cached_io.content(path)
-    if kind_of(path, content.data[:HEAD]) != "text":
-        raise cached_io.WouldWait
-    return _Found(content.place, "text", content.status, look_at(content, first, count))
+def _read_cached(path: str, first: int, count: int) -> _OpenedFile:
+    """Reads plain text from the page cache. Raises WouldBlock where a thread has to read it, as for other formats."""
+    content = cached_io.read_file(path)
+    if detect_kind(path, content.data[:HEAD_BYTES]) != "text":
+        raise cached_io.WouldBlock
+    return _OpenedFile(content.real_path, "text", content.status, read_cached_window(content, first, count))
 
 
-def _look(path: str, first: int, count: int) -> _Found:
-    place = paths.real(path)
-    if is_stream(paths.written(path)) or is_stream(place):
+def _read_file(path: str, first: int, count: int) -> _OpenedFile:
+    place = paths.resolve_path(path)
+    if is_stream(paths.normalize_path(path)) or is_stream(place):
         raise Unreadable(f"{path} is a stream without an end, not a file.")
     descriptor = open_regular(place)
     with open(descriptor, "rb") as file:
-        # Taken before the content: whatever changes while it is read makes the file another one than this.
+        # Taken before the content: a change while it is read then shows as a status that no longer matches.
         status = os.fstat(descriptor)
-        head = file.read(HEAD)
-        if head is None:  # nothing yet, says a descriptor that does not wait
+        head = file.read(HEAD_BYTES)
+        if head is None:  # a non-blocking descriptor has nothing yet
             raise Unreadable(f"{path} is a stream without an end, not a file.")
-        kind = kind_of(path, head)
+        kind = detect_kind(path, head)
         file.seek(0)
-        return _Found(place, kind, status, window(place, status, file, first, count) if kind == "text" else None)
+        return _OpenedFile(
+            place, kind, status, read_window(place, status, file, first, count) if kind == "text" else None
+        )
 
 
-async def _answer(
-    given: ReadInput, found: _Found, first: int, count: int, context: ToolContext
-) -> Ran[ReadOutput] | Failure:
+async def _build_result(
+    given: ReadInput, found: _OpenedFile, first: int, count: int, context: ToolContext
+) -> ToolResult[ReadOutput] | Failure:
     path, place = given.file_path, found.place
     if given.pages is not None and found.kind != "pdf":
         return Failure(f"pages is for PDF documents, and {path} is none. Use offset and limit.")
     match found.kind:
         case "text":
             assert found.window is not None
-            return _lines(path, place, found.window, first, count, context)
+            return _show_lines(path, place, found.window, first, count, context)
         case "image":
             return await read_image(path, place, found.status, context)
         case "notebook":
             return await read_notebook(path, place, first, given.limit, context)
         case "pdf":
-            return await _document(given, found, context)
+            return await _read_pdf(given, found, context)
 
 
-async def _document(given: ReadInput, found: _Found, context: ToolContext) -> Ran[ReadOutput] | Failure:
+async def _read_pdf(given: ReadInput, found: _OpenedFile, context: ToolContext) -> ToolResult[ReadOutput] | Failure:
     if given.offset is not None or given.limit is not None:
         return Failure(f"offset and limit count lines, and {given.file_path} is a PDF document. Use pages.")
     pages = pdf.parse_pages(given.pages) if given.pages is not None else None
-    if isinstance(pages, str):  # a hook may have changed the input since it was looked at
+    if isinstance(pages, str):  # a hook may have changed the input since it was validated
         return Failure(pages)
     return await read_document(given.file_path, found.place, found.status, pages, context)
 
 
-def _lines(
+def _show_lines(
     path: str, place: str, window: Window, first: int, count: int, context: ToolContext
-) -> Ran[ReadOutput] | Failure:
+) -> ToolResult[ReadOutput] | Failure:
     total, status = window.total_lines, window.status
     if total == 0:
         remember(place, status, window.digest, total, None, context)
-        return Ran(TextOutput(file_path=path, warning="The file is empty."))
+        return ToolResult(TextOutput(file_path=path, warning="The file is empty."))
     if first > total:
         words = f"The file has only {total} lines: line {first} is past its end."
-        return Ran(TextOutput(file_path=path, start_line=first, total_lines=total, warning=words))
+        return ToolResult(TextOutput(file_path=path, start_line=first, total_lines=total, warning=words))
     shown = (first, min(first + count - 1, total))
-    # A long line that is asked for alone is asked for because it was cut before.
+    # A long line that is requested alone was cut when it was shown before.
     lone = count == 1 and any(len(line) > MAX_LINE for line in window.lines)
     if not lone and is_shown(place, status, shown, context):
-        return unchanged(path, "These lines are", total)
-    tokens = context.surroundings.read_tokens
+        return report_unchanged(path, "These lines are", total)
+    tokens = context.session.read_tokens
     max_bytes = tokens * BYTES_PER_TOKEN
-    content = "\n".join(cut_of(line, count, max_bytes) for line in window.lines)
-    if window.overflowed or too_long(content, context):
+    content = "\n".join(cut_requested_line(line, count, max_bytes) for line in window.lines)
+    if window.overflowed or is_too_long(content, context):
         words = f"Lines {shown[0]}-{shown[1]} of {path} are more than {tokens} tokens."
         return Failure(f"{words} Read fewer with offset and limit, or find the place with Grep.")
     remember(place, status, window.digest, total, shown, context)
-    return Ran(
+    return ToolResult(
         TextOutput(file_path=path, content=content, num_lines=len(window.lines), start_line=first, total_lines=total)
     )
 
 
-async def _result(given: ReadInput, first: int, count: int, context: ToolContext) -> Ran[ReadOutput] | Failure:
-    """A persisted result is a text that nobody can change: nothing is to be remembered of it."""
+async def _read_stored_result(
+    given: ReadInput, first: int, count: int, context: ToolContext
+) -> ToolResult[ReadOutput] | Failure:
+    """A persisted result never changes, so nothing has to be remembered about what was read of it."""
     path = given.file_path
     if given.pages is not None:
         return Failure(f"pages is for PDF documents, and {path} is none. Use offset and limit.")
-    found = await read_result(path, first, count, context.results, max_tokens=context.surroundings.read_tokens)
+    found = await read_result(path, first, count, context.results, max_tokens=context.session.read_tokens)
     if isinstance(found, Failure):
         return found
-    return Ran(
+    return ToolResult(
         TextOutput(
             file_path=path,
             content=found.content,

@@ -1,4 +1,4 @@
-"""Write: a whole file at once."""
+"""Write: creates a file, or replaces its whole content."""
 
 import os
 
@@ -10,7 +10,7 @@ from ostler.tools.files.editing.mutation import ChangeOutput, Plan
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import TextFile
 from ostler.tools.services import FileRead
-from ostler.tools.tool import Activity, Block, Check, Failure, Ran, Tool, ToolInput
+from ostler.tools.tool import Activity, Block, Check, Failure, Tool, ToolInput, ToolResult
 
 
 class WriteInput(ToolInput):
@@ -38,7 +38,7 @@ class Write(Tool[WriteInput, WriteOutput]):
     denied_code = read_state.DENIED
 
     def __init__(self) -> None:
-        self._approved = paths.Approved()
+        self._approved = paths.ApprovedPaths()
 
     def activity(self, given: WriteInput) -> Activity:
         return "edit"
@@ -52,47 +52,49 @@ class Write(Tool[WriteInput, WriteOutput]):
         return given.file_path
 
     def summary(self, given: WriteInput) -> str:
-        return f"Write {paths.shortened(given.file_path)}"
+        return f"Write {paths.shorten_path(given.file_path)}"
 
     def classifier_text(self, given: WriteInput) -> str:
         return f"{given.file_path}\n{given.content}"
 
     async def validate(self, given: WriteInput, context: ToolContext) -> Failure | None:
-        flaw = mutation.unusable(given.file_path)
-        return flaw or await mutation.flaw_of(given.file_path, _planner(given), context)
+        failure = mutation.check_path(given.file_path)
+        return failure or await mutation.validate_change(given.file_path, _build_planner(given), context)
 
     async def check_permission(self, given: WriteInput, context: ToolContext) -> Check:
-        return await mutation.permission(given.file_path, _planner(given), context, self._approved)
+        return await mutation.check_permission(given.file_path, _build_planner(given), context, self._approved)
 
-    async def run(self, given: WriteInput, context: ToolContext) -> Ran[WriteOutput] | Failure:
-        written = await mutation.write(given.file_path, _planner(given), context, self._approved)
+    async def run(self, given: WriteInput, context: ToolContext) -> ToolResult[WriteOutput] | Failure:
+        written = await mutation.write(given.file_path, _build_planner(given), context, self._approved)
         if isinstance(written, Failure):
             return written
-        output = WriteOutput(**await mutation.output_of(given.file_path, written, context))
-        return Ran(output, changes=[mutation.change(given.file_path, written)])
+        output = WriteOutput(**await mutation.build_output_fields(given.file_path, written, context))
+        return ToolResult(output, changes=[mutation.describe_change(given.file_path, written)])
 
     def render(self, output: WriteOutput) -> list[Block]:
-        return mutation.rendered(output)
+        return mutation.render_output(output)
 
 
-def _planner(given: WriteInput) -> mutation.Planner:
+def _build_planner(given: WriteInput) -> mutation.Planner:
     def plan(place: str, read: FileRead | None) -> Plan | Failure:
         before = mutation.load_if_there(place)
-        refused = notebook_create.why_not_written(given.file_path, place, before, given.content)
+        refused = notebook_create.check_write(given.file_path, place, before, given.content)
         if refused is not None:
             return refused
         if before is None:
             return Plan(place, None, given.content)
         if notebook_create.is_notebook(given.file_path, place):  # and empty: Read cannot show it, and nothing is lost
-            return Plan(place, before, _after_the_mark(given.content, before))
+            return Plan(place, before, _strip_second_bom(given.content, before))
         if read is None:
-            return read_state.not_read(given.file_path)
-        flaw = read_state.still_as_read(given.file_path, read, before) or read_state.wholly_seen(given.file_path, read)
-        return flaw or Plan(place, before, _after_the_mark(given.content, before))
+            return read_state.fail_not_read(given.file_path)
+        failure = read_state.check_unchanged(given.file_path, read, before) or read_state.check_fully_read(
+            given.file_path, read
+        )
+        return failure or Plan(place, before, _strip_second_bom(given.content, before))
 
     return plan
 
 
-def _after_the_mark(content: str, before: TextFile) -> str:
-    """The file keeps its byte order mark: one that is given too would be a second."""
+def _strip_second_bom(content: str, before: TextFile) -> str:
+    """The file keeps its byte order mark, so one at the start of the new content is dropped: it would be a second."""
     return content.removeprefix("\ufeff") if before.encoding.bom else content

@@ -1,4 +1,4 @@
-"""Pictures as the model takes them: upright, one frame, and no larger than is worth its tokens."""
+"""Converts images for the model: rotated upright, one frame, and scaled down to what the API uses."""
 
 import base64
 import contextlib
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from ostler.tools.fs.text_file import Unreadable, size_in_words
+from ostler.tools.fs.text_file import Unreadable, format_size
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFile import ImageFile
 
-    from ostler.tools.tool import Block  # not needed by the worker, which it would make slow to start
+    from ostler.tools.tool import Block  # only for annotations: it would slow down the start of the worker
 
 WEBP_MARK: Final = b"WEBP"
 _START_OF_SCAN: Final = b"\xff\xda"
@@ -29,15 +29,15 @@ MAX_FILE_BYTES: Final = 100 * 1024 * 1024
 MAX_PIXELS: Final = 64_000_000
 """A quarter of a gigabyte in memory."""
 MAX_PIXELS_WEBP: Final = 32_000_000
-"""Of which there are four copies while it is read."""
+"""There are four copies of it in memory while it is decoded."""
 MAX_PIXELS_REDUCED: Final = 256_000_000
-"""Of a JPEG that can be made smaller while it is read."""
+"""Of a JPEG that can be scaled down while it is decoded."""
 _MAX_EDGE: Final = 65_535
 _MAX_SCANS: Final = 100
 """Progressive JPEGs have about ten; each one goes over the whole picture, however few bytes it takes."""
 _QUALITIES: Final = (85, 60, 40)
 _ORIENTATION: Final = 0x0112
-_TURNS: Final = {
+_TRANSPOSES: Final = {
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
     4: "FLIP_TOP_BOTTOM",
@@ -46,8 +46,8 @@ _TURNS: Final = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
-"""What makes a picture upright, by what its camera says."""
-_LYING: Final = frozenset({5, 6, 7, 8})
+"""What rotates a picture upright, by its EXIF orientation."""
+_SIDEWAYS: Final = frozenset({5, 6, 7, 8})
 _MEDIA_TYPES: Final[dict[str, MediaType]] = {
     "PNG": "image/png",
     "JPEG": "image/jpeg",
@@ -56,7 +56,7 @@ _MEDIA_TYPES: Final[dict[str, MediaType]] = {
 }
 
 
-def webp_size(data: bytes) -> tuple[int, int]:
+def parse_webp_size(data: bytes) -> tuple[int, int]:
     """Width and height; zero where the header is cut short. Raises ValueError for what is no WebP."""
     chunk, head = data[12:16], data[20:30].ljust(10, b"\0")
     match chunk:
@@ -72,8 +72,8 @@ def webp_size(data: bytes) -> tuple[int, int]:
             raise ValueError(f"no WebP picture begins with a chunk {chunk!r}")
 
 
-def jpeg_scans(data: bytes) -> int:
-    """How often a decoder goes over the picture; within its data the mark cannot occur."""
+def count_jpeg_scans(data: bytes) -> int:
+    """How many scans a decoder makes over the picture; the marker cannot occur within its data."""
     return data.count(_START_OF_SCAN)
 
 
@@ -85,11 +85,11 @@ class Picture:
     data: str = field(repr=False)
     """Base64."""
     original: Size
-    """In the file, as it is to be seen."""
+    """Size in the file, when upright."""
     size: Size
-    """Of what is sent."""
+    """Size of what is sent."""
     animated: bool = False
-    """There were more frames than the first."""
+    """There were further frames after the first."""
 
     @property
     def block(self) -> "Block":
@@ -100,30 +100,30 @@ def image_block(media_type: str, data: str) -> "Block":
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
-def pixels_of(name: str, data: bytes) -> int:
-    """As the header says. Raises Unreadable."""
-    with _damage_told(name, data), _opened(name, data) as image:
+def count_pixels(name: str, data: bytes) -> int:
+    """The number of pixels according to the header. Raises Unreadable."""
+    with _report_damage(name, data), _open_image(name, data) as image:
         return image.width * image.height
 
 
-def picture(name: str, data: bytes) -> Picture:
-    """The picture that the bytes are; `name` is for the words of Unreadable. May take seconds, and a gigabyte."""
-    with _damage_told(name, data), _opened(name, data) as image:
-        return _sendable(name, data, image)
+def build_picture(name: str, data: bytes) -> Picture:
+    """Decodes and scales an image; `name` is for the message of Unreadable. May take seconds, and a gigabyte."""
+    with _report_damage(name, data), _open_image(name, data) as image:
+        return _prepare_picture(name, data, image)
 
 
 @contextlib.contextmanager
-def _damage_told(name: str, data: bytes) -> Iterator[None]:
+def _report_damage(name: str, data: bytes) -> Iterator[None]:
     try:
         yield
     except (Unreadable, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001 - what is damaged makes decoders raise anything
-        raise Unreadable(f"{name} is a damaged image ({size_in_words(len(data))}): {error}.") from None
+    except Exception as error:  # noqa: BLE001 - decoders raise anything on a damaged file
+        raise Unreadable(f"{name} is a damaged image ({format_size(len(data))}): {error}.") from None
 
 
-def _opened(name: str, data: bytes) -> "ImageFile":
-    """Only the header is looked at, by the decoder that the first bytes call for."""
+def _open_image(name: str, data: bytes) -> "ImageFile":
+    """Reads only the header, with the decoder for the first bytes."""
     # Most calls never need it, and it takes longer to load than a call to run.
     from PIL import GifImagePlugin, JpegImagePlugin, PngImagePlugin, WebPImagePlugin  # noqa: PLC0415
 
@@ -136,7 +136,7 @@ def _opened(name: str, data: bytes) -> "ImageFile":
     elif data.startswith(b"GIF8"):
         image = GifImagePlugin.GifImageFile(file)
     elif data[8:12] == WEBP_MARK:
-        _refuse_size(name, webp_size(data), MAX_PIXELS_WEBP)  # before its decoder takes room for the whole
+        _refuse_size(name, parse_webp_size(data), MAX_PIXELS_WEBP)  # before its decoder allocates memory for the whole
         image = WebPImagePlugin.WebPImageFile(file)
     else:
         raise Unreadable(f"{name} is no image that can be shown: PNG, JPEG, GIF and WebP are.")
@@ -153,40 +153,40 @@ def _refuse_size(name: str, size: Size, most: int) -> None:
 
 
 def _refuse_scans(name: str, data: bytes) -> None:
-    scans = jpeg_scans(data)
+    scans = count_jpeg_scans(data)
     if scans > _MAX_SCANS:
         raise Unreadable(f"{name} is an image in {scans} layers, which would take too long to open.")
 
 
-def _sendable(name: str, data: bytes, image: "ImageFile") -> Picture:
+def _prepare_picture(name: str, data: bytes, image: "ImageFile") -> Picture:
     media_type, full = _MEDIA_TYPES[image.format or ""], image.size
     animated = bool(getattr(image, "is_animated", False))
     orientation = image.getexif().get(_ORIENTATION, 1)
     if image.format == "JPEG":
-        image.draft("RGB", _fitting(full))
+        image.draft("RGB", _fit_size(full))
         _refuse_size(name, image.size, MAX_PIXELS)
-    image.load()  # now it is known to be whole
-    as_it_is = not animated and orientation not in _TURNS
-    if as_it_is and max(full) <= LONG_EDGE and _base64_chars(len(data)) <= MAX_BASE64:
+    image.load()  # raises where the file is truncated
+    unmodified = not animated and orientation not in _TRANSPOSES
+    if unmodified and max(full) <= LONG_EDGE and _count_base64_chars(len(data)) <= MAX_BASE64:
         return Picture(media_type, base64.b64encode(data).decode(), full, full)
-    # Made small before it is turned, which takes the same room again.
-    upright = _turned(_shrunk(image, _fitting(full)), orientation)
-    encoded = _encoded(upright, lossy=image.format == "JPEG")
-    original = (full[1], full[0]) if orientation in _LYING else full
+    # Scaled down before it is rotated, which takes the same memory again.
+    upright = _rotate(_shrink(image, _fit_size(full)), orientation)
+    encoded = _encode(upright, lossy=image.format == "JPEG")
+    original = (full[1], full[0]) if orientation in _SIDEWAYS else full
     return Picture(encoded.media_type, encoded.data, original, encoded.size, animated)
 
 
-def _fitting(size: Size) -> Size:
+def _fit_size(size: Size) -> Size:
     scale = min(1.0, LONG_EDGE / max(size))
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def _base64_chars(size: int) -> int:
+def _count_base64_chars(size: int) -> int:
     return (size + 2) // 3 * 4
 
 
-def _shrunk(image: "Image", size: Size) -> "Image":
-    """In colours that can be mixed: a palette cannot."""
+def _shrink(image: "Image", size: Size) -> "Image":
+    """Scales down, in a mode whose colours can be interpolated: those of a palette cannot."""
     if image.mode.startswith("I;16"):
         image = image.point(lambda value: value * (1 / 256)).convert("L")
     elif image.mode not in {"RGB", "RGBA", "L"}:
@@ -195,42 +195,42 @@ def _shrunk(image: "Image", size: Size) -> "Image":
     return image
 
 
-def _turned(image: "Image", orientation: int) -> "Image":
+def _rotate(image: "Image", orientation: int) -> "Image":
     from PIL.Image import Transpose  # noqa: PLC0415 - as above
 
-    return image.transpose(Transpose[_TURNS[orientation]]) if orientation in _TURNS else image
+    return image.transpose(Transpose[_TRANSPOSES[orientation]]) if orientation in _TRANSPOSES else image
 
 
 @dataclass(frozen=True, slots=True)
-class _Encoded:
+class _EncodedImage:
     media_type: MediaType
     data: str
     size: Size
 
 
-def _encoded(image: "Image", *, lossy: bool) -> _Encoded:
-    """Without loss where the picture was so and it fits, else as well as fits."""
+def _encode(image: "Image", *, lossy: bool) -> _EncodedImage:
+    """Encodes as PNG where the picture was lossless and it fits, else as JPEG of the best quality that fits."""
     if not lossy:
-        data = _saved(image, "PNG", optimize=False)
-        if _base64_chars(len(data)) <= MAX_BASE64:
-            return _Encoded("image/png", base64.b64encode(data).decode(), image.size)
-    flat = _without_alpha(image)
+        data = _save_bytes(image, "PNG", optimize=False)
+        if _count_base64_chars(len(data)) <= MAX_BASE64:
+            return _EncodedImage("image/png", base64.b64encode(data).decode(), image.size)
+    flat = _flatten_alpha(image)
     while True:
         for quality in _QUALITIES:
-            data = _saved(flat, "JPEG", quality=quality)
-            if _base64_chars(len(data)) <= MAX_BASE64:
-                return _Encoded("image/jpeg", base64.b64encode(data).decode(), flat.size)
+            data = _save_bytes(flat, "JPEG", quality=quality)
+            if _count_base64_chars(len(data)) <= MAX_BASE64:
+                return _EncodedImage("image/jpeg", base64.b64encode(data).decode(), flat.size)
         flat = flat.resize((max(1, flat.width // 2), max(1, flat.height // 2)))
 
 
-def _saved(image: "Image", kind: str, **options: object) -> bytes:
+def _save_bytes(image: "Image", kind: str, **options: object) -> bytes:
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
 
 
-def _without_alpha(image: "Image") -> "Image":
-    """On white, as a page would show it."""
+def _flatten_alpha(image: "Image") -> "Image":
+    """Replaces transparency by a white background."""
     from PIL import Image  # noqa: PLC0415 - as above
 
     if image.mode != "RGBA":

@@ -1,16 +1,16 @@
-"""The program that makes a large picture small."""
+"""The worker process that decodes a large picture and scales it down."""
 
 import sys
 from typing import Any
 
 from ostler.tools.formats import worker_limits
-from ostler.tools.formats.image import MAX_FILE_BYTES, picture
+from ostler.tools.formats.image import MAX_FILE_BYTES, build_picture
 from ostler.tools.fs.text_file import Unreadable
 
 
-def _look(wanted: dict[str, Any]) -> dict[str, Any]:
+def _shrink_picture(wanted: dict[str, Any]) -> dict[str, Any]:
     try:
-        found = picture(wanted["name"], sys.stdin.buffer.read(MAX_FILE_BYTES))
+        found = build_picture(wanted["name"], sys.stdin.buffer.read(MAX_FILE_BYTES))
     except Unreadable as error:
         return {"trouble": str(error)}
     return {
@@ -23,4 +23,4 @@ def _look(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    worker_limits.answer(_look)
+    worker_limits.run_worker(_shrink_picture)

@@ -1,4 +1,4 @@
-"""The JSON of notebooks, in many short steps: one long call into the json module keeps every other thread waiting."""
+"""Parses and serialises the JSON of notebooks in short steps: one long call of `json` holds the interpreter's lock."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -6,31 +6,31 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 MAX_VALUES: Final = 500_000
-"""Names count too, and lists and objects twice, since they take twice the time.
+"""Keys count too, and lists and objects twice, since they take twice the time.
 
-What has no number and no object in it is parsed in one go: so many values take less than a tenth of a second.
+JSON without numbers and objects is parsed in one call: so many values take less than a tenth of a second.
 """
 MAX_DEPTH: Final = 100
-"""Each value is written through all that it is in: at the parser's own limit a megabyte takes half a minute."""
+"""Each value passes through a generator per level: at the parser's own limit a megabyte takes half a minute."""
 MAX_STRING: Final = 24_000_000
-"""Characters of one string, which is parsed and written in one go; one that is escaped takes the time of four."""
-_AT_ONCE: Final = 64 * 1024
-"""Characters that are looked at in one call."""
+"""Characters of one string, which is parsed and written in one call; an escaped one takes the time of four."""
+_CHUNK_CHARS: Final = 64 * 1024
+"""Characters that are scanned in one call."""
 
 
-def too_much(text: str) -> str | None:
-    """What it holds too much of, told before anything is made of it: that is what takes the time and the memory."""
+def find_excess(text: str) -> str | None:
+    """Which limit the text exceeds, found before it is parsed: parsing is what takes the time and the memory."""
     left, place, within, string = MAX_VALUES, 0, False, 0
     while place < len(text):
-        piece = text[place : place + _AT_ONCE]
+        piece = text[place : place + _CHUNK_CHARS]
         place += len(piece)
         if _ends_in_an_escape(piece) and place < len(text):
             piece, place = piece[:-1], place - 1
-        parts = _unescaped(piece).split('"')
-        # What is within strings is data.
-        left -= _values("".join(parts[1 if within else 0 :: 2]))
+        parts = _remove_escapes(piece).split('"')
+        # Only what is outside of strings is structure.
+        left -= _count_values("".join(parts[1 if within else 0 :: 2]))
         within ^= len(parts) % 2 == 0
-        # Only a string that goes through all of the piece can become a long one.
+        # Only a string that spans the whole piece can become a long one.
         string = string + len(piece) + 3 * piece.count("\\") if within and len(parts) == 1 else 0
         if left < 0:
             return f"its JSON holds more than {MAX_VALUES} values"
@@ -43,67 +43,67 @@ def _ends_in_an_escape(piece: str) -> bool:
     return (len(piece) - len(piece.rstrip("\\"))) % 2 == 1
 
 
-def _unescaped(piece: str) -> str:
-    """Every quote that is left begins or ends a string."""
+def _remove_escapes(piece: str) -> str:
+    """Removes escapes: every quote that is left begins or ends a string."""
     return piece.replace("\\\\", "").replace('\\"', "") if "\\" in piece else piece
 
 
-def _values(structure: str) -> int:
+def _count_values(structure: str) -> int:
     return sum(map(structure.count, ",:[[{{"))
 
 
-def parsed(text: str) -> Any:
+def parse(text: str) -> Any:
     """Raises ValueError and RecursionError."""
-    # With functions to call, however little they do, the interpreter's lock is let go now and then.
-    return json.loads(text, object_hook=_as_it_is, parse_int=_integer, parse_float=_number)
+    # With Python callbacks, however little they do, the interpreter's lock is released now and then.
+    return json.loads(text, object_hook=_keep_object, parse_int=_parse_int, parse_float=_parse_number)
 
 
-def _as_it_is(found: dict[str, Any]) -> dict[str, Any]:
+def _keep_object(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _integer(digits: str) -> int:
+def _parse_int(digits: str) -> int:
     return int(digits)
 
 
 class Number(float):
-    """A number that is written again as it was: `1.10` and `1E3` are what somebody chose."""
+    """A number that is serialised as it was written: `1.10` and `1E3` stay as they are."""
 
     __slots__ = ("digits",)
     digits: str
 
 
-def _number(digits: str) -> Number:
+def _parse_number(digits: str) -> Number:
     number = Number(digits)
     number.digits = digits
     return number
 
 
 def is_deep(value: object) -> bool:
-    """Looked through level by level, which needs no recursion."""
+    """Whether the value is nested too deep; walks level by level, which needs no recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [inner for each in level for inner in _within(each)]
+        level = [inner for each in level for inner in _list_children(each)]
     return bool(level)
 
 
-def _within(value: object) -> Iterable[object]:
+def _list_children(value: object) -> Iterable[object]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
 
 
-def written(
+def serialize(
     value: object,
     *,
     indent: str | None = None,
     separators: tuple[str, str] | None = None,
     ensure_ascii: bool = False,
 ) -> str:
-    """What json.dumps says, but a value at a time, and with the numbers as they were."""
+    """Serialises as json.dumps does, but value by value, and with the numbers as they were."""
     between, colon = separators or ("," if indent is not None else ", ", ": ")
     style = _Style(indent, between, colon, json.JSONEncoder(ensure_ascii=ensure_ascii))
-    return "".join(_written(value, style, "\n"))
+    return "".join(_write_value(value, style, "\n"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +112,17 @@ class _Style:
     between: str
     colon: str
     plain: json.JSONEncoder
-    """For what has nothing in it."""
+    """For scalars and empty containers."""
 
 
-def _written(value: object, style: _Style, line: str) -> Iterator[str]:
+def _write_value(value: object, style: _Style, line: str) -> Iterator[str]:
     match value:
         case dict() if value:
-            yield from _group(
+            yield from _write_group(
                 "{}", ((style.plain.encode(name) + style.colon, value[name]) for name in value), style, line
             )
         case list() if value:
-            yield from _group("[]", (("", each) for each in value), style, line)
+            yield from _write_group("[]", (("", each) for each in value), style, line)
         case Number():
             yield value.digits
         case int() if not isinstance(value, bool):
@@ -131,12 +131,12 @@ def _written(value: object, style: _Style, line: str) -> Iterator[str]:
             yield style.plain.encode(value)
 
 
-def _group(braces: str, values: Iterable[tuple[str, object]], style: _Style, line: str) -> Iterator[str]:
-    """`line`: how a new one begins out here."""
+def _write_group(braces: str, values: Iterable[tuple[str, object]], style: _Style, line: str) -> Iterator[str]:
+    """`line`: line break and indentation at the level of the braces."""
     inner = "" if style.indent is None else line + style.indent
     start = braces[0] + inner
     for name, value in values:
         yield start + name
-        yield from _written(value, style, inner)
+        yield from _write_value(value, style, inner)
         start = style.between + inner
     yield braces[1] if style.indent is None else line + braces[1]

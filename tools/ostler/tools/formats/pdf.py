@@ -1,4 +1,4 @@
-"""PDF documents: the text of their pages, and pictures of those that have none."""
+"""Loads PDF documents in a worker process: the text of their pages, and pictures of those without text."""
 
 import os
 import re
@@ -10,33 +10,33 @@ import anyio
 
 from ostler.tools.formats import pdf_worker
 from ostler.tools.formats.image import LONG_EDGE, Picture
-from ostler.tools.formats.worker import Died, Stopped, Worker, digest_beside, with_worker
-from ostler.tools.fs.text_file import Unreadable, open_regular, size_in_words
+from ostler.tools.formats.worker import Worker, WorkerDied, WorkerStopped, compute_digest, run_with_worker
+from ostler.tools.fs.text_file import Unreadable, format_size, open_regular
 
 WHOLE_PAGES: Final = 10
 """A longer document is shown only in parts."""
 MAX_PAGES: Final = 20
 _PAGE_BYTES: Final = 90_000
-"""Of text on one page: it fits into what a read may show."""
+"""Limit of the text of one page: it fits into what a read may show."""
 _PICTURE_CHARS: Final = 8 * 1024 * 1024
-"""Of all pictures of a call together; one more than that may begin below it."""
+"""Base64 characters of all pictures of a call together; the last one may exceed it."""
 _RANGE: Final = re.compile(r"\s*(\d{1,6})\s*(-)?\s*(\d{1,6})?\s*")
 _BREAKS: Final = {"\r\n": "\n", "\r": "\n", "\ufffe": "-", "\x02": "-"}
-"""What PDFium writes for the end of a line, and for a hyphen at it."""
+"""What PDFium writes for the end of a line, and for a hyphen there."""
 _CONTROLS: Final = {code: None for code in range(0x20) if code not in {0x09, 0x0A}}
 
-_at_once: Final = anyio.CapacityLimiter(2)
-"""Each of them may take a processor and a gigabyte."""
+_limiter: Final = anyio.CapacityLimiter(2)
+"""Each load may take a processor and a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The pages that somebody wants; without a last one, all that follow."""
+    """The requested range of pages; without a last one, all that follow."""
 
     first: int
     last: int | None
 
-    def within(self, total: int) -> tuple[int, int]:
+    def clamp_to(self, total: int) -> tuple[int, int]:
         return self.first, min(self.last or total, total)
 
 
@@ -47,15 +47,15 @@ class Page:
     number: int
     text: str
     cut: bool = False
-    """There is more text than that."""
+    """There is more text on the page."""
     picture: Picture | None = None
     trouble: str | None = None
-    """Why there is nothing to see."""
+    """Why the page cannot be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A PDF document, as far as it was asked for; no pages where that was too much."""
+    """The requested pages of a PDF document; none where these were too many."""
 
     total: int
     pages: list[Page]
@@ -64,7 +64,7 @@ class Document:
 
 
 def parse_pages(text: str) -> Pages | str:
-    """`3`, `1-5` or `10-`; or words about what is wrong with it."""
+    """Parses `3`, `1-5` or `10-`; returns a message where it is not valid."""
     match = _RANGE.fullmatch(text)
     if match is None or (match[3] and not match[2]):
         return f"pages is {text[:50]!r}, but must be like '3', '1-5' or '10-'."
@@ -90,23 +90,23 @@ async def load_document(path: str, pages: Pages | None) -> Document:
         "picture_chars": _PICTURE_CHARS,
         "long_edge": LONG_EDGE,
     }
-    async with _at_once:
-        return await with_worker(partial(_document, path), Worker(pdf_worker, wanted))
+    async with _limiter:
+        return await run_with_worker(partial(_read_document, path), Worker(pdf_worker, wanted))
 
 
-def _document(path: str, worker: Worker) -> Document:
+def _read_document(path: str, worker: Worker) -> Document:
     with open(open_regular(path), "rb") as file:
         status = os.fstat(file.fileno())
-        size = size_in_words(status.st_size)
+        size = format_size(status.st_size)
         try:
-            told, digest = worker.ask(file, partial(digest_beside, file))
-        except Stopped:
+            answer, digest = worker.ask(file, partial(compute_digest, file))
+        except WorkerStopped:
             raise Unreadable(f"{path} was not read: the call was stopped.") from None
-        except Died as error:
-            raise Unreadable(_why_silent(path, size, error)) from None
-    match told.get("trouble"):
+        except WorkerDied as error:
+            raise Unreadable(_explain_death(path, size, error)) from None
+    match answer.get("trouble"):
         case None:
-            return Document(told["total"], [_page(each) for each in told["pages"]], status, digest)
+            return Document(answer["total"], [_parse_page(each) for each in answer["pages"]], status, digest)
         case "password":
             raise Unreadable(f"{path} is a PDF document that needs a password.")
         case "memory":
@@ -115,26 +115,26 @@ def _document(path: str, worker: Worker) -> Document:
             raise Unreadable(f"{path} is a damaged PDF document ({size}).")
 
 
-def _why_silent(path: str, size: str, died: Died) -> str:
+def _explain_death(path: str, size: str, died: WorkerDied) -> str:
     if died.took_too_long:
         return f"{path} is a PDF document that takes too long to open. Read fewer of its pages."
     return f"{path} cannot be opened as a PDF document ({size}): it is damaged, or needs too much memory."
 
 
-def _page(told: dict[str, Any]) -> Page:
-    drawn = told.get("picture")
-    trouble = told.get("trouble")
-    if "picture" in told and drawn is None:
+def _parse_page(page_data: dict[str, Any]) -> Page:
+    drawn = page_data.get("picture")
+    trouble = page_data.get("trouble")
+    if "picture" in page_data and drawn is None:
         trouble = "it is a picture, and there is no more room for one in this read"
     picture = (
         Picture("image/jpeg", drawn["data"], tuple(drawn["points"]), (drawn["width"], drawn["height"]))
         if drawn
         else None
     )
-    return Page(told["number"], _readable(told["text"]), told["cut"], picture, trouble)
+    return Page(page_data["number"], _clean_text(page_data["text"]), page_data["cut"], picture, trouble)
 
 
-def _readable(text: str) -> str:
+def _clean_text(text: str) -> str:
     for written, meant in _BREAKS.items():
         text = text.replace(written, meant)
     return text.translate(_CONTROLS).strip("\n")

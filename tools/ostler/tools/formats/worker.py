@@ -1,7 +1,7 @@
-"""A process of our own for one file that anybody may have made: it may crash, eat memory, or never end.
+"""Runs a worker process for one untrusted file, whose parser may crash, use up memory, or never end.
 
-It bounds itself (`worker_bounds`), gets the file as its standard input and what is wanted as JSON, and tells JSON. It
-also keeps long work of other libraries away from the interpreter's lock.
+The worker limits itself (`worker_limits`), gets the file as its standard input and the request as JSON, and answers in
+JSON. It also keeps long work of other libraries away from the interpreter's lock.
 """
 
 import asyncio
@@ -16,30 +16,30 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, BinaryIO, Final, TypeVar
 
-from ostler.tools.process.environment import clean_environment
-from ostler.tools.process.orphans import awaited
+from ostler.tools.process.environment import build_clean_environment
+from ostler.tools.process.orphans import exclude_from_reaping
 from ostler.tools.threads import read_in_thread
 
 T = TypeVar("T")
 
 TIME_LIMIT: Final = 30.0
 _CHUNK: Final = 1024 * 1024
-_MAX_TOLD: Final = 32 * 1024 * 1024
+_MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 
 
-class Died(Exception):
-    """It ended without an answer."""
+class WorkerDied(Exception):
+    """The worker ended without an answer."""
 
     def __init__(self, *, took_too_long: bool) -> None:
         self.took_too_long = took_too_long
 
 
-class Stopped(Exception):
-    """Nobody wants the answer any more."""
+class WorkerStopped(Exception):
+    """The worker was stopped: the call has ended."""
 
 
 class Worker:
-    """One run. `ask` blocks and belongs on a thread; `stop` may come from anywhere."""
+    """One run of a worker process. `ask` blocks and belongs on a thread; `stop` may be called from any thread."""
 
     def __init__(self, program: ModuleType, wanted: Mapping[str, Any]) -> None:
         assert program.__file__ is not None
@@ -51,30 +51,30 @@ class Worker:
         self._out_of_time = False
 
     def ask(self, file: BinaryIO, meanwhile: Callable[[], T]) -> tuple[dict[str, Any], T]:
-        """What it tells about the file, and what was found out meanwhile here. Raises Died and Stopped."""
+        """The worker's answer about the file, and what `meanwhile` returned. Raises WorkerDied and WorkerStopped."""
         running = self._start(file)
-        with awaited(running.pid), running:
+        with exclude_from_reaping(running.pid), running:
             try:
                 found = meanwhile()
-                told = _told(running)
+                answer = _read_answer(running)
             finally:
                 self.stop()
-        if told is None:
-            raise Died(took_too_long=self._out_of_time or running.returncode == -signal.SIGXCPU)
-        return told, found
+        if answer is None:
+            raise WorkerDied(took_too_long=self._out_of_time or running.returncode == -signal.SIGXCPU)
+        return answer, found
 
     def _start(self, file: BinaryIO) -> "subprocess.Popen[bytes]":
         with self._lock:
-            if self._out_of_time:  # a busy machine may not have come to it before
-                raise Died(took_too_long=True)
+            if self._out_of_time:  # on a busy machine the time limit may pass before the start
+                raise WorkerDied(took_too_long=True)
             if self._stopped:
-                raise Stopped
+                raise WorkerStopped
             self._running = subprocess.Popen(  # noqa: S603 - our own program
                 self._arguments,
                 stdin=file,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=clean_environment(),
+                env=build_clean_environment(),
                 cwd="/",
                 start_new_session=True,
             )
@@ -86,27 +86,27 @@ class Worker:
             if self._running is not None:
                 self._running.kill()
 
-    def stop_late(self) -> None:
+    def stop_on_timeout(self) -> None:
         self._out_of_time = True
         self.stop()
 
 
-def _told(running: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
-    """Null where it died before it had said all, or says more than anybody wants."""
+def _read_answer(running: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
+    """The worker's answer; null where it died before the end of it, or the answer is too long."""
     assert running.stdout is not None
-    data = running.stdout.read(_MAX_TOLD)
+    data = running.stdout.read(_MAX_ANSWER_BYTES)
     try:
-        told: dict[str, Any] = json.loads(data)
+        answer: dict[str, Any] = json.loads(data)
     except ValueError:
-        if len(data) == _MAX_TOLD:
+        if len(data) == _MAX_ANSWER_BYTES:
             running.kill()
-        running.wait()  # what it died of is known only then
+        running.wait()  # for its exit code
         return None
-    return told
+    return answer
 
 
-def digest_beside(file: BinaryIO) -> str:
-    """Of the whole file; the worker reads at the same place in it, which must not move."""
+def compute_digest(file: BinaryIO) -> str:
+    """SHA-256 of the whole file, with pread: the worker shares the file's offset, which must not move."""
     digest, place = hashlib.sha256(), 0
     while chunk := os.pread(file.fileno(), _CHUNK, place):
         digest.update(chunk)
@@ -114,9 +114,9 @@ def digest_beside(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-async def with_worker(work: Callable[[Worker], T], worker: Worker) -> T:
-    """Runs the work on a thread with a process that is stopped when the call ends, or when it takes too long."""
-    late = asyncio.get_running_loop().call_later(TIME_LIMIT, worker.stop_late)
+async def run_with_worker(work: Callable[[Worker], T], worker: Worker) -> T:
+    """Runs the work on a thread with a worker process that is stopped when the call ends, or at the time limit."""
+    late = asyncio.get_running_loop().call_later(TIME_LIMIT, worker.stop_on_timeout)
     try:
         return await read_in_thread(work, worker)
     finally:

@@ -1,4 +1,4 @@
-"""What a process of ours may take that looks at a file which anybody may have made."""
+"""Resource limits of a worker process for untrusted files, and its main function."""
 
 import contextlib
 import json
@@ -11,8 +11,8 @@ MEMORY: Final = 1024**3
 CPU_SECONDS: Final = 20
 
 
-def bound_ourselves() -> None:
-    """To be called before anything is looked at: a child cannot be bounded from outside once it runs."""
+def apply_limits() -> None:
+    """Sets the limits of this process. To be called before the file is read: they cannot be set from outside later."""
     limits = {
         resource.RLIMIT_AS: MEMORY,
         resource.RLIMIT_CPU: CPU_SECONDS,
@@ -24,12 +24,12 @@ def bound_ourselves() -> None:
             resource.setrlimit(kind, (most, most))
 
 
-def answer(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Bounded, give the work what is wanted, and tell what it found."""
-    bound_ourselves()
+def run_worker(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Applies the limits, runs the work with the request from the command line, and prints its answer as JSON."""
+    apply_limits()
     try:
-        told = work(json.loads(sys.argv[1]))
+        result = work(json.loads(sys.argv[1]))
     except MemoryError:
-        told = {"trouble": "memory"}
-    sys.stdout.write(json.dumps(told))
+        result = {"trouble": "memory"}
+    sys.stdout.write(json.dumps(result))
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, through no link that was planted in between."""
+"""Writes files atomically, and through no link that was planted meanwhile."""
 
 import contextlib
 import errno
@@ -8,11 +8,11 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Final
 
-_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEM_BYTES: Final = 100
 
 
-class Replaced(Exception):
+class PathChanged(Exception):
     """The file, or a folder of its path, is not what it was when the call began."""
 
 
@@ -21,14 +21,14 @@ def save(path: str, data: bytes, umask: int) -> os.stat_result:
     return _save(path, data, umask, lambda older: None)
 
 
-def save_over(path: str, data: bytes, umask: int, known: os.stat_result | None) -> os.stat_result:
-    """The same, but only over what was there when the data was made; null: over nothing."""
+def save_if_unchanged(path: str, data: bytes, umask: int, known: os.stat_result | None) -> os.stat_result:
+    """The same, but only if the file has not changed since `known`; None: only if there is no file."""
 
     def check(older: os.stat_result | None) -> None:
         if known is None and older is not None:
-            raise Replaced(f"{path} was created by somebody else meanwhile.")
-        if known is not None and (older is None or _marks(older) != _marks(known)):
-            raise Replaced(f"{path} was changed by somebody else meanwhile.")
+            raise PathChanged(f"{path} was created by somebody else meanwhile.")
+        if known is not None and (older is None or _read_signature(older) != _read_signature(known)):
+            raise PathChanged(f"{path} was changed by somebody else meanwhile.")
 
     return _save(path, data, umask, check)
 
@@ -36,42 +36,42 @@ def save_over(path: str, data: bytes, umask: int, known: os.stat_result | None) 
 def _save(path: str, data: bytes, umask: int, check: Callable[[os.stat_result | None], None]) -> os.stat_result:
     with _open_folder(os.path.dirname(path), umask) as folder:
         name = os.path.basename(path)
-        older = _status(name, folder)
+        older = _read_status(name, folder)
         if older is not None and not stat.S_ISREG(older.st_mode):
-            raise Replaced(f"{path} is no regular file any more.")
+            raise PathChanged(f"{path} is no regular file any more.")
         check(older)
         if older is not None:
-            _see_whether_it_may_be_written(name, folder)
+            _check_writable(name, folder)
         if older is not None and not _can_keep_owner(older):
             return _save_in_place(name, folder, data)
         return _save_beside(name, folder, data, older, umask)
 
 
-def _see_whether_it_may_be_written(name: str, folder: int) -> None:
-    """To put another file in its place needs only the folder, but somebody may want this one to stay as it is."""
+def _check_writable(name: str, folder: int) -> None:
+    """Replacing a file needs permission for its folder only: so a file that may not be written is checked for here."""
     try:
         os.close(os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder))
     except OSError as error:
-        if error.errno != errno.ETXTBSY:  # a program that runs: it goes on with the old one
+        if error.errno != errno.ETXTBSY:  # a running program: it continues with the old file
             raise
 
 
-def _marks(status: os.stat_result) -> tuple[int, ...]:
-    # Not its number: some file systems give the same file another one from one look to the next.
+def _read_signature(status: os.stat_result) -> tuple[int, ...]:
+    # Not the inode: some file systems give the same file another one from one stat to the next.
     return status.st_size, status.st_mtime_ns
 
 
 @contextlib.contextmanager
 def _open_folder(path: str, umask: int) -> Iterator[int]:
-    """A descriptor reached step by step, so that no component can be a link; what is missing is made.
+    """A descriptor, opened component by component, so that none can be a link; missing folders are created.
 
-    What was made goes again where that for which it was made fails.
+    They are removed again where the write fails.
     """
-    here = os.open("/", _FOLDER)
+    here = os.open("/", _FOLDER_FLAGS)
     above_made: list[tuple[int, str]] = []
     try:
         for component in path.strip("/").split("/") if path != "/" else []:
-            below, made = _step(here, component, umask, path)
+            below, made = _enter_folder(here, component, umask, path)
             if made:
                 above_made.append((here, component))
             else:
@@ -80,7 +80,7 @@ def _open_folder(path: str, umask: int) -> Iterator[int]:
         yield here
     except BaseException:
         for above, component in reversed(above_made):
-            with contextlib.suppress(OSError):  # somebody else may have put something there meanwhile
+            with contextlib.suppress(OSError):  # another process may have put something there meanwhile
                 os.rmdir(component, dir_fd=above)
         raise
     finally:
@@ -88,26 +88,26 @@ def _open_folder(path: str, umask: int) -> Iterator[int]:
             os.close(descriptor)
 
 
-def _step(here: int, component: str, umask: int, path: str) -> tuple[int, bool]:
-    """The folder below, and whether it was made."""
+def _enter_folder(here: int, component: str, umask: int, path: str) -> tuple[int, bool]:
+    """Opens the folder below; also, whether it was created."""
     try:
-        return os.open(component, _FOLDER, dir_fd=here), False
+        return os.open(component, _FOLDER_FLAGS, dir_fd=here), False
     except FileNotFoundError:
-        made = _make(component, here)
+        made = _make_folder(component, here)
     except NotADirectoryError:
-        raise Replaced(f"{component!r} in {path} is no folder.") from None
+        raise PathChanged(f"{component!r} in {path} is no folder.") from None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise Replaced(f"{component!r} in {path} has become a link.") from None
+            raise PathChanged(f"{component!r} in {path} has become a link.") from None
         raise
-    below = os.open(component, _FOLDER, dir_fd=here)
-    # The daemon's own mask is stricter than what the person wants for their projects.
+    below = os.open(component, _FOLDER_FLAGS, dir_fd=here)
+    # The daemon's own umask is stricter than what the person wants for their projects.
     os.chmod(component, 0o777 & ~umask, dir_fd=here)
     return below, made
 
 
-def _make(component: str, here: int) -> bool:
-    """False where somebody else was faster."""
+def _make_folder(component: str, here: int) -> bool:
+    """False where it exists by now."""
     try:
         os.mkdir(component, 0o700, dir_fd=here)
     except FileExistsError:
@@ -115,7 +115,7 @@ def _make(component: str, here: int) -> bool:
     return True
 
 
-def _status(name: str, folder: int) -> os.stat_result | None:
+def _read_status(name: str, folder: int) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -142,7 +142,7 @@ def _save_beside(name: str, folder: int, data: bytes, older: os.stat_result | No
             if older is None:
                 os.fchmod(descriptor, 0o666 & ~umask)
             else:
-                _keep(name, folder, descriptor, older)
+                _keep_owner_and_mode(name, folder, descriptor, older)
             os.fsync(descriptor)
             status = os.fstat(descriptor)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -154,11 +154,11 @@ def _save_beside(name: str, folder: int, data: bytes, older: os.stat_result | No
     return status
 
 
-def _keep(name: str, folder: int, descriptor: int, older: os.stat_result) -> None:
+def _keep_owner_and_mode(name: str, folder: int, descriptor: int, older: os.stat_result) -> None:
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) != (older.st_uid, older.st_gid):
         os.fchown(descriptor, older.st_uid, older.st_gid)
-    # After the owner, whose change takes the set-id bits away.
+    # After the owner: changing that clears the set-id bits.
     os.fchmod(descriptor, stat.S_IMODE(older.st_mode))
     _keep_attributes(name, folder, descriptor)
 
@@ -184,7 +184,7 @@ def _save_in_place(name: str, folder: int, data: bytes) -> os.stat_result:
     """A file that belongs to somebody else keeps its owner only this way."""
     descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     with open(descriptor, "wb") as file:
-        _make_room(descriptor, len(data))
+        _reserve_space(descriptor, len(data))
         file.write(data)
         file.truncate()
         file.flush()
@@ -192,8 +192,8 @@ def _save_in_place(name: str, folder: int, data: bytes) -> os.stat_result:
         return os.fstat(descriptor)
 
 
-def _make_room(descriptor: int, size: int) -> None:
-    """A disk that turns out to be full halfway would leave neither the old content nor the new one."""
+def _reserve_space(descriptor: int, size: int) -> None:
+    """Allocates the space first: a disk that is full halfway would leave neither the old content nor the new one."""
     if not size or not hasattr(os, "posix_fallocate"):
         return
     before = os.fstat(descriptor).st_size
@@ -202,11 +202,11 @@ def _make_room(descriptor: int, size: int) -> None:
     except OSError as error:
         os.ftruncate(descriptor, before)
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            raise  # whatever else it is, the file system cannot tell beforehand
+            raise  # any other error: the file system cannot reserve space
 
 
 def _sync_folder(folder: int) -> None:
-    # Some file systems cannot; the file itself is safe by then.
+    # Some file systems cannot sync a folder; the file itself is safe by then.
     with contextlib.suppress(OSError):
         readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:

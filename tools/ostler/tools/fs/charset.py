@@ -1,4 +1,4 @@
-"""Texts from before UTF-8: which of the old encodings one is in."""
+"""Guesses the legacy charset of a text that is not UTF-8, and recognises Western European text (cp1252)."""
 
 import re
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 # ruff: noqa: RUF001 - letters and marks that look alike are meant
 
 
-_SAMPLE: Final = 32 * 1024
-"""Bytes that are looked at: more of them make the guess slower, and hardly better."""
-_MOST_CHAOS: Final = 0.3
+_SAMPLE_BYTES: Final = 32 * 1024
+"""Bytes that are examined: more of them make the guess slower, and hardly better."""
+_MAX_CHAOS: Final = 0.3
 _CENTRAL: Final = frozenset({"cp1250", "iso8859_2"})
 _DOS: Final = frozenset({"cp850", "cp866"})
 _CLEARLY: Final = 0.1
@@ -20,8 +20,8 @@ _LETTER: Final = re.compile(rb"[A-Za-z]")
 _WORD: Final = re.compile(rb"[\x80-\xff]{4}")
 """No western word has so many letters with accents one after the other."""
 _ENOUGH: Final = 8
-"""Bytes that are not ASCII; fewer make sense as a Chinese character or two as well."""
-_BETWEEN: Final = re.compile(rb"[\x00-\x2f]")
+"""Bytes that are not ASCII; fewer could be a Chinese character or two as well."""
+_BOUNDARY: Final = re.compile(rb"[\x00-\x2f]")
 """Bytes that are no part of a longer character in any of them."""
 WESTERN_CODEC: Final = "cp1252"
 _LANGUAGES: Final = (
@@ -34,7 +34,7 @@ _LANGUAGES: Final = (
     "áéëïóöüèêç",  # Dutch
 )
 _ITALIAN: Final = _LANGUAGES[4]
-_WITHIN: Final = re.compile("[àèìòù](?=[^\\W\\d_])")
+_GRAVE_WITHIN_WORD: Final = re.compile("[àèìòù](?=[^\\W\\d_])")
 """An Italian accent that is grave stands at the end of its word; a Czech letter in its place stands anywhere."""
 _MARKS: Final = frozenset("\xa0©®°§«»·´¨¯¶€™•¡¿ªº¹²³µ£¢¥¤¦¬±×÷¼½¾“”„‘’‚‹›–—…†‰")
 _MISPLACED: Final = re.compile(
@@ -51,16 +51,16 @@ _CANDIDATES: Final = (
 _LATIN: Final = _CENTRAL | {WESTERN_CODEC, "cp1254", "cp850"}
 
 
-def guess(data: bytes) -> str | None:
-    """The most likely codec; null where none is. Takes up to some tenths of a second: not on the event loop."""
-    sample = _sample(data)
+def guess_codec(data: bytes) -> str | None:
+    """The most likely codec; None where none is. Takes up to some tenths of a second: not on the event loop."""
+    sample = _take_sample(data)
     if _WORD.search(sample) is None and (len(_HIGH.findall(sample)) < _ENOUGH or is_western(sample)):
         return WESTERN_CODEC
     # Most files are UTF-8, and never get here.
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
-    candidates = _candidates(sample)
-    found = from_bytes(sample, cp_isolation=candidates, threshold=_MOST_CHAOS, preemptive_behaviour=False)
+    candidates = _list_candidates(sample)
+    found = from_bytes(sample, cp_isolation=candidates, threshold=_MAX_CHAOS, preemptive_behaviour=False)
     best = found.best()
     if best is None:
         return None
@@ -72,7 +72,7 @@ def guess(data: bytes) -> str | None:
     return next((each for each in candidates if each in equals), best.encoding)
 
 
-def _candidates(sample: bytes) -> list[str]:
+def _list_candidates(sample: bytes) -> list[str]:
     without = frozenset[str]() if _DOS_LETTER.search(sample) else _DOS
     # A text with hardly a letter of ASCII is in another script than the Latin one.
     if len(_LETTER.findall(sample)) * 10 < len(_HIGH.findall(sample)):
@@ -80,24 +80,24 @@ def _candidates(sample: bytes) -> list[str]:
     return [each for each in _CANDIDATES if each not in without]
 
 
-def _sample(data: bytes) -> bytes:
-    """The first lines that are not plain ASCII: the others say nothing."""
+def _take_sample(data: bytes) -> bytes:
+    """The first lines that are not plain ASCII: the others say nothing about the charset."""
     parts: list[bytes] = []
-    room, place = _SAMPLE, 0
+    room, place = _SAMPLE_BYTES, 0
     while room > 0 and (high := _HIGH.search(data, place)) is not None:
-        start = max(data.rfind(b"\n", place, high.start()) + 1, place, high.start() - _SAMPLE // 4)
+        start = max(data.rfind(b"\n", place, high.start()) + 1, place, high.start() - _SAMPLE_BYTES // 4)
         end = data.find(b"\n", high.start()) + 1 or len(data)
-        parts.append(_shortened(data, start, end, room))
+        parts.append(_cut_sample(data, start, end, room))
         room -= len(parts[-1])
         place = end
     return b"".join(parts)
 
 
-def _shortened(data: bytes, start: int, end: int, room: int) -> bytes:
+def _cut_sample(data: bytes, start: int, end: int, room: int) -> bytes:
     if end - start <= room:
         return data[start:end]
     # Not within a character, which would make the right encoding look wrong.
-    stop = _BETWEEN.search(data, start + room, start + room + _SAMPLE)
+    stop = _BOUNDARY.search(data, start + room, start + room + _SAMPLE_BYTES)
     return data[start : stop.start() if stop else start + room]
 
 
@@ -113,4 +113,4 @@ def is_western(sample: bytes) -> bool:
 
 
 def _fits(language: str, text: str) -> bool:
-    return language != _ITALIAN or _WITHIN.search(text) is None
+    return language != _ITALIAN or _GRAVE_WITHIN_WORD.search(text) is None

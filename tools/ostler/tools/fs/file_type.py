@@ -1,20 +1,20 @@
-"""What a file is, by its first bytes."""
+"""Detects the type of a file by its first bytes (magic numbers)."""
 
 from typing import Final, Literal
 
-HEAD: Final = 8192
-"""Bytes that are looked at."""
+HEAD_BYTES: Final = 8192
+"""Bytes that are examined."""
 
-UNKNOWN: Final = "a binary file"
+UNKNOWN_BINARY: Final = "a binary file"
 
-Kind = Literal["text", "image", "notebook", "pdf"]
+FileKind = Literal["text", "image", "notebook", "pdf"]
 """What Read can show; all that is neither image, notebook nor PDF is text until it turns out not to be."""
 
 _IMAGES: Final = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 _PDF_WITHIN: Final = 1024
-"""Mail programs and web servers put lines of their own before the mark; readers look so far for it."""
+"""Mail programs and web servers put lines of their own before `%PDF-`; PDF readers search so far for it."""
 
-# Asked only about files that hold a NUL: a text may begin with some of these.
+# Used only for files that contain a NUL: a text may begin with some of these.
 _BINARIES: Final = (
     (b"PK\x03\x04", "a ZIP archive"),
     (b"PK\x05\x06", "a ZIP archive"),
@@ -44,8 +44,8 @@ _RIFF: Final = {b"WAVE": "a WAV file", b"AVI ": "an AVI film"}
 _BOXES: Final = {b"avif": "an AVIF image", b"heic": "a HEIC image", b"mif1": "a HEIC image"}
 
 
-def kind_of(path: str, head: bytes) -> Kind:
-    """Pictures and documents by their content; only a notebook, which is a text like others, by its name."""
+def detect_kind(path: str, head: bytes) -> FileKind:
+    """Images and documents by their content; only a notebook, which is JSON text, by its name."""
     if is_image(head):
         return "image"
     if is_pdf(path, head):
@@ -54,7 +54,7 @@ def kind_of(path: str, head: bytes) -> Kind:
 
 
 def is_image(head: bytes) -> bool:
-    """One that models take."""
+    """Whether it is an image of a type that models take."""
     return head.startswith(_IMAGES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
 
 
@@ -62,14 +62,14 @@ def is_pdf(path: str, head: bytes) -> bool:
     return head.startswith(b"%PDF-") or (path.lower().endswith(".pdf") and b"%PDF-" in head[:_PDF_WITHIN])
 
 
-def binary_name(head: bytes) -> str:
-    """What people call a file that is no text; for one that nobody knows, just that."""
+def describe_binary(head: bytes) -> str:
+    """What people call a file that is no text; `a binary file` where the type is unknown."""
     if head[:4] == b"RIFF":
-        return _RIFF.get(head[8:12], UNKNOWN)
+        return _RIFF.get(head[8:12], UNKNOWN_BINARY)
     if head[4:8] == b"ftyp":
         return _BOXES.get(head[8:12], "a film or sound (MP4)")
     if head[:2] == b"MZ" and b"PE\0\0" in head:
         return "a Windows program"
     if head[257:262] == b"ustar":
         return "a tar archive"
-    return next((name for magic, name in _BINARIES if head.startswith(magic)), UNKNOWN)
+    return next((name for magic, name in _BINARIES if head.startswith(magic)), UNKNOWN_BINARY)

@@ -1,4 +1,4 @@
-"""Where a path really leads, and whether it stays inside the folders that the person chose."""
+"""Checks, normalises and resolves paths, and tells whether one is inside the session's folders."""
 
 import os
 from collections import OrderedDict
@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ostler.protocol.ids import CallId
-from ostler.tools.context import Surroundings
+from ostler.tools.context import SessionView
 
 _O_PATH: Final = getattr(os, "O_PATH", 0)  # Linux: names a file without opening it
 _MAX_BYTES: Final = 4_096
 """Of a path, with the NUL at its end: Linux takes no longer one, and others take less."""
 _MAX_ARGUMENT: Final = 128 * 1024
-"""No program can be told a longer name than this, so that of one only the beginning matters."""
-_REMEMBERED: Final = 1_000
+"""No program can be given a longer argument than this, so that of a longer path only the beginning matters."""
+_MAX_REMEMBERED: Final = 1_000
 """Calls that can wait for their permission at one time."""
 
 
-def flaw(path: str) -> str | None:
+def check_path(path: str) -> str | None:
     """Why this cannot be the path of a file, in words for the model."""
-    return malformed(path) or too_long(path)
+    return check_form(path) or check_length(path)
 
 
-def malformed(path: str) -> str | None:
-    """The same without its length, for who has more to say of a path than that."""
+def check_form(path: str) -> str | None:
+    """The same without the check of its length, for callers that report that in another way."""
     if "\0" in path:
         return "The path holds a NUL byte."
     if path.startswith("result://"):
@@ -33,8 +33,8 @@ def malformed(path: str) -> str | None:
     return None
 
 
-def too_long(path: str) -> str | None:
-    """The same for its length alone, whatever kind of path it is."""
+def check_length(path: str) -> str | None:
+    """The same for its length alone, also for relative paths."""
     if not _is_long(path):
         return None
     return f"The path {path[:200] + '…'!r} cannot be read or written: File name too long ({_MAX_BYTES} bytes or more)."
@@ -45,29 +45,29 @@ def _is_long(path: str) -> bool:
     return len(path) >= _MAX_BYTES or len(path.encode("utf-8", "replace")) >= _MAX_BYTES
 
 
-def real(path: str) -> str:
-    """The path after all links; what does not exist yet, or may not be looked at, keeps its name."""
+def resolve_path(path: str) -> str:
+    """The path with all links resolved; what does not exist yet, or may not be read, keeps its name."""
     if _is_long(path):
-        return _real_in_part(path)
+        return _resolve_long_path(path)
     try:
-        return _asked_of_the_kernel(path) or os.path.realpath(path)
-    except OSError:  # a link that may not be read, as that of another's process
-        return written(path)
+        return _resolve_by_kernel(path) or os.path.realpath(path)
+    except OSError:  # a link that may not be read, as in /proc of another user's process
+        return normalize_path(path)
 
 
-def _real_in_part(path: str) -> str:
-    """Of a path that the kernel refuses: what can be looked at of it is, once, and the rest keeps its name."""
+def _resolve_long_path(path: str) -> str:
+    """Of a path too long for the kernel: the part that fits is resolved, once, and the rest keeps its name."""
     path = path[:_MAX_ARGUMENT]
     fits = path.encode("utf-8", "surrogatepass")[: _MAX_BYTES - 1].rpartition(b"/")[0].decode("utf-8", "surrogatepass")
     rest = path[len(fits) :].lstrip("/")
     if ".." in rest.split("/"):
-        # Behind a link that leads elsewhere than the names say: inside no folder, so that somebody is asked.
+        # After a link, `..` may lead elsewhere than the names say: inside no folder, so that a person is asked.
         return "/"
-    return written(os.path.join(real(fits or "/"), rest))
+    return normalize_path(os.path.join(resolve_path(fits or "/"), rest))
 
 
-def _asked_of_the_kernel(path: str) -> str | None:
-    """The same in a few microseconds instead of a look at each component; None where the kernel does not tell."""
+def _resolve_by_kernel(path: str) -> str | None:
+    """The same in a few microseconds, by `/proc/self/fd`, not component by component; None where that fails."""
     if not _O_PATH:
         return None
     try:
@@ -84,55 +84,55 @@ def _asked_of_the_kernel(path: str) -> str | None:
     return place if place.startswith("/") and not place.endswith(" (deleted)") else None
 
 
-def written(path: str) -> str:
+def normalize_path(path: str) -> str:
     """The path as it was given, without `.`, `..` and doubled slashes."""
     return "/" + os.path.normpath(path[:_MAX_ARGUMENT]).lstrip("/")
 
 
-def inside(path: str, folder: str) -> bool:
+def is_inside(path: str, folder: str) -> bool:
     """By component: `/home/ab` is not inside `/home/a`. Both are real paths."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-Real = Callable[[str], str]
-"""How a real path is found: `real`, which may wait for a disk, or `at_once.real`, which raises WouldWait instead."""
+PathResolver = Callable[[str], str]
+"""How a path is resolved: `resolve_path`, which may wait for a disk, or that of cached_io, which raises WouldBlock."""
 
 
-def inside_any(path: str, folders: Iterable[str], real: Real = real) -> bool:
-    return any(inside(path, real(folder)) for folder in folders)
+def is_inside_any(path: str, folders: Iterable[str], real: PathResolver = resolve_path) -> bool:
+    return any(is_inside(path, real(folder)) for folder in folders)
 
 
-def inside_roots(path: str, surroundings: Surroundings, real: Real = real) -> bool:
+def is_inside_roots(path: str, surroundings: SessionView, real: PathResolver = resolve_path) -> bool:
     if surroundings.real_roots is not None:
-        return any(inside(path, root) for root in surroundings.real_roots)
-    return inside_any(path, surroundings.roots, real)
+        return any(is_inside(path, root) for root in surroundings.real_roots)
+    return is_inside_any(path, surroundings.roots, real)
 
 
-def of_the_daemon(path: str, surroundings: Surroundings, real: Real = real) -> bool:
-    """The daemon's own folder holds its token and everybody's sessions."""
+def is_in_daemon_home(path: str, surroundings: SessionView, real: PathResolver = resolve_path) -> bool:
+    """Whether it is in the daemon's own folder, which holds its token and all sessions."""
     if surroundings.real_home is not None:
-        return inside(path, surroundings.real_home)
-    return bool(surroundings.home) and inside(path, real(surroundings.home))
+        return is_inside(path, surroundings.real_home)
+    return bool(surroundings.home) and is_inside(path, real(surroundings.home))
 
 
-def shown(path: str, folder: str) -> str:
-    """The path as people and models read it: from the folder on where it is inside."""
-    relative = os.path.relpath(path, folder) if inside(path, folder) else path
-    return printable(relative)
+def format_path(path: str, folder: str) -> str:
+    """The path as people and models read it: relative to the folder where it is inside."""
+    relative = os.path.relpath(path, folder) if is_inside(path, folder) else path
+    return make_printable(relative)
 
 
-def shortened(path: str) -> str:
-    """For a line about a call that nobody has looked at yet: no path that can be used is cut."""
+def shorten_path(path: str) -> str:
+    """The path for the one-line description of a call that is not validated yet: no path that can be used is cut."""
     return path if len(path) < _MAX_BYTES else f"{path[:200]}…"
 
 
-def printable(name: str) -> str:
-    """A name that is not UTF-8 on the disk can be shown, but not written to JSON."""
+def make_printable(name: str) -> str:
+    """The name with replacement characters for what is not UTF-8, which cannot be written to JSON."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-class Approved:
-    """Where a path led when its permission was checked, so that a link planted afterwards leads nowhere."""
+class ApprovedPaths:
+    """The real path of each call when its permission was checked, so that a link planted afterwards is noticed."""
 
     def __init__(self) -> None:
         self._places: OrderedDict[CallId, str] = OrderedDict()
@@ -140,9 +140,9 @@ class Approved:
     def note(self, call_id: CallId, place: str) -> None:
         self._places[call_id] = place
         self._places.move_to_end(call_id)
-        if len(self._places) > _REMEMBERED:
+        if len(self._places) > _MAX_REMEMBERED:
             self._places.popitem(last=False)
 
-    def moved(self, call_id: CallId, place: str) -> bool:
-        """Whether the path leads elsewhere now. A call that was checked by an earlier daemon has no note."""
+    def has_moved(self, call_id: CallId, place: str) -> bool:
+        """Whether the path leads elsewhere now; forgets the call. One that an earlier daemon checked is not known."""
         return self._places.pop(call_id, place) != place

@@ -1,6 +1,6 @@
-"""Files that decide what runs: nobody writes them without a person's yes, in any mode.
+"""Protected paths: files that decide what runs. Writing one needs a person's approval, in any mode.
 
-Names are compared by component and without regard to case, whether they exist or not. A `*` stands for anything within
+Names are compared by component and without regard to case, whether they exist or not. A `*` matches anything within
 one component; a pattern of several components matches them in a row, anywhere in the path.
 """
 
@@ -52,17 +52,17 @@ _REASONS: Final = (
 )
 
 
-def why_guarded(*paths: str) -> str | None:
-    """Why a person must say yes before one of these paths is written; null where none is guarded."""
+def find_protection_reason(*paths: str) -> str | None:
+    """Why a person has to allow the writing of one of these paths; None where none is protected."""
     for path in paths:
-        for reason, pattern in _patterns():
-            if pattern.search(_folded(path)):
+        for reason, pattern in _compile_patterns():
+            if pattern.search(_fold_case(path)):
                 return reason
     return None
 
 
-def _folded(path: str) -> str:
-    """Some file systems take names as equal that differ in case, in width, or in characters that nobody sees."""
+def _fold_case(path: str) -> str:
+    """Some file systems take names as equal that differ in case, in width, or in invisible characters."""
     if path.isascii():
         return path.lower()
     seen = "".join(character for character in path if unicodedata.category(character) != "Cf")
@@ -70,10 +70,10 @@ def _folded(path: str) -> str:
 
 
 @cache
-def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((reason, _one_of(names)) for reason, names in _REASONS)
+def _compile_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((reason, _compile_names(names)) for reason, names in _REASONS)
 
 
-def _one_of(names: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_names(names: tuple[str, ...]) -> re.Pattern[str]:
     alternatives = "|".join(re.escape(name).replace(r"\*", "[^/]*") for name in names)
     return re.compile(rf"/(?:{alternatives})(?:/|\Z)")

@@ -1,75 +1,75 @@
-"""Names close to one that is not there."""
+"""Suggests similar names for a path that does not exist."""
 
 import os
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, TypeAlias
 
-from ostler.tools.context import Surroundings
+from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
-from ostler.tools.fs.paths import printable
+from ostler.tools.fs.paths import make_printable
 
-_LOOKED_AT: Final = 10_000
-_TOLD: Final = 3
+_MAX_ENTRIES: Final = 10_000
+_MAX_SUGGESTIONS: Final = 3
 
-Nameable: TypeAlias = Callable[[str], bool]
+PathFilter: TypeAlias = Callable[[str], bool]
 """Whether a path may be named to the model."""
 
 
-def missing_file(path: str, nameable: Nameable = lambda _: True) -> str:
-    """Words for the model about a path that does not exist, or leads nowhere. Touches the disk."""
-    target = _target(path)
+def describe_missing(path: str, nameable: PathFilter = lambda _: True) -> str:
+    """The message for the model about a path that does not exist, or is a dangling link. Reads the disk."""
+    target = _read_link(path)
     if target is not None:
         there = os.path.lexists(os.path.join(os.path.dirname(path), target))
-        return f"{path} is a link to {printable(target)}, which {'leads nowhere' if there else 'does not exist'}."
+        return f"{path} is a link to {make_printable(target)}, which {'leads nowhere' if there else 'does not exist'}."
     folder, name = os.path.split(path.rstrip("/") or "/")
     if not os.path.isdir(folder):
-        return f"The file {path} does not exist, nor does its folder. {_nearest_folder(folder)}"
-    close = close_names(name, folder, nameable)
+        return f"The file {path} does not exist, nor does its folder. {_describe_nearest_folder(folder)}"
+    close = find_close_names(name, folder, nameable)
     hint = f" Close to it: {', '.join(os.path.join(folder, each) for each in close)}." if close else ""
     return f"The file {path} does not exist.{hint}"
 
 
-def known_to(surroundings: Surroundings, *, allowed: bool) -> Nameable:
-    """What a session may hear of: what rules let it list, and, until somebody has allowed more, inside its folders."""
+def build_path_filter(surroundings: SessionView, *, allowed: bool) -> PathFilter:
+    """A filter for paths to tell a session: those that rules let it list, and, unless `allowed`, inside its roots."""
 
     def nameable(path: str) -> bool:
-        place = paths.real(path)
-        if paths.of_the_daemon(place, surroundings) or not (allowed or paths.inside_roots(place, surroundings)):
+        place = paths.resolve_path(path)
+        if paths.is_in_daemon_home(place, surroundings) or not (allowed or paths.is_inside_roots(place, surroundings)):
             return False
         return surroundings.may_read is None or (surroundings.may_read(path) and surroundings.may_read(place))
 
     return nameable
 
 
-def close_names(name: str, folder: str, nameable: Nameable = lambda _: True) -> list[str]:
-    """What the folder holds that looks like the name, the closest first."""
+def find_close_names(name: str, folder: str, nameable: PathFilter = lambda _: True) -> list[str]:
+    """The entries of the folder that look like the name, the closest first."""
     # Most calls never get here, and the library takes as long to load as a call to run.
     from rapidfuzz import fuzz, process, utils  # noqa: PLC0415
 
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry in islice(entries, _LOOKED_AT)]
+            names = [entry.name for entry in islice(entries, _MAX_ENTRIES)]
     except OSError:
         return []
-    # All that are close: the closest may be one that cannot be named.
+    # All that are close: the closest may be one that the model may not be told.
     found = process.extract(
         name, names, scorer=fuzz.ratio, processor=utils.default_process, limit=None, score_cutoff=60
     )
-    # A link that leads nowhere is of no more use than the name that was given.
+    # A dangling link is of no more use than the name that was given.
     useful = (close for close, _, _ in found if os.path.exists(at := os.path.join(folder, close)) and nameable(at))
-    return [printable(close) for close in islice(useful, _TOLD)]
+    return [make_printable(close) for close in islice(useful, _MAX_SUGGESTIONS)]
 
 
-def _target(path: str) -> str | None:
-    """What a link says; null for all that is none."""
+def _read_link(path: str) -> str | None:
+    """The target of a link; None for what is no link."""
     try:
         return os.readlink(path)
     except OSError:
         return None
 
 
-def _nearest_folder(folder: str) -> str:
+def _describe_nearest_folder(folder: str) -> str:
     while folder != "/" and not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     return f"The nearest folder that exists is {folder}."

@@ -1,4 +1,4 @@
-"""Text on the disk: what kind of file it is, how it is encoded, and how it is opened without surprises."""
+"""Loads text files: opens regular files only, detects their encoding and refuses binary ones."""
 
 import codecs
 import hashlib
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ostler.tools.fs.encoding import UTF_8, Encoding, decode_bytes
-from ostler.tools.fs.file_type import HEAD, UNKNOWN, binary_name, is_image, is_pdf
+from ostler.tools.fs.file_type import HEAD_BYTES, UNKNOWN_BINARY, describe_binary, is_image, is_pdf
 
 MAX_FILE_BYTES: Final = 1024**3
 
@@ -21,7 +21,7 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _LAYOUT: Final = "\x1b\u00ad\u200b\u200c\u200d\u200e\u200f\ufeff"
-"""What a text may hold besides letters and blanks."""
+"""Characters that a text may contain besides printable ones and blanks."""
 _PLAIN: Final = re.compile(rb"[\0\t\n\r\x20-\x7e]*")
 _STREAMS: Final = re.compile(
     r"/dev/(stdin|stdout|stderr|tty.*|fd/.*)|/proc/[^/]+/(task/[^/]+/)?fd/[0-2]|/proc/kmsg|.*/trace_pipe"
@@ -54,21 +54,21 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
 
 
-def digest_of(data: bytes) -> str:
+def hash_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
 def open_regular(path: str) -> int:
-    """A descriptor of the file, or Unreadable for all that is no file of a known end. FileNotFoundError passes."""
+    """A descriptor of the file; Unreadable where it is no regular file or too large. FileNotFoundError passes."""
     _refuse_special(path, os.stat(path).st_mode)
-    # Non-blocking: between the look and the opening it may have become a FIFO, which would wait for a writer.
+    # Non-blocking: since the stat it may have become a FIFO, which would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
         _refuse_special(path, status.st_mode)
         if status.st_size > MAX_FILE_BYTES:
             raise TooLarge(
-                f"{path} is too large ({size_in_words(status.st_size)}; the limit is 1 GiB). "
+                f"{path} is too large ({format_size(status.st_size)}; the limit is 1 GiB). "
                 "Search it with Grep, or take a part of it with a command."
             )
     except BaseException:
@@ -100,71 +100,71 @@ def load(path: str) -> TextFile:
     descriptor = open_regular(path)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        # First as much as there should be: room for the most that is allowed takes longer to get than the file.
+        # First as much as its size says: allocating the most that is allowed takes longer than reading the file.
         data = file.read(status.st_size + 1)
         if len(data) > status.st_size:
             data += file.read(MAX_FILE_BYTES + 1 - len(data))
     if len(data) > MAX_FILE_BYTES:
         raise TooLarge(f"{path} does not end within 1 GiB.")
-    encoding = detect(path, data[:HEAD], len(data))
+    encoding = detect_from_head(path, data[:HEAD_BYTES], len(data))
     if encoding.codec != UTF_8.codec:
-        return TextFile(decode_wide(path, data, encoding), encoding, status, digest_of(data))
+        return TextFile(decode_wide(path, data, encoding), encoding, status, hash_bytes(data))
     refuse_nul(path, data, len(data))
-    return TextFile(*decode_bytes(data, encoding.bom), status, digest_of(data))
+    return TextFile(*decode_bytes(data, encoding.bom), status, hash_bytes(data))
 
 
 def decode_wide(path: str, data: bytes, encoding: Encoding) -> str:
-    """By what the beginning says. Raises Unreadable."""
+    """Decodes by the encoding that the beginning shows. Raises Unreadable."""
     try:
         return encoding.decode(data)
     except UnicodeDecodeError:
-        raise damaged(path, encoding) from None
+        raise make_damaged_error(path, encoding) from None
 
 
-def damaged(path: str, encoding: Encoding) -> Unreadable:
+def make_damaged_error(path: str, encoding: Encoding) -> Unreadable:
     return Unreadable(f"{path} begins as {encoding.codec.upper()}, but is damaged further on.")
 
 
 def refuse_nul(path: str, data: bytes, size: int) -> None:
     if b"\0" in data:
-        raise Unreadable(f"{path} is {UNKNOWN} ({size_in_words(size)}), which cannot be read as text.")
+        raise Unreadable(f"{path} is {UNKNOWN_BINARY} ({format_size(size)}), which cannot be read as text.")
 
 
-def detect(path: str, head: bytes, size: int) -> Encoding:
-    """The encoding that the beginning of a file speaks for; UTF-8 stands for the old ones too. Raises Unreadable."""
+def detect_from_head(path: str, head: bytes, size: int) -> Encoding:
+    """The encoding by the beginning of a file; UTF-8 stands for the legacy ones too. Raises Unreadable."""
     refuse_kinds(path, head, size)
     for bom, codec in _BOMS:
         if head.startswith(bom):
             return Encoding(codec, bom)
     if b"\0" in head:
-        name = binary_name(head)
-        wide = _utf16_without_bom(head) if name == UNKNOWN and size % 2 == 0 else None
+        name = describe_binary(head)
+        wide = _detect_utf16(head) if name == UNKNOWN_BINARY and size % 2 == 0 else None
         if wide is None:
-            raise Unreadable(f"{path} is {name} ({size_in_words(size)}), which cannot be read as text.")
+            raise Unreadable(f"{path} is {name} ({format_size(size)}), which cannot be read as text.")
         return Encoding(wide)
     return UTF_8
 
 
 def refuse_kinds(path: str, head: bytes, size: int) -> None:
-    """Files that only Read knows, and not as text."""
+    """Raises Unreadable for images and PDFs, which only Read can show."""
     name = "an image" if is_image(head) else "a PDF document" if is_pdf(path, head) else None
     if name is None:
         return
-    raise Unreadable(f"{path} is {name} ({size_in_words(size)}), which cannot be read as text.")
+    raise Unreadable(f"{path} is {name} ({format_size(size)}), which cannot be read as text.")
 
 
-def _utf16_without_bom(head: bytes) -> str | None:
-    """Spaces, line ends and western letters have a NUL, most on the same side; and all of it is something to read."""
+def _detect_utf16(head: bytes) -> str | None:
+    """In UTF-16, blanks, line ends and western letters have a NUL, most on one side; and all of it is printable."""
     even, odd = head[0::2].count(0), head[1::2].count(0)
-    # Names with a NUL after each, as `find -print0` writes them, are letters on both sides.
+    # Names with a NUL after each, as `find -print0` writes them, have letters on both sides.
     enough = len(head) * 0.45 if _PLAIN.fullmatch(head) else 1
     for codec, on_the_side, elsewhere in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
-        if on_the_side >= enough and on_the_side > elsewhere and _is_written(head[: len(head) // 2 * 2], codec):
+        if on_the_side >= enough and on_the_side > elsewhere and _is_readable(head[: len(head) // 2 * 2], codec):
             return codec
     return None
 
 
-def _is_written(head: bytes, codec: str) -> bool:
+def _is_readable(head: bytes, codec: str) -> bool:
     try:
         text = codecs.getincrementaldecoder(codec)().decode(head)  # the last character may be only half there
     except UnicodeDecodeError:
@@ -172,7 +172,7 @@ def _is_written(head: bytes, codec: str) -> bool:
     return all(letter.isprintable() or letter.isspace() or letter in _LAYOUT for letter in text)
 
 
-def size_in_words(size: int) -> str:
+def format_size(size: int) -> str:
     amount = float(size)
     for unit in ("bytes", "KB", "MB", "GB"):
         if amount < 1024 or unit == "GB":

@@ -1,27 +1,27 @@
-"""StructuredOutput: the answer of a turn in the form that its caller asked for."""
+"""StructuredOutput: the answer of a turn as JSON that fits the schema of its caller."""
 
 import json
 from typing import Any, ClassVar, Final
 
 from pydantic import ConfigDict
 
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools.tool import Allow, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 
 _SHOWN_PROBLEMS: Final = 10
 _SHOWN_PLACE: Final = 200
 _SHOWN_VALUE: Final = 200
 _SHOWN_MESSAGE: Final = 1000
-_VALUE: Final = "\x00value\x00"
-"""What the validator writes where the value would be."""
+_VALUE_MASK: Final = "\x00value\x00"
+"""What the validator writes in its messages in place of the value."""
 _ALTERNATIVES: Final = ("anyOf", "oneOf")
 _BRANCHES: Final = ("allOf", *_ALTERNATIVES)
-_EACH_VALUE: Final = 1000
-"""About the bytes that one problem takes, beside the value that it is about."""
+_BYTES_PER_VALUE: Final = 1000
+"""About the bytes that one reported problem takes, beside the value that it is about."""
 _ALL_PROBLEMS_BYTES: Final = 40_000_000
-"""The validator collects all problems before it tells the first, each with a copy of its value, and it does not let
-others run meanwhile. Where that may be more than this, not all are looked for."""
+"""The validator collects all problems before it reports the first, each with a copy of its value, and it holds the
+interpreter's lock meanwhile. Where that may take more bytes than this, not all problems are looked for."""
 
 
 class BadSchema(ValueError):
@@ -53,55 +53,60 @@ class StructuredOutput(Tool[StructuredOutputInput, StructuredOutputOutput]):
         if schema.get("type") != "object":
             raise BadSchema('must be a schema of an object: {"type": "object", …}')
         try:
-            # Offline: a schema of a stranger's must not make the daemon fetch anything.
-            self._validator = jsonschema_rs.validator_for(schema, offline=True, mask=_VALUE)
+            # Offline: an untrusted schema must not make the daemon fetch anything.
+            self._validator = jsonschema_rs.validator_for(schema, offline=True, mask=_VALUE_MASK)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise BadSchema(f"is no JSON Schema: {error}") from None
-        self._given = schema
+        self._answer_schema = schema
 
-    def input_schema(self, surroundings: Surroundings) -> dict[str, Any]:
-        return self._given
+    def input_schema(self, session: SessionView) -> dict[str, Any]:
+        return self._answer_schema
 
     async def validate(self, given: StructuredOutputInput, context: ToolContext) -> Failure | None:
-        # In a thread: an answer may be long, and a schema may look at it often.
-        problems = await read_in_thread(self._problems, given)
+        # In a thread: an answer may be long, and a schema may check it in many branches.
+        problems = await read_in_thread(self._find_problems, given)
         return Failure("The answer does not fit the schema:\n" + "\n".join(problems)) if problems else None
 
-    def _problems(self, given: StructuredOutputInput) -> list[str]:
+    def _find_problems(self, given: StructuredOutputInput) -> list[str]:
         answer = given.model_dump()
         if self._validator.is_valid(answer):  # it stops at the first problem, and copies nothing
             return []
-        if _weight(answer) * _branches(self._given) <= _ALL_PROBLEMS_BYTES:
-            return self._all_problems(answer)
-        if not _has_alternatives(self._given):
-            return [self._first_problem(answer), "… and perhaps more: the answer is too long to look for all of them"]
+        if _estimate_bytes(answer) * _count_branches(self._answer_schema) <= _ALL_PROBLEMS_BYTES:
+            return self._list_problems(answer)
+        if not _has_alternatives(self._answer_schema):
+            return [
+                self._describe_first_problem(answer),
+                "… and perhaps more: the answer is too long to look for all of them",
+            ]
         # Why each alternative does not fit would be collected even for the first problem.
         return ["- The answer is too long to say where. Give a shorter one."]
 
-    def _all_problems(self, answer: dict[str, Any]) -> list[str]:
+    def _list_problems(self, answer: dict[str, Any]) -> list[str]:
         problems: list[str] = []
         more = 0
         for error in self._validator.iter_errors(answer):
             if len(problems) < _SHOWN_PROBLEMS:
-                problems.append(_told(error.instance_path, error.message, answer))
+                problems.append(_describe_problem(error.instance_path, error.message, answer))
             else:
                 more += 1
         return [*problems, f"… and {more} more"] if more else problems
 
-    def _first_problem(self, answer: dict[str, Any]) -> str:
+    def _describe_first_problem(self, answer: dict[str, Any]) -> str:
         import jsonschema_rs  # noqa: PLC0415
 
         try:
             self._validator.validate(answer)
         except jsonschema_rs.ValidationError as error:
-            return _told(error.instance_path, error.message, answer)
+            return _describe_problem(error.instance_path, error.message, answer)
         raise AssertionError("it did not fit a moment ago")
 
     async def check_permission(self, given: StructuredOutputInput, context: ToolContext) -> Check:
         return Allow()
 
-    async def run(self, given: StructuredOutputInput, context: ToolContext) -> Ran[StructuredOutputOutput] | Failure:
-        return Ran(StructuredOutputOutput(answer=given.model_dump()))
+    async def run(
+        self, given: StructuredOutputInput, context: ToolContext
+    ) -> ToolResult[StructuredOutputOutput] | Failure:
+        return ToolResult(StructuredOutputOutput(answer=given.model_dump()))
 
     def render(self, output: StructuredOutputOutput) -> list[Block]:
         return [text_block("The answer was taken. The turn ends here.")]
@@ -113,24 +118,24 @@ class StructuredOutput(Tool[StructuredOutputInput, StructuredOutputOutput]):
         return "Answer in the form asked for"
 
 
-def _told(path: list[str | int], message: str, answer: dict[str, Any]) -> str:
-    """Which place, what is wrong there, and the value, cut short."""
+def _describe_problem(path: list[str | int], message: str, answer: dict[str, Any]) -> str:
+    """One line: the path of the value, what is wrong with it, and the value, cut short."""
     place = _cut(".".join(str(part) for part in path) or "input", _SHOWN_PLACE)
-    said = message.replace(_VALUE, _shown(_at(path, answer))) if _VALUE in message else message
-    return f"- `{place}`: {_cut(said, _SHOWN_MESSAGE)}"
+    text = message.replace(_VALUE_MASK, _format_value(_get_value(path, answer))) if _VALUE_MASK in message else message
+    return f"- `{place}`: {_cut(text, _SHOWN_MESSAGE)}"
 
 
-def _at(path: list[str | int], answer: Any) -> Any:
+def _get_value(path: list[str | int], answer: Any) -> Any:
     for part in path:
         answer = answer[part]
     return answer
 
 
-def _shown(value: Any) -> str:
-    """The value as JSON, of which no more is made than can be seen."""
+def _format_value(value: Any) -> str:
+    """The value as JSON, cut short; no more of it is serialised than is shown."""
     if isinstance(value, str):
         return _cut(json.dumps(value[: _SHOWN_VALUE + 1], ensure_ascii=False), _SHOWN_VALUE)
-    if isinstance(value, dict | list) and _weight(value) > _EACH_VALUE * _SHOWN_VALUE:
+    if isinstance(value, dict | list) and _estimate_bytes(value) > _BYTES_PER_VALUE * _SHOWN_VALUE:
         return f"an {'object' if isinstance(value, dict) else 'array'} of {len(value)}"
     return _cut(json.dumps(value, ensure_ascii=False), _SHOWN_VALUE)
 
@@ -139,31 +144,31 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
-def _weight(answer: Any) -> int:
-    """About the bytes that problems with each of its values would take."""
-    weight = 0
+def _estimate_bytes(answer: Any) -> int:
+    """Estimates the bytes that a reported problem with each of its values would take."""
+    size = 0
     unseen = [answer]
     while unseen:
         value = unseen.pop()
-        weight += _EACH_VALUE
+        size += _BYTES_PER_VALUE
         if isinstance(value, str):
-            weight += len(value)
+            size += len(value)
         elif isinstance(value, dict):
-            weight += sum(map(len, value))
+            size += sum(map(len, value))
             unseen += value.values()
         elif isinstance(value, list):
             unseen += value
-    return weight
+    return size
 
 
-def _branches(schema: Any) -> int:
-    """How many parts of the schema may look at one and the same value; references are not followed."""
+def _count_branches(schema: Any) -> int:
+    """How many branches of the schema may check one and the same value; references are not followed."""
     if isinstance(schema, list):
-        return max(map(_branches, schema), default=1)
+        return max(map(_count_branches, schema), default=1)
     if not isinstance(schema, dict):
         return 1
     own = sum(len(schema[word]) for word in _BRANCHES if isinstance(schema.get(word), list))
-    return max(own, 1) * max(map(_branches, schema.values()), default=1)
+    return max(own, 1) * max(map(_count_branches, schema.values()), default=1)
 
 
 def _has_alternatives(schema: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a file system takes names as equal that differ only in the case of their letters."""
+"""Finds out whether a file system ignores the case of names."""
 
 import os
 import sys
@@ -6,46 +6,49 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-_LOOKED_AT: Final = 50
-_USUAL: Final = sys.platform in {"darwin", "win32"}
-"""Where nothing can be told, what is usual here."""
+_MAX_ENTRIES: Final = 50
+_DEFAULT: Final = sys.platform in {"darwin", "win32"}
+"""What is usual on this platform, where nothing can be found out."""
 
 
 @lru_cache(maxsize=512)
-def case_folds(folder: str) -> bool:
-    """Tells without writing: by an entry of the folder, else by its own name in the folder above it."""
+def is_case_insensitive(folder: str) -> bool:
+    """Found out without writing: by an entry of the folder, else by its own name in the folder above it."""
     while True:
-        told = _by_entries(folder)
-        if told is None:
-            told = _by_name(folder)
-        if told is not None:
-            return told
+        folds = _probe_entries(folder)
+        if folds is None:
+            folds = _probe_own_name(folder)
+        if folds is not None:
+            return folds
         above = os.path.dirname(folder)
         if above == folder:
-            return _USUAL
+            return _DEFAULT
         folder = above
 
 
-def _by_entries(folder: str) -> bool | None:
+def _probe_entries(folder: str) -> bool | None:
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry in islice(entries, _LOOKED_AT)]
+            names = [entry.name for entry in islice(entries, _MAX_ENTRIES)]
     except (OSError, ValueError):
         return None
     for name in names:
-        told = _same(folder, name)
-        if told is not None:
-            return told
+        folds = _probe_name(folder, name)
+        if folds is not None:
+            return folds
     return None
 
 
-def _by_name(folder: str) -> bool | None:
+def _probe_own_name(folder: str) -> bool | None:
     above, name = os.path.split(folder)
-    return _same(above, name) if name else None
+    return _probe_name(above, name) if name else None
 
 
-def _same(folder: str, name: str) -> bool | None:
-    """Only ASCII letters tell: each file system has rules of its own for the others."""
+def _probe_name(folder: str, name: str) -> bool | None:
+    """Whether a name and the same in the other case are one file; None where that is unknown.
+
+    Only ASCII letters count: each file system has rules of its own for the others.
+    """
     other = name.swapcase()
     if other == name or not name.isascii():
         return None
@@ -57,7 +60,7 @@ def _same(folder: str, name: str) -> bool | None:
         there = os.lstat(os.path.join(folder, other))
     except (OSError, ValueError):
         return False
-    # A file with a second name of the other case is a link, and tells nothing.
+    # A file with a second name of the other case is a link, and proves nothing.
     if here.st_nlink > 1 and not os.path.isdir(os.path.join(folder, name)):
         return None
     return os.path.samestat(here, there)

@@ -1,6 +1,6 @@
-"""One pattern of `.gitignore` as a regular expression.
+"""Translates one pattern of `.gitignore` to a regular expression.
 
-Each `*` and `**` but the last takes the first fit and never tries another. That loses nothing, as an earlier fit only
+Each `*` and `**` but the last takes the first match and never backtracks. That loses nothing, as an earlier match only
 leaves more of the path for what follows, and it keeps the time far from exponential. It still grows with the length of
 the path times the number of wildcards, which is why there may not be many.
 """
@@ -41,25 +41,25 @@ class Translation:
     """What has to follow them, after a slash; empty where they are all."""
     folders_only: bool
     needle: str
-    """The longest text that every path holds that matches the expression: most paths are told by that alone."""
+    """The longest text that every matching path contains: most other paths are ruled out by that alone."""
 
 
 def translate(pattern: str, *, anchored: bool) -> Translation:
     """The pattern, which has no slash in front; one that is not anchored may match in any folder."""
     folders_only = pattern.endswith("/") or not pattern
     body = pattern.removesuffix("/")
-    _check(_ESCAPED.sub("__", body))
-    components = _components(body) if body else []
+    _check_syntax(_ESCAPED.sub("__", body))
+    components = _split_components(body) if body else []
     anchored = anchored or "/" in body
-    literal = _literal(components) if anchored else ()
+    literal = _take_literal_names(components) if anchored else ()
     rest = components[len(literal) :]
-    needle = max((run for _, component in rest for run in _plain_runs(component)), key=len, default="")
+    needle = max((run for _, component in rest for run in _split_plain_runs(component)), key=len, default="")
     if not anchored and rest:
         rest = [(-1, "**"), *rest]
-    return Translation(literal, _expression(rest), folders_only, needle)
+    return Translation(literal, _build_expression(rest), folders_only, needle)
 
 
-def _check(body: str) -> None:
+def _check_syntax(body: str) -> None:
     """Of a pattern in which nothing is escaped any more."""
     braces = _BRACES.search(body)
     if braces:
@@ -75,7 +75,7 @@ _Component = tuple[int, str]
 """A component of the pattern and where it begins."""
 
 
-def _components(body: str) -> list[_Component]:
+def _split_components(body: str) -> list[_Component]:
     found: list[_Component] = []
     place = 0
     for component in body.split("/"):
@@ -87,22 +87,22 @@ def _components(body: str) -> list[_Component]:
     return found
 
 
-def _literal(components: Sequence[_Component]) -> tuple[str, ...]:
+def _take_literal_names(components: Sequence[_Component]) -> tuple[str, ...]:
     taken: list[str] = []
     for place, component in components:
         if _WILD.search(_ESCAPED.sub("", component)):
             break
-        taken.append("".join(_unescaped(component, place)))
+        taken.append("".join(_unescape(component, place)))
     return tuple(taken)
 
 
-def _plain_runs(component: str) -> list[str]:
-    """The parts of a name that stand for themselves; what follows a bracket or a backslash is left alone."""
+def _split_plain_runs(component: str) -> list[str]:
+    """The literal parts of a name; what follows a bracket or a backslash is left out."""
     plain = re.split(r"[\[\\]", component, maxsplit=1)[0]
     return re.split(r"[*?]+", plain)
 
 
-def _unescaped(component: str, place: int) -> list[str]:
+def _unescape(component: str, place: int) -> list[str]:
     taken: list[str] = []
     index = 0
     while index < len(component):
@@ -115,30 +115,30 @@ def _unescaped(component: str, place: int) -> list[str]:
     return taken
 
 
-def _expression(components: Sequence[_Component]) -> str:
+def _build_expression(components: Sequence[_Component]) -> str:
     parts: list[str] = []
     run: list[str] = []
     deep = False
     for place, component in components:
         if not _DEEP.fullmatch(component):
-            run.append(_name(component, place))
+            run.append(_translate_name(component, place))
             continue
-        parts += _run(run, deep=deep)
+        parts += _join_run(run, deep=deep)
         run, deep = [], True
     if deep and not run:
         run = ["[^/]+"]
-    return "/".join([*parts, *_run(run, deep=deep)])
+    return "/".join([*parts, *_join_run(run, deep=deep)])
 
 
-def _run(names: Sequence[str], *, deep: bool) -> list[str]:
-    """Components in a row; behind a `**` they are looked for from here on."""
+def _join_run(names: Sequence[str], *, deep: bool) -> list[str]:
+    """Components in a row; after a `**` they may be at any depth."""
     if not names:
         return []
     row = "/".join(names)
     return [f"(?>{_FOLDERS}{row}{_END})" if deep else row]
 
 
-def _name(component: str, place: int) -> str:
+def _translate_name(component: str, place: int) -> str:
     pieces = [""]
     index = 0
     while index < len(component):
@@ -147,7 +147,7 @@ def _name(component: str, place: int) -> str:
             if pieces[-1] or len(pieces) == 1:
                 pieces.append("")
             continue
-        text, index = _character(component, index, place)
+        text, index = _translate_character(component, index, place)
         pieces[-1] += text
     if len(pieces) == 1:
         return pieces[0]
@@ -156,12 +156,12 @@ def _name(component: str, place: int) -> str:
     return rf"(?=[^/]){pieces[0]}{middle}[^/]*{pieces[-1]}{_END}"
 
 
-def _character(component: str, index: int, place: int) -> tuple[str, int]:
+def _translate_character(component: str, index: int, place: int) -> tuple[str, int]:
     match component[index]:
         case "?":
             return "[^/]", index + 1
         case "[":
-            return _set(component, index, place)
+            return _translate_set(component, index, place)
         case "\\":
             if index + 1 == len(component):
                 raise BadPattern("The backslash at the end escapes nothing.", place + index)
@@ -170,7 +170,7 @@ def _character(component: str, index: int, place: int) -> tuple[str, int]:
             return re.escape(other), index + 1
 
 
-def _set(component: str, start: int, place: int) -> tuple[str, int]:
+def _translate_set(component: str, start: int, place: int) -> tuple[str, int]:
     """`[…]` as git reads it: a `]` in front is itself, a backslash escapes, ranges and `[:classes:]` work."""
     index = start + 1
     negated = component[index : index + 1] in {"!", "^"}
@@ -178,30 +178,30 @@ def _set(component: str, start: int, place: int) -> tuple[str, int]:
     first, body = index, ""
     while index < len(component):
         if component[index] == "]" and index > first:
-            # Never a slash: a set stands for one character of a name.
+            # Never a slash: a set matches one character of a name.
             return f"(?!/)[{'^' if negated else ''}{body}]", index + 1
-        text, index = _member(component, index, place)
+        text, index = _translate_member(component, index, place)
         body += text
     raise BadPattern("The [ is never closed: write \\[ for its own sake.", place + start)
 
 
-def _member(component: str, index: int, place: int) -> tuple[str, int]:
+def _translate_member(component: str, index: int, place: int) -> tuple[str, int]:
     if component.startswith("[:", index):
         end = component.find(":]", index + 2)
         name = component[index + 2 : end] if end > 0 else ""
         if name not in _CLASSES:
             raise BadPattern(f"There is no class of characters {component[index : index + 12]!r}.", place + index)
         return _CLASSES[name], end + 2
-    low, after = _single(component, index, place)
+    low, after = _read_member(component, index, place)
     if component[after : after + 1] != "-" or component[after + 1 : after + 2] in {"", "]"}:
         return re.escape(low), after
-    high, end = _single(component, after + 1, place)
+    high, end = _read_member(component, after + 1, place)
     if high < low:
         raise BadPattern(f"The range {low}-{high} holds nothing: it runs backwards.", place + index)
     return f"{re.escape(low)}-{re.escape(high)}", end
 
 
-def _single(component: str, index: int, place: int) -> tuple[str, int]:
+def _read_member(component: str, index: int, place: int) -> tuple[str, int]:
     if component[index] != "\\":
         return component[index], index + 1
     if index + 1 == len(component):

@@ -1,21 +1,21 @@
-"""Where many paths really lead, when they are asked for at one time."""
+"""Resolves many paths at one time, with a cache."""
 
 import os
 
 
-class RealPaths:
-    """`os.path.realpath` that looks at each folder once. To be thrown away soon: links change."""
+class RealPathCache:
+    """`os.path.realpath` that resolves each folder once. For short use only: links change."""
 
     def __init__(self) -> None:
-        self._known = {"/": "/"}
+        self._cache = {"/": "/"}
 
     def __call__(self, path: str) -> str:
-        known = self._known.get(path)
+        known = self._cache.get(path)
         if known is None:
-            known = self._known[path] = self._look(path)
+            known = self._cache[path] = self._resolve(path)
         return known
 
-    def _look(self, path: str) -> str:
+    def _resolve(self, path: str) -> str:
         above, name = os.path.split(path)
         if not os.path.isabs(path) or name in {"", ".", ".."}:
             return os.path.realpath(path)

@@ -1,13 +1,13 @@
-"""What may stand in the parentheses of a rule, tool by tool, and what it matches."""
+"""Checks what is in the parentheses of a rule, tool by tool, and matches it."""
 
 import re
 from typing import Final
 
 from ostler.tools.permissions.gitignore import BadPattern
-from ostler.tools.permissions.path_pattern import check_path, covers_everything
+from ostler.tools.permissions.path_pattern import check_pattern, covers_everything
 
 PATH_TOOLS: Final = frozenset({"Read", "Edit", "Write", "NotebookEdit", "Grep", "Glob", "LSP"})
-"""Tools whose rules speak of paths."""
+"""Tools whose rules are about paths."""
 
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
 _ANYTHING: Final = frozenset({"*", ":*", "**"})
@@ -19,7 +19,7 @@ _KEY: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
 
 
 class BadContent(ValueError):
-    """A content that its tool cannot have, and where in it the trouble is."""
+    """A content that its tool cannot have, and the position of the mistake in it."""
 
     def __init__(self, message: str, position: int = 0) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class BadContent(ValueError):
 
 
 def check_content(tool: str, content: str) -> str | None:
-    """The content in its one spelling; None where it says the same as the tool alone."""
+    """The normalised content; None where it means the same as the tool alone."""
     if not content.strip():
         raise BadContent(f"The parentheses are empty: write {tool} alone for all of its calls.")
     if tool in _SHELLS:
@@ -35,26 +35,26 @@ def check_content(tool: str, content: str) -> str | None:
     if content[0].isspace() or (content[-1].isspace() and content[-2] != "\\"):
         raise BadContent("The content begins or ends with a space.", 0 if content[0].isspace() else len(content) - 1)
     if tool in PATH_TOOLS:
-        return _checked_path(content)
+        return _check_path(content)
     if content in _ANYTHING:
         return None
     if tool.startswith("mcp__"):
         raise BadContent(f"A rule about an MCP server or tool has no content: write {tool}.")
     match tool:
         case "WebFetch":
-            return _domain(content)
+            return _check_domain(content)
         case "Agent" | "Task":
-            return _like(_NAME, content, "the kind of an agent, as in Agent(Explore)")
+            return _check_format(_NAME, content, "the kind of an agent, as in Agent(Explore)")
         case "Skill" | "SlashCommand":
-            return _like(_SKILL, content, "the name of a skill, as in Skill(deploy) or Skill(deploy:*)")
+            return _check_format(_SKILL, content, "the name of a skill, as in Skill(deploy) or Skill(deploy:*)")
         case "Config":
-            return _like(_KEY, content, "the name of a setting, as in Config(model.name)")
+            return _check_format(_KEY, content, "the name of a setting, as in Config(model.name)")
         case _:
             return content
 
 
 def is_whole(tool: str, content: str | None) -> bool:
-    """Whether a rule speaks of all that the tool can do, or of all below a folder, in whatever spelling."""
+    """Whether a rule covers all that the tool can do, or all below a folder, in whatever spelling."""
     if content is None:
         return True
     if tool in PATH_TOOLS:
@@ -63,7 +63,7 @@ def is_whole(tool: str, content: str | None) -> bool:
 
 
 def matches_text(tool: str, content: str | None, text: str) -> bool:
-    """Whether a content that is neither command nor path speaks of this host, kind, skill with arguments, or key."""
+    """Whether a content that is neither command nor path matches this host, kind, skill with arguments, or key."""
     if content is None:
         return True
     match tool:
@@ -78,15 +78,15 @@ def matches_text(tool: str, content: str | None, text: str) -> bool:
             return text == content
 
 
-def _checked_path(content: str) -> str:
+def _check_path(content: str) -> str:
     try:
-        check_path(content)
+        check_pattern(content)
     except BadPattern as error:
         raise BadContent(str(error), error.position) from None
     return content
 
 
-def _domain(content: str) -> str | None:
+def _check_domain(content: str) -> str | None:
     kind, colon, host = content.partition(":")
     if kind != "domain" or not colon:
         bare = re.sub(r"^[a-z]+://", "", content.lower()).split("/")[0]
@@ -104,13 +104,13 @@ def _domain(content: str) -> str | None:
 
 
 def _is_host(wanted: str, host: str) -> bool:
-    """`*.` stands for any sub-domain, and not for the domain itself."""
+    """`*.` matches any sub-domain, and not the domain itself."""
     if wanted.startswith("*."):
         return host.endswith(wanted[1:]) and len(host) > len(wanted) - 1
     return host == wanted
 
 
-def _like(expression: re.Pattern[str], content: str, what: str) -> str:
+def _check_format(expression: re.Pattern[str], content: str, what: str) -> str:
     if not expression.fullmatch(content):
         raise BadContent(f"{content[:80]!r} is not {what}.")
     return content

@@ -1,1 +1,1 @@
-"""Child processes: spawned, tagged, listed, and ended with everything below them."""
+"""Child processes: spawned, tagged, listed, and ended with all their descendants."""

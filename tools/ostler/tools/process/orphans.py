@@ -1,4 +1,4 @@
-"""Orphans: processes whose parents have ended and that came to the daemon: found, ended and reaped."""
+"""Finds, ends and reaps orphans: processes whose parents have ended, and which the daemon, a subreaper, has adopted."""
 
 import contextlib
 import ctypes
@@ -9,24 +9,24 @@ from functools import cache, partial
 from typing import Final
 
 from ostler.tools.process import rlimit_tag, tree
-from ostler.tools.process.tree import Running
+from ostler.tools.process.tree import ProcessInfo
 from ostler.tools.threads import kill_in_thread
 
-_MANY: Final = 300
+_MANY_ORPHANS: Final = 300
 _PR_GET_CHILD_SUBREAPER: Final = 37
 _lock: Final = threading.Lock()
-"""Held from the start of a command until it is known, so that nobody takes it for an orphan."""
+"""Held from the start of a command until it is registered, so that nobody takes it for an orphan."""
 awaited_children: Final[set[int]] = set()
-"""Children whose status somebody is going to take."""
+"""Children that somebody waits for, and whose status they are going to read."""
 _seen_dead: Final[set[int]] = set()
 
 
 @contextlib.contextmanager
-def awaited(pid: int) -> Iterator[None]:
-    """Keeps `reap_orphans`, and the end of a command, away from a child that the caller waits for.
+def exclude_from_reaping(pid: int) -> Iterator[None]:
+    """Keeps `reap_orphans`, and the clean-up after a command, from reaping a child that the caller waits for.
 
-    The child is to be started on another thread than the first: among that one's children it would pass for an orphan
-    until it is here.
+    The child is to be started on another thread than the main one: among that one's children it would pass for an
+    orphan until it is registered here.
     """
     with _lock:
         awaited_children.add(pid)
@@ -37,37 +37,37 @@ def awaited(pid: int) -> Iterator[None]:
 
 
 class RunningCommands:
-    """The commands that run in this daemon, and when the first one of this busy time started, in clock ticks."""
+    """The commands that run in this daemon, and since when at least one has been running, in clock ticks."""
 
     def __init__(self) -> None:
         self._starts: dict[int, int] = {}
         self._tags: dict[int, int | None] = {}
-        self._since = 0
+        self._busy_since = 0
 
     def begin(self, pid: int, start_time: str, tag: int | None) -> None:
         start = int(start_time or 0)
         if not self._starts:
-            self._since = start
+            self._busy_since = start
         self._starts[pid] = start
         self._tags[pid] = tag
 
     def end(self, pid: int) -> int:
-        """Tells since when there were commands without a break."""
+        """Removes it; returns since when at least one command has been running."""
         with _lock:
             self._starts.pop(pid, None)
             self._tags.pop(pid, None)
-            return self._since
+            return self._busy_since
 
     @property
     def tags(self) -> set[int]:
         return {tag for tag in self._tags.values() if tag is not None}
 
-    def others(self, pid: int) -> frozenset[int]:
-        """The sessions of all commands but one: each is the leader of its own."""
+    def list_others(self, pid: int) -> frozenset[int]:
+        """The OS sessions of all commands but one: each is the leader of its own."""
         with _lock:
             return frozenset(self._starts) - {pid}
 
-    def oldest(self) -> float:
+    def find_oldest_start(self) -> float:
         return min(self._starts.values(), default=float("inf"))
 
 
@@ -75,97 +75,97 @@ running_commands: Final = RunningCommands()
 
 
 @contextlib.contextmanager
-def no_orphan_yet() -> Iterator[None]:
-    """Around the start of a process, until somebody watches it."""
+def block_orphan_scan() -> Iterator[None]:
+    """Keeps scans for orphans waiting, around the start of a process until it is registered."""
     with _lock:
         yield
 
 
 async def kill_left_over(pid: int, start_time: str, call_id: str) -> list[str]:
-    """Ends what an earlier daemon's call left running: its process group if it is still that one, and all marked."""
+    """Ends what an earlier daemon's call left running: its process group if that is still its own, and all marked."""
     return await kill_in_thread(_kill_left_over, pid, start_time, call_id)
 
 
 def _kill_left_over(pid: int, start_time: str, call_id: str) -> list[str]:
     if not tree.HAS_PROC:
-        # Nothing tells whether the number still means the same process; better one too many than a stranger's end.
+        # Without /proc a reused pid cannot be noticed; better to leave one running than to end somebody else's.
         return []
-    leader = pid if start_time and tree.start_time(pid) == start_time else None
+    leader = pid if start_time and tree.read_start_time(pid) == start_time else None
     # The orphans of a dead daemon are init's. What has dropped the marker and the call's output, and shares neither a
-    # session nor a living ancestor with anybody who has not, cannot be found. A dead leader's number alone proves
-    # nothing: since then, or since the machine was started anew, it may have been another leader's.
-    return [each.name for each in tree.end_all(partial(tree.belonging, leader, call_id))]
+    # session nor a living ancestor with a process that has not, cannot be found. A dead leader's pid alone proves
+    # nothing: since then, or since the machine was restarted, it may have been another leader's.
+    return [each.name for each in tree.end_all(partial(tree.find_call_processes, leader, call_id))]
 
 
-def find_orphans(since: int, own_tag: int | None) -> list[Running]:
-    """The living strays that only a command which is over can have left, whatever they call themselves.
+def find_orphans(since: int, own_tag: int | None) -> list[ProcessInfo]:
+    """The living orphans that only a command which has ended can have left.
 
-    The tag tells whose one is. What has none, and is younger than a command that runs, may be that one's, and stays
-    until it is over too.
+    The rlimit tag says which command an orphan belongs to. One without a tag that is younger than a running command may
+    belong to that command, and is left alone until that has ended too.
     """
-    looked_at: set[int] = set()
-    found: list[Running] = []
-    # A stray that ends while we look leaves its own children to us: so until there are no new ones.
-    while new := find_strays() - looked_at:
-        looked_at |= new
+    checked: set[int] = set()
+    found: list[ProcessInfo] = []
+    # An orphan that ends during the scan leaves its own children to us: repeat until no new ones appear.
+    while new := list_adopted_children() - checked:
+        checked |= new
         with _lock:
-            until, others = running_commands.oldest(), running_commands.tags
-        for running in filter(None, map(tree.running, new)):
-            theirs = rlimit_tag.of(running.pid)
-            is_own = theirs is not None and theirs == own_tag
-            if is_own or (theirs not in others and since <= int(running.start_time) < until):
-                found.append(running)
+            until, others = running_commands.find_oldest_start(), running_commands.tags
+        for process in filter(None, map(tree.read_process, new)):
+            tag = rlimit_tag.read_tag(process.pid)
+            is_own = tag is not None and tag == own_tag
+            if is_own or (tag not in others and since <= int(process.start_time) < until):
+                found.append(process)
     return found
 
 
-def find_strays() -> set[int]:
-    """Children that came to us when their parents ended, and that nobody waits for, dead ones too."""
+def list_adopted_children() -> set[int]:
+    """Children that this process adopted when their parents ended, and that nobody waits for; zombies too."""
     if not _inherits_orphans():
         return set()
     with _lock:
-        return tree.adopted(os.getpid()) - awaited_children
+        return tree.list_main_thread_children(os.getpid()) - awaited_children
 
 
 def _inherits_orphans() -> bool:
-    """Elsewhere than in the daemon, as in a program that only uses its tools, children are nobody's left-overs."""
+    """Whether this process is a subreaper, as the daemon is; a program that only uses the tools is none."""
     if not tree.HAS_PROC:
         return False
     flag = ctypes.c_int(0)
-    _libc().prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(flag), 0, 0, 0)
+    _load_libc().prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(flag), 0, 0, 0)
     return bool(flag.value)
 
 
 @cache
-def _libc() -> ctypes.CDLL:
+def _load_libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-def many_orphans() -> bool:
-    """Whether there are so many, most of them surely dead, that they should not stay until somebody comes by."""
-    return len(find_strays()) > _MANY
+def has_many_orphans() -> bool:
+    """Whether there are so many adopted children, most of them surely dead, that they should be reaped now."""
+    return len(list_adopted_children()) > _MANY_ORPHANS
 
 
 def reap_orphans() -> list[int]:
-    """For a daemon that inherits orphans: takes away dead children that nobody waits for. To be called now and then.
+    """For a daemon that adopts orphans: reaps dead children that nobody waits for. To be called now and then.
 
     Blocks: thousands of them take a tenth of a second.
 
-    A child is taken only when it was dead at the call before too: whoever started it without `awaited` waits for it by
-    then.
+    A child is reaped only when it was dead at the call before too: whoever started it without `exclude_from_reaping`
+    waits for it by then.
     """
     with contextlib.suppress(ChildProcessError):
-        # The cheap look first: most of the time there is nobody.
+        # The cheap check first: most of the time no child is dead.
         if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             _seen_dead.clear()
             return []
-    dead = {pid for pid in _children() if pid not in awaited_children and _is_dead(pid)}
+    dead = {pid for pid in _list_children() if pid not in awaited_children and _is_dead(pid)}
     reaped = [pid for pid in sorted(dead & _seen_dead) if _reap(pid)]
     _seen_dead.clear()
     _seen_dead.update(dead.difference(reaped))
     return reaped
 
 
-def _children() -> set[int]:
+def _list_children() -> set[int]:
     found: set[int] = set()
     with contextlib.suppress(OSError):
         for thread in os.listdir("/proc/self/task"):

@@ -1,4 +1,7 @@
-"""Processes: started behind a gate, watched without polling, ended with all that they started.
+"""Starts processes, watches them without polling, and ends them with all that they started.
+
+A process that is started behind a gate waits for a line on its standard input before it begins, so that its start can
+be stored first.
 
 `posix_spawn` with a pidfd takes 1.8 to 2.1 ms for `bash -c true`, where asyncio's subprocess takes 2.2 to 2.5 ms.
 """
@@ -16,21 +19,27 @@ import anyio
 
 from ostler.protocol.ids import CallId
 from ostler.tools.process import rlimit_tag, tree
-from ostler.tools.process.orphans import awaited_children, find_orphans, find_strays, no_orphan_yet, running_commands
-from ostler.tools.process.tree import Running
+from ostler.tools.process.orphans import (
+    awaited_children,
+    block_orphan_scan,
+    find_orphans,
+    list_adopted_children,
+    running_commands,
+)
+from ostler.tools.process.tree import ProcessInfo
 from ostler.tools.services import Processes
 from ostler.tools.threads import kill_in_thread
 
-_SHORT: Final = 1.0
-"""Seconds within which a command cannot have used up all process numbers."""
-_FEW_ON_THE_LOOP: Final = 30
-_FEW: Final = 100
+_SHORT_SECONDS: Final = 1.0
+"""Seconds within which a command cannot have used up all pids."""
+_MAX_CHECKED_ON_LOOP: Final = 30
+_MAX_CHECKED_IN_THREAD: Final = 100
 # Python ignores these; what it starts should not.
 _DEFAULT_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Watched:
-    """A process whose end somebody waits for. One of ours stays a zombie, and keeps its number, until `release`."""
+class WatchedProcess:
+    """A process whose end somebody waits for. One of ours stays a zombie, and keeps its pid, until `release`."""
 
     def __init__(self, pid: int) -> None:
         self.pid: Final = pid
@@ -53,19 +62,19 @@ class Watched:
     def _watch(self) -> None:
         if hasattr(os, "pidfd_open"):
             self._descriptor = os.pidfd_open(self.pid)
-            self._loop.add_reader(self._descriptor, self._look)
+            self._loop.add_reader(self._descriptor, self._poll_exit)
         else:
             threading.Thread(target=self._wait_in_thread, daemon=True).start()
 
     def _wait_in_thread(self) -> None:
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        # The loop may be gone by then, and with it everybody who wanted to know.
+        # The event loop may be closed by then, and with it everybody who waited.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._look)
+            self._loop.call_soon_threadsafe(self._poll_exit)
 
-    def _look(self) -> None:
-        """Takes the status, and leaves the zombie."""
+    def _poll_exit(self) -> None:
+        """Reads the exit status, and leaves the zombie."""
         status = None
         with contextlib.suppress(ChildProcessError):
             status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -83,70 +92,70 @@ class Watched:
             self._descriptor = -1
 
     def release(self) -> None:
-        """Takes the zombie away; only for one that has ended, or cannot be ended."""
+        """Reaps the zombie; only for one that has ended, or cannot be ended."""
         self._stop_watching()
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, os.WNOHANG)
         awaited_children.discard(self.pid)
 
 
-class Child(Watched):
-    """The leader of its own session.
+class Child(WatchedProcess):
+    """A process that leads its own OS session.
 
-    One that an earlier daemon started has another parent: nobody here learns how it ended, only that it did.
+    One that an earlier daemon started has another parent: how it ended is not known here, only that it did.
     """
 
-    def __init__(self, pid: int, *, ours: bool = True, prints_to: str = "") -> None:
+    def __init__(self, pid: int, *, ours: bool = True, output_pipe: str = "") -> None:
         super().__init__(pid)
-        self._ours = ours
-        self._prints_to = prints_to
+        self._is_our_child = ours
+        self._output_pipe = output_pipe
         """What /proc calls the pipe of a command that has one; empty where it has to be looked for."""
-        self.start_time: Final = tree.start_time(pid)
+        self.start_time: Final = tree.read_start_time(pid)
         self._started = time.monotonic()
-        self._tag = rlimit_tag.give(pid, running_commands.tags) if ours else rlimit_tag.of(pid)
+        self._tag = rlimit_tag.set_tag(pid, running_commands.tags) if ours else rlimit_tag.read_tag(pid)
         running_commands.begin(pid, self.start_time, self._tag)
 
     async def end_tree(self, call_id: CallId) -> list[str]:
-        """Ends whatever is alive of it and tells the names; the zombie itself does not count."""
+        """Ends all living processes of the command and returns their names; the zombie itself does not count."""
         since = running_commands.end(self.pid)
         if not tree.HAS_PROC:
             await kill_in_thread(tree.end_group, self.pid)
             return []
-        # Most commands are short and leave nobody: they need not wait for a thread, nor for a look at all processes.
-        short = self._ours and self.ended and time.monotonic() - self._started < _SHORT
-        if short and self._left_nobody(call_id, since, _FEW_ON_THE_LOOP):
+        # Most commands are short and leave nothing running: they need neither a thread nor a scan of all processes.
+        short = self._is_our_child and self.ended and time.monotonic() - self._started < _SHORT_SECONDS
+        if short and self._has_no_leftovers(call_id, since, _MAX_CHECKED_ON_LOOP):
             return []
         return await kill_in_thread(self._end_tree, call_id, since, short)
 
-    def _left_nobody(self, call_id: CallId, since: int, few: int) -> bool:
-        """Whether that is sure, after a look at no more than a few processes."""
-        if not tree.surely_none(self.pid, call_id, self._prints_to, few, running_commands.others(self.pid)):
+    def _has_no_leftovers(self, call_id: CallId, since: int, few: int) -> bool:
+        """Whether it surely left nothing running, checked on at most `few` processes."""
+        if not tree.has_no_leftovers(self.pid, call_id, self._output_pipe, few, running_commands.list_others(self.pid)):
             return False
-        # Only then: what the call can be told by may end at any time, and leave an orphan that has nothing of it.
-        strays = find_strays()
-        return not strays or (len(strays) <= few and not find_orphans(since, self._tag))
+        # Only then: a process that identifies the call may end at any time, and leave an orphan that has nothing of it.
+        adopted = list_adopted_children()
+        return not adopted or (len(adopted) <= few and not find_orphans(since, self._tag))
 
     def _end_tree(self, call_id: CallId, since: int, short: bool) -> list[str]:
-        if short and self._left_nobody(call_id, since, _FEW):
+        if short and self._has_no_leftovers(call_id, since, _MAX_CHECKED_IN_THREAD):
             return []
-        found = tree.end_all(lambda: self._alive(call_id, since) or find_orphans(since, self._tag))
-        # Older ones were left by commands that are over: they are ended too, but are not this one's.
+        found = tree.end_all(lambda: self._find_alive(call_id, since) or find_orphans(since, self._tag))
+        # Older ones were left by earlier commands: they are ended too, but are not this one's.
         return [each.name for each in found if int(each.start_time) >= int(self.start_time or 0)]
 
-    def _alive(self, call_id: CallId, since: int) -> list[Running]:
-        return tree.belonging(
+    def _find_alive(self, call_id: CallId, since: int) -> list[ProcessInfo]:
+        return tree.find_call_processes(
             self._leader,
             call_id,
-            self._prints_to,
+            self._output_pipe,
             find_orphans(since, self._tag),
             since=self.start_time,
-            others=running_commands.others(self.pid),
+            others=running_commands.list_others(self.pid),
         )
 
     @property
     def _leader(self) -> int | None:
-        """The number, while it cannot have become another one's."""
-        return self.pid if self._ours or not self.ended else None
+        """The pid, while it cannot have been reused."""
+        return self.pid if self._is_our_child or not self.ended else None
 
     def release(self) -> None:
         running_commands.end(self.pid)
@@ -162,17 +171,17 @@ async def start(
     """
     gate_end, gate = os.pipe()
     try:
-        child = spawn(arguments, environment, (gate_end, output, output), tree.pipe_of(output))
-        await let_begin(child, gate, call_id, processes)
+        child = spawn(arguments, environment, (gate_end, output, output), tree.read_pipe_name(output))
+        await open_gate(child, gate, call_id, processes)
     finally:
         os.close(gate)
     return child
 
 
-async def let_begin(child: Child, gate: int, call_id: CallId, processes: Processes) -> None:
-    """Opens the gate of a program when its start is stored; where that fails, it never begins."""
+async def open_gate(child: Child, gate: int, call_id: CallId, processes: Processes) -> None:
+    """Lets a program begin when its start is stored; where that fails, it is killed before it begins."""
     try:
-        await processes.started(call_id, child.pid, child.start_time)
+        await processes.record_start(call_id, child.pid, child.start_time)
         os.write(gate, b"\n")
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
@@ -180,31 +189,31 @@ async def let_begin(child: Child, gate: int, call_id: CallId, processes: Process
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             await child.wait()
         child.release()
-        processes.ended(call_id, child.pid)
+        processes.record_end(call_id, child.pid)
         raise
 
 
 def adopt(pid: int, start_time: str) -> Child | None:
     """A process that an earlier daemon started, if it still runs."""
-    if not tree.HAS_PROC or not start_time or tree.start_time(pid) != start_time:
+    if not tree.HAS_PROC or not start_time or tree.read_start_time(pid) != start_time:
         return None
     try:
-        with no_orphan_yet():
+        with block_orphan_scan():
             child = Child(pid, ours=False)
     except ProcessLookupError:
         return None
-    if child.start_time != start_time:  # it ended a moment ago, and its number went to another one
+    if child.start_time != start_time:  # it ended a moment ago, and its pid was reused
         child.release()
         return None
     return child
 
 
 def spawn(
-    arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int], prints_to: str = ""
+    arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int], output_pipe: str = ""
 ) -> Child:
-    """The leader of a session of its own, with these as its standard streams; the first is closed here."""
+    """Starts the leader of a new OS session with these standard streams; the first is closed here."""
     try:
-        with no_orphan_yet():
+        with block_orphan_scan():
             return Child(
                 os.posix_spawn(
                     arguments[0],
@@ -215,15 +224,18 @@ def spawn(
                     setsigmask=[],
                     setsigdef=_DEFAULT_SIGNALS,
                 ),
-                prints_to=prints_to,
+                output_pipe=output_pipe,
             )
     finally:
         os.close(streams[0])
 
 
 def end_copiers(call_id: str) -> None:
-    """Waits for the last words of a command that an earlier daemon started. Blocks, at most about 2 s."""
-    deadline = time.monotonic() + tree.PATIENCE
-    while (found := tree.copiers(call_id)) and time.monotonic() < deadline:
+    """Waits until the last output of an earlier daemon's command is in its file, then ends its copiers.
+
+    Blocks, at most about 2 s.
+    """
+    deadline = time.monotonic() + tree.GRACE_SECONDS
+    while (found := tree.find_copiers(call_id)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    tree.end_all(lambda: tree.copiers(call_id) if found else [])
+    tree.end_all(lambda: tree.find_copiers(call_id) if found else [])

@@ -1,4 +1,4 @@
-"""Programs that are spoken to: three pipes, a gate before they begin, and an end with all that they started."""
+"""A child process with three pipes as its standard streams, behind a gate, and ended with all that it started."""
 
 import contextlib
 import os
@@ -12,27 +12,27 @@ from ostler.protocol.ids import CallId
 from ostler.tools.process import process
 from ostler.tools.services import Processes
 
-Mouth = Literal["stdout", "stderr"]
+StreamName = Literal["stdout", "stderr"]
 
-_AT_ONCE: Final = 64 * 1024
-_CLEAN_UP: Final = 10.0
+_CHUNK_BYTES: Final = 64 * 1024
+_CLEAN_UP_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
-class Talker:
-    """A program that reads one line before it begins; what comes after that is for it."""
+class StdioProcess:
+    """A program that reads one line, the gate's, before it begins; what is written after that is its input."""
 
     child: process.Child
     _call_id: CallId
     _processes: Processes
-    _ends: dict[str, int]
+    _pipes: dict[str, int]
     """Our ends of the pipes that are open."""
-    _over: bool = False
+    _is_ended: bool = False
 
     @classmethod
     async def start(
         cls, arguments: list[str], environment: Mapping[str, str], call_id: CallId, processes: Processes
-    ) -> "Talker":
+    ) -> "StdioProcess":
         """Raises OSError."""
         ends: list[int] = []
         try:
@@ -47,7 +47,7 @@ class Talker:
                 ends = [stdin, stdout, stderr]
             for end in ends:
                 os.set_blocking(end, False)
-            await process.let_begin(child, stdin, call_id, processes)
+            await process.open_gate(child, stdin, call_id, processes)
         except BaseException:
             for end in ends:
                 os.close(end)
@@ -58,35 +58,35 @@ class Talker:
         """Returns when the program, or the pipe, has taken it. Raises BrokenPipeError where nobody reads any more."""
         rest = memoryview(data)
         while rest:
-            if (end := self._ends.get("stdin")) is None:
+            if (end := self._pipes.get("stdin")) is None:
                 raise BrokenPipeError
             await anyio.wait_writable(end)
             with contextlib.suppress(BlockingIOError):
-                rest = rest[os.write(end, rest[:_AT_ONCE]) :]
+                rest = rest[os.write(end, rest[:_CHUNK_BYTES]) :]
 
-    async def read(self, mouth: Mouth) -> bytes:
-        """What it has said; nothing at the end."""
-        while (end := self._ends.get(mouth)) is not None:
+    async def read(self, stream: StreamName) -> bytes:
+        """What it has printed; empty at the end of the stream."""
+        while (end := self._pipes.get(stream)) is not None:
             await anyio.wait_readable(end)
             with contextlib.suppress(BlockingIOError):
-                return os.read(end, _AT_ONCE)
+                return os.read(end, _CHUNK_BYTES)
         return b""
 
     def close(self, *names: Literal["stdin", "stdout", "stderr"]) -> None:
-        """Nobody may be waiting at one of these."""
+        """Nobody may be waiting for one of these."""
         for name in names:
-            if (end := self._ends.pop(name, None)) is not None:
+            if (end := self._pipes.pop(name, None)) is not None:
                 os.close(end)
 
     async def end(self) -> None:
-        """End whatever is alive of it. What it said last can still be read."""
-        if self._over:
+        """Ends all its living processes. What it printed last can still be read."""
+        if self._is_ended:
             return
-        self._over = True
+        self._is_ended = True
         try:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP):
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_UP_SECONDS):
                 await self.child.end_tree(self._call_id)
                 await self.child.wait()
         finally:
             self.child.release()
-            self._processes.ended(self._call_id, self.child.pid)
+            self._processes.record_end(self._call_id, self.child.pid)

@@ -1,6 +1,6 @@
-"""All that a command started, wherever it went, and its end.
+"""Finds all processes that a command started, wherever they went, and ends them.
 
-Linux tells through /proc who belongs together: by process group and session, by descent, by a variable that every
+Linux shows in /proc which ones belong together: by process group and session, by descent, by a variable that every
 child inherits, and by the pipe that it prints to. Elsewhere only the process group is known.
 """
 
@@ -13,18 +13,18 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ostler.tools.process.environment import MARKER, output_prefix
+from ostler.tools.process.environment import MARKER, build_output_prefix
 
-PATIENCE: Final = 2.0
-"""Seconds between the request to end and the end."""
-_LAST_PATIENCE: Final = 3.0
-_LOOK_AGAIN: Final = 0.02
-_looking: Final = threading.Lock()
+GRACE_SECONDS: Final = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
+_KILL_SECONDS: Final = 3.0
+_POLL_SECONDS: Final = 0.02
+_scan_lock: Final = threading.Lock()
 HAS_PROC: Final = os.path.exists("/proc/self/stat")
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class ProcessInfo:
     """A process that is not dead yet."""
 
     pid: int
@@ -36,140 +36,142 @@ class Running:
     name: str
 
 
-def start_time(pid: int) -> str:
-    """Empty where it cannot be told."""
-    found = running(pid, dead_too=True)
+def read_start_time(pid: int) -> str:
+    """Empty where it is not known."""
+    found = read_process(pid, dead_too=True)
     return found.start_time if found else ""
 
 
-def belonging(
+def find_call_processes(
     leader: int | None,
     call_id: str,
     pipe: str = "",
-    further: Iterable[Running] = (),
+    further: Iterable[ProcessInfo] = (),
     *,
     since: str = "",
     others: Collection[int] = (),
-) -> list[Running]:
-    """Everything alive of a call, and of further processes, but not who carries the call's words to its file.
+) -> list[ProcessInfo]:
+    """All living processes of a call, and of further ones, but not the copier of the call's output.
 
     What is older than its start, or in the session of another command, cannot be the call's, and is not looked at
-    closely. One look at a time: many at once would keep the event loop from the interpreter's lock.
+    closely. One scan at a time: many at once would keep the event loop from the interpreter's lock.
     """
-    with _looking:
-        return _belonging(leader, call_id, pipe, further, int(since or 0), others)
+    with _scan_lock:
+        return _scan_call_processes(leader, call_id, pipe, further, int(since or 0), others)
 
 
-def _belonging(
-    leader: int | None, call_id: str, pipe: str, further: Iterable[Running], since: int, others: Collection[int]
-) -> list[Running]:
-    table = {pid: found for pid in _pids() if (found := running(pid)) is not None}
-    pipe = pipe or next((_opened(pid, 0) for pid in table if _is_copier(pid, call_id)), "")
+def _scan_call_processes(
+    leader: int | None, call_id: str, pipe: str, further: Iterable[ProcessInfo], since: int, others: Collection[int]
+) -> list[ProcessInfo]:
+    table = {pid: found for pid in _list_pids() if (found := read_process(pid)) is not None}
+    pipe = pipe or next((_read_descriptor_target(pid, 0) for pid in table if _is_copier(pid, call_id)), "")
     ours = {
         pid
         for pid, found in table.items()
-        if int(found.start_time) >= since and found.session not in others and _belongs(found, leader, call_id, pipe)
+        if int(found.start_time) >= since
+        and found.session not in others
+        and _belongs_to_call(found, leader, call_id, pipe)
     }
-    # Nobody can join a session: whoever is in one with a process of the call is the call's, whatever it has dropped.
+    # No process can join a session: one that shares it with a process of the call is the call's, too.
     sessions = {table[pid].session for pid in ours} - {0, os.getsid(0)}
     ours |= {pid for pid, found in table.items() if found.session in sessions}
     ours |= {each.pid for each in further if each.pid in table and table[each.pid].start_time == each.start_time}
-    ours |= _descendants(ours | ({leader} if leader is not None else set()), table)
+    ours |= _find_descendants(ours | ({leader} if leader is not None else set()), table)
     return [table[pid] for pid in ours if pid != os.getpid()]
 
 
-def _belongs(found: Running, leader: int | None, call_id: str, pipe: str) -> bool:
+def _belongs_to_call(found: ProcessInfo, leader: int | None, call_id: str, pipe: str) -> bool:
     if leader is not None and leader in {found.pid, found.group, found.session}:
         return True
     if _has_marker(found.pid, f"{MARKER}={call_id}".encode()):
         return True
-    return bool(pipe) and pipe in (_opened(found.pid, 1), _opened(found.pid, 2))
+    return bool(pipe) and pipe in (_read_descriptor_target(found.pid, 1), _read_descriptor_target(found.pid, 2))
 
 
-def adopted(daemon: int) -> set[int]:
-    """The children of a daemon's first thread, dead ones too: every orphan that it inherits becomes one of them.
+def list_main_thread_children(daemon: int) -> set[int]:
+    """The children of a daemon's main thread, dead ones too: every orphan that it adopts becomes one of them.
 
-    What another thread starts is not among them. Empty on a kernel that does not tell.
+    What another thread starts is not among them. Empty on a kernel that does not list them.
     """
     with contextlib.suppress(OSError), open(f"/proc/{daemon}/task/{daemon}/children", "rb") as file:
         return set(map(int, file.read().split()))
     return set()
 
 
-def surely_none(leader: int, call_id: str, pipe: str, few: int, others: Collection[int] = ()) -> bool:
-    """Whether a leader that has just ended left nobody. Cheap: looks only at the numbers given out since it started.
+def has_no_leftovers(leader: int, call_id: str, pipe: str, few: int, others: Collection[int] = ()) -> bool:
+    """Whether a leader that has just ended surely left no process. Cheap: checks only pids given out since its start.
 
-    Only for a leader that is younger than a second, in which nobody can use up all numbers. Where more than a few were
-    given out, it does not know. A number takes up to 0.1 ms, one of a session of `others`, which belongs to another
-    command, a fifth of that.
+    Only for a leader that is younger than a second, in which nobody can use up all pids. False where more than a few
+    were given out. A pid takes up to 0.1 ms, one of a session of `others`, which belongs to another command, a fifth
+    of that.
     """
     with open("/proc/loadavg", "rb") as file:
         newest = int(file.read().split()[-1])
     if not leader <= newest <= leader + few:
         return False
-    since = (found for pid in range(leader, newest + 1) if (found := running(pid)) is not None)
-    return not any(found.session not in others and _belongs(found, leader, call_id, pipe) for found in since)
+    since = (found for pid in range(leader, newest + 1) if (found := read_process(pid)) is not None)
+    return not any(found.session not in others and _belongs_to_call(found, leader, call_id, pipe) for found in since)
 
 
-def end_all(find: Callable[[], Collection[Running]], patience: float = PATIENCE) -> list[Running]:
-    """Asks what is found to end, ends what does not, and tells all that it found. Blocks, at most about 5 s."""
-    told: dict[int, Running] = {}
+def end_all(find: Callable[[], Collection[ProcessInfo]], patience: float = GRACE_SECONDS) -> list[ProcessInfo]:
+    """Sends SIGTERM to what is found, SIGKILL to what stays, and returns all of it. Blocks, at most about 5 s."""
+    signalled: dict[int, ProcessInfo] = {}
     deadline = time.monotonic() + patience
     found = find()
     while found:
-        # New ones are asked too: they may have been forked while the others were.
+        # New ones get it too: they may have been forked meanwhile.
         for each in found:
-            if each.pid not in told:
-                told[each.pid] = each
-                _send(each, signal.SIGTERM, signal.SIGCONT)
+            if each.pid not in signalled:
+                signalled[each.pid] = each
+                _send_signals(each, signal.SIGTERM, signal.SIGCONT)
         if time.monotonic() >= deadline:
             break
-        time.sleep(_LOOK_AGAIN)
+        time.sleep(_POLL_SECONDS)
         found = find()
-    deadline = time.monotonic() + _LAST_PATIENCE
+    deadline = time.monotonic() + _KILL_SECONDS
     while found and time.monotonic() < deadline:
         for each in found:
-            told.setdefault(each.pid, each)
-            _send(each, signal.SIGKILL)
-        time.sleep(_LOOK_AGAIN / 4)
+            signalled.setdefault(each.pid, each)
+            _send_signals(each, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS / 4)
         found = find()
-    return list(told.values())
+    return list(signalled.values())
 
 
-def _send(meant: Running, *signals: signal.Signals) -> None:
-    """Only to the process that was meant: its number may have gone to another one."""
+def _send_signals(meant: ProcessInfo, *signals: signal.Signals) -> None:
+    """Only to the process that was meant: its pid may have been reused."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if not hasattr(os, "pidfd_open"):
-            if start_time(meant.pid) == meant.start_time:
+            if read_start_time(meant.pid) == meant.start_time:
                 for each in signals:
                     os.kill(meant.pid, each)
             return
         descriptor = os.pidfd_open(meant.pid)
         try:
-            if start_time(meant.pid) == meant.start_time:
+            if read_start_time(meant.pid) == meant.start_time:
                 for each in signals:
                     signal.pidfd_send_signal(descriptor, each)
         finally:
             os.close(descriptor)
 
 
-def end_group(leader: int, patience: float = PATIENCE) -> None:
+def end_group(leader: int, patience: float = GRACE_SECONDS) -> None:
     """Where there is no /proc: the process group, which the caller knows to be its own."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGTERM)
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
-            time.sleep(_LOOK_AGAIN)
+            time.sleep(_POLL_SECONDS)
             os.killpg(leader, 0)
         os.killpg(leader, signal.SIGKILL)
 
 
-def _pids() -> list[int]:
+def _list_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def running(pid: int, *, dead_too: bool = False) -> Running | None:
-    """The process of that number, if there is one."""
+def read_process(pid: int, *, dead_too: bool = False) -> ProcessInfo | None:
+    """The process of that pid, if there is one."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             line = file.read()
@@ -181,7 +183,7 @@ def running(pid: int, *, dead_too: bool = False) -> Running | None:
     if fields[0] in b"ZX" and not dead_too:
         return None
     parent, group, session = int(fields[1]), int(fields[2]), int(fields[3])
-    return Running(pid, parent, group, session, fields[19].decode(), name.decode("utf-8", "replace"))
+    return ProcessInfo(pid, parent, group, session, fields[19].decode(), name.decode("utf-8", "replace"))
 
 
 def _has_marker(pid: int, marker: bytes) -> bool:
@@ -192,29 +194,29 @@ def _has_marker(pid: int, marker: bytes) -> bool:
         return False
 
 
-def copiers(call_id: str) -> list[Running]:
-    """Who carries the words of a call to its file; none where nobody says anything any more."""
-    return [found for pid in _pids() if _is_copier(pid, call_id) and (found := running(pid)) is not None]
+def find_copiers(call_id: str) -> list[ProcessInfo]:
+    """The processes that copy a call's output to its file; none once all of it is there."""
+    return [found for pid in _list_pids() if _is_copier(pid, call_id) and (found := read_process(pid)) is not None]
 
 
 def _is_copier(pid: int, call_id: str) -> bool:
     """Whether its output is the call's file itself, be it deleted meanwhile: the call's own processes have a pipe."""
-    return os.path.basename(_opened(pid, 1)).startswith(output_prefix(call_id))
+    return os.path.basename(_read_descriptor_target(pid, 1)).startswith(build_output_prefix(call_id))
 
 
-def pipe_of(descriptor: int) -> str:
+def read_pipe_name(descriptor: int) -> str:
     """What /proc calls a pipe that is open here; empty for anything else."""
-    name = _opened(os.getpid(), descriptor)
+    name = _read_descriptor_target(os.getpid(), descriptor)
     return name if name.startswith("pipe:") else ""
 
 
-def _opened(pid: int, descriptor: int) -> str:
+def _read_descriptor_target(pid: int, descriptor: int) -> str:
     with contextlib.suppress(OSError):
         return os.readlink(f"/proc/{pid}/fd/{descriptor}")
     return ""
 
 
-def _descendants(ancestors: set[int], table: dict[int, Running]) -> set[int]:
+def _find_descendants(ancestors: set[int], table: dict[int, ProcessInfo]) -> set[int]:
     found: set[int] = set()
     wave = ancestors
     while wave:

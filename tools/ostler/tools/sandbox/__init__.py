@@ -1,65 +1,72 @@
-"""The sandbox: a command sees the machine read-only, its folders as its profile says, and nobody outside."""
+"""The sandbox: a command sees the machine read-only, its folders as its profile says, and no process outside."""
 
 from typing import TYPE_CHECKING
 
-from ostler.protocol.lazy import lazily
+from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
     from ostler.tools.sandbox.bubblewrap import NoSandbox, wrap
-    from ostler.tools.sandbox.environment import confined, scrubbed
+    from ostler.tools.sandbox.environment import confine_environment, scrub_environment
     from ostler.tools.sandbox.executables import clean_path, resolve_program
     from ostler.tools.sandbox.keyring import leave_session_keyring
-    from ostler.tools.sandbox.probe import Support, described, probe_sandbox
+    from ostler.tools.sandbox.probe import Support, describe_support, probe_sandbox
     from ostler.tools.sandbox.profile import NotProtectable, Profile
-    from ostler.tools.sandbox.protection import Held, guarded_inside, hold, hold_again, release, release_noted
+    from ostler.tools.sandbox.protection import (
+        HeldPlaceholders,
+        find_guarded,
+        hold_placeholders,
+        rehold_placeholders,
+        release_noted_placeholders,
+        release_placeholders,
+    )
     from ostler.tools.sandbox.proxy import Proxy
-    from ostler.tools.sandbox.seatbelt import macos_profile
+    from ostler.tools.sandbox.seatbelt import render_macos_profile
 
 __all__ = [
-    "Held",
+    "HeldPlaceholders",
     "NoSandbox",
     "NotProtectable",
     "Profile",
     "Proxy",
     "Support",
     "clean_path",
-    "confined",
-    "described",
-    "guarded_inside",
-    "hold",
-    "hold_again",
+    "confine_environment",
+    "describe_support",
+    "find_guarded",
+    "hold_placeholders",
     "leave_session_keyring",
-    "macos_profile",
     "probe_sandbox",
-    "release",
-    "release_noted",
+    "rehold_placeholders",
+    "release_noted_placeholders",
+    "release_placeholders",
+    "render_macos_profile",
     "resolve_program",
-    "scrubbed",
+    "scrub_environment",
     "wrap",
 ]
 
-__getattr__ = lazily(
+__getattr__ = export_lazily(
     __name__,
     {
-        "Held": "protection",
+        "HeldPlaceholders": "protection",
         "NoSandbox": "bubblewrap",
         "NotProtectable": "profile",
         "Profile": "profile",
         "Proxy": "proxy",
         "Support": "probe",
         "clean_path": "executables",
-        "confined": "environment",
-        "described": "probe",
-        "guarded_inside": "protection",
-        "hold": "protection",
-        "hold_again": "protection",
+        "confine_environment": "environment",
+        "describe_support": "probe",
+        "find_guarded": "protection",
+        "hold_placeholders": "protection",
+        "rehold_placeholders": "protection",
         "leave_session_keyring": "keyring",
-        "macos_profile": "seatbelt",
+        "render_macos_profile": "seatbelt",
         "probe_sandbox": "probe",
-        "release": "protection",
-        "release_noted": "protection",
+        "release_placeholders": "protection",
+        "release_noted_placeholders": "protection",
         "resolve_program": "executables",
-        "scrubbed": "environment",
+        "scrub_environment": "environment",
         "wrap": "bubblewrap",
     },
 )

@@ -15,42 +15,42 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _TUNNELS: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")))
 
 
-class Hosts:
+class HostAllowlist:
     """The allowed names: exact, `*.name` for all below a name, and addresses written out."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._exact: set[str] = set()
-        self._below: set[str] = set()
+        self._wildcards: set[str] = set()
         for host in allowed:
-            wanted = self._below if host.startswith("*.") else self._exact
-            wanted.add(_checked(host.removeprefix("*.")))
+            wanted = self._wildcards if host.startswith("*.") else self._exact
+            wanted.add(_parse_host(host.removeprefix("*.")))
 
-    def allow(self, host: str) -> bool:
-        name = normal(host)
+    def allows(self, host: str) -> bool:
+        name = normalize_host(host)
         if name is None:
             return False
         parts = name.split(".")
         above = {".".join(parts[place:]) for place in range(1, len(parts))}
-        return name in self._exact or (literal(name) is None and not above.isdisjoint(self._below))
+        return name in self._exact or (parse_address(name) is None and not above.isdisjoint(self._wildcards))
 
 
-def _checked(host: str) -> str:
-    name = normal(host)
+def _parse_host(host: str) -> str:
+    name = normalize_host(host)
     if name is None:
         raise ValueError(f"{host!r} is not the name of a host: write it like 'pypi.org', '*.pypi.org' or an address.")
     return name
 
 
-def normal(host: str) -> str | None:
+def normalize_host(host: str) -> str | None:
     """One spelling for each host; null for what is no name, other alphabets included."""
-    address = literal(host.removeprefix("[").removesuffix("]"))
+    address = parse_address(host.removeprefix("[").removesuffix("]"))
     if address is not None:
         return str(address)
     name = host.lower().removesuffix(".")
     return name if host.isascii() and _NAME.fullmatch(name) else None
 
 
-def literal(host: str) -> Address | None:
+def parse_address(host: str) -> Address | None:
     """Only the usual spelling: `127.1` and `0x7f000001` are names, and nobody allowed them."""
     try:
         address = ipaddress.ip_address(host)

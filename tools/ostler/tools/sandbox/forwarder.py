@@ -1,4 +1,4 @@
-"""Inside the sandbox: takes connections on its own loopback to the proxy's socket, beside the command.
+"""Runs inside the sandbox, beside the command: forwards connections from its loopback to the proxy's socket.
 
 Its source is given to Python as text, so that it runs wherever Python is; therefore it imports nothing of ours.
 """
@@ -12,40 +12,40 @@ import threading
 from pathlib import Path
 
 
-def source() -> str:
+def read_source() -> str:
     return Path(__file__).read_text(encoding="utf-8")
 
 
-def _copy(taken: socket.socket, given: socket.socket) -> None:
+def _copy(reader: socket.socket, writer: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        while data := taken.recv(65536):
-            given.sendall(data)
+        while data := reader.recv(65536):
+            writer.sendall(data)
     with contextlib.suppress(OSError):
-        given.shutdown(socket.SHUT_WR)
+        writer.shutdown(socket.SHUT_WR)
 
 
-def _join(client: socket.socket, place: str) -> None:
+def _forward(client: socket.socket, proxy_path: str) -> None:
     with client, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as proxy:
-        proxy.connect(place)
+        proxy.connect(proxy_path)
         back = threading.Thread(target=_copy, args=(proxy, client), daemon=True)
         back.start()
         _copy(client, proxy)
         back.join()
 
 
-def _serve(listener: socket.socket, place: str) -> None:
+def _serve(listener: socket.socket, proxy_path: str) -> None:
     while True:
         client, _ = listener.accept()
-        threading.Thread(target=_join, args=(client, place), daemon=True).start()
+        threading.Thread(target=_forward, args=(client, proxy_path), daemon=True).start()
 
 
-def _main(place: str, port: str, *command: str) -> None:
+def _main(proxy_path: str, port: str, *command: str) -> None:
     listener = socket.create_server(("127.0.0.1", int(port)))
     child = os.posix_spawn(command[0], command, os.environ, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
-    # The gate is the command's: whoever else holds it would keep it from its end.
+    # Standard input is the command's gate: were it open here too, the command would never see its end.
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
-    threading.Thread(target=_serve, args=(listener, place), daemon=True).start()
+    threading.Thread(target=_serve, args=(listener, proxy_path), daemon=True).start()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)

@@ -1,4 +1,4 @@
-"""Keys that the kernel keeps for a session: no namespace and no mount hides them from a child."""
+"""Leaves the kernel's session keyring, whose keys no namespace and no mount hides from a child."""
 
 import ctypes
 import platform

@@ -1,4 +1,7 @@
-"""The order of mounts: the deeper one lies above, so that a root in a covered folder is seen, and a cover in a root."""
+"""Plans the sandbox's mounts.
+
+The deeper path is mounted later, so that a root in a covered folder is visible, and a cover in a root is effective.
+"""
 
 import contextlib
 import os
@@ -9,15 +12,15 @@ from enum import Enum
 from typing import Final
 
 from ostler.tools.fs import paths
-from ostler.tools.sandbox.profile import NotProtectable, Profile, real
-from ostler.tools.sandbox.protected_names import CREDENTIALS, OF_THE_MACHINE
-from ostler.tools.sandbox.protection import between, protection
+from ostler.tools.sandbox.profile import NotProtectable, Profile, require_real_path
+from ostler.tools.sandbox.protected_names import CREDENTIALS, MACHINE_SECRETS
+from ostler.tools.sandbox.protection import list_parents, plan_protection
 
-_FRESH: Final = ("/tmp", "/run")  # noqa: S108 - it is covered, not written to
+_FRESH_FOLDERS: Final = ("/tmp", "/run")  # noqa: S108 - it is covered, not written to
 
 
-class Way(Enum):
-    """What lies on a path."""
+class MountKind(Enum):
+    """What is mounted on a path."""
 
     EMPTY = "an empty folder"
     SCRATCH = "an empty folder to write in"
@@ -26,78 +29,82 @@ class Way(Enum):
     WRITABLE = "what is there"
 
 
-_COVERS: Final = (Way.EMPTY, Way.SCRATCH, Way.NOTHING)
+_COVERS: Final = (MountKind.EMPTY, MountKind.SCRATCH, MountKind.NOTHING)
 
 
 @dataclass(slots=True)
-class Mounts:
-    """A way for each path, in the order in which they are mounted."""
+class MountPlan:
+    """The kind of mount of each path, and the order in which they are mounted."""
 
-    ways: dict[str, Way] = field(default_factory=dict)
+    kinds: dict[str, MountKind] = field(default_factory=dict)
 
     def cover(self, path: str) -> None:
-        """By its real path; what is not there needs no cover."""
+        """Hides a path, by its real one; what does not exist needs no cover."""
         with contextlib.suppress(OSError):
-            way = Way.EMPTY if stat.S_ISDIR(os.stat(path).st_mode) else Way.NOTHING
-            self.ways[paths.real(path)] = way
+            kind = MountKind.EMPTY if stat.S_ISDIR(os.stat(path).st_mode) else MountKind.NOTHING
+            self.kinds[paths.resolve_path(path)] = kind
 
-    def in_order(self) -> Iterator[tuple[str, Way]]:
-        for path in sorted(self.ways, key=lambda path: (path.rstrip("/").count("/"), path)):
-            if not (self.ways[path] in _COVERS and self.is_covered(os.path.dirname(path))):
-                yield path, self.ways[path]
+    def iter_in_order(self) -> Iterator[tuple[str, MountKind]]:
+        for path in sorted(self.kinds, key=lambda path: (path.rstrip("/").count("/"), path)):
+            if not (self.kinds[path] in _COVERS and self.is_covered(os.path.dirname(path))):
+                yield path, self.kinds[path]
 
     def is_covered(self, path: str) -> bool:
-        """By itself, or by the nearest folder above that has a way."""
-        while path not in self.ways and path != "/":
+        """By its own mount, or by that of the nearest folder above that has one."""
+        while path not in self.kinds and path != "/":
             path = os.path.dirname(path)
-        return self.ways.get(path) in _COVERS
+        return self.kinds.get(path) in _COVERS
 
 
-def mounts(profile: Profile) -> Mounts:
-    """All that is laid over the read-only `/`. Raises NotProtectable and OSError."""
-    plan = Mounts()
-    roots = [real(root) for root in profile.roots]
+def plan_mounts(profile: Profile) -> MountPlan:
+    """All that is mounted over the read-only `/`. Raises NotProtectable and OSError."""
+    plan = MountPlan()
+    roots = [require_real_path(root) for root in profile.roots]
     _cover_secrets(plan, profile)
-    for socket in _sockets():
+    for socket in _list_sockets():
         plan.cover(socket)
-    plan.ways.update({_FRESH[0]: Way.SCRATCH, _FRESH[1]: Way.EMPTY})
-    plan.ways.update(dict.fromkeys(roots, Way.WRITABLE if profile.kind == "workspace" else Way.READ_ONLY))
+    plan.kinds.update({_FRESH_FOLDERS[0]: MountKind.SCRATCH, _FRESH_FOLDERS[1]: MountKind.EMPTY})
+    plan.kinds.update(dict.fromkeys(roots, MountKind.WRITABLE if profile.kind == "workspace" else MountKind.READ_ONLY))
     for path in profile.hidden:
         plan.cover(path)
     if profile.kind == "workspace":
         _protect(plan, profile, roots)
-    plan.ways.update({paths.real(path): Way.READ_ONLY for path in profile.shown_files})
-    plan.ways.update({paths.real(path): Way.WRITABLE for path in profile.own_files})
+    plan.kinds.update({paths.resolve_path(path): MountKind.READ_ONLY for path in profile.shown_files})
+    plan.kinds.update({paths.resolve_path(path): MountKind.WRITABLE for path in profile.own_files})
     return plan
 
 
-def _protect(plan: Mounts, profile: Profile, roots: list[str]) -> None:
-    found = protection(profile)
+def _protect(plan: MountPlan, profile: Profile, roots: list[str]) -> None:
+    found = plan_protection(profile)
     if not all(map(os.path.lexists, found.missing)):
         # bwrap would make the missing ones, and nobody would know whose they are.
         raise NotProtectable("The placeholders of protected names are missing: the profile must be held first.")
-    covers = [path for path, way in plan.in_order() if way in _COVERS]
-    pinned = found.pinned.union(*(between(path, roots) for path in covers))
-    for paths_of_one_way, way in ((pinned, Way.WRITABLE), (found.kept, Way.READ_ONLY), (found.missing, Way.EMPTY)):
-        for path in paths_of_one_way:
-            # What is covered stays so: a credential is not to be read either, and nothing shows through a cover.
+    covers = [path for path, kind in plan.iter_in_order() if kind in _COVERS]
+    pinned = found.pinned.union(*(list_parents(path, roots) for path in covers))
+    for paths_of_one_kind, kind in (
+        (pinned, MountKind.WRITABLE),
+        (found.kept, MountKind.READ_ONLY),
+        (found.missing, MountKind.EMPTY),
+    ):
+        for path in paths_of_one_kind:
+            # What is covered stays so: a credential must not be read either.
             if path not in roots and not plan.is_covered(path):
-                plan.ways[path] = way
+                plan.kinds[path] = kind
 
 
-def _cover_secrets(plan: Mounts, profile: Profile) -> None:
-    home = paths.real(profile.home)
+def _cover_secrets(plan: MountPlan, profile: Profile) -> None:
+    home = paths.resolve_path(profile.home)
     for name in CREDENTIALS:
         plan.cover(os.path.join(home, name))
-    for path in OF_THE_MACHINE:
+    for path in MACHINE_SECRETS:
         if os.access(path, os.R_OK) or os.access(path, os.X_OK):
             plan.cover(path)
-    if os.getuid() == 0 and not paths.inside(home, "/home"):
-        # To root everybody's home is open.
+    if os.getuid() == 0 and not paths.is_inside(home, "/home"):
+        # Root may read everybody's home.
         plan.cover("/home")
 
 
-def _sockets() -> Iterator[str]:
+def _list_sockets() -> Iterator[str]:
     """Every socket outside that may be connected to: no list of usual places would hold them all.
 
     One that goes away before bwrap covers it keeps the command from starting.

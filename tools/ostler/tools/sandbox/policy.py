@@ -1,14 +1,14 @@
-"""Where a command runs: outside, in the read-only sandbox, or in the workspace's."""
+"""Chooses where a command runs: outside the sandbox, in the read-only one, or in the workspace's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY
-from ostler.tools.context import Surroundings
+from ostler.tools.context import SessionView
 from ostler.tools.sandbox import Profile, Support, clean_path
 
-_MODULES: Final = "PSModulePath"
+_MODULE_PATH: Final = "PSModulePath"
 """Where PowerShell would look for commands of its own names."""
 SandboxMode = Literal["auto", "on", "required", "off"]
 
@@ -16,7 +16,7 @@ MISSING: Final = "This daemon runs commands only in the sandbox, and there is no
 
 
 @dataclass(frozen=True, slots=True)
-class Sandboxing:
+class SandboxSettings:
     """What the person's configuration says about the sandbox, and what the machine can do."""
 
     mode: SandboxMode
@@ -32,7 +32,7 @@ class Sandboxing:
     model_may_disable: bool = False
     """The model may ask for a command to run outside of it."""
 
-    def wanted(self, *, only_reads: bool) -> bool:
+    def is_wanted(self, *, only_reads: bool) -> bool:
         """Whether a command is to run in it, where it works."""
         return self.mode in {"on", "required"} or (only_reads and self.mode == "auto")
 
@@ -54,28 +54,28 @@ class Confinement:
     support: Support
 
 
-def confinement(sandboxing: Sandboxing, surroundings: Surroundings, *, only_reads: bool) -> Confinement | None:
+def choose_confinement(settings: SandboxSettings, session: SessionView, *, only_reads: bool) -> Confinement | None:
     """How a command is to be run; null: outside. Blocks the first time. Raises SandboxMissing."""
-    if not sandboxing.wanted(only_reads=only_reads):
+    if not settings.is_wanted(only_reads=only_reads):
         return None
-    support = sandboxing.support()
+    support = settings.support()
     if not support.works:
-        if sandboxing.mode == "required":
+        if settings.mode == "required":
             raise SandboxMissing(f"{MISSING}{support.reason}")
         return None
     profile = Profile(
         kind="read_only" if only_reads else "workspace",
-        roots=surroundings.roots,
-        folder=surroundings.shell_folder,
-        hidden=sandboxing.hidden,
-        network=sandboxing.hosts if sandboxing.hosts and sandboxing.proxy and not only_reads else "none",
-        proxy=sandboxing.proxy if not only_reads else None,
+        roots=session.roots,
+        folder=session.shell_folder,
+        hidden=settings.hidden,
+        network=settings.hosts if settings.hosts and settings.proxy and not only_reads else "none",
+        proxy=settings.proxy if not only_reads else None,
     )
     return Confinement(profile, support)
 
 
-def kept_to_reading(environment: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
+def restrict_to_reading(environment: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
     """For a command that passed because it only reads: programs from outside the roots, and git without its helpers."""
     kept = {name: value for name, value in environment.items() if name not in UNSET_FOR_READ_ONLY}
-    kept.pop(_MODULES, None)
+    kept.pop(_MODULE_PATH, None)
     return {**kept, **GIT_GUARD_ENVIRONMENT, "PATH": clean_path(environment.get("PATH", ""), roots)}

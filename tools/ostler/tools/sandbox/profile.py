@@ -1,4 +1,4 @@
-"""What a command in the sandbox may see, write and reach."""
+"""The sandbox profile: what a command may see, write and reach."""
 
 import os
 from dataclasses import dataclass, field
@@ -34,14 +34,14 @@ class Profile:
     shown_files: tuple[str, ...] = ()
     """Files that it may read wherever they are. They exist."""
     protected: tuple[str, ...] = ()
-    """Further existing paths inside the roots that stay as they are: what `guarded_inside` found."""
+    """Further existing paths inside the roots that stay as they are: what `find_guarded` found."""
     home: str = field(default_factory=lambda: os.path.expanduser("~"))
     """The person's."""
 
 
-def real(path: str) -> str:
-    """A path that must not have become a link, nor any folder above it: what it leads to would be opened instead."""
-    written = paths.written(path)
-    if paths.real(path) != written:
-        raise NotProtectable(f"{written!r} is not a real path: it leads to {paths.real(path)!r}.")
+def require_real_path(path: str) -> str:
+    """The path itself; raises NotProtectable where it, or a folder above it, is a link: its target would be opened."""
+    written = paths.normalize_path(path)
+    if paths.resolve_path(path) != written:
+        raise NotProtectable(f"{written!r} is not a real path: it leads to {paths.resolve_path(path)!r}.")
     return written

@@ -18,14 +18,14 @@ CREDENTIALS: Final = (
 )  # fmt: skip
 """Below the person's home folder."""
 
-OF_THE_MACHINE: Final = (
+MACHINE_SECRETS: Final = (
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers",
     "/etc/sudoers.d", "/etc/kubernetes", "/etc/rancher", "/etc/wireguard", "/etc/NetworkManager/system-connections",
     "/etc/krb5.keytab", "/var/lib/kubelet", "/var/run", "/var/lib/lxd", "/var/snap/lxd", "/var/lib/incus",
 )  # fmt: skip
 """Keys, and places of sockets. Root could read and use them all, whoever belongs to a group some."""
 
-IN_A_PROJECT: Final = (
+PROJECT_NAMES: Final = (
     ".git", ".gitmodules", ".gitattributes", ".envrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc",
     ".ripgreprc", ".mcp.json", ".vscode", ".idea", ".bundle", ".pre-commit-config.yaml", ".husky", ".devcontainer",
     ".claude.json", ".codex", ".cursor", ".cursorrules", ".windsurf", ".windsurfrules", ".gemini", ".opencode",
@@ -33,7 +33,7 @@ IN_A_PROJECT: Final = (
 )  # fmt: skip
 """Protected in each root, there or not."""
 
-PARTLY: Final = {
+PARTLY_PROTECTED: Final = {
     ".ostler": ("settings.json", "settings.local.json", "agents", "skills", "rules", "hooks"),
     ".claude": (
         "settings.json", "settings.local.json", "agents", "skills", "commands", "rules", "hooks", "plugins",
@@ -43,7 +43,7 @@ PARTLY: Final = {
 }  # fmt: skip
 """Folders of a root in which only some names are protected. Where the folder is missing, it is protected whole."""
 
-IN_A_HOME: Final = (
+HOME_NAMES: Final = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc", ".zshrc",
     ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".xprofile",
     ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".gitconfig", ".pip", ".gemrc", ".condarc", ".ssh",
@@ -52,7 +52,7 @@ IN_A_HOME: Final = (
 )  # fmt: skip
 """Protected in the person's home folder, where a root holds it, besides the names of a project."""
 
-PARTLY_IN_A_HOME: Final = {
+PARTLY_PROTECTED_IN_HOME: Final = {
     ".config": (
         "git", "fish", "nushell", "pip", "systemd", "autostart", "ostler", "gcloud", "gh", "glab-cli", "hub",
     ),

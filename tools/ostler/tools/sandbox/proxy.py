@@ -1,4 +1,4 @@
-"""The way out of the sandbox: a proxy on the host that checks the name, resolves, checks the address and dials it.
+"""The sandbox's HTTP proxy: on the host, it checks a request's host name, resolves it, checks the address and dials it.
 
 It listens on a socket in a folder of its own, which is bound into the sandbox. CONNECT makes a tunnel; a request with a
 whole URL is sent on, once. What flows through a tunnel is not looked at: whoever owns an allowed host sees it.
@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from ostler.tools.sandbox.allowlist import Hosts, is_public, literal, normal
+from ostler.tools.sandbox.allowlist import HostAllowlist, is_public, normalize_host, parse_address
 
 _MAX_HEAD: Final = 64 * 1024
 _MAX_CONNECTIONS: Final = 64
@@ -31,7 +31,7 @@ _DROPPED: Final = frozenset({b"host", b"connection", b"proxy-connection", b"prox
 
 
 class _Refused(Exception):
-    """The answer that the client gets."""
+    """Refuses a request: the status and message that the client gets."""
 
     def __init__(self, status: str, words: str) -> None:
         super().__init__(words)
@@ -51,7 +51,7 @@ class Proxy:
     """Open within `async with`; its `path` belongs into the profile."""
 
     def __init__(self, hosts: Iterable[str]) -> None:
-        self._hosts = Hosts(hosts)
+        self._hosts = HostAllowlist(hosts)
         self._slots = anyio.Semaphore(_MAX_CONNECTIONS)
         self._tasks: TaskGroup | None = None
         self._folder = ""
@@ -76,7 +76,7 @@ class Proxy:
         assert self._tasks is not None
         self._tasks.cancel_scope.cancel()
         try:
-            # Whatever was raised inside is not the tasks' own, and goes on as it is.
+            # What was raised in the body is not the task group's own, and goes on as it is.
             await self._tasks.__aexit__(None, None, None)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -90,31 +90,31 @@ class Proxy:
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError):
             async with client, self._slots:
                 try:
-                    await self._answer(client)
+                    await self._handle_request(client)
                 except _Refused as refused:
-                    await client.send(_answer(refused.status, f"{refused}\n".encode()))
+                    await client.send(_format_response(refused.status, f"{refused}\n".encode()))
 
-    async def _answer(self, client: SocketStream) -> None:
+    async def _handle_request(self, client: SocketStream) -> None:
         incoming = BufferedByteReceiveStream(client)
-        request = await _request(incoming)
-        if not self._hosts.allow(request.host):
+        request = await _read_request(incoming)
+        if not self._hosts.allows(request.host):
             raise _Refused("403 Forbidden", f"{request.host} is not among the hosts that this command may reach.")
         async with await self._dial(request) as server:
             if request.tunnel:
                 await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await server.send(request.head + incoming.buffer)
-            await _join(client, server)
+            await _relay(client, server)
 
     async def _dial(self, request: _Request) -> SocketStream:
         """The address that is checked is the address that is dialled: a second look-up could answer otherwise."""
-        for address in await _addresses(request.host, request.port):
+        for address in await _resolve_addresses(request.host, request.port):
             with contextlib.suppress(OSError, TimeoutError), anyio.fail_after(_DIAL_SECONDS):
                 return await anyio.connect_tcp(address, request.port)
         raise _Refused("502 Bad Gateway", f"{request.host} cannot be reached.")
 
 
-async def _addresses(host: str, port: int) -> list[str]:
-    written = literal(host)
+async def _resolve_addresses(host: str, port: int) -> list[str]:
+    written = parse_address(host)
     if written is not None:
         # Somebody wrote this very address into the list.
         return [str(written)]
@@ -124,13 +124,13 @@ async def _addresses(host: str, port: int) -> list[str]:
     if not found:
         raise _Refused("502 Bad Gateway", f"{host} cannot be resolved.")
     texts = dict.fromkeys(str(entry[4][0]) for entry in found)
-    public = [text for text in texts if (address := literal(text)) is not None and is_public(address)]
+    public = [text for text in texts if (address := parse_address(text)) is not None and is_public(address)]
     if not public:
         raise _Refused("403 Forbidden", f"{host} leads to an address that is not public.")
     return public
 
 
-async def _request(incoming: BufferedByteReceiveStream) -> _Request:
+async def _read_request(incoming: BufferedByteReceiveStream) -> _Request:
     try:
         with anyio.fail_after(_HEAD_SECONDS):
             head = await incoming.receive_until(b"\r\n\r\n", _MAX_HEAD)
@@ -146,48 +146,48 @@ async def _request(incoming: BufferedByteReceiveStream) -> _Request:
             byte < 32 and byte != 9 for each in (line, *fields) for byte in each
         ):
             raise ValueError
-        return _tunnel(target) if method == "CONNECT" else _forwarded(method, target, fields)
+        return _parse_tunnel(target) if method == "CONNECT" else _parse_forward(method, target, fields)
     except ValueError:
         raise _Refused("400 Bad Request", "The proxy takes CONNECT host:port and whole http:// URLs.") from None
 
 
-def _tunnel(target: str) -> _Request:
+def _parse_tunnel(target: str) -> _Request:
     host, _, port = target.rpartition(":")
-    return _Request(_host(host), _port(port), b"", tunnel=True)
+    return _Request(_parse_host(host), _parse_port(port), b"", tunnel=True)
 
 
-def _forwarded(method: str, target: str, fields: list[bytes]) -> _Request:
+def _parse_forward(method: str, target: str, fields: list[bytes]) -> _Request:
     url = urlsplit(target)
     if url.scheme != "http" or url.hostname is None or url.username is not None or not method.isalpha():
         raise ValueError
-    host, port = _host(url.hostname), 80 if url.port is None else url.port
+    host, port = _parse_host(url.hostname), 80 if url.port is None else url.port
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     # The name that was checked is the name that the server is told; one request, so that no other name follows.
-    told = f"[{host}]" if ":" in host else host
-    lines = [f"{method} {path} HTTP/1.1".encode(), f"Host: {told}:{port}".encode(), b"Connection: close"]
+    host_field = f"[{host}]" if ":" in host else host
+    lines = [f"{method} {path} HTTP/1.1".encode(), f"Host: {host_field}:{port}".encode(), b"Connection: close"]
     lines += [field for field in fields if field.split(b":")[0].strip().lower() not in _DROPPED]
-    return _Request(host, _port(str(port)), b"\r\n".join(lines) + b"\r\n\r\n", tunnel=False)
+    return _Request(host, _parse_port(str(port)), b"\r\n".join(lines) + b"\r\n\r\n", tunnel=False)
 
 
-def _host(host: str) -> str:
-    name = normal(host)
+def _parse_host(host: str) -> str:
+    name = normalize_host(host)
     if name is None:
         raise ValueError
     return name
 
 
-def _port(port: str) -> int:
+def _parse_port(port: str) -> int:
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ValueError
     return int(port)
 
 
-def _answer(status: str, body: bytes) -> bytes:
+def _format_response(status: str, body: bytes) -> bytes:
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     return head.encode() + body
 
 
-async def _join(client: SocketStream, server: SocketStream) -> None:
+async def _relay(client: SocketStream, server: SocketStream) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(_copy, client, server)
         await _copy(server, client)
@@ -198,11 +198,11 @@ async def _join(client: SocketStream, server: SocketStream) -> None:
         group.cancel_scope.deadline = anyio.current_time() + _LAST_SECONDS
 
 
-async def _copy(taken: ByteStream, given: ByteStream) -> None:
+async def _copy(reader: ByteStream, writer: ByteStream) -> None:
     with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
         while True:
             with anyio.fail_after(_IDLE_SECONDS):
-                data = await taken.receive()
-            await given.send(data)
+                data = await reader.receive()
+            await writer.send(data)
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-        await given.send_eof()
+        await writer.send_eof()

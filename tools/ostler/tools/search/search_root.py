@@ -1,4 +1,4 @@
-"""Where a search starts, and whether it may."""
+"""Resolves the file or folder in which Glob and Grep search, and checks that they may."""
 
 import os
 import stat
@@ -6,143 +6,143 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ostler.tools.context import Surroundings
+from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
-from ostler.tools.fs.similar_paths import known_to, missing_file
-from ostler.tools.permissions.subject import OfPlaces, Place
-from ostler.tools.search.glob_pattern import literal_prefix
+from ostler.tools.fs.similar_paths import build_path_filter, describe_missing
+from ostler.tools.permissions.subject import AccessedPath, PathSubject
+from ostler.tools.search.glob_pattern import get_literal_prefix
 from ostler.tools.tool import Allow, AskFirst, Check, Failure, Refuse
 
 _MAX_BYTES: Final = 100_000
 """Linux takes 128 KiB in one argument."""
-_ANYTHING: Final = "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
-"""Stands for whatever lies in a folder: only a rule about all of it speaks of this name."""
+_ANY_NAME: Final = "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+"""Stands for any file in a folder: only a rule about the whole folder matches this name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """A folder or file to search in."""
+class SearchRoot:
+    """The folder or file in which a search starts."""
 
     written: str
-    """As it is shown."""
+    """The path as it is shown."""
     place: str
-    """Where it really is."""
+    """The real path, with all links resolved."""
     base: str
-    """The folder that it is, or that it is in."""
+    """The folder itself, or the folder of the file."""
     inside: str
-    """How the names of all begin that is in there."""
+    """The prefix of all names in `base`."""
     pattern: str
-    """What of a pattern is left, seen from there."""
+    """The rest of the pattern, relative to `base`."""
     folder: str
-    """The session's own, from which on names are shown."""
+    """The session's folder: names are shown relative to it."""
     home: str
-    """The daemon's own, which is left out."""
+    """The daemon's own folder, which is left out."""
     may_read: Callable[[str], bool] | None
-    """What the person's rules say of a path."""
+    """Whether the person's rules let a path be read; null where no rule is about paths."""
 
-    def relative(self, name: str) -> str:
+    def make_relative(self, name: str) -> str:
         """The name of something inside, as patterns see it."""
         return name[len(self.inside) :]
 
-    def found(self, name: str) -> str:
+    def format_name(self, name: str) -> str:
         """The name of something inside, as it is shown."""
-        return paths.shown(self._written(name), self.folder)
+        return paths.format_path(self._format_written(name), self.folder)
 
-    def visible(self, name: str) -> bool:
-        """Whether the rules let something inside be shown, by its name as it would be written and as it really is."""
+    def is_visible(self, name: str) -> bool:
+        """Whether the rules let a file inside be shown, by its path as written and by its real path."""
         if not name.startswith(self.inside) and name != self.place:
-            return False  # whatever it is, no rule can have been meant for it
-        return self.may_read is None or (self.may_read(name) and self.may_read(self._written(name)))
+            return False  # not in the search root: no rule can be checked for it
+        return self.may_read is None or (self.may_read(name) and self.may_read(self._format_written(name)))
 
     def hides_all(self) -> bool:
-        """Whether a rule speaks of everything that could be found here."""
-        return os.path.isdir(self.place) and not self.visible(os.path.join(self.place, _ANYTHING))
+        """Whether a rule hides everything that could be found here."""
+        return os.path.isdir(self.place) and not self.is_visible(os.path.join(self.place, _ANY_NAME))
 
-    def _written(self, name: str) -> str:
-        return self.written if name == self.place else os.path.join(self.written, self.relative(name))
+    def _format_written(self, name: str) -> str:
+        return self.written if name == self.place else os.path.join(self.written, self.make_relative(name))
 
 
-def start(path: str | None, surroundings: Surroundings, pattern: str = "") -> Start:
-    """A pattern that begins with names of folders starts there; one that begins at / does not need a path."""
-    folder = paths.real(surroundings.folder)
-    written = paths.written(os.path.join(folder, path or ""))
+def resolve_root(path: str | None, session: SessionView, pattern: str = "") -> SearchRoot:
+    """Resolves the root: leading folders of the pattern become part of it, and a pattern from / needs no path."""
+    folder = paths.resolve_path(session.folder)
+    written = paths.normalize_path(os.path.join(folder, path or ""))
     if pattern.startswith("/"):
         written, pattern = "/", f"./{pattern.lstrip('/')}"
-    prefix = literal_prefix(pattern.removeprefix("./"))
+    prefix = get_literal_prefix(pattern.removeprefix("./"))
     if prefix and os.path.isdir(os.path.join(written, prefix)):
         # With its dot it still is a pattern with a slash, which matches from here on and not in any folder.
         written, pattern = os.path.join(written, prefix), f"./{pattern.removeprefix('./')[len(prefix) + 1 :]}"
-    place = paths.real(written)
+    place = paths.resolve_path(written)
     base = place if os.path.isdir(place) else os.path.dirname(place)
-    return Start(
+    return SearchRoot(
         written=written,
         place=place,
         base=base,
         inside=f"{base.rstrip('/')}/",
         pattern=pattern,
         folder=folder,
-        home=paths.real(surroundings.home) if surroundings.home else "",
-        may_read=surroundings.may_read,
+        home=paths.resolve_path(session.home) if session.home else "",
+        may_read=session.may_read,
     )
 
 
-def subject(path: str | None, surroundings: Surroundings, pattern: str = "") -> OfPlaces:
-    """What rules look at: where it starts, whether that was written or not."""
-    begin = start(path, surroundings, pattern)
-    return OfPlaces((Place(begin.written, begin.place),))
+def build_subject(path: str | None, session: SessionView, pattern: str = "") -> PathSubject:
+    """What permission rules are matched with: the root, whether a path was given or not."""
+    root = resolve_root(path, session, pattern)
+    return PathSubject((AccessedPath(root.written, root.place),))
 
 
-def missing(path: str | None, surroundings: Surroundings) -> Failure | None:
-    begin = start(path, surroundings)
+def check_exists(path: str | None, session: SessionView) -> Failure | None:
+    root = resolve_root(path, session)
     try:
-        kind = os.stat(begin.place).st_mode
+        kind = os.stat(root.place).st_mode
     except PermissionError:
-        return _closed(begin)
+        return _fail_closed(root)
     except OSError:
-        return _nowhere(begin, surroundings)
+        return _fail_missing(root, session)
     if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-        return Failure(f"{begin.written} is a device, a pipe or a socket: there is nothing in it to search.")
-    return closed(begin)
+        return Failure(f"{root.written} is a device, a pipe or a socket: there is nothing in it to search.")
+    return check_readable(root)
 
 
-def closed(begin: Start) -> Failure | None:
-    """What may not be looked into: ripgrep would find nothing there, as if there were nothing."""
-    needed = os.R_OK | os.X_OK if begin.base == begin.place else os.R_OK
-    readable = os.access(begin.place, needed, effective_ids=os.access in os.supports_effective_ids)
-    return None if readable else _closed(begin)
+def check_readable(root: SearchRoot) -> Failure | None:
+    """Fails where the root may not be read: ripgrep would only find nothing there."""
+    needed = os.R_OK | os.X_OK if root.base == root.place else os.R_OK
+    readable = os.access(root.place, needed, effective_ids=os.access in os.supports_effective_ids)
+    return None if readable else _fail_closed(root)
 
 
-def _closed(begin: Start) -> Failure:
-    return Failure(f"{begin.written} cannot be searched: Permission denied.")
+def _fail_closed(root: SearchRoot) -> Failure:
+    return Failure(f"{root.written} cannot be searched: Permission denied.")
 
 
-def _nowhere(begin: Start, surroundings: Surroundings) -> Failure:
+def _fail_missing(root: SearchRoot, session: SessionView) -> Failure:
     return Failure(
-        missing_file(begin.written, known_to(surroundings, allowed=False)).replace("The file", "The path", 1)
+        describe_missing(root.written, build_path_filter(session, allowed=False)).replace("The file", "The path", 1)
     )
 
 
-def may_search(name: str, begin: Start, surroundings: Surroundings) -> Check:
-    if paths.of_the_daemon(begin.place, surroundings):
-        return Refuse(f"{begin.written} is in the daemon's own folder.")
-    if begin.hides_all():
-        return Refuse(f"A rule keeps everything in {begin.written} from being searched.")
-    if paths.inside_roots(begin.place, surroundings):
+def may_search(name: str, root: SearchRoot, session: SessionView) -> Check:
+    if paths.is_in_daemon_home(root.place, session):
+        return Refuse(f"{root.written} is in the daemon's own folder.")
+    if root.hides_all():
+        return Refuse(f"A rule keeps everything in {root.written} from being searched.")
+    if paths.is_inside_roots(root.place, session):
         return Allow()
-    return AskFirst(f"{name} in {begin.written}?", reason="It is outside the session's folders.")
+    return AskFirst(f"{name} in {root.written}?", reason="It is outside the session's folders.")
 
 
-def moved(begin: Start) -> Failure:
-    return Failure(f"{begin.written} leads to another place than when it was allowed.")
+def fail_moved(root: SearchRoot) -> Failure:
+    return Failure(f"{root.written} leads to another place than when it was allowed.")
 
 
-def too_long(path: str | None, surroundings: Surroundings) -> Failure | None:
-    flaw = paths.too_long(os.path.join(surroundings.folder, path or ""))
-    return Failure(flaw) if flaw is not None else None
+def check_length(path: str | None, session: SessionView) -> Failure | None:
+    problem = paths.check_length(os.path.join(session.folder, path or ""))
+    return Failure(problem) if problem is not None else None
 
 
-def unusable(*texts: str | None) -> Failure | None:
-    """What cannot be handed to a program."""
+def check_texts(*texts: str | None) -> Failure | None:
+    """Refuses texts that cannot be passed as arguments to a program."""
     for text in filter(None, texts):
         if "\0" in text:
             return Failure("NUL bytes cannot be searched for, nor stand in a path.")

@@ -1,4 +1,4 @@
-"""Persisted results as tools see them: a path of their own, and a text that comes in pieces."""
+"""Persisted results for Read and Grep: the path `result://ID`, and the text as a temporary file."""
 
 import tempfile
 from collections.abc import AsyncIterator
@@ -9,18 +9,18 @@ from ostler.protocol.ids import ResultId
 from ostler.tools.threads import read_in_thread
 
 _SCHEME: Final = "result://"
-_AT_ONCE: Final = 1024 * 1024
-"""Characters that are written in one step on a thread."""
+_CHUNK_CHARS: Final = 1024 * 1024
+"""Characters that are written in one call on a thread."""
 
 
-def result_of(path: str | None) -> ResultId | None:
+def parse_result_path(path: str | None) -> ResultId | None:
     """The result that a path names; null for the path of a file."""
     return ResultId(path.removeprefix(_SCHEME)) if path is not None and path.startswith(_SCHEME) else None
 
 
 @asynccontextmanager
-async def spooled(pieces: AsyncIterator[str]) -> AsyncIterator[IO[bytes]]:
-    """The text as a file without a name, for a program that reads it: nothing of it stays in memory, or behind."""
+async def spool(pieces: AsyncIterator[str]) -> AsyncIterator[IO[bytes]]:
+    """Writes the text to an unnamed temporary file, for a program that reads it: it is not kept in memory."""
     file: IO[bytes] = await read_in_thread(tempfile.TemporaryFile)
     try:
         waiting: list[str] = []
@@ -28,7 +28,7 @@ async def spooled(pieces: AsyncIterator[str]) -> AsyncIterator[IO[bytes]]:
         async for piece in pieces:
             waiting.append(piece)
             chars += len(piece)
-            if chars >= _AT_ONCE:
+            if chars >= _CHUNK_CHARS:
                 await read_in_thread(_write, file, waiting)
                 waiting, chars = [], 0
         await read_in_thread(_write, file, waiting)

@@ -1,1 +1,1 @@
-"""The tools that run commands: Bash and PowerShell, what they may run, and what they give back."""
+"""The tools that run commands: Bash and PowerShell, their permission checks, and their results."""

@@ -1,4 +1,4 @@
-"""Bash: one command, in front of its call or behind it."""
+"""Bash: runs one command, in the foreground or in the background."""
 
 import contextlib
 import os
@@ -7,38 +7,38 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ostler.tools import commands
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import cached_io
-from ostler.tools.fs.cached_io import WouldWait
+from ostler.tools.fs.cached_io import WouldBlock
 from ostler.tools.permissions.subject import Subject
-from ostler.tools.shell.base import ANOTHER, ShellInput, ShellTool, outside_the_sandbox
+from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask
 from ostler.tools.shell.bash_policy import (
-    Bound,
-    Judged,
-    activity_of,
-    bound,
-    bound_at_once,
+    ApprovalBinding,
+    Judgement,
     changes_folder,
-    is_read_at_once,
+    classify_activity,
+    compute_binding,
+    compute_binding_nowait,
+    digest_script,
+    find_subject,
+    find_subject_nowait,
+    is_quick_to_parse,
     judge,
-    judge_at_once,
-    reading,
-    script_digest,
+    judge_nowait,
+    parse_command,
     seems_read_only,
-    subject,
-    subject_at_once,
 )
-from ostler.tools.shell.git_effects import GitChanges, git_changes
-from ostler.tools.shell.git_head import Move
-from ostler.tools.shell.output.text import is_silent, meaning
+from ostler.tools.shell.git_effects import GitChanges, find_git_changes
+from ostler.tools.shell.git_head import ReflogEntry
+from ostler.tools.shell.output.text import explain_exit_code, is_silent
 from ostler.tools.shell.result import ShellOutput
 from ostler.tools.shell.running import program
-from ostler.tools.shell.running.program import Begin
-from ostler.tools.shell.sed_command import sed_command
-from ostler.tools.shell.sed_edit import SedEdits, Written
-from ostler.tools.shell.sleep_detection import long_sleep, only_sleeps
+from ostler.tools.shell.running.program import ShellStart
+from ostler.tools.shell.sed_command import parse_sed_command
+from ostler.tools.shell.sed_edit import PendingSedEdits, WriteOutcome
+from ostler.tools.shell.sleep_detection import begins_with_sleep, only_sleeps
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Activity, AskFirst, Check, Failure, Ran, Refuse
+from ostler.tools.tool import Activity, AskFirst, Check, Failure, Refuse, ToolResult
 
 
 class Bash(ShellTool):
@@ -51,102 +51,102 @@ class Bash(ShellTool):
 
     def __init__(self) -> None:
         super().__init__()
-        self._edits = SedEdits()
+        self._edits = PendingSedEdits()
 
-    def program(self, begin: Begin) -> list[str]:
-        return program.bash(begin)
+    def build_arguments(self, start: ShellStart) -> list[str]:
+        return program.build_bash_arguments(start)
 
-    def long_sleep(self, command: str) -> bool:
-        return long_sleep(command)
+    def begins_with_sleep(self, command: str) -> bool:
+        return begins_with_sleep(command)
 
     def only_sleeps(self, command: str) -> bool:
         return only_sleeps(command)
 
-    def harmless(self, command: str, output: str = "") -> str | None:
-        return meaning(command, 1, output)
+    def explain_exit_code(self, command: str, output: str = "") -> str | None:
+        return explain_exit_code(command, 1, output)
 
     def is_silent(self, command: str) -> bool:
-        return is_silent(reading(command))
+        return is_silent(parse_command(command))
 
-    def git(self, command: str, output: str, moves: Sequence[Move]) -> GitChanges | None:
-        return git_changes(command, output, moves)
+    def find_git_changes(self, command: str, output: str, entries: Sequence[ReflogEntry]) -> GitChanges | None:
+        return find_git_changes(command, output, entries)
 
-    def bound(self, command: str, surroundings: Surroundings) -> Bound:
-        return bound(command, surroundings)
+    def compute_binding(self, command: str, session: SessionView) -> ApprovalBinding:
+        return compute_binding(command, session)
 
-    def shown(self, given: ShellInput, surroundings: Surroundings) -> Bound:
-        about = super().shown(given, surroundings)
-        sed = sed_command(given.command) if _may_be_edit(given) else None
+    def compute_shown_binding(self, given: ShellInput, session: SessionView) -> ApprovalBinding:
+        binding = super().compute_shown_binding(given, session)
+        sed = parse_sed_command(given.command) if _may_be_edit(given) else None
         if sed is None:
-            return about
-        # Of an edit its diff is shown, which is about the files as they are.
-        files = [os.path.join(surroundings.shell_folder, name) for name in sed.files]
-        return replace(about, scripts=(*about.scripts, *((file, script_digest(file)) for file in files)))
+            return binding
+        # Of an edit the diff is shown, which depends on the content of the files.
+        files = [os.path.join(session.shell_folder, name) for name in sed.files]
+        return replace(binding, scripts=(*binding.scripts, *((file, digest_script(file)) for file in files)))
 
     def is_read_only(self, given: ShellInput) -> bool:
         return not given.dangerously_disable_sandbox and seems_read_only(given.command)
 
     def is_destructive(self, given: ShellInput) -> bool:
-        return commands.is_destructive(reading(given.command))
+        return commands.is_destructive(parse_command(given.command))
 
     def is_concurrency_safe(self, given: ShellInput) -> bool:
-        # Asked on the event loop, before anybody has looked at the command: a long one waits for its turn instead.
-        if not is_read_at_once(given.command):
+        # Called on the event loop, before the command has been parsed: a long one runs alone instead.
+        if not is_quick_to_parse(given.command):
             return False
-        # The next command starts where this one went.
+        # The next command starts in the folder where this one ended.
         return self.is_read_only(given) and not changes_folder(given.command)
 
     def writes_files(self, given: ShellInput) -> bool:
         return _may_be_edit(given)
 
     def activity(self, given: ShellInput) -> Activity:
-        if not is_read_at_once(given.command):
+        if not is_quick_to_parse(given.command):
             return "run"
-        return "edit" if _may_be_edit(given) else activity_of(given.command)
+        return "edit" if _may_be_edit(given) else classify_activity(given.command)
 
-    async def subject(self, given: ShellInput, surroundings: Surroundings) -> Subject:
+    async def subject(self, given: ShellInput, session: SessionView) -> Subject:
         edit = _may_be_edit(given)
-        with contextlib.suppress(WouldWait):
-            found = None if edit else subject_at_once(given.command, surroundings.shell_folder, cached_io.real)
+        with contextlib.suppress(WouldBlock):
+            found = None if edit else find_subject_nowait(given.command, session.shell_folder, cached_io.resolve_path)
             if found is not None:
                 return found
-        return await read_in_thread(subject, given.command, surroundings.shell_folder, edit)
+        return await read_in_thread(find_subject, given.command, session.shell_folder, edit)
 
     async def check_permission(self, given: ShellInput, context: ToolContext) -> Check:
-        found: tuple[Judged, Bound] | None = None
-        with contextlib.suppress(WouldWait):
-            found = _judged_at_once(given.command, context.surroundings)
+        found: tuple[Judgement, ApprovalBinding] | None = None
+        with contextlib.suppress(WouldBlock):
+            found = _judge_and_bind_nowait(given.command, context.session)
         if found is None:
-            found = await read_in_thread(_judged_and_bound, given.command, context.surroundings)
-        judged, about = found
-        self.note(context.call_id, about)
+            found = await read_in_thread(_judge_and_bind, given.command, context.session)
+        judged, binding = found
+        self.remember_binding(context.call_id, binding)
         check = judged.check
         if given.dangerously_disable_sandbox:
-            return check if isinstance(check, Refuse) else outside_the_sandbox(f"Run this command: {given.command}")
+            return check if isinstance(check, Refuse) else build_sandbox_ask(f"Run this command: {given.command}")
         if _may_be_edit(given) and not (isinstance(check, AskFirst) and check.safety):
-            return await self._edits.permission(given.command, context) or check
+            return await self._edits.check_permission(given.command, context) or check
         return check
 
-    async def run(self, given: ShellInput, context: ToolContext) -> Ran[ShellOutput] | Failure:
-        if await self.is_another(given, context):
-            return Failure(ANOTHER)
+    async def run(self, given: ShellInput, context: ToolContext) -> ToolResult[ShellOutput] | Failure:
+        if await self.has_changed_since_approval(given, context):
+            return Failure(CHANGED_SINCE_ALLOWED)
         if _may_be_edit(given):
             began = time.monotonic()
-            written = await self._edits.written(given.command, context)
+            written = await self._edits.write_edits(given.command, context)
             if isinstance(written, Failure):
                 return written
             if written is not None:
-                return _edited(written, round((time.monotonic() - began) * 1000))
-        return await self.carried_out(given, context)
+                return _build_edit_result(written, round((time.monotonic() - began) * 1000))
+        return await self.execute_command(given, context)
 
 
 def _may_be_edit(given: ShellInput) -> bool:
-    """By its words; whether it is one, the files tell."""
+    """Judged by its text; whether it is one depends on the files."""
     as_it_is = given.run_in_background or given.dangerously_disable_sandbox
-    return not as_it_is and sed_command(given.command) is not None
+    return not as_it_is and parse_sed_command(given.command) is not None
 
 
-def _edited(written: Written, took: int) -> Ran[ShellOutput]:
+def _build_edit_result(written: WriteOutcome, took: int) -> ToolResult[ShellOutput]:
     failure = written.failure
     output = ShellOutput(
         stdout="",
@@ -156,15 +156,15 @@ def _edited(written: Written, took: int) -> Ran[ShellOutput]:
         edits=written.files,
         no_output_expected=failure is None,
     )
-    return Ran(output, is_error=failure is not None, changes=written.changes)
+    return ToolResult(output, is_error=failure is not None, changes=written.changes)
 
 
-def _judged_at_once(command: str, surroundings: Surroundings) -> tuple[Judged, Bound] | None:
-    """For most commands, which name no file: a trip to a thread would take longer. Raises WouldWait."""
-    judged = judge_at_once(command, surroundings, cached_io.real)
-    about = bound_at_once(command, surroundings) if judged is not None else None
-    return (judged, about) if judged is not None and about is not None else None
+def _judge_and_bind_nowait(command: str, session: SessionView) -> tuple[Judgement, ApprovalBinding] | None:
+    """For most commands, which name no file: a thread would take longer. Raises WouldWait."""
+    judged = judge_nowait(command, session, cached_io.resolve_path)
+    binding = compute_binding_nowait(command, session) if judged is not None else None
+    return (judged, binding) if judged is not None and binding is not None else None
 
 
-def _judged_and_bound(command: str, surroundings: Surroundings) -> tuple[Judged, Bound]:
-    return judge(command, surroundings), bound(command, surroundings)
+def _judge_and_bind(command: str, session: SessionView) -> tuple[Judgement, ApprovalBinding]:
+    return judge(command, session), compute_binding(command, session)

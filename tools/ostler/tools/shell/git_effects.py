@@ -1,11 +1,11 @@
-"""What a command did to a repository, and to the pull requests of its host: read from its words and what it printed."""
+"""Finds what a command did to a git repository and to pull requests, from its text, its output and the reflog."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from ostler.tools import commands
-from ostler.tools.shell.git_head import Move
+from ostler.tools.shell.git_head import ReflogEntry
 from ostler.tools.tool import ToolOutput
 
 Words = Sequence[str | None]
@@ -45,7 +45,7 @@ class Pull(ToolOutput):
 
 
 class GitChanges(ToolOutput):
-    """All of it; of several of a kind the last."""
+    """All that a command did; of several of a kind the last."""
 
     commit: Commit | None = None
     push: Push | None = None
@@ -54,7 +54,7 @@ class GitChanges(ToolOutput):
 
 
 _MAX_CHARS: Final = 32 * 1024
-"""Of the beginning and of the end of what it printed: somebody may have made it to be slow to read."""
+"""Of the beginning and of the end of the output that are searched: it may be made to be slow to search."""
 _PROGRAMS: Final = re.compile(r"\b(?:git|gh|glab|curl)\b")
 _COMMITTED: Final = re.compile(r"^\[[^\]\n]*?(?:\(root-commit\) )?\b([0-9a-f]{4,64})\] ", re.MULTILINE)
 _PUSHED: Final = re.compile(
@@ -65,7 +65,7 @@ _PUSHED: Final = re.compile(
 _NOTHING_PUSHED: Final = re.compile(r"^Everything up-to-date|^ ?! ?\[|^=\t", re.MULTILINE)
 _MERGED: Final = re.compile(r"^(?:Fast-forward|Merge made by |Updating [0-9a-f]+\.\.[0-9a-f]+)", re.MULTILINE)
 _REBASED: Final = re.compile(r"Successfully rebased and updated |^Fast-forwarded ", re.MULTILINE)
-_NOTED: Final = {
+_REFLOG_MESSAGES: Final = {
     "committed": re.compile(r"commit(?: \((?:initial|merge)\))?: "),
     "amended": re.compile(r"commit \(amend\): "),
     "cherry-picked": re.compile(r"cherry-pick: "),
@@ -107,23 +107,23 @@ _SENDS: Final = ("-d", "--data", "--json", "-F", "--form", "--url-query")
 _FIELDS: Final = ("-f", "-F", "--field", "--raw-field", "--input")
 
 
-def git_changes(command: str, output: str, moves: Sequence[Move] = ()) -> GitChanges | None:
+def find_git_changes(command: str, output: str, entries: Sequence[ReflogEntry] = ()) -> GitChanges | None:
     """For a command that ended with exit code 0; null where it did nothing of the kind.
 
-    `moves` are what the repository itself noted: a command may have said nothing, or to nobody.
+    `entries` are new entries of the repository's reflog: a command may have printed nothing, or into a file.
     """
     if _PROGRAMS.search(command) is None:
         return None
-    return changes_of(_simple_commands(command), output, moves)
+    return collect_changes(_list_simple_commands(command), output, entries)
 
 
-def changes_of(ran: Iterable[Words], output: str, moves: Sequence[Move] = ()) -> GitChanges | None:
-    """The same for commands that are taken apart already."""
+def collect_changes(ran: Iterable[Words], output: str, entries: Sequence[ReflogEntry] = ()) -> GitChanges | None:
+    """The same for commands that are parsed already."""
     if len(output) > 2 * _MAX_CHARS:
         output = f"{output[:_MAX_CHARS]}\n{output[-_MAX_CHARS:]}"
     found: dict[str, Commit | Push | Branch | Pull] = {}
     for words in ran:
-        for change in _of_one(words, output, moves):
+        for change in _find_in_command(words, output, entries):
             match change:
                 case Commit():
                     found["commit"] = change
@@ -136,90 +136,94 @@ def changes_of(ran: Iterable[Words], output: str, moves: Sequence[Move] = ()) ->
     return GitChanges.model_validate(found) if found else None
 
 
-def _simple_commands(command: str) -> Iterator[Words]:
-    """With git's own options left out, and what runs inside wrappers included."""
-    for part in commands.read_command(command).parts:
-        for inner in commands.unwrapped(part):
+def _list_simple_commands(command: str) -> Iterator[Words]:
+    """The simple commands of a command line, without git's own options, and with what runs inside wrappers."""
+    for part in commands.parse_command(command).parts:
+        for inner in commands.unwrap(part):
             yield inner.words
 
 
-def _of_one(words: Words, output: str, moves: Sequence[Move]) -> Iterator[Commit | Push | Branch | Pull]:
+def _find_in_command(
+    words: Words, output: str, entries: Sequence[ReflogEntry]
+) -> Iterator[Commit | Push | Branch | Pull]:
     match list(words[:3]):
         case ["git", str(subcommand), *_]:
-            yield from _of_git(subcommand, words[2:], output, moves)
+            yield from _find_in_git(subcommand, words[2:], output, entries)
         case ["gh", "pr", str(action)] if action in _PULL_ACTIONS:
-            yield from _pull(_PULL_ACTIONS[action], words[3:], output)
+            yield from _find_pull(_PULL_ACTIONS[action], words[3:], output)
         case ["glab", "mr", "create" | "new"]:
-            yield from _pull("created", words[3:], output)
+            yield from _find_pull("created", words[3:], output)
         case ["curl", *_] if _posts(words[1:], _SENDS) and any(map(_is_pull_api, words[1:])):
-            yield from _created_by_api(output)
+            yield from _find_created_pull(output)
         case ["gh", "api", *_] if _posts(words[2:], _FIELDS) and any(map(_is_pull_api, words[2:])):
-            yield from _created_by_api(output)
+            yield from _find_created_pull(output)
 
 
-def _of_git(subcommand: str, arguments: Words, output: str, moves: Sequence[Move]) -> Iterator[Commit | Push | Branch]:
+def _find_in_git(
+    subcommand: str, arguments: Words, output: str, entries: Sequence[ReflogEntry]
+) -> Iterator[Commit | Push | Branch]:
     match subcommand:
         case "commit" if not _COMMIT_SKIPS & set(arguments):
-            yield from _commit("amended" if "--amend" in arguments else "committed", output, moves)
+            yield from _find_commit("amended" if "--amend" in arguments else "committed", output, entries)
         case "cherry-pick" if not _UNDOES & set(arguments) and not any(map(_is_no_commit, arguments)):
-            yield from _commit("cherry-picked", output, moves)
+            yield from _find_commit("cherry-picked", output, entries)
         case "push" if not {"-n", "--dry-run", "-d", "--delete"} & set(arguments):
-            yield from _push(arguments, output)
-        case "merge" if not _UNDOES & set(arguments) and (_MERGED.search(output) or _noted("merge", moves)):
-            yield from _branch("merge", "merged", arguments)
-        case "rebase" if not _UNDOES & set(arguments) and (_REBASED.search(output) or _noted("rebase", moves)):
-            yield from _branch("rebase", "rebased", arguments)
+            yield from _find_push(arguments, output)
+        case "merge" if not _UNDOES & set(arguments) and (_MERGED.search(output) or _has_entry("merge", entries)):
+            yield from _find_branch("merge", "merged", arguments)
+        case "rebase" if not _UNDOES & set(arguments) and (_REBASED.search(output) or _has_entry("rebase", entries)):
+            yield from _find_branch("rebase", "rebased", arguments)
 
 
 def _is_no_commit(word: str | None) -> bool:
     return word is not None and _NO_COMMIT.match(word) is not None
 
 
-def _commit(kind: CommitKind, output: str, moves: Sequence[Move]) -> Iterator[Commit]:
-    shas = _COMMITTED.findall(output) or [move.sha for move in moves if _NOTED[kind].match(move.what)]
+def _find_commit(kind: CommitKind, output: str, entries: Sequence[ReflogEntry]) -> Iterator[Commit]:
+    shas = _COMMITTED.findall(output) or [entry.sha for entry in entries if _REFLOG_MESSAGES[kind].match(entry.message)]
     if shas:
         yield Commit(sha=shas[-1], kind=kind)
 
 
-def _noted(what: str, moves: Sequence[Move]) -> bool:
-    return any(_NOTED[what].match(move.what) for move in moves)
+def _has_entry(what: str, entries: Sequence[ReflogEntry]) -> bool:
+    return any(_REFLOG_MESSAGES[what].match(entry.message) for entry in entries)
 
 
-def _push(arguments: Words, output: str) -> Iterator[Push]:
-    told = [plain or porcelain for plain, porcelain in _PUSHED.findall(output)]
-    if told:
-        yield Push(branch=told[-1])
+def _find_push(arguments: Words, output: str) -> Iterator[Push]:
+    printed = [plain or porcelain for plain, porcelain in _PUSHED.findall(output)]
+    if printed:
+        yield Push(branch=printed[-1])
         return
     quiet = {"-q", "--quiet"} & set(arguments)
-    named = _operands("push", arguments)[1:]
+    named = _list_operands("push", arguments)[1:]
     if quiet and named and _NOTHING_PUSHED.search(output) is None:
         branch = named[-1].lstrip("+").rpartition(":")[2].removeprefix("refs/heads/")
         if branch and not branch.startswith("refs/"):
             yield Push(branch=branch)
 
 
-def _branch(subcommand: str, action: BranchAction, arguments: Words) -> Iterator[Branch]:
-    operands = _operands(subcommand, arguments)
-    onto = _value_of("--onto", arguments) if subcommand == "rebase" else None
+def _find_branch(subcommand: str, action: BranchAction, arguments: Words) -> Iterator[Branch]:
+    operands = _list_operands(subcommand, arguments)
+    onto = _find_option_value("--onto", arguments) if subcommand == "rebase" else None
     if onto or operands:
         yield Branch(ref=onto or operands[0], action=action)
 
 
-def _pull(action: PullAction, arguments: Words, output: str) -> Iterator[Pull]:
-    found = _last(_PULL_URL, output)
+def _find_pull(action: PullAction, arguments: Words, output: str) -> Iterator[Pull]:
+    found = _find_last(_PULL_URL, output)
     if found is not None:
         yield Pull(number=int(found[1]), url=found[0], action=action)
         return
     if action == "created":
         return  # without an address there is nothing to link to
-    named = next(iter(_operands("pull", arguments)), "")
+    named = next(iter(_list_operands("pull", arguments)), "")
     url = _PULL_URL.match(named)
-    told = _PULL_NUMBER.search(output)
-    number = url[1] if url else named.removeprefix("#") if named.removeprefix("#").isdecimal() else told and told[1]
+    hit = _PULL_NUMBER.search(output)
+    number = url[1] if url else named.removeprefix("#") if named.removeprefix("#").isdecimal() else hit and hit[1]
     yield Pull(number=int(number) if number else None, url=url[0] if url else None, action=action)
 
 
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+def _find_last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     found = None
     for found in pattern.finditer(text):  # noqa: B007 - the last one is wanted
         pass
@@ -231,7 +235,7 @@ def _is_pull_api(word: str | None) -> bool:
 
 
 def _posts(arguments: Words, sends: Sequence[str]) -> bool:
-    """Said so, or implied by what is sent."""
+    """Whether a request is a POST, by its option or implied by the data that it sends."""
     method: str | None = None
     implied = False
     for place, word in enumerate(arguments):
@@ -249,14 +253,14 @@ def _posts(arguments: Words, sends: Sequence[str]) -> bool:
     return method == "POST" if method is not None else implied
 
 
-def _created_by_api(output: str) -> Iterator[Pull]:
+def _find_created_pull(output: str) -> Iterator[Pull]:
     # The first: what is inside of it (its branches, who made it) comes later.
     found = _API_URL.search(output)
     if found is not None:
         yield Pull(number=int(found[2]), url=found[1], action="created")
 
 
-def _operands(subcommand: str, arguments: Words) -> list[str]:
+def _list_operands(subcommand: str, arguments: Words) -> list[str]:
     found: list[str] = []
     skip = False
     for word in arguments:
@@ -269,7 +273,7 @@ def _operands(subcommand: str, arguments: Words) -> list[str]:
     return found
 
 
-def _value_of(option: str, arguments: Words) -> str | None:
+def _find_option_value(option: str, arguments: Words) -> str | None:
     for place, word in enumerate(arguments):
         if word == option and place + 1 < len(arguments):
             return arguments[place + 1]

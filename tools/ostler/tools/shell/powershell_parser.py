@@ -1,7 +1,7 @@
-"""A PowerShell command, taken apart where it is plain: literal words, joined by `;`, `|`, `&&`, `||` and newlines.
+"""Parses simple PowerShell commands: literal words, joined by `;`, `|`, `&&`, `||` and newlines.
 
-PowerShell's grammar is large, and changes with what is loaded. Whatever this does not know for sure is a problem, and a
-command with a problem is neither read-only nor allowed by a rule.
+PowerShell's grammar is large, and changes with what is loaded. Whatever this does not surely understand is refused, and
+a command that is refused here is neither read-only nor allowed by a rule.
 """
 
 import re
@@ -15,7 +15,7 @@ _MAX_GIVEN_CHARS: Final = 100_000
 _BARE: Final = re.compile(r"[A-Za-z0-9_./\\:*?=+,^~%-][A-Za-z0-9_./\\:*?=+,^~%@-]*")
 _SINGLE: Final = re.compile(r"'((?:[^'\n]|'')*)'")
 _DOUBLE: Final = re.compile(r'"((?:[^"$`\n]|"")*)"')
-_JOINT: Final = re.compile(r"[ \t]*(\|\||&&|[|;\n])[ \t\n]*")
+_SEPARATOR: Final = re.compile(r"[ \t]*(\|\||&&|[|;\n])[ \t\n]*")
 _BLANKS: Final = re.compile(r"[ \t]+")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\\-]*")
 # Words that begin something else than a command.
@@ -28,80 +28,80 @@ _KEYWORDS: Final = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PowerShellCommand:
     """One simple command."""
 
     words: tuple[str, ...]
     quoted: tuple[bool, ...]
     """Which of the words stood in quotes: no parameter does."""
     piped: bool
-    """It gets what another one gives."""
+    """Its input is the output of another command."""
     conditional: bool
-    """It runs only where the one before it ended well, or badly."""
+    """It runs only where the command before it succeeded, or failed."""
     text: str
 
 
-class NotPlain(Exception):
-    """The message says what is not understood."""
+class UnsupportedSyntax(Exception):
+    """It is no simple command; the message says what is not understood."""
 
 
-def plain_commands(command: str) -> tuple[Plain, ...] | NotPlain:
+def parse_powershell(command: str) -> tuple[PowerShellCommand, ...] | UnsupportedSyntax:
     if len(command) > _MAX_GIVEN_CHARS:
-        # Not remembered: megabytes would be kept for what is known at once.
-        return NotPlain("it is too long")
-    return _remembered(command)
+        # Not cached: megabytes would be kept for what is quick to find out.
+        return UnsupportedSyntax("it is too long")
+    return _parse_cached(command)
 
 
 @lru_cache(maxsize=256)
-def _remembered(command: str) -> tuple[Plain, ...] | NotPlain:
+def _parse_cached(command: str) -> tuple[PowerShellCommand, ...] | UnsupportedSyntax:
     try:
-        return tuple(_commands(command))
-    except NotPlain as problem:
+        return tuple(_parse_commands(command))
+    except UnsupportedSyntax as problem:
         return problem
 
 
-def _commands(command: str) -> list[Plain]:
+def _parse_commands(command: str) -> list[PowerShellCommand]:
     text = command.strip(" \t\n;")
     if not text:
-        raise NotPlain("it is empty")
+        raise UnsupportedSyntax("it is empty")
     if len(text) > _MAX_CHARS:
-        raise NotPlain("it is too long")
+        raise UnsupportedSyntax("it is too long")
     # Other quotes, dashes and blanks of Unicode mean to PowerShell what the plain ones do.
     if not text.isascii() or any(ord(letter) < 32 and letter not in "\t\n" for letter in text):
-        raise NotPlain("it holds characters that are not plain ASCII")
-    found: list[Plain] = []
+        raise UnsupportedSyntax("it holds characters that are not plain ASCII")
+    found: list[PowerShellCommand] = []
     place, joined_by = 0, ""
     while True:
-        one, place = _command(text, place, joined_by)
+        one, place = _parse_command(text, place, joined_by)
         found.append(one)
         if place == len(text):
             return found
-        joint = _JOINT.match(text, place)
+        joint = _SEPARATOR.match(text, place)
         if joint is None or joint.end() == len(text):
-            raise NotPlain(f"{text[place : place + 10]!r} is not understood")
+            raise UnsupportedSyntax(f"{text[place : place + 10]!r} is not understood")
         place, joined_by = joint.end(), joint[1]
 
 
-def _command(text: str, place: int, joined_by: str) -> tuple[Plain, int]:
+def _parse_command(text: str, place: int, joined_by: str) -> tuple[PowerShellCommand, int]:
     start, words, quoted = place, list[str](), list[bool]()
     while True:
-        word, in_quotes, place = _word(text, place)
+        word, in_quotes, place = _parse_word(text, place)
         words.append(word)
         quoted.append(in_quotes)
         blanks = _BLANKS.match(text, place)
-        if blanks is None or _ends(text, blanks.end()):
+        if blanks is None or _is_command_end(text, blanks.end()):
             break
         place = blanks.end()
     _refuse_name(words[0], in_quotes=quoted[0])
     piped, conditional = joined_by == "|", joined_by in {"&&", "||"}
-    return Plain(tuple(words), tuple(quoted), piped, conditional, text[start:place]), place
+    return PowerShellCommand(tuple(words), tuple(quoted), piped, conditional, text[start:place]), place
 
 
-def _ends(text: str, place: int) -> bool:
+def _is_command_end(text: str, place: int) -> bool:
     return place == len(text) or text[place] in "|;\n" or text.startswith("&&", place)
 
 
-def _word(text: str, place: int) -> tuple[str, bool, int]:
+def _parse_word(text: str, place: int) -> tuple[str, bool, int]:
     for pattern, quote in ((_SINGLE, "''"), (_DOUBLE, '""'), (_BARE, "")):
         found = pattern.match(text, place)
         if found is None:
@@ -113,16 +113,16 @@ def _word(text: str, place: int) -> tuple[str, bool, int]:
             _refuse_bare(found[0])
             return found[0], False, found.end()
         return found[1].replace(quote, quote[0]), True, found.end()
-    raise NotPlain(f"{text[place : place + 10]!r} is not understood")
+    raise UnsupportedSyntax(f"{text[place : place + 10]!r} is not understood")
 
 
 def _refuse_bare(word: str) -> None:
     if word == "--%":
-        raise NotPlain("--% hands the rest to another program as it is")
+        raise UnsupportedSyntax("--% hands the rest to another program as it is")
     if word.startswith(("~", ",")) or word.endswith(",") or ",," in word:
-        raise NotPlain(f"{word!r} is decided when it runs")
+        raise UnsupportedSyntax(f"{word!r} is decided when it runs")
 
 
 def _refuse_name(name: str, *, in_quotes: bool) -> None:
     if in_quotes or _NAME.fullmatch(name) is None or name.lower() in _KEYWORDS:
-        raise NotPlain(f"{name!r} is no plain name of a command")
+        raise UnsupportedSyntax(f"{name!r} is no plain name of a command")

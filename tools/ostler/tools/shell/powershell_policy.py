@@ -1,4 +1,4 @@
-"""What PowerShell itself says about a command: it only reads, it waits, or a person has to look."""
+"""PowerShell's own permission check of a command: whether it only reads inside the roots, or has to be asked about."""
 
 import os
 import re
@@ -9,17 +9,17 @@ from importlib import resources
 from typing import Any, Final
 
 from ostler.tools import commands
-from ostler.tools.commands import Part, Reading, Touched
-from ostler.tools.commands.syntax.parsed import literal_word, unknown_word
-from ostler.tools.context import Surroundings
+from ostler.tools.commands import FileAccess, ParsedCommand, SimpleCommand
+from ostler.tools.commands.syntax.parsed import make_literal_word, make_unknown_word
+from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
-from ostler.tools.permissions.subject import OfCommand, places_of, real_in_command
-from ostler.tools.shell.powershell_parser import NotPlain, Plain, plain_commands
+from ostler.tools.permissions.subject import CommandSubject, resolve_accesses, resolve_in_command
+from ostler.tools.shell.powershell_parser import PowerShellCommand, UnsupportedSyntax, parse_powershell
 from ostler.tools.text import one_line
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
 _MAX_PARTS: Final = 50
-_FOLDED: Final[tuple[Activity, ...]] = ("search", "read", "list")
+_ACTIVITY_ORDER: Final[tuple[Activity, ...]] = ("search", "read", "list")
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9_./*?+=%@][A-Za-z0-9_./ *?+=%@-]*")
 _PATTERN: Final = re.compile(r"[*?]")
 _NUMBER: Final = re.compile(r"-\d+(?:\.\d+)?")
@@ -42,12 +42,12 @@ class Cmdlet:
     activity: Activity = "other"
 
 
-class Refused(Exception):
-    """Why a command may do more than read; the message says so."""
+class NotReadOnly(Exception):
+    """A command may do more than read; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class ReadPath:
     """A path that a command reads."""
 
     path: str
@@ -55,130 +55,137 @@ class Reads:
 
 
 @cache
-def cmdlets() -> dict[str, Cmdlet]:
+def load_cmdlets() -> dict[str, Cmdlet]:
     """By name and alias, in small letters."""
     text = resources.files("ostler.tools.shell").joinpath("powershell.toml").read_text("utf-8")
     found: dict[str, Cmdlet] = {}
     for name, entry in tomllib.loads(text).items():
-        cmdlet = Cmdlet(name, **{key: _frozen(key, value) for key, value in entry.items()})
+        cmdlet = Cmdlet(name, **{key: _freeze(key, value) for key, value in entry.items()})
         found.update(dict.fromkeys([name.lower(), *cmdlet.aliases], cmdlet))
     return found
 
 
-def _frozen(key: str, value: Any) -> Any:
+def _freeze(key: str, value: Any) -> Any:
     if not isinstance(value, list):
         return value
     return tuple(value) if key in {"aliases", "positional"} else frozenset(each.lower() for each in value)
 
 
-def known_name(word: str) -> str:
-    """As rules name it: an alias by what it stands for."""
-    cmdlet = cmdlets().get(word.lower())
+def resolve_alias(word: str) -> str:
+    """The name that rules use: of an alias the name of its cmdlet."""
+    cmdlet = load_cmdlets().get(word.lower())
     return cmdlet.name if cmdlet is not None else word
 
 
-def reading_of(command: str) -> Reading:
-    """As permission rules look at commands: each by the name that the table has for it."""
-    found = plain_commands(command)
-    if isinstance(found, NotPlain):
-        return Reading(command, (Part(command, (unknown_word(command),)),), str(found), plain=False)
-    parts = (Part(each.text, tuple(map(literal_word, (known_name(each.words[0]), *each.words[1:])))) for each in found)
-    return Reading(command, tuple(parts), None, plain=True)
+def parse_for_rules(command: str) -> ParsedCommand:
+    """Parses a command for permission rules, with each cmdlet by its full name."""
+    found = parse_powershell(command)
+    if isinstance(found, UnsupportedSyntax):
+        return ParsedCommand(command, (SimpleCommand(command, (make_unknown_word(command),)),), str(found), plain=False)
+    parts = (
+        SimpleCommand(each.text, tuple(map(make_literal_word, (resolve_alias(each.words[0]), *each.words[1:]))))
+        for each in found
+    )
+    return ParsedCommand(command, tuple(parts), None, plain=True)
 
 
-def read_by(command: str) -> list[Reads]:
-    """All that it reads, by the words alone. Raises Refused where it may do more than read."""
-    found = plain_commands(command)
-    if isinstance(found, NotPlain):
-        raise Refused(f"it is not fully understood: {found}")
+def list_read_paths(command: str) -> list[ReadPath]:
+    """All paths that it reads, by its text alone. Raises NotReadOnly where it may do more than read."""
+    found = parse_powershell(command)
+    if isinstance(found, UnsupportedSyntax):
+        raise NotReadOnly(f"it is not fully understood: {found}")
     if len(found) > _MAX_PARTS:
-        raise Refused(f"it has more than {_MAX_PARTS} parts")
-    return [path for each in found for path in _of_one(each)]
+        raise NotReadOnly(f"it has more than {_MAX_PARTS} parts")
+    return [path for each in found for path in _list_command_reads(each)]
 
 
 def seems_read_only(command: str) -> bool:
     try:
-        read_by(command)
-    except Refused:
+        list_read_paths(command)
+    except NotReadOnly:
         return False
     return True
 
 
 def is_destructive(command: str) -> bool:
-    """Names and parameters are taken in any case; a program of the system's has its own, which may matter to it."""
-    return commands.is_destructive(reading_of(command)) or commands.is_destructive(reading_of(command.lower()))
+    """Checked as written and in lower case: PowerShell ignores the case of names and parameters, others do not."""
+    return commands.is_destructive(parse_for_rules(command)) or commands.is_destructive(
+        parse_for_rules(command.lower())
+    )
 
 
-def activity_of(command: str) -> Activity:
-    """What the first command of a chain that only reads is there for."""
-    found = plain_commands(command)
-    if isinstance(found, NotPlain) or not seems_read_only(command):
+def classify_activity(command: str) -> Activity:
+    """Of a command that only reads, the first of: search, read, list. All others run."""
+    found = parse_powershell(command)
+    if isinstance(found, UnsupportedSyntax) or not seems_read_only(command):
         return "run"
-    kinds = {cmdlets()[each.words[0].lower()].activity for each in found}
-    for kind in _FOLDED:
+    kinds = {load_cmdlets()[each.words[0].lower()].activity for each in found}
+    for kind in _ACTIVITY_ORDER:
         if kind in kinds:
             return kind
     return "run"
 
 
-def check(command: str, surroundings: Surroundings) -> Check:
-    """Blocks: looks where the paths lead."""
+def check(command: str, session: SessionView) -> Check:
+    """Decides about a command. Blocks: resolves the paths."""
     message = f"Run this command: {one_line(command, 200)}"
     try:
-        reads = read_by(command)
-    except Refused as error:
+        reads = list_read_paths(command)
+    except NotReadOnly as error:
         words = str(error)
         return AskFirst(message, reason=f"{words[:1].upper()}{words[1:]}.")
     for each in reads:
-        place = real_in_command(_path(each, surroundings.shell_folder))
-        if paths.of_the_daemon(place, surroundings):
+        place = resolve_in_command(_resolve_path(each, session.shell_folder))
+        if paths.is_in_daemon_home(place, session):
             return AskFirst(message, reason=f"{each.path} is in the daemon's own folder.", safety=True)
-        if not paths.inside_roots(place, surroundings):
+        if not paths.is_inside_roots(place, session):
             return AskFirst(message, reason=f"{each.path} is outside the session's folders.")
     return Allow()
 
 
-def subject(command: str, folder: str) -> OfCommand:
-    """What rules look at. Blocks, as above."""
+def find_subject(command: str, folder: str) -> CommandSubject:
+    """What rules are matched with. Blocks, as above."""
     try:
-        touched = [Touched(_path(each, folder), writes=False, deep=each.deep) for each in read_by(command)]
-    except Refused:
-        touched = [Touched(os.path.join(folder, word), writes=True) for word in _perhaps_files(command)]
-    return OfCommand(reading_of(command), places_of(touched))
+        touched = [
+            FileAccess(_resolve_path(each, folder), writes=False, deep=each.deep) for each in list_read_paths(command)
+        ]
+    except NotReadOnly:
+        touched = [FileAccess(os.path.join(folder, word), writes=True) for word in _list_possible_files(command)]
+    return CommandSubject(parse_for_rules(command), resolve_accesses(touched))
 
 
-def _perhaps_files(command: str) -> list[str]:
-    """Of a command that may do anything with them: every word that could be a file."""
-    found = plain_commands(command)
-    if isinstance(found, NotPlain):
+def _list_possible_files(command: str) -> list[str]:
+    """Every word that could be a file, of a command that may do anything with it."""
+    found = parse_powershell(command)
+    if isinstance(found, UnsupportedSyntax):
         return []
     words = [word for each in found for word in each.words[1:]]
     return [word.partition(":")[2] if word.startswith("-") else word for word in words if word.strip("-")]
 
 
-def _path(reads: Reads, folder: str) -> str:
-    """Of a pattern the folder: what it matches is below."""
-    fixed = _fixed(reads.path)
+def _resolve_path(reads: ReadPath, folder: str) -> str:
+    """The absolute path; of a pattern that of the folder in which it matches."""
+    fixed = _strip_pattern(reads.path)
     return os.path.join(folder, reads.path if fixed == reads.path else os.path.dirname(fixed))
 
 
-def _of_one(command: Plain) -> list[Reads]:
+def _list_command_reads(command: PowerShellCommand) -> list[ReadPath]:
     name = command.words[0]
-    cmdlet = cmdlets().get(name.lower())
+    cmdlet = load_cmdlets().get(name.lower())
     if cmdlet is None:
-        raise Refused(f"{name} is not in the table of commands that only read")
+        raise NotReadOnly(f"{name} is not in the table of commands that only read")
     if command.piped and not cmdlet.piped:
-        raise Refused(f"what {name} reads comes through a pipe")
-    given, operands = _sorted(cmdlet, command)
+        raise NotReadOnly(f"what {name} reads comes through a pipe")
+    given, operands = _split_arguments(cmdlet, command)
     named = [value for parameter, value in given if parameter in cmdlet.paths]
-    named += _positional(cmdlet, {parameter for parameter, _ in given}, operands)
+    named += _match_positional(cmdlet, {parameter for parameter, _ in given}, operands)
     deep = any(parameter in cmdlet.deep for parameter, _ in given)
-    found = [_checked(path, deep=deep) for path in named]
-    return found or ([Reads(".", deep)] if cmdlet.folder else [])
+    found = [_check_path(path, deep=deep) for path in named]
+    return found or ([ReadPath(".", deep)] if cmdlet.folder else [])
 
 
-def _sorted(cmdlet: Cmdlet, command: Plain) -> tuple[list[tuple[str, str]], list[str]]:
-    """Parameters with their values, and operands."""
+def _split_arguments(cmdlet: Cmdlet, command: PowerShellCommand) -> tuple[list[tuple[str, str]], list[str]]:
+    """The parameters with their values, and the operands."""
     given: list[tuple[str, str]] = []
     operands: list[str] = []
     waiting = list(zip(command.words, command.quoted, strict=True))[:0:-1]
@@ -194,23 +201,23 @@ def _sorted(cmdlet: Cmdlet, command: Plain) -> tuple[list[tuple[str, str]], list
             continue
         # By its whole name: a short one may mean another parameter in another version.
         if parameter not in cmdlet.values | cmdlet.paths:
-            raise Refused(f"{word} is not known to be harmless")
+            raise NotReadOnly(f"{word} is not known to be harmless")
         if not value:
-            value = _value(word, waiting)
+            value = _take_value(word, waiting)
         given.append((parameter, value))
     return given, operands
 
 
-def _value(parameter: str, waiting: list[tuple[str, bool]]) -> str:
+def _take_value(parameter: str, waiting: list[tuple[str, bool]]) -> str:
     if not waiting:
-        raise Refused(f"{parameter} has no value")
+        raise NotReadOnly(f"{parameter} has no value")
     value, quoted = waiting.pop()
     if not quoted and value.startswith("-") and not _NUMBER.fullmatch(value):
-        raise Refused(f"the value of {parameter} is not plain")
+        raise NotReadOnly(f"the value of {parameter} is not plain")
     return value
 
 
-def _positional(cmdlet: Cmdlet, named: set[str], operands: list[str]) -> list[str]:
+def _match_positional(cmdlet: Cmdlet, named: set[str], operands: list[str]) -> list[str]:
     """The operands that are paths: each is taken for the first parameter that was not given by its name."""
     has_path = bool(named & cmdlet.paths)
     free = [
@@ -219,20 +226,20 @@ def _positional(cmdlet: Cmdlet, named: set[str], operands: list[str]) -> list[st
         if name not in named and not (has_path and name in cmdlet.paths)
     ]
     if len(operands) > len(free) and not cmdlet.many:
-        raise Refused(f"{operands[len(free)]} is one operand too many")
+        raise NotReadOnly(f"{operands[len(free)]} is one operand too many")
     return [word for name, word in zip(free, operands, strict=False) if name in cmdlet.paths]
 
 
-def _checked(path: str, *, deep: bool) -> Reads:
-    """Drives, providers, lists, homes and the other slash are left to a person."""
+def _check_path(path: str, *, deep: bool) -> ReadPath:
+    """Refuses drives, providers, lists, homes and backslashes: a person decides about these."""
     if _PLAIN_PATH.fullmatch(path) is None:
-        raise Refused(f"{path} is no plain path")
-    fixed = _fixed(path)
+        raise NotReadOnly(f"{path} is no plain path")
+    fixed = _strip_pattern(path)
     if ".." in path[len(fixed) :]:
-        raise Refused(f"{path} goes up behind a pattern")
-    return Reads(path, deep or fixed != path)
+        raise NotReadOnly(f"{path} goes up behind a pattern")
+    return ReadPath(path, deep or fixed != path)
 
 
-def _fixed(path: str) -> str:
-    """As far as it is no pattern."""
+def _strip_pattern(path: str) -> str:
+    """The part of a path before its first wildcard."""
     return _PATTERN.split(path, maxsplit=1)[0]

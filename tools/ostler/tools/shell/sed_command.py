@@ -1,4 +1,4 @@
-"""`sed -i 's/a/b/' FILE…`: the commands that are nothing but an edit of the files that they name."""
+"""Parses `sed -i 's/a/b/' FILE…`: commands that do nothing but edit the files that they name."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _DELIMITERS: Final = frozenset("/|#,:;!%@+=~^&*?.-_'\"<>()[]{}$")
 
 @dataclass(frozen=True, slots=True)
 class SedCommand:
-    """Which expressions, and on which files."""
+    """The expressions, and the files that they are applied to."""
 
     expressions: tuple[str, ...]
     extended: bool
@@ -24,26 +24,26 @@ class SedCommand:
 
     @property
     def arguments(self) -> list[str]:
-        """For a sed that changes what it is given instead of files."""
+        """For a sed that filters its standard input instead of files."""
         flags = ["-E"] if self.extended else []
         return [*flags, *(part for each in self.expressions for part in ("-e", each))]
 
 
-def sed_command(command: str) -> SedCommand | None:
-    """Null for all that is more than that, or may be; such a command is run as it is."""
+def parse_sed_command(command: str) -> SedCommand | None:
+    """Null for a command that does, or may do, more than edit files; it is run as it is."""
     if "sed" not in command:
         return None
-    reading = commands.read_command(command)
+    reading = commands.parse_command(command)
     if reading.problem is not None or not reading.plain or len(reading.parts) != 1:
         return None
     part = reading.parts[0]
     if part.assignments or part.redirections or part.inside or part.folders != ("",):
         return None
     words = part.literal_words
-    return _sorted(words[1:]) if words is not None and words[0] == "sed" else None
+    return _parse_arguments(words[1:]) if words is not None and words[0] == "sed" else None
 
 
-def _sorted(words: tuple[str, ...]) -> SedCommand | None:
+def _parse_arguments(words: tuple[str, ...]) -> SedCommand | None:
     expressions: list[str] = []
     operands: list[str] = []
     in_place = extended = only_operands = False
@@ -81,7 +81,7 @@ def _only_substitutes(expression: str) -> bool:
     if "\n" in expression:
         return False
     while True:
-        end = _substitution(expression, place)
+        end = _match_substitution(expression, place)
         if end is None:
             return False
         if end == len(expression):
@@ -94,8 +94,8 @@ def _only_substitutes(expression: str) -> bool:
             return True
 
 
-def _substitution(text: str, place: int) -> int | None:
-    """Where the one that begins here ends."""
+def _match_substitution(text: str, place: int) -> int | None:
+    """The end of the substitution that begins here; null where none does."""
     address = _ADDRESS.match(text, place)
     place = address.end() if address else place
     if text[place : place + 1] != "s":
@@ -103,16 +103,16 @@ def _substitution(text: str, place: int) -> int | None:
     delimiter = text[place + 1 : place + 2]
     if not delimiter or delimiter not in _DELIMITERS:
         return None
-    middle = _to(text, place + 2, delimiter)
-    last = _to(text, middle, delimiter) if middle is not None else None
+    middle = _find_delimiter_end(text, place + 2, delimiter)
+    last = _find_delimiter_end(text, middle, delimiter) if middle is not None else None
     if last is None:
         return None
     flags = _FLAGS.match(text, last)
     return flags.end() if flags is not None else last
 
 
-def _to(text: str, place: int, delimiter: str) -> int | None:
-    """Behind the next delimiter that no backslash stands before: brackets mean nothing to sed here."""
+def _find_delimiter_end(text: str, place: int, delimiter: str) -> int | None:
+    """The index after the next delimiter that is not escaped by a backslash; sed ignores brackets here."""
     while place < len(text):
         if text[place] == delimiter:
             return place + 1

@@ -1,4 +1,4 @@
-"""Monitor: a command, a file that grows, or a resource of an MCP server, whose lines become messages to the session."""
+"""Monitor: watches a command, a file that grows, or an MCP resource, whose new lines become messages to the session."""
 
 import os
 import shlex
@@ -9,16 +9,31 @@ from pydantic import Field
 
 from ostler.protocol.ids import CallId, TaskId
 from ostler.tools import commands
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import is_stream
-from ostler.tools.permissions.subject import OfCommand, OfPlaces, OfServer, OfText, Subject, place_of
+from ostler.tools.permissions.subject import (
+    CommandSubject,
+    PathSubject,
+    ServerSubject,
+    Subject,
+    TextSubject,
+    resolve_access,
+)
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.search import line_filter
-from ostler.tools.services import NotWatchable, Resource, Watch
-from ostler.tools.shell.bash_policy import bound, is_longer, judge, read_ahead, reading, seems_read_only, subject
-from ostler.tools.shell.running.command import Backgrounded, run_command
-from ostler.tools.shell.running.launch import NoFolder, Order
+from ostler.tools.services import McpResource, NotWatchable, WatchSpec
+from ostler.tools.shell.bash_policy import (
+    compute_binding,
+    find_subject,
+    is_longer,
+    judge,
+    parse_ahead,
+    parse_command,
+    seems_read_only,
+)
+from ostler.tools.shell.running.command import BackgroundedCommand, run_command
+from ostler.tools.shell.running.launch import CommandSpec, NoFolder
 from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
@@ -27,11 +42,11 @@ from ostler.tools.tool import (
     Block,
     Check,
     Failure,
-    Ran,
     Refuse,
     Tool,
     ToolInput,
     ToolOutput,
+    ToolResult,
     text_block,
 )
 
@@ -39,7 +54,7 @@ _MAX_TIMEOUT_MS: Final = 24 * 3600 * 1000
 _MAX_COMMAND_BYTES: Final = 100_000
 _MAX_URI_CHARS: Final = 8_000
 _MAX_NAMES: Final = 50
-_REMEMBERED: Final = 1_000
+_MAX_REMEMBERED: Final = 1_000
 """Calls that can wait for their permission at one time."""
 
 
@@ -83,10 +98,10 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
     waits_at_gate = True
 
     def __init__(self) -> None:
-        self._bound: dict[CallId, str] = {}
+        self._approved: dict[CallId, str] = {}
 
-    def is_enabled(self, surroundings: Surroundings) -> bool:
-        return surroundings.background and self.name not in surroundings.switched_off
+    def is_enabled(self, session: SessionView) -> bool:
+        return session.background and self.name not in session.switched_off
 
     def path(self, given: MonitorInput) -> str | None:
         return given.path
@@ -98,7 +113,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         return given.command or given.path or ""
 
     def summary(self, given: MonitorInput) -> str:
-        # As with Bash: what is watched, and never only the model's words about it.
+        # As with Bash: what is watched, and never only the model's description of it.
         resource = f"{given.mcp.resource} of {given.mcp.server}" if given.mcp is not None else ""
         return f"Monitor {one_line(given.command or given.path or resource, 200)}"
 
@@ -109,92 +124,92 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         return given.command is None or seems_read_only(given.command)
 
     def is_destructive(self, given: MonitorInput) -> bool:
-        return given.command is not None and commands.is_destructive(reading(given.command))
+        return given.command is not None and commands.is_destructive(parse_command(given.command))
 
-    async def subject(self, given: MonitorInput, surroundings: Surroundings) -> Subject:
-        """A command is bound by the rules of Bash, a file by those of Read."""
+    async def subject(self, given: MonitorInput, session: SessionView) -> Subject:
+        """The rules of Bash apply to a command, those of Read to a file."""
         if given.command is not None:
-            about = await read_in_thread(subject, given.command, surroundings.shell_folder)
-            return OfCommand(about.reading, about.places, like="Bash")
+            about = await read_in_thread(find_subject, given.command, session.shell_folder)
+            return CommandSubject(about.parsed, about.paths, like_tool="Bash")
         if given.path is not None:
-            return OfPlaces((await read_in_thread(place_of, given.path),), like="Read")
-        return OfServer(given.mcp.server) if given.mcp is not None else OfText("")
+            return PathSubject((await read_in_thread(resolve_access, given.path),), like_tool="Read")
+        return ServerSubject(given.mcp.server) if given.mcp is not None else TextSubject("")
 
     async def validate(self, given: MonitorInput, context: ToolContext) -> Failure | None:
         if sum(each is not None for each in (given.command, given.path, given.mcp)) != 1:
             return Failure("Give one of command, path and mcp, and only one.")
         if given.mcp is not None:
-            flaw = _resource_flaw(given.mcp, context.surroundings)
+            problem = _check_resource(given.mcp, context.session)
         elif given.path is not None:
-            flaw = await read_in_thread(_path_flaw, given.path)
+            problem = await read_in_thread(_check_path, given.path)
         else:
-            flaw = _flaw(given.command or "")
-        if flaw is None and given.until is not None:
-            flaw = await _pattern_flaw(given.until)
-        if flaw is None and given.command is not None:
-            await read_ahead(given.command)
-        return Failure(flaw) if flaw is not None else None
+            problem = _check_command(given.command or "")
+        if problem is None and given.until is not None:
+            problem = await _check_pattern(given.until)
+        if problem is None and given.command is not None:
+            await parse_ahead(given.command)
+        return Failure(problem) if problem is not None else None
 
     async def check_permission(self, given: MonitorInput, context: ToolContext) -> Check:
         if given.path is not None:
-            place, check = await read_in_thread(_may_follow, given.path, context.surroundings)
-            self._note(context.call_id, place)
+            place, check = await read_in_thread(_check_follow, given.path, context.session)
+            self._remember_approval(context.call_id, place)
             return check
         if given.mcp is not None:
-            self._note(context.call_id, context.surroundings.servers.get(given.mcp.server, ""))
+            self._remember_approval(context.call_id, context.session.servers.get(given.mcp.server, ""))
             question = f"Watch {' '.join(given.mcp.resource.split())[:200]} of the MCP server {given.mcp.server}?"
             return AskFirst(question, reason="An MCP server acts with your powers.")
         command = given.command or ""
-        self._note(context.call_id, await self.bound_to(given, context.surroundings) or "")
-        return (await read_in_thread(judge, command, context.surroundings)).check
+        self._remember_approval(context.call_id, await self.bound_to(given, context.session) or "")
+        return (await read_in_thread(judge, command, context.session)).check
 
-    async def bound_to(self, given: MonitorInput, surroundings: Surroundings) -> str | None:
+    async def bound_to(self, given: MonitorInput, session: SessionView) -> str | None:
         if given.path is not None:
-            return await read_in_thread(paths.real, given.path)
+            return await read_in_thread(paths.resolve_path, given.path)
         if given.mcp is not None:
-            return surroundings.servers.get(given.mcp.server)
-        return (await read_in_thread(bound, given.command or "", surroundings)).digest
+            return session.servers.get(given.mcp.server)
+        return (await read_in_thread(compute_binding, given.command or "", session)).digest
 
-    def _note(self, call_id: CallId, approved: str) -> None:
-        self._bound[call_id] = approved
-        if len(self._bound) > _REMEMBERED:
-            self._bound.pop(next(iter(self._bound)))
+    def _remember_approval(self, call_id: CallId, approved: str) -> None:
+        self._approved[call_id] = approved
+        if len(self._approved) > _MAX_REMEMBERED:
+            self._approved.pop(next(iter(self._approved)))
 
-    async def run(self, given: MonitorInput, context: ToolContext) -> Ran[MonitorOutput] | Failure:
+    async def run(self, given: MonitorInput, context: ToolContext) -> ToolResult[MonitorOutput] | Failure:
         if not context.tasks.enabled:
             return Failure("Nothing goes on in the background here, so nothing can be watched.")
-        approved = self._bound.pop(context.call_id, None)
-        now = await self.bound_to(given, context.surroundings)
+        approved = self._approved.pop(context.call_id, None)
+        now = await self.bound_to(given, context.session)
         if approved is not None and approved != now:
             return Failure("What is to be watched is something else than when it was allowed. Ask again.")
-        watch = Watch(given.until, given.timeout / 1000)
+        watch = WatchSpec(given.until, given.timeout / 1000)
         if given.mcp is not None:
-            resource = Resource(given.mcp.server, now or "", given.mcp.resource)
+            resource = McpResource(given.mcp.server, now or "", given.mcp.resource)
             return await self._follow(given, resource, watch, context)
-        order = Order(
-            given.command if given.command is not None else _following(now or ""),
+        spec = CommandSpec(
+            given.command if given.command is not None else _build_tail_command(now or ""),
             watch.seconds,
             given.description,
             in_background=True,
             watch=watch,
         )
         try:
-            begun = await run_command(order, context)
+            begun = await run_command(spec, context)
         except (NoFolder, NotProtectable) as error:
             return Failure(str(error))
         except OSError as error:
             return Failure(f"The command could not be started: {error.strerror}.")
-        assert isinstance(begun, Backgrounded)
-        return Ran(_output(given, begun.task_id, sandboxed=begun.sandboxed))
+        assert isinstance(begun, BackgroundedCommand)
+        return ToolResult(_build_output(given, begun.task_id, sandboxed=begun.sandboxed))
 
     async def _follow(
-        self, given: MonitorInput, resource: Resource, watch: Watch, context: ToolContext
-    ) -> Ran[MonitorOutput] | Failure:
+        self, given: MonitorInput, resource: McpResource, watch: WatchSpec, context: ToolContext
+    ) -> ToolResult[MonitorOutput] | Failure:
         try:
             task_id = await context.tasks.follow(context.call_id, resource, given.description, watch)
         except NotWatchable as error:
             return Failure(str(error))
-        return Ran(_output(given, task_id))
+        return ToolResult(_build_output(given, task_id))
 
     def render(self, output: MonitorOutput) -> list[Block]:
         what = "The first line that matches is" if output.until is not None else "Each line is"
@@ -206,7 +221,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         ]
 
 
-def _output(given: MonitorInput, task_id: TaskId, *, sandboxed: bool = False) -> MonitorOutput:
+def _build_output(given: MonitorInput, task_id: TaskId, *, sandboxed: bool = False) -> MonitorOutput:
     return MonitorOutput(
         task_id=task_id,
         description=given.description,
@@ -216,19 +231,19 @@ def _output(given: MonitorInput, task_id: TaskId, *, sandboxed: bool = False) ->
     )
 
 
-def _resource_flaw(what: ResourceInput, surroundings: Surroundings) -> str | None:
+def _check_resource(what: ResourceInput, session: SessionView) -> str | None:
     if len(what.resource) > _MAX_URI_CHARS:
         return f"The resource is longer than {_MAX_URI_CHARS} characters."
     if not what.resource.strip():
         return "The resource is empty."
-    if what.server in surroundings.servers:
+    if what.server in session.servers:
         return None
-    known = ", ".join(sorted(surroundings.servers)[:_MAX_NAMES])
+    known = ", ".join(sorted(session.servers)[:_MAX_NAMES])
     have = f"There are: {known}." if known else "The session has none."
     return f"There is no MCP server {what.server[:100]!r}. {have}"
 
 
-def _flaw(command: str) -> str | None:
+def _check_command(command: str) -> str | None:
     if "\0" in command:
         return "The command holds a NUL byte."
     if not command.strip():
@@ -238,38 +253,38 @@ def _flaw(command: str) -> str | None:
     return None
 
 
-def _path_flaw(path: str) -> str | None:
+def _check_path(path: str) -> str | None:
     """Blocks."""
-    if (flaw := paths.flaw(path)) is not None:
-        return flaw
-    if is_stream(paths.written(path)):
+    if (problem := paths.check_path(path)) is not None:
+        return problem
+    if is_stream(paths.normalize_path(path)):
         return f"{path} is a stream without an end, not a file."
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        return None  # it may come
+        return None  # it may be created later
     except OSError as error:
         return f"{path[:500]} cannot be followed: {error.strerror}."
     return None if stat.S_ISREG(mode) else f"{path} is no file that can grow."
 
 
-async def _pattern_flaw(until: str) -> str | None:
-    wrong = await line_filter.flaw(until)
+async def _check_pattern(until: str) -> str | None:
+    wrong = await line_filter.check_pattern(until)
     return f"until is no usable pattern: {wrong}" if wrong is not None else None
 
 
-def _may_follow(path: str, surroundings: Surroundings) -> tuple[str, Check]:
+def _check_follow(path: str, session: SessionView) -> tuple[str, Check]:
     """Where the path leads, and whether that may be read. Blocks."""
-    place = paths.real(path)
-    if paths.of_the_daemon(place, surroundings):
+    place = paths.resolve_path(path)
+    if paths.is_in_daemon_home(place, session):
         return place, Refuse(f"{path} is in the daemon's own folder.")
-    if paths.inside_roots(place, surroundings):
+    if paths.is_inside_roots(place, session):
         return place, Allow()
-    leads = "" if place == paths.written(path) else f", which leads to {place}"
+    leads = "" if place == paths.normalize_path(path) else f", which leads to {place}"
     return place, AskFirst(f"Follow {path}{leads}?", reason="It is outside the session's folders.")
 
 
-def _following(place: str) -> str:
-    """Only what is added from now on; a file that is replaced is opened again."""
-    # What tail says about that is no line of the file.
+def _build_tail_command(place: str) -> str:
+    """Follows only what is added from now on; a file that is replaced is opened again."""
+    # What tail prints about that is no line of the file.
     return f"exec tail -n 0 -F -- {shlex.quote(place)} 2>/dev/null"

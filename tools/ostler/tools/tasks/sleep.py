@@ -7,9 +7,9 @@ from typing import Final, Literal
 import anyio
 from pydantic import Field
 
-from ostler.tools.context import Surroundings, ToolContext, Waker
+from ostler.tools.context import SessionView, ToolContext, Waker
 from ostler.tools.text import one_line
-from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools.tool import Allow, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 
 _MAX_SECONDS: Final = 3600
 _WORDS: Final[dict[str, str]] = {
@@ -47,11 +47,11 @@ class Sleep(Tool[SleepInput, SleepOutput]):
     search_hint = "wait pause delay idle timer until later"
     only_reads = True
 
-    def description(self, surroundings: Surroundings) -> str:
-        words = super().description(surroundings)
-        if surroundings.assistant is not None:
-            return words.replace("{tick}", f"{surroundings.assistant.tick_seconds:g}")
-        # Where nothing ticks, ticks are not explained.
+    def description(self, session: SessionView) -> str:
+        words = super().description(session)
+        if session.assistant is not None:
+            return words.replace("{tick}", f"{session.assistant.tick_seconds:g}")
+        # Where there are no ticks, they are not explained.
         return "\n".join(line for line in words.split("\n") if "{tick}" not in line)
 
     def is_concurrency_safe(self, given: SleepInput) -> bool:
@@ -64,15 +64,17 @@ class Sleep(Tool[SleepInput, SleepOutput]):
     async def check_permission(self, given: SleepInput, context: ToolContext) -> Check:
         return Allow()
 
-    async def run(self, given: SleepInput, context: ToolContext) -> Ran[SleepOutput] | Failure:
+    async def run(self, given: SleepInput, context: ToolContext) -> ToolResult[SleepOutput] | Failure:
         began = time.monotonic()
-        assistant = context.surroundings.assistant
+        assistant = context.session.assistant
         seconds = min(given.seconds, assistant.tick_seconds) if assistant else given.seconds
         woken_by: Waker | Literal["time", "tick"] = "time" if seconds == given.seconds else "tick"
         with anyio.move_on_after(seconds):
-            woken_by = await context.stir.wait()
+            woken_by = await context.wake_signal.wait()
         now = datetime.now().astimezone().strftime("%a %Y-%m-%d %H:%M")
-        return Ran(SleepOutput(slept_seconds=round(time.monotonic() - began, 1), woken_by=woken_by, woken_at=now))
+        return ToolResult(
+            SleepOutput(slept_seconds=round(time.monotonic() - began, 1), woken_by=woken_by, woken_at=now)
+        )
 
     def render(self, output: SleepOutput) -> list[Block]:
         return [text_block(_WORDS[output.woken_by].format(f"{output.slept_seconds:g}", now=output.woken_at))]

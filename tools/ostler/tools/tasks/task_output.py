@@ -1,4 +1,4 @@
-"""TaskOutput: what a task has printed since the last look, and how it is."""
+"""TaskOutput: shows what a task has printed since the last look, and its status."""
 
 from typing import Any, Final, Literal
 
@@ -7,18 +7,29 @@ from pydantic import Field, model_validator
 from ostler.protocol.ids import TaskId
 from ostler.protocol.shapes import Task, TaskStatus
 from ostler.tools.context import ToolContext
-from ostler.tools.formats.terminal_text import clean_ahead, for_the_model
+from ostler.tools.formats.terminal_text import clean_ahead, clean_for_model
 from ostler.tools.search import line_filter, ripgrep
-from ostler.tools.services import TaskLook
-from ostler.tools.tasks.lookup import no_such_task, renamed
+from ostler.tools.services import TaskSnapshot
+from ostler.tools.tasks.lookup import describe_missing_task, rename_parameter
 from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Activity, Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools.tool import (
+    Activity,
+    Allow,
+    Block,
+    Check,
+    Failure,
+    Tool,
+    ToolInput,
+    ToolOutput,
+    ToolResult,
+    text_block,
+)
 
 Retrieval = Literal["success", "timeout", "not_ready"]
 _MAX_TIMEOUT_MS: Final = 600_000
 _NEW_BYTES: Final = 8 * 1024 * 1024
-"""Of what is new, given or looked through in one call."""
+"""New output that is returned or filtered in one call."""
 _FILTERED_CHARS: Final = 40_000
 _MAX_LINES: Final = 2_000
 
@@ -34,7 +45,7 @@ class TaskOutputInput(ToolInput):
     @model_validator(mode="before")
     @classmethod
     def _old_spellings(cls, given: Any) -> Any:
-        return renamed(given, "task_id", ("bash_id", "agentId"))
+        return rename_parameter(given, "task_id", ("bash_id", "agentId"))
 
 
 class TaskState(ToolOutput):
@@ -80,7 +91,7 @@ class TaskOutput(Tool[TaskOutputInput, TaskOutputOutput]):
     only_reads = True
 
     def called_as(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        # Whoever learned it by this name expects an answer at once.
+        # Models that know it by this name expect an answer at once.
         return {"block": False, **given} if name == "BashOutput" else given
 
     def activity(self, given: TaskOutputInput) -> Activity:
@@ -100,44 +111,44 @@ class TaskOutput(Tool[TaskOutputInput, TaskOutputOutput]):
         return Allow()  # the session's own
 
     async def validate(self, given: TaskOutputInput, context: ToolContext) -> Failure | None:
-        wrong = await line_filter.flaw(given.filter) if given.filter is not None else None
+        wrong = await line_filter.check_pattern(given.filter) if given.filter is not None else None
         return Failure(f"filter is no usable pattern: {wrong}") if wrong is not None else None
 
-    async def run(self, given: TaskOutputInput, context: ToolContext) -> Ran[TaskOutputOutput] | Failure:
+    async def run(self, given: TaskOutputInput, context: ToolContext) -> ToolResult[TaskOutputOutput] | Failure:
         seconds = given.timeout / 1000 if given.block else 0.0
         task_id = TaskId(given.task_id)
-        look = await context.tasks.look(task_id, seconds, _NEW_BYTES, whole_lines=given.filter is not None)
+        look = await context.tasks.poll(task_id, seconds, _NEW_BYTES, whole_lines=given.filter is not None)
         if look is None:
-            return Failure(no_such_task(given.task_id, await context.tasks.known()), 1)
+            return Failure(describe_missing_task(given.task_id, await context.tasks.list_tasks()), 1)
         try:
-            text, left_out = await _filtered(look.new, given.filter)
-        except (ripgrep.Complaint, ripgrep.Missing) as error:
+            text, left_out = await _filter_lines(look.new_output, given.filter)
+        except (ripgrep.RipgrepError, ripgrep.RipgrepMissing) as error:
             return Failure(str(error))
         output = TaskOutputOutput(
-            retrieval_status=_retrieval(look, given),
-            task=_state(look.task, text),
+            retrieval_status=_classify_retrieval(look, given),
+            task=_build_state(look.task, text),
             filtered=given.filter is not None,
-            more=look.more,
+            more=look.has_more,
             left_out=left_out,
         )
         await read_in_thread(clean_ahead, text)
-        return Ran(output)
+        return ToolResult(output)
 
     def render(self, output: TaskOutputOutput) -> list[Block]:
-        shown = for_the_model(output.task.output).rstrip("\n")
-        parts = [_status(output), shown or _nothing(output)]
+        shown = clean_for_model(output.task.output).rstrip("\n")
+        parts = [_format_status(output), shown or _format_empty(output)]
         if output.left_out:
             lines = output.task.output.count("\n")
             parts.append(f"(cut after {lines} line{'s' if lines > 1 else ''}: use a narrower filter)")
-        parts.append(_next(output))
+        parts.append(_format_next_step(output))
         return [text_block("\n".join(part for part in parts if part))]
 
 
-async def _filtered(text: str, pattern: str | None) -> tuple[str, bool]:
+async def _filter_lines(text: str, pattern: str | None) -> tuple[str, bool]:
     """The lines that match, and whether there are more of them than can be shown."""
     if pattern is None:
         return text, False
-    lines = await line_filter.matching_lines(pattern, await read_in_thread(for_the_model, text), _MAX_LINES + 1)
+    lines = await line_filter.find_matching_lines(pattern, await read_in_thread(clean_for_model, text), _MAX_LINES + 1)
     kept: list[str] = []
     size = 0
     for line in lines[:_MAX_LINES]:
@@ -150,13 +161,13 @@ async def _filtered(text: str, pattern: str | None) -> tuple[str, bool]:
     return "".join(f"{line}\n" for line in kept), len(kept) < len(lines)
 
 
-def _retrieval(look: TaskLook, given: TaskOutputInput) -> Retrieval:
+def _classify_retrieval(look: TaskSnapshot, given: TaskOutputInput) -> Retrieval:
     if look.task.ended_at is not None:
         return "success"
     return "timeout" if given.block else "not_ready"
 
 
-def _state(task: Task, output: str) -> TaskState:
+def _build_state(task: Task, output: str) -> TaskState:
     return TaskState(
         task_id=task.id,
         task_type=task.type,
@@ -168,20 +179,20 @@ def _state(task: Task, output: str) -> TaskState:
     )
 
 
-def _status(output: TaskOutputOutput) -> str:
+def _format_status(output: TaskOutputOutput) -> str:
     task = output.task
     why = f" (exit code {task.exit_code})" if task.exit_code else ""
     why = f" ({task.error.rstrip('.')})" if task.error else why
     return f"{task.task_id} {task.status}{why}: {one_line(task.description, 200)}"
 
 
-def _nothing(output: TaskOutputOutput) -> str:
+def _format_empty(output: TaskOutputOutput) -> str:
     if not output.filtered:
         return "(nothing new)"
     return "(only blank lines match)" if output.task.output else "(no new line matches)"
 
 
-def _next(output: TaskOutputOutput) -> str:
+def _format_next_step(output: TaskOutputOutput) -> str:
     if output.more:
         return "(There is more: call TaskOutput again.)"
     if output.retrieval_status == "success":

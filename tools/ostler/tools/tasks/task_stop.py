@@ -7,9 +7,9 @@ from pydantic import Field, model_validator
 from ostler.protocol.ids import TaskId
 from ostler.protocol.shapes import Task
 from ostler.tools.context import ToolContext
-from ostler.tools.tasks.lookup import no_such_task, renamed
+from ostler.tools.tasks.lookup import describe_missing_task, rename_parameter
 from ostler.tools.text import one_line
-from ostler.tools.tool import Allow, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools.tool import Allow, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 
 UNKNOWN: Final = 1
 NOT_RUNNING: Final = 2
@@ -25,7 +25,7 @@ class TaskStopInput(ToolInput):
     @model_validator(mode="before")
     @classmethod
     def _old_spelling(cls, given: Any) -> Any:
-        return renamed(given, "task_id", ("shell_id",))
+        return rename_parameter(given, "task_id", ("shell_id",))
 
 
 class TaskStopOutput(ToolOutput):
@@ -60,23 +60,23 @@ class TaskStop(Tool[TaskStopInput, TaskStopOutput]):
     async def check_permission(self, given: TaskStopInput, context: ToolContext) -> Check:
         return Allow()  # it ends only what the session itself began
 
-    async def run(self, given: TaskStopInput, context: ToolContext) -> Ran[TaskStopOutput] | Failure:
-        known = await context.tasks.known()
+    async def run(self, given: TaskStopInput, context: ToolContext) -> ToolResult[TaskStopOutput] | Failure:
+        known = await context.tasks.list_tasks()
         before = next((task for task in known if task.id == given.task_id), None)
         if before is None:
-            return Failure(no_such_task(given.task_id, known), UNKNOWN)
+            return Failure(describe_missing_task(given.task_id, known), UNKNOWN)
         if before.ended_at is not None:
             return Failure(f"{before.id} is not running: it is {before.status} already.", NOT_RUNNING)
         after = await context.tasks.stop(before.id, _WHY)
         if after is None or after.ended_at is None:
             return Failure(f"{before.id} was told to end, but has not ended yet.", STILL_RUNNING)
-        return Ran(_output(after))
+        return ToolResult(_build_output(after))
 
     def render(self, output: TaskStopOutput) -> list[Block]:
         return [text_block(output.message)]
 
 
-def _output(task: Task) -> TaskStopOutput:
+def _build_output(task: Task) -> TaskStopOutput:
     what = one_line(task.command or task.description, 200)
     stopped = task.status == "killed"
     message = f"Stopped {task.id}: {what}" if stopped else f"{task.id} has ended by itself just now: {what}"

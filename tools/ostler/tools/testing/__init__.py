@@ -1,1 +1,1 @@
-"""A tool that only tests have."""
+"""A tool that exists only in tests."""

@@ -1,7 +1,7 @@
 """TestingPermission: always asks, so that tests have something to answer."""
 
-from ostler.tools.context import Surroundings, ToolContext
-from ostler.tools.tool import AskFirst, Block, Check, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools.context import SessionView, ToolContext
+from ostler.tools.tool import AskFirst, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 
 
 class TestingPermissionInput(ToolInput):
@@ -23,8 +23,8 @@ class TestingPermission(Tool[TestingPermissionInput, TestingPermissionOutput]):
     title = "Asks for permission, for tests"
     only_reads = True
 
-    def is_enabled(self, surroundings: Surroundings) -> bool:
-        return surroundings.testing
+    def is_enabled(self, session: SessionView) -> bool:
+        return session.testing
 
     def is_concurrency_safe(self, given: TestingPermissionInput) -> bool:
         return True
@@ -35,8 +35,10 @@ class TestingPermission(Tool[TestingPermissionInput, TestingPermissionOutput]):
     async def check_permission(self, given: TestingPermissionInput, context: ToolContext) -> Check:
         return AskFirst("Run test?")
 
-    async def run(self, given: TestingPermissionInput, context: ToolContext) -> Ran[TestingPermissionOutput] | Failure:
-        return Ran(TestingPermissionOutput(message="The test ran."))
+    async def run(
+        self, given: TestingPermissionInput, context: ToolContext
+    ) -> ToolResult[TestingPermissionOutput] | Failure:
+        return ToolResult(TestingPermissionOutput(message="The test ran."))
 
     def render(self, output: TestingPermissionOutput) -> list[Block]:
         return [text_block(output.message)]

@@ -1,10 +1,18 @@
-"""An ask in front of a person: what is shown, and what a key or a line means as its answer."""
+"""The prompt for an ask: what a person is shown, and what a key or a line means as the answer."""
 
 import json
 from enum import Enum
 from typing import Any, Final
 
-from ostler.clients.cli.render.ask import Room, ShownLine, body, cut, head, screen_room, why
+from ostler.clients.cli.render.ask import (
+    ScreenArea,
+    StyledLine,
+    measure_screen,
+    render_body,
+    render_head,
+    render_reasons,
+    truncate_lines,
+)
 from ostler.protocol.ask import (
     Accept,
     Allow,
@@ -22,7 +30,7 @@ from ostler.protocol.ask import (
 )
 from ostler.protocol.shapes import Ask
 
-_WORDS: Final = {
+_KEY_WORDS: Final = {
     "yes": "y",
     "always": "a",
     "local": "l",
@@ -36,11 +44,11 @@ _WORDS: Final = {
 }
 
 _ANY_KEY: Final = "yalnxdevctr"
-_STRAY_KEYS: Final = 3
+_MAX_STRAY_KEYS: Final = 3
 
 
-class Meaning(Enum):
-    """What a line is where it is no answer."""
+class ReplyKind(Enum):
+    """What a line means where it is no answer."""
 
     MORE = "a further line is needed"
     VIEW = "all of the ask is wanted"
@@ -48,60 +56,60 @@ class Meaning(Enum):
     OTHER = "it is something else"
 
 
-Reply = Answer | Meaning
+Reply = Answer | ReplyKind
 
 
-class Answering:
+class AskPrompt:
     """One ask from its first line to its answer."""
 
-    def __init__(self, ask: Ask, room: Room | None = None) -> None:
+    def __init__(self, ask: Ask, area: ScreenArea | None = None) -> None:
         self.ask = ask
-        self._body, self._missing = cut(body(ask), room or screen_room())
-        self.prompt, self.keys = self._at_the_keys()
-        self.fill = ""
+        self._body, self._missing = truncate_lines(render_body(ask), area or measure_screen())
+        self.prompt, self.keys = self._build_key_prompt()
+        self.prefill = ""
         """What the next line begins with."""
-        self._wants: str | None = None
+        self._requested: str | None = None
         self._answers: dict[str, list[str]] = {}
         if ask.kind == "question":
-            self._next_question()
+            self._prompt_question()
 
     def is_key(self, text: str) -> bool:
         """Whether it may have been meant as a key, or a word for one, and was typed too early."""
         word = text.strip().lower()
-        return word in _WORDS or (0 < len(word) <= _STRAY_KEYS and set(word) <= {*_ANY_KEY})
+        return word in _KEY_WORDS or (0 < len(word) <= _MAX_STRAY_KEYS and set(word) <= {*_ANY_KEY})
 
-    def shown(self) -> list[ShownLine]:
-        """The ask, for the eye."""
-        missing: list[ShownLine] = [(f"  {self._missing}: [v] shows all of it", "yellow")] if self._missing else []
-        return [head(self.ask), *self._body, *missing, *why(self.ask), *self._offer()]
+    def render(self) -> list[StyledLine]:
+        """The lines that show the ask, cut to the screen."""
+        missing: list[StyledLine] = [(f"  {self._missing}: [v] shows all of it", "yellow")] if self._missing else []
+        return [render_head(self.ask), *self._body, *missing, *render_reasons(self.ask), *self._render_choices()]
 
-    def shown_whole(self) -> list[ShownLine]:
-        """The same with nothing left out."""
-        return [head(self.ask), *body(self.ask), *why(self.ask), *self._offer()]
+    def render_whole(self) -> list[StyledLine]:
+        """The lines that show the ask, with nothing left out."""
+        return [render_head(self.ask), *render_body(self.ask), *render_reasons(self.ask), *self._render_choices()]
 
-    def back(self) -> bool:
-        """From words or an input to the keys; whether there was a way back."""
-        if self._wants is None:
+    def go_back(self) -> bool:
+        """Go back from typing words or an input to the keys; whether that was possible."""
+        if self._requested is None:
             return False
-        self._wants, self.fill = None, ""
-        self.prompt, self.keys = self._at_the_keys()
+        self._requested, self.prefill = None, ""
+        self.prompt, self.keys = self._build_key_prompt()
         return True
 
-    def _at_the_keys(self) -> tuple[str, str]:
+    def _build_key_prompt(self) -> tuple[str, str]:
         kind = self.ask.kind
         shown = _KEYS[kind]
-        if kind == "permission" and _always(self.ask):
+        if kind == "permission" and _render_always(self.ask):
             shown = "yalnxde" if _holds_in_folder(self.ask) else "yanxde"
         more = "v" if self._missing else ""
-        return f"[{'/'.join(shown + more)}] ", _SILENT.get(kind, shown) + more
+        return f"[{'/'.join(shown + more)}] ", _INSTANT_KEYS.get(kind, shown) + more
 
-    def _offer(self) -> list[ShownLine]:
+    def _render_choices(self) -> list[StyledLine]:
         match self.ask.kind:
             case "permission":
                 keys = "  [y] allow  [n] deny  [d] deny, with words  [e] change the input"
-                return [(keys, "cyan"), *_always(self.ask)]
+                return [(keys, "cyan"), *_render_always(self.ask)]
             case "question":
-                return self._question_lines()
+                return self._render_question()
             case "plan":
                 return [
                     (
@@ -114,24 +122,24 @@ class Answering:
             case "elicitation":
                 return [("  [y] accept, with JSON if it wants some  [n] decline  [c] cancel", "cyan")]
 
-    def take(self, line: str) -> Reply:
-        """What a line means here."""
-        if self._wants is not None:
-            return self._wanted(line)
+    def parse_line(self, line: str) -> Reply:
+        """What a line means as a reply to the ask."""
+        if self._requested is not None:
+            return self._parse_requested(line)
         if self.ask.kind == "question":
-            return self._take_answer(line)
+            return self._parse_question_answer(line)
         key, _, rest = line.strip().partition(" ")
-        key = _WORDS.get(key.lower(), key.lower())
+        key = _KEY_WORDS.get(key.lower(), key.lower())
         if key == "v" and not rest:
-            return Meaning.VIEW
+            return ReplyKind.VIEW
         if key not in {*self.keys, "y"} or (rest and key not in {"d", "e", "y"}):
-            return Meaning.OTHER
-        return self._keyed(key, rest.strip())
+            return ReplyKind.OTHER
+        return self._parse_key(key, rest.strip())
 
-    def _keyed(self, key: str, rest: str) -> Reply:
+    def _parse_key(self, key: str, rest: str) -> Reply:
         match self.ask.kind, key:
             case "permission", "y":
-                return Meaning.OTHER if rest else Allow()
+                return ReplyKind.OTHER if rest else Allow()
             case "permission", "a":
                 return AllowAlways()
             case "permission", "l":
@@ -139,9 +147,11 @@ class Answering:
             case "permission", "x":
                 return DenyAlways()
             case "permission", "e":
-                return self._changed(rest) if rest else self._want("e", "input: ", _json(self._input))
+                return (
+                    self._parse_input(rest) if rest else self._request_line("e", "input: ", _format_json(self._input))
+                )
             case "permission" | "plan", "d":
-                return self._refused(rest) if rest else self._want("d", "words: ")
+                return self._build_refusal(rest) if rest else self._request_line("d", "words: ")
             case "permission", _:
                 return Deny()
             case "plan", "n":
@@ -151,7 +161,7 @@ class Answering:
             case "trust", _:
                 return TrustFolder() if key in {"t", "y"} else RestrictFolder()
             case _, "y":
-                return self._accepted(rest)
+                return self._parse_accept(rest)
             case _:
                 return Cancel() if key == "c" else Decline()
 
@@ -159,30 +169,30 @@ class Answering:
     def _input(self) -> dict[str, Any]:
         return self.ask.call.input if self.ask.call is not None else {}
 
-    def _want(self, what: str, prompt: str, fill: str = "") -> Meaning:
-        self._wants, self.prompt, self.keys, self.fill = what, prompt, "", fill
-        return Meaning.MORE
+    def _request_line(self, what: str, prompt: str, fill: str = "") -> ReplyKind:
+        self._requested, self.prompt, self.keys, self.prefill = what, prompt, "", fill
+        return ReplyKind.MORE
 
-    def _wanted(self, line: str) -> Reply:
-        what = self._wants
-        self.back()
+    def _parse_requested(self, line: str) -> Reply:
+        what = self._requested
+        self.go_back()
         if not line.strip():
-            return Meaning.MORE  # thought better of it: back to the keys
-        return self._changed(line) if what == "e" else self._refused(line)
+            return ReplyKind.MORE  # thought better of it: back to the keys
+        return self._parse_input(line) if what == "e" else self._build_refusal(line)
 
-    def _refused(self, words: str) -> Reply:
+    def _build_refusal(self, words: str) -> Reply:
         return Reject(message=words) if self.ask.kind == "plan" else Deny(message=words)
 
-    def _changed(self, text: str) -> Reply:
-        found = _object(text)
+    def _parse_input(self, text: str) -> Reply:
+        found = _parse_object(text)
         if found is None:
-            return self._want("e", "input (a JSON object): ", text)
+            return self._request_line("e", "input (a JSON object): ", text)
         # Whoever wanted to change it did not want it as it is: that takes a yes of its own.
-        return Meaning.SAME if found == self._input else Allow(input=found)
+        return ReplyKind.SAME if found == self._input else Allow(input=found)
 
-    def _accepted(self, text: str) -> Reply:
-        found = _object(text) if text else None
-        return Meaning.OTHER if text and found is None else Accept(content=found)
+    def _parse_accept(self, text: str) -> Reply:
+        found = _parse_object(text) if text else None
+        return ReplyKind.OTHER if text and found is None else Accept(content=found)
 
     # A question may be several, and each may take several answers.
 
@@ -190,40 +200,42 @@ class Answering:
     def _question(self) -> dict[str, Any]:
         return (self.ask.questions or [{}])[len(self._answers)]
 
-    def _next_question(self) -> None:
+    def _prompt_question(self) -> None:
         many = "numbers, " if self._question.get("multiSelect") else "a number, "
         self.prompt, self.keys = f"{many}your own words, or - for no answer: ", ""
 
-    def _question_lines(self) -> list[ShownLine]:
+    def _render_question(self) -> list[StyledLine]:
         question = self._question
-        lines: list[ShownLine] = [(f"  {question.get('question', '')}", "bold")]
+        lines: list[StyledLine] = [(f"  {question.get('question', '')}", "bold")]
         for number, option in enumerate(question.get("options") or [], start=1):
             what = f": {option['description']}" if option.get("description") else ""
             lines.append((f"  {number}  {option.get('label', '')}{what}", "cyan"))
         return lines
 
-    def more(self) -> list[ShownLine]:
+    def render_more(self) -> list[StyledLine]:
         """What to show where a further line is needed."""
-        return self._question_lines() if self.ask.kind == "question" else []
+        return self._render_question() if self.ask.kind == "question" else []
 
-    def _take_answer(self, line: str) -> Reply:
+    def _parse_question_answer(self, line: str) -> Reply:
         if line.strip() == "-":
             return Decline()
         if not line.strip():
-            return Meaning.MORE
-        self._answers[str(self._question.get("question", ""))] = _chosen(line, self._question.get("options") or [])
+            return ReplyKind.MORE
+        self._answers[str(self._question.get("question", ""))] = _parse_choice(
+            line, self._question.get("options") or []
+        )
         if len(self._answers) < len(self.ask.questions or []):
-            self._next_question()
-            return Meaning.MORE
+            self._prompt_question()
+            return ReplyKind.MORE
         return GiveAnswers(answers=self._answers)
 
 
 _KEYS: Final = {"permission": "ynde", "question": "", "plan": "yand", "elicitation": "ync", "trust": "tr"}
-_SILENT: Final = {"elicitation": "nc", "trust": "tryn"}
-"""Where the keys that count by themselves are not those that are shown: `y` may be followed by JSON."""
+_INSTANT_KEYS: Final = {"elicitation": "nc", "trust": "tryn"}
+"""The keys that need no Enter, where they are not those that are shown: `y` may be followed by JSON."""
 
 
-def _always(ask: Ask) -> list[ShownLine]:
+def _render_always(ask: Ask) -> list[StyledLine]:
     """The rule that would be remembered, and where; nothing where none could be."""
     if "allow_always" not in ask.choices or not ask.suggestions:
         return []
@@ -241,14 +253,14 @@ def _holds_in_folder(ask: Ask) -> bool:
     return any(each.scope == "local" for each in ask.suggestions)
 
 
-def _chosen(line: str, options: list[dict[str, Any]]) -> list[str]:
+def _parse_choice(line: str, options: list[dict[str, Any]]) -> list[str]:
     parts = [part.strip() for part in line.split(",")]
     if all(part.isdecimal() and 0 < int(part) <= len(options) for part in parts):
         return [str(options[int(part) - 1].get("label", part)) for part in parts]
     return [line.strip()]
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _parse_object(text: str) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
     except ValueError:
@@ -256,5 +268,5 @@ def _object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -18,10 +18,10 @@ _SILENCE_SECONDS: Final = 0.5
 """Stored events come without a pause: after so long there are no more."""
 
 
-async def send_behind(ostler: "Ostler", turn: "Turn") -> list[CallId]:
-    """Every command of the turn that runs now; the calls that go on in the background from now on."""
+async def send_to_background(ostler: "Ostler", turn: "Turn") -> list[CallId]:
+    """Send every command that the turn runs now; the calls that go on in the background from now on."""
     sent: list[CallId] = []
-    for call_id in await _running_calls(ostler, turn):
+    for call_id in await _find_running_calls(ostler, turn):
         try:
             await ostler.call(TOOL_BACKGROUND, CallRef(call_id=call_id))
             sent.append(call_id)
@@ -33,11 +33,11 @@ async def send_behind(ostler: "Ostler", turn: "Turn") -> list[CallId]:
     return sent
 
 
-async def _running_calls(ostler: "Ostler", turn: "Turn") -> list[CallId]:
+async def _find_running_calls(ostler: "Ostler", turn: "Turn") -> list[CallId]:
     """By what has happened in the turn: it may have begun long before anybody looked here."""
     running: dict[CallId, None] = {}
     async with ostler.events(turn.session_id, after=turn.cursor) as events:
-        while (event := await _next_stored(events)) is not None:
+        while (event := await _next_stored_event(events)) is not None:
             call = event.data.get("call", {})
             if event.type == "tool.started":
                 running[CallId(call["call_id"])] = None
@@ -46,8 +46,8 @@ async def _running_calls(ostler: "Ostler", turn: "Turn") -> list[CallId]:
     return list(running)
 
 
-async def _next_stored(events: "EventStream") -> "Event | None":
-    """Null where what happens now begins."""
+async def _next_stored_event(events: "EventStream") -> "Event | None":
+    """None where what happens now begins."""
     with anyio.move_on_after(_SILENCE_SECONDS):
         event = await anext(events)
         return event if event.cursor is not None and event.type != "stream.reset" else None

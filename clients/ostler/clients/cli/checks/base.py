@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ostler.clients.cli.context import own_version
+from ostler.clients.cli.context import get_own_version
 from ostler.clients.sdk.probe import probe
 from ostler.protocol.places import Places
 
-_LEAST_SQLITE: Final = (3, 35, 0)
+_MIN_SQLITE: Final = (3, 35, 0)
 _LOW_BYTES: Final = 1024**3
-_NONE_BYTES: Final = 64 * 1024**2
+_CRITICAL_BYTES: Final = 64 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,41 +31,41 @@ class Finding:
         return asdict(self)
 
 
-def python(places: Places) -> Iterator[Finding]:
+def check_python(places: Places) -> Iterator[Finding]:
     # One that is too old could not even read this line, so there is nothing to compare.
     yield Finding("ok", "python", f"{platform.python_version()} at {sys.executable}")
 
 
-def sqlite(places: Places) -> Iterator[Finding]:
+def check_sqlite(places: Places) -> Iterator[Finding]:
     found = sqlite3.sqlite_version
-    if sqlite3.sqlite_version_info >= _LEAST_SQLITE:
+    if sqlite3.sqlite_version_info >= _MIN_SQLITE:
         yield Finding("ok", "sqlite", found)
     else:
         yield Finding("fail", "sqlite", found, "Use a Python that is built with SQLite 3.35 or newer.")
 
 
-def folders(places: Places) -> Iterator[Finding]:
+def check_folders(places: Places) -> Iterator[Finding]:
     for folder in places.folders:
         if not folder.exists():
             continue
-        yield _private(folder, "folder", 0o700, stat.S_ISDIR, "a folder")
+        yield _check_private(folder, "folder", 0o700, stat.S_ISDIR, "a folder")
     if not places.data.exists():
         yield Finding("ok", "folder", f"{places.data} does not exist yet; the first start makes it")
 
 
-def token(places: Places) -> Iterator[Finding]:
+def check_token(places: Places) -> Iterator[Finding]:
     path = places.token_file
-    if not _there(path):
+    if not _exists(path):
         yield Finding("ok", "token", "none yet; the first start makes one")
         return
-    finding = _private(path, "token", 0o600, stat.S_ISREG, "a plain file")
+    finding = _check_private(path, "token", 0o600, stat.S_ISREG, "a plain file")
     if finding.state == "ok" and path.stat().st_size < 32:
         mend = f"Delete {path}; the next start makes a new one."
         finding = Finding("fail", "token", f"{path} holds no token", mend)
     yield finding
 
 
-def _there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         path.lstat()
     except OSError:
@@ -73,8 +73,8 @@ def _there(path: Path) -> bool:
     return True
 
 
-def _private(path: Path, what: str, mode: int, is_kind: Callable[[int], bool], kind: str) -> Finding:
-    """Ours alone, as the daemon insists."""
+def _check_private(path: Path, what: str, mode: int, is_kind: Callable[[int], bool], kind: str) -> Finding:
+    """Whether a path is ours alone, as the daemon insists."""
     found = path.lstat()
     if not is_kind(found.st_mode):
         return Finding("fail", what, f"{path} is not {kind}", f"Move {path} out of the way.")
@@ -89,7 +89,7 @@ def _private(path: Path, what: str, mode: int, is_kind: Callable[[int], bool], k
     return Finding("ok", what, str(path))
 
 
-def config(places: Places) -> Iterator[Finding]:
+def check_config(places: Places) -> Iterator[Finding]:
     import tomllib
 
     path = places.config_file
@@ -102,10 +102,10 @@ def config(places: Places) -> Iterator[Finding]:
     except (OSError, UnicodeDecodeError) as error:
         yield Finding("fail", "config", f"{path} cannot be read: {error}", f"Mend {path}, or move it away.")
     else:
-        yield from _settings(path, settings)
+        yield from _check_config_settings(path, settings)
 
 
-def _settings(path: Path, settings: dict[str, Any]) -> Iterator[Finding]:
+def _check_config_settings(path: Path, settings: dict[str, Any]) -> Iterator[Finding]:
     from pydantic import ValidationError
 
     from ostler.protocol.config import Config
@@ -121,12 +121,12 @@ def _settings(path: Path, settings: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("ok", "config", str(path))
 
 
-def database(places: Places) -> Iterator[Finding]:
+def check_database(places: Places) -> Iterator[Finding]:
     path = places.database
     if not path.exists():
         yield Finding("ok", "database", "none yet; the first start makes it")
     else:
-        yield _sound(path)
+        yield _check_integrity(path)
     for aside in sorted(path.parent.glob(f"{path.name}.damaged-*")):
         if aside.name.endswith(("-wal", "-shm")):
             continue
@@ -134,10 +134,10 @@ def database(places: Places) -> Iterator[Finding]:
         yield Finding("warn", "database", f"a damaged one was moved aside: {aside}", mend)
 
 
-def _sound(path: Path) -> Finding:
+def _check_integrity(path: Path) -> Finding:
     mend = "Stop the daemon and start it again: it moves a damaged database aside and begins a new one."
     try:
-        connection = sqlite3.connect(_read_only(path), uri=True, timeout=5)
+        connection = sqlite3.connect(_build_read_only_uri(path), uri=True, timeout=5)
         try:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         finally:
@@ -149,14 +149,14 @@ def _sound(path: Path) -> Finding:
     return Finding("ok", "database", f"{path}, {path.stat().st_size / 1024:.0f} kB")
 
 
-def _read_only(path: Path) -> str:
+def _build_read_only_uri(path: Path) -> str:
     # Without a write-ahead log nobody has it open; to look then must not leave one behind, which would tell the
     # next start that the last stop was unclean.
     closed = not path.with_name(path.name + "-wal").exists()
     return f"{path.absolute().as_uri()}?{'immutable=1' if closed else 'mode=ro'}"
 
 
-def daemon(places: Places) -> Iterator[Finding]:
+def check_daemon(places: Places) -> Iterator[Finding]:
     state = probe(places)
     pid = state.file.pid if state.file else 0
     match state.condition:
@@ -169,24 +169,24 @@ def daemon(places: Places) -> Iterator[Finding]:
             mend = f"See `ostler logs`; `ostler stop` ends it, and `kill -9 {pid}` if that does not."
             yield Finding("fail", "daemon", f"pid {pid} does not answer", mend)
         case "running":
-            yield _running(pid, state.file.version if state.file else "", state.read_only)
+            yield _check_running(pid, state.file.version if state.file else "", state.read_only)
 
 
-def _running(pid: int, version: str, read_only: str | None) -> Finding:
+def _check_running(pid: int, version: str, read_only: str | None) -> Finding:
     if read_only:
         mend = "Mend the cause, then restart it: `ostler stop`, `ostler start`."
         return Finding("fail", "daemon", f"pid {pid} runs and cannot write: {read_only}", mend)
-    if version != own_version():
-        found = f"pid {pid} runs version {version}, and this command is {own_version()}"
+    if version != get_own_version():
+        found = f"pid {pid} runs version {version}, and this command is {get_own_version()}"
         return Finding("warn", "daemon", found, "Restart it: `ostler stop`, `ostler start`.")
     return Finding("ok", "daemon", f"pid {pid} runs version {version}")
 
 
-def disk(places: Places) -> Iterator[Finding]:
+def check_disk(places: Places) -> Iterator[Finding]:
     folder = next(one for one in (places.data, *places.data.parents) if one.exists())
     free = shutil.disk_usage(folder).free
     found = f"{free / 1024**3:.1f} GB free at {folder}"
-    if free < _NONE_BYTES:
+    if free < _CRITICAL_BYTES:
         yield Finding("fail", "disk", found, "Make room: a daemon that cannot write answers only reads.")
     elif free < _LOW_BYTES:
         yield Finding("warn", "disk", found, "Make room before it runs out.")
@@ -194,17 +194,27 @@ def disk(places: Places) -> Iterator[Finding]:
         yield Finding("ok", "disk", found)
 
 
-def programs(places: Places) -> Iterator[Finding]:
-    yield _program("git", "git", "Install git: sessions in a repository show their changes with it.")
-    yield _program("ripgrep", "rg", "Install ripgrep: files are searched with it.")
+def check_programs(places: Places) -> Iterator[Finding]:
+    yield _check_program("git", "git", "Install git: sessions in a repository show their changes with it.")
+    yield _check_program("ripgrep", "rg", "Install ripgrep: files are searched with it.")
     if sys.platform == "linux":
-        yield _program("bubblewrap", "bwrap", "Install bubblewrap: commands are shut in with it.")
+        yield _check_program("bubblewrap", "bwrap", "Install bubblewrap: commands are shut in with it.")
 
 
-def _program(what: str, name: str, mend: str) -> Finding:
+def _check_program(what: str, name: str, mend: str) -> Finding:
     found = shutil.which(name)
     return Finding("ok", what, found) if found else Finding("warn", what, f"no `{name}` on the path", mend)
 
 
 Check = Callable[[Places], Iterator[Finding]]
-CHECKS: Final[tuple[Check, ...]] = (python, sqlite, folders, token, config, database, daemon, disk, programs)
+CHECKS: Final[tuple[Check, ...]] = (
+    check_python,
+    check_sqlite,
+    check_folders,
+    check_token,
+    check_config,
+    check_database,
+    check_daemon,
+    check_disk,
+    check_programs,
+)

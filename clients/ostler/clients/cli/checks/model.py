@@ -11,46 +11,52 @@ from ostler.protocol.places import Places
 
 _KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 _REHEARSAL: Final = "rehearsal: it needs no key and understands only plain requests"
-_SET: Final = "For a real one set ANTHROPIC_API_KEY (or ANTHROPIC_BASE_URL)"
-_RESTART: Final = "`ostler stop`, then `ostler start`"
+_SET_KEY_HINT: Final = "For a real one set ANTHROPIC_API_KEY (or ANTHROPIC_BASE_URL)"
+_RESTART_HINT: Final = "`ostler stop`, then `ostler start`"
 
 
-def model(places: Places) -> Iterator[Finding]:
+def check_model(places: Places) -> Iterator[Finding]:
     """As the daemon that runs has it; else as the next one would, started from here."""
     key = next((name for name in _KEYS if os.environ.get(name)), None)
-    info = quick_rpc.ask(places, "server/info", {})
+    info = quick_rpc.call(places, "server/info", {})
     if info:
-        yield _running(info["model"], info["provider"], key)
+        yield _check_running(info["model"], info["provider"], key)
     else:
-        yield _next(_configured(places), key)
+        yield _check_next_start(_read_configured_model(places), key)
 
 
-def _running(name: str, provider: str, key: str | None) -> Finding:
+def _check_running(name: str, provider: str, key: str | None) -> Finding:
     if not is_rehearsal(name):
         return Finding("ok", "model", f"{name} ({provider})")
     # The daemon has the variables of its own start, and nobody who has set one since expects that.
-    here = f"{key} is set here, and the daemon started without it: {_RESTART}." if key else f"{_SET}, then {_RESTART}."
+    here = (
+        f"{key} is set here, and the daemon started without it: {_RESTART_HINT}."
+        if key
+        else f"{_SET_KEY_HINT}, then {_RESTART_HINT}."
+    )
     return Finding("warn", "model", _REHEARSAL, here)
 
 
-def _next(name: str | None, key: str | None) -> Finding:
+def _check_next_start(name: str | None, key: str | None) -> Finding:
     if name is None and key is None:
-        return Finding("warn", "model", _REHEARSAL, f"{_SET} before the daemon starts.")
+        return Finding("warn", "model", _REHEARSAL, f"{_SET_KEY_HINT} before the daemon starts.")
     if name is not None and is_rehearsal(name):
         return Finding("warn", "model", _REHEARSAL, "It is set so; `ostler config unset model.name` changes that.")
     if key is None:
-        return Finding("warn", "model", f"{name}, and there is no key for it here", f"{_SET} before the daemon starts.")
+        return Finding(
+            "warn", "model", f"{name}, and there is no key for it here", f"{_SET_KEY_HINT} before the daemon starts."
+        )
     return Finding("ok", "model", f"{name or 'the default one'}; {key} is set here")
 
 
-def _configured(places: Places) -> str | None:
+def _read_configured_model(places: Places) -> str | None:
     import tomllib
 
     from ostler.protocol.config import Config
 
-    said = os.environ.get("OSTLER_MODEL")
-    if said:
-        return said
+    value = os.environ.get("OSTLER_MODEL")
+    if value:
+        return value
     try:
         return Config.model_validate(tomllib.loads(places.config_file.read_text("utf-8"))).model.name
     except (OSError, ValueError):

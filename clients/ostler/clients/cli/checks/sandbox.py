@@ -1,4 +1,4 @@
-"""Whether commands can be shut in on this machine, found out by doing it, and whether they have to be."""
+"""Whether commands can be sandboxed on this machine, found out by doing it, and whether they have to be."""
 
 import os
 import shutil
@@ -15,9 +15,9 @@ from ostler.protocol.places import Places
 _FLAGS: Final = ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL", "--new-session")
 _TRIAL: Final = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run")  # noqa: S108
 _SECONDS: Final = 10.0
-_UNTIL_THEN: Final = "Until then the table of commands alone says what only reads, and commands run outside."
+_UNTIL_FIXED: Final = "Until then the table of commands alone says what only reads, and commands run outside."
 _INSTALL: Final = "Install bubblewrap 0.8 or newer."
-_KERNEL: Final = (
+_KERNEL_SWITCHES: Final = (
     ("/proc/sys/user/max_user_namespaces", "0", "Run: sysctl user.max_user_namespaces=15000"),
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "Run: sysctl kernel.unprivileged_userns_clone=1"),
     (
@@ -30,22 +30,22 @@ _KERNEL: Final = (
 """A file of the kernel's, the value that forbids user namespaces, and what mends it."""
 
 
-def sandbox(places: Places) -> Iterator[Finding]:
+def check_sandbox(places: Places) -> Iterator[Finding]:
     """It works, or why not; a failure only where the configuration says that nothing runs without it."""
-    mode = _mode(places)
+    mode = _find_mode(places)
     if mode == "off":
         yield Finding("ok", "sandbox", "off, as [sandbox] mode says: commands run with your own powers")
         return
-    found, mend = _tried()
+    found, mend = _try_sandbox()
     if mend is None:
         yield Finding("ok", "sandbox", f"{found}, mode {mode}")
     elif mode == "required":
         yield Finding("fail", "sandbox", f"[sandbox] mode is required, so no command runs: {found}", mend)
     else:
-        yield Finding("warn", "sandbox", found, f"{mend} {_UNTIL_THEN}")
+        yield Finding("warn", "sandbox", found, f"{mend} {_UNTIL_FIXED}")
 
 
-def _tried() -> tuple[str, str | None]:
+def _try_sandbox() -> tuple[str, str | None]:
     """What was found, and how to mend it; nothing to mend where it works."""
     if sys.platform != "linux":
         return "bubblewrap is for Linux only", "Use Linux, or a Linux container, to shut commands in."
@@ -56,7 +56,7 @@ def _tried() -> tuple[str, str | None]:
     code, words = _run([bwrap, *_FLAGS, *_TRIAL, "--", shutil.which("true") or "/bin/true"])
     if code == 0:
         return f"{version or bwrap} works as {'root' if os.getuid() == 0 else 'a plain user'}", None
-    return f"{version or bwrap} does not start: {words or 'it says nothing'}", _mend(words)
+    return f"{version or bwrap} does not start: {words or 'it says nothing'}", _suggest_fix(words)
 
 
 def _run(command: list[str]) -> tuple[int, str]:
@@ -78,11 +78,11 @@ def _run(command: list[str]) -> tuple[int, str]:
     return done.returncode, lines[-1][:300] if lines else ""
 
 
-def _mend(words: str) -> str:
+def _suggest_fix(words: str) -> str:
     if "nknown option" in words:
         return _INSTALL
-    for file, forbids, mend in _KERNEL:
-        if _content(file) == forbids and (os.getuid() != 0 or "max_user" in file):
+    for file, forbids, mend in _KERNEL_SWITCHES:
+        if _read_content(file) == forbids and (os.getuid() != 0 or "max_user" in file):
             return mend
     if any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv"))):
         return (
@@ -92,7 +92,7 @@ def _mend(words: str) -> str:
     return "See what the message says; user namespaces have to be allowed."
 
 
-def _content(file: str) -> str:
+def _read_content(file: str) -> str:
     try:
         with open(file, encoding="ascii", errors="replace") as opened:
             return opened.read(4096).strip()
@@ -100,13 +100,13 @@ def _content(file: str) -> str:
         return ""
 
 
-def _mode(places: Places) -> str:
+def _find_mode(places: Places) -> str:
     """As the daemon that runs has it; else as the next one would."""
-    said = quick_rpc.ask(places, "config/get", {"key": "sandbox.mode"}).get("value")
-    return str(said) if said is not None else _mode_in(places)
+    value = quick_rpc.call(places, "config/get", {"key": "sandbox.mode"}).get("value")
+    return str(value) if value is not None else _read_configured_mode(places)
 
 
-def _mode_in(places: Places) -> str:
+def _read_configured_mode(places: Places) -> str:
     import tomllib
 
     from pydantic import ValidationError

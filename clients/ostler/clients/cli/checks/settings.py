@@ -13,10 +13,10 @@ _IGNORED: Final = "Until then nothing in it counts, neither what it allows nor w
 _NAMES: Final = ("settings.local.json", "settings.json")
 
 
-def settings(places: Places) -> Iterator[Finding]:
+def check_settings(places: Places) -> Iterator[Finding]:
     """What cannot be read is a failure: its rules do not hold. What is only strange, the daemon knows."""
-    broken = {file: why for file in _files(places) if (why := _wrong(file)) is not None}
-    told = _told(places)
+    broken = {file: why for file in _list_files(places) if (why := _find_problem(file)) is not None}
+    told = _fetch_problems(places)
     for file, why in broken.items():
         yield Finding("fail", "settings", f"{file}:{why}", f"Mend that place of {file}. {_IGNORED}")
     for problem in told:
@@ -25,20 +25,23 @@ def settings(places: Places) -> Iterator[Finding]:
             mend = f"Mend it in {problem['file'] or 'the settings'}; docs/permissions.md and docs/hooks.md say how."
             yield Finding("warn", "settings", f"{place}{problem['message']}", mend)
     if not broken and not told:
-        found = [file for file in _files(places) if os.path.lexists(file)]
+        found = [file for file in _list_files(places) if os.path.lexists(file)]
         yield Finding("ok", "settings", ", ".join(found) or "no settings.json; nothing is allowed or denied beforehand")
 
 
-def _files(places: Places) -> list[str]:
+def _list_files(places: Places) -> list[str]:
     """As the daemon looks for them from this folder."""
     own = [str(places.config / "settings.json"), os.path.expanduser("~/.claude/settings.json")]
     brought = [
-        os.path.join(root, folder, name) for root in _roots() for folder in (".ostler", ".claude") for name in _NAMES
+        os.path.join(root, folder, name)
+        for root in _find_roots()
+        for folder in (".ostler", ".claude")
+        for name in _NAMES
     ]
-    return list(dict.fromkeys([*own, *brought, *(os.path.join(root, ".mcp.json") for root in _roots())]))
+    return list(dict.fromkeys([*own, *brought, *(os.path.join(root, ".mcp.json") for root in _find_roots())]))
 
 
-def _roots() -> list[str]:
+def _find_roots() -> list[str]:
     """This folder, and the repository around it."""
     try:
         here = os.path.realpath(os.getcwd())
@@ -53,7 +56,7 @@ def _roots() -> list[str]:
     return [here] if root == here else [here, root]
 
 
-def _wrong(file: str) -> str | None:
+def _find_problem(file: str) -> str | None:
     """The place in the file and what is wrong there; nothing where it can be read, or is not there."""
     try:
         with open(file, encoding="utf-8") as opened:
@@ -71,10 +74,12 @@ def _wrong(file: str) -> str | None:
     return None if isinstance(found, dict) else "1:1: it is not a JSON object"
 
 
-def _told(places: Places) -> list[dict[str, Any]]:
-    """By a daemon that runs, of the newest session here: it reads the files as they are now."""
-    roots = _roots()
-    listed = quick_rpc.ask(places, "session/list", {"cwd": roots[0], "limit": 1}) if roots else {}
+def _fetch_problems(places: Places) -> list[dict[str, Any]]:
+    """The problems that a running daemon reports for the newest session here: it reads the files as they are now."""
+    roots = _find_roots()
+    listed = quick_rpc.call(places, "session/list", {"cwd": roots[0], "limit": 1}) if roots else {}
     ids = [session["id"] for session in listed.get("sessions", [])]
-    problems = quick_rpc.ask(places, "rule/list", {"session_id": ids[0], "limit": 1}).get("problems", []) if ids else []
+    problems = (
+        quick_rpc.call(places, "rule/list", {"session_id": ids[0], "limit": 1}).get("problems", []) if ids else []
+    )
     return list(problems)

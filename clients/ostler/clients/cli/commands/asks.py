@@ -5,9 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from ostler.clients.cli.context import with_daemon
-from ostler.clients.cli.output import Colour, Format, coloured, facts, fit, is_terminal, note, printable, say, say_json
-from ostler.clients.cli.tool_input import json_object
+from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.output import (
+    Colour,
+    Format,
+    colourize,
+    fit,
+    format_facts,
+    is_terminal,
+    note,
+    sanitize,
+    say,
+    say_json,
+)
+from ostler.clients.cli.tool_input import parse_json_object
 from ostler.clients.sdk.errors import ClientError
 from ostler.protocol.errors import AskResolved
 
@@ -30,7 +41,7 @@ Choice = Literal[
 ]
 ScopeName = Literal["session", "local", "project", "user"]
 
-_TAKES: Final[dict[str, frozenset[str]]] = {
+_CHOICE_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "allow": frozenset({"input"}),
     "allow_always": frozenset({"rule", "scope"}),
     "deny": frozenset({"message", "interrupt"}),
@@ -42,8 +53,8 @@ _TAKES: Final[dict[str, frozenset[str]]] = {
     "accept": frozenset({"input"}),
 }
 _SUBJECT_WIDTH: Final = 60
-_BROUGHT_WIDTH: Final = 400
-_FIELDS: Final = {("answer", "input"): "answers", ("accept", "input"): "content", ("approve", "message"): "plan"}
+_TRUST_WIDTH: Final = 400
+_ANSWER_FIELDS: Final = {("answer", "input"): "answers", ("accept", "input"): "content", ("approve", "message"): "plan"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -64,7 +75,7 @@ def asks(
 ) -> None:
     """List what is asked, oldest first, or show one ask whole."""
     if ask_id is not None:
-        _show(with_daemon(context, lambda ostler: _found(ostler, ask_id)), format)
+        _show_ask(run_with_daemon(context, lambda ostler: _find_ask(ostler, ask_id)), format)
         return
 
     async def ask(ostler: "Ostler") -> list[dict[str, Any]]:
@@ -72,54 +83,54 @@ def asks(
 
         return await list_asks(ostler, session, None if all else "open")
 
-    found = with_daemon(context, ask)
+    found = run_with_daemon(context, ask)
     if format == "json":
         say_json({"asks": found, "next": None})
         return
     for one in found:
-        say(_line(one))
+        say(_format_line(one))
     if not found:
         note("Nothing is asked.")
     elif is_terminal() and any(one["status"] == "open" for one in found):
         note("`ostler asks ID` shows one whole, `ostler answer ID CHOICE` answers it; the end of an ID is enough.")
 
 
-def _line(ask: dict[str, Any]) -> str:
-    cells = [ask["id"], ask["status"], ask["kind"], ask["session_id"], _subject(ask), "|".join(ask["choices"])]
+def _format_line(ask: dict[str, Any]) -> str:
+    cells = [ask["id"], ask["status"], ask["kind"], ask["session_id"], _describe_subject(ask), "|".join(ask["choices"])]
     if not is_terminal():
         return "\t".join(cells)
     ask_id, status, kind, session_id, subject, choices = cells
-    status = coloured(f"{status:<9}", "yellow" if status == "open" else "dim")
-    return f"{ask_id}  {status}  {kind:<11}  {session_id}  {subject}  {coloured(choices, 'dim')}"
+    status = colourize(f"{status:<9}", "yellow" if status == "open" else "dim")
+    return f"{ask_id}  {status}  {kind:<11}  {session_id}  {subject}  {colourize(choices, 'dim')}"
 
 
-def _subject(ask: dict[str, Any]) -> str:
+def _describe_subject(ask: dict[str, Any]) -> str:
     call = ask.get("call")
     if call:
-        return fit(printable(f"{call['tool']} {_about(call)}"), _SUBJECT_WIDTH)
+        return fit(sanitize(f"{call['tool']} {_summarize_call(call)}"), _SUBJECT_WIDTH)
     # Nobody can trust what they do not see, so that is longer.
     brought = "; ".join(str(one.get("text", "")) for one in ask.get("what") or [])
-    words = printable(f"{ask.get('message', '')} {brought}")
-    return fit(words, _BROUGHT_WIDTH if brought else _SUBJECT_WIDTH)
+    words = sanitize(f"{ask.get('message', '')} {brought}")
+    return fit(words, _TRUST_WIDTH if brought else _SUBJECT_WIDTH)
 
 
-def _about(call: dict[str, Any]) -> str:
+def _summarize_call(call: dict[str, Any]) -> str:
     """A summary is one line of what may be several: where a line ends is shown."""
     command = call["input"].get("command")
     return command.strip().replace("\n", " ⏎ ") if isinstance(command, str) else call.get("summary", "")
 
 
-def _show(ask: dict[str, Any], format: Format) -> None:
+def _show_ask(ask: dict[str, Any], format: Format) -> None:
     if format == "json":
         say_json(ask)
         return
-    from ostler.clients.cli.render.ask import body, head, why
+    from ostler.clients.cli.render.ask import render_body, render_head, render_reasons
     from ostler.protocol.shapes import Ask
 
     known = Ask.model_validate(ask)
     settled = (ask.get("answer") or {}).get("choice")
-    say(facts([("ask", known.id), ("session", known.session_id), ("status", known.status), ("answer", settled)]))
-    for text, colour in (head(known), *body(known), *why(known)):
+    say(format_facts([("ask", known.id), ("session", known.session_id), ("status", known.status), ("answer", settled)]))
+    for text, colour in (render_head(known), *render_body(known), *render_reasons(known)):
         _say_line(text, colour)
     if known.status == "open":
         note(f"Answer with `ostler answer {known.id} {'|'.join(known.choices)}`.")
@@ -127,8 +138,8 @@ def _show(ask: dict[str, Any], format: Format) -> None:
 
 def _say_line(text: str, colour: Colour | None) -> None:
     """A pipe gets what there is; a terminal must not be steered by it."""
-    shown = printable(text) if is_terminal() else text
-    say(coloured(shown, colour) if colour else shown)
+    shown = sanitize(text) if is_terminal() else text
+    say(colourize(shown, colour) if colour else shown)
 
 
 def answer(
@@ -152,44 +163,44 @@ def answer(
     ] = None,
 ) -> None:
     """Answer an ask; the first answer wins."""
-    changed = json_object(input) if input is not None else None
+    changed = parse_json_object(input) if input is not None else None
     given = {"message": message, "rule": rule, "scope": scope, "input": changed, "interrupt": interrupt}
-    said = _answer(choice, {name: value for name, value in given.items() if value is not None})
+    payload = _build_answer(choice, {name: value for name, value in given.items() if value is not None})
 
     async def resolve(ostler: "Ostler") -> dict[str, Any]:
-        found = await _found(ostler, ask_id)
+        found = await _find_ask(ostler, ask_id)
         try:
-            await ostler.request("ask/resolve", {"ask_id": found["id"], "answer": said})
+            await ostler.request("ask/resolve", {"ask_id": found["id"], "answer": payload})
         except AskResolved as late:
-            raise ClientError(await _outcome(ostler, late.data["ask"])) from late
+            raise ClientError(await _describe_outcome(ostler, late.data["ask"])) from late
         return found
 
-    ask = with_daemon(context, resolve)
+    ask = run_with_daemon(context, resolve)
     say(f"Answered {ask['id']}: {choice}")
     _tell_subject(ask, changed if choice == "allow" else None)
 
 
 def _tell_subject(ask: dict[str, Any], changed: dict[str, Any] | None) -> None:
     """What it was about, as it was answered: whoever gave the end of an id sees whether it was the right one."""
-    from ostler.clients.cli.render.ask import body
+    from ostler.clients.cli.render.ask import render_body
     from ostler.protocol.shapes import Ask
 
     if ask.get("call") and changed is not None:
         ask = {**ask, "call": {**ask["call"], "input": changed}, "diff": None}
     name = ask["call"]["tool"] if ask.get("call") else ask.get("message") or ask["kind"]
-    note(f"  {printable(name)}")
-    for text, _ in body(Ask.model_validate(ask)):
-        note(printable(text) if is_terminal(sys.stderr) else text)
+    note(f"  {sanitize(name)}")
+    for text, _ in render_body(Ask.model_validate(ask)):
+        note(sanitize(text) if is_terminal(sys.stderr) else text)
 
 
-def _answer(choice: str, given: dict[str, Any]) -> dict[str, Any]:
-    strange = sorted(given.keys() - _TAKES.get(choice, frozenset()))
+def _build_answer(choice: str, given: dict[str, Any]) -> dict[str, Any]:
+    strange = sorted(given.keys() - _CHOICE_OPTIONS.get(choice, frozenset()))
     if strange:
         raise typer.BadParameter(f"{', '.join(f'--{name}' for name in strange)}: not together with {choice}")
-    return {"choice": choice, **{_FIELDS.get((choice, name), name): value for name, value in given.items()}}
+    return {"choice": choice, **{_ANSWER_FIELDS.get((choice, name), name): value for name, value in given.items()}}
 
 
-async def _found(ostler: "Ostler", given: str) -> dict[str, Any]:
+async def _find_ask(ostler: "Ostler", given: str) -> dict[str, Any]:
     """The ask whose id begins or ends so: an open one, or else one that is settled."""
     from ostler.clients.sdk.asks import list_asks
 
@@ -203,10 +214,10 @@ async def _found(ostler: "Ostler", given: str) -> dict[str, Any]:
     raise ClientError(f"There is no ask {given!r}. `ostler asks` lists what is open.")
 
 
-async def _outcome(ostler: "Ostler", ask: dict[str, Any]) -> str:
+async def _describe_outcome(ostler: "Ostler", ask: dict[str, Any]) -> str:
     if ask["status"] != "resolved":
         return f"Too late: the ask {ask['id']} is {ask['status']}."
-    from ostler.clients.cli.render.ask import who_answered
+    from ostler.clients.cli.render.ask import name_answerer
 
-    who = who_answered(ostler, ask.get("answered_by"), ask.get("answered_by_name"))
+    who = name_answerer(ostler, ask.get("answered_by"), ask.get("answered_by_name"))
     return f"Too late: {who} answered {ask['id']} with {(ask.get('answer') or {}).get('choice', 'something')}."

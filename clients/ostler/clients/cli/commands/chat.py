@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ostler.clients.cli.commands.run import ModeName
-from ostler.clients.cli.context import with_daemon
+from ostler.clients.cli.context import run_with_daemon
 from ostler.clients.sdk.errors import ClientError
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def chat(
         # Left out where it was not given: settings say it then.
         wanted = wanted.model_copy(update={"mode": mode}) if mode else wanted
         session = await ostler.call(SESSION_CREATE, wanted)
-        await _sit_down(ostler, session, new=True)
+        await _run_chat(ostler, session, new=True)
 
-    with_daemon(context, work, answers=True)
+    run_with_daemon(context, work, answers=True)
 
 
 def attach(
@@ -58,13 +58,13 @@ def attach(
         from ostler.protocol.methods import SESSION_GET
         from ostler.protocol.session import SessionRef
 
-        chosen = SessionId(session_id or await _newest(ostler))
-        await _sit_down(ostler, await ostler.call(SESSION_GET, SessionRef(session_id=chosen)), new=False)
+        chosen = SessionId(session_id or await _find_newest(ostler))
+        await _run_chat(ostler, await ostler.call(SESSION_GET, SessionRef(session_id=chosen)), new=False)
 
-    with_daemon(context, work, answers=True)
+    run_with_daemon(context, work, answers=True)
 
 
-async def _newest(ostler: "Ostler") -> str:
+async def _find_newest(ostler: "Ostler") -> str:
     from ostler.protocol.methods import SESSION_LIST
     from ostler.protocol.session import SessionList
 
@@ -76,13 +76,13 @@ async def _newest(ostler: "Ostler") -> str:
     raise ClientError("There is no session yet. `ostler chat` begins one.")
 
 
-async def _sit_down(ostler: "Ostler", session: "Session", *, new: bool) -> None:
-    from ostler.clients.cli.chat.session import Attached
-    from ostler.clients.cli.chat.welcome import farewell, welcome
-    from ostler.clients.cli.terminal.console import console
+async def _run_chat(ostler: "Ostler", session: "Session", *, new: bool) -> None:
+    from ostler.clients.cli.chat.session import ChatSession
+    from ostler.clients.cli.chat.welcome import show_farewell, show_welcome
+    from ostler.clients.cli.terminal.console import open_console
 
-    seat = console()
-    attached = Attached(ostler, session, seat)
-    await welcome(attached, new=new)
-    await attached.stay()
-    await farewell(attached, new=new)
+    terminal = open_console()
+    chat_session = ChatSession(ostler, session, terminal)
+    await show_welcome(chat_session, new=new)
+    await chat_session.run()
+    await show_farewell(chat_session, new=new)

@@ -1,4 +1,4 @@
-"""`completion`: a script that makes a shell complete this command."""
+"""`completion`: a script that makes a shell complete this command, and the ids that it offers."""
 
 import os
 import re
@@ -14,11 +14,11 @@ from ostler.protocol.places import find_places
 Shell = Literal["bash", "zsh", "fish"]
 _VARIABLE: Final = "_OSTLER_COMPLETE"
 """Set by the script of a shell that wants to know how a line could go on."""
-Offer = tuple[str, str]
+CompletionItem = tuple[str, str]
 """An id, and what it is about."""
 _SECONDS: Final = 1.0
-_MANY: Final = 500
-_RECENT: Final = 50
+_MAX_IDS: Final = 500
+_RECENT_IDS: Final = 50
 _ABOUT_WIDTH: Final = 60
 _ID: Final = re.compile(r"\w+")
 # Shells evaluate what they are offered, and titles and commands come from anybody.
@@ -40,64 +40,62 @@ def prepare(app: typer.Typer) -> None:
     """Where a shell asks, ids are offered too; no other command has a use for them."""
     if _VARIABLE not in os.environ:
         return
-    from ostler.clients.cli.commands.completion import offer_ids
-
-    offer_ids(app)
+    register_completers(app)
 
 
-def session_ids(context: typer.Context, incomplete: str) -> list[Offer]:
+def complete_session_ids(context: typer.Context, incomplete: str) -> list[CompletionItem]:
     """The newest ones, and older ones to whoever has begun with an id."""
-    limit = _MANY if incomplete.removeprefix("s_") else _RECENT
-    found = _list(context, "session/list", "sessions", {"archived": None, "limit": limit})
-    return [_offer(one["id"], one["status"], one["title"] or one["cwd"]) for one in found]
+    limit = _MAX_IDS if incomplete.removeprefix("s_") else _RECENT_IDS
+    found = _fetch_rows(context, "session/list", "sessions", {"archived": None, "limit": limit})
+    return [_build_item(one["id"], one["status"], one["title"] or one["cwd"]) for one in found]
 
 
-def ask_ids(context: typer.Context) -> list[Offer]:
+def complete_ask_ids(context: typer.Context) -> list[CompletionItem]:
     """The open ones."""
-    found = _list(context, "ask/list", "asks", {"limit": _MANY})
-    return [_offer(one["id"], one["kind"], (one["call"] or {}).get("summary") or one["message"]) for one in found]
+    found = _fetch_rows(context, "ask/list", "asks", {"limit": _MAX_IDS})
+    return [_build_item(one["id"], one["kind"], (one["call"] or {}).get("summary") or one["message"]) for one in found]
 
 
-def task_ids(context: typer.Context) -> list[Offer]:
+def complete_task_ids(context: typer.Context) -> list[CompletionItem]:
     """What runs first, then what is over."""
-    found = _list(context, "task/list", "tasks", {"status": None, "limit": _MANY})
+    found = _fetch_rows(context, "task/list", "tasks", {"status": None, "limit": _MAX_IDS})
     running_first = sorted(found, key=lambda one: one["status"] != "running")
-    return [_offer(one["id"], one["status"], one["command"] or one["description"]) for one in running_first]
+    return [_build_item(one["id"], one["status"], one["command"] or one["description"]) for one in running_first]
 
 
-def _offer(thing_id: str, state: str, about: str) -> Offer:
+def _build_item(thing_id: str, state: str, about: str) -> CompletionItem:
     return thing_id, fit(_UNSAFE.sub(" ", f"{state} {about}"), _ABOUT_WIDTH)
 
 
-def _list(context: typer.Context, method: str, noun: str, params: dict[str, Any]) -> list[dict[str, Any]]:
+def _fetch_rows(context: typer.Context, method: str, noun: str, params: dict[str, Any]) -> list[dict[str, Any]]:
     places = find_places(context.find_root().params.get("home"))
     # Nothing where it fails: somebody pressed a key, and that is no moment to complain.
-    rows = quick_rpc.ask(places, method, params, _SECONDS).get(noun, [])
+    rows = quick_rpc.call(places, method, params, _SECONDS).get(noun, [])
     return [row for row in rows if _ID.fullmatch(row["id"])]
 
 
-_BY_NAME: Final[dict[str, Callable[..., list[Offer]]]] = {
-    "session": session_ids,
-    "session_id": session_ids,
-    "session_ids": session_ids,
-    "ask_id": ask_ids,
-    "task_id": task_ids,
-    "task_ids": task_ids,
+_COMPLETERS: Final[dict[str, Callable[..., list[CompletionItem]]]] = {
+    "session": complete_session_ids,
+    "session_id": complete_session_ids,
+    "session_ids": complete_session_ids,
+    "ask_id": complete_ask_ids,
+    "task_id": complete_task_ids,
+    "task_ids": complete_task_ids,
 }
 
 
-def offer_ids(app: typer.Typer) -> None:
+def register_completers(app: typer.Typer) -> None:
     """Every parameter with the name of an id completes it, also that of a command that is written tomorrow."""
-    for callback in _callbacks(app):
+    for callback in _list_callbacks(app):
         for name, hint in get_type_hints(callback, include_extras=True).items():
-            for declared in getattr(hint, "__metadata__", ()) if name in _BY_NAME else ():
-                declared.autocompletion = _BY_NAME[name]
+            for declared in getattr(hint, "__metadata__", ()) if name in _COMPLETERS else ():
+                declared.autocompletion = _COMPLETERS[name]
 
 
-def _callbacks(app: typer.Typer) -> Iterator[Callable[..., Any]]:
+def _list_callbacks(app: typer.Typer) -> Iterator[Callable[..., Any]]:
     yield from (command.callback for command in app.registered_commands if command.callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            yield from _callbacks(group.typer_instance)
+            yield from _list_callbacks(group.typer_instance)
     if app.registered_callback is not None and app.registered_callback.callback is not None:
         yield app.registered_callback.callback

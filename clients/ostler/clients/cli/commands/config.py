@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ostler.clients.cli.context import with_daemon
-from ostler.clients.cli.help import Commands
+from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.help import CommandGroup
 from ostler.clients.cli.output import Format, note, say, say_json
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
 
-group = Commands(help="Show and change the daemon's settings.")
+group = CommandGroup(help="Show and change the daemon's settings.")
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="A dotted name like listen.port.")]
 
@@ -39,14 +39,14 @@ def get(
     async def ask(ostler: "Ostler") -> Any:
         return await ostler.request("config/get", {"key": key} if key else {})
 
-    answer = with_daemon(context, ask)
+    answer = run_with_daemon(context, ask)
     if format == "json":
         say_json(answer)
     elif isinstance(answer["value"], dict):
-        for name, value in _flat(answer["value"], key):
+        for name, value in _flatten_section(answer["value"], key):
             say(f"{name} = {json.dumps(value, ensure_ascii=False)}")
     else:
-        say(_in_words(answer["value"]))
+        say(_format_value(answer["value"]))
 
 
 @group.command("set")
@@ -56,7 +56,7 @@ def set_(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or else taken as text.")],
 ) -> None:
     """Change a setting in config.toml."""
-    _change(context, key, _parsed(value))
+    _change(context, key, _parse_value(value))
 
 
 @group.command()
@@ -69,7 +69,7 @@ def _change(context: typer.Context, key: str, value: Any) -> None:
     async def change(ostler: "Ostler") -> Any:
         return await ostler.request("config/set", {"key": key, "value": value})
 
-    answer = with_daemon(context, change)
+    answer = run_with_daemon(context, change)
     say(f"{answer['key']} = {json.dumps(answer['value'], ensure_ascii=False)}")
     if value is not None and answer["value"] != value:
         note("That is what a flag or the environment says now; config.toml holds the new value.")
@@ -77,21 +77,21 @@ def _change(context: typer.Context, key: str, value: Any) -> None:
         note("It holds from the next start on: `ostler stop`, then `ostler start`.")
 
 
-def _parsed(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-def _in_words(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _flat(section: dict[str, Any], prefix: str | None) -> Iterator[tuple[str, Any]]:
+def _flatten_section(section: dict[str, Any], prefix: str | None) -> Iterator[tuple[str, Any]]:
     for name, value in section.items():
         path = f"{prefix}.{name}" if prefix else name
         if isinstance(value, dict):
-            yield from _flat(value, path)
+            yield from _flatten_section(value, path)
         else:
             yield path, value

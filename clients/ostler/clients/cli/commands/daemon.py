@@ -1,4 +1,4 @@
-"""`serve`, `start`, `stop`, `status`, `logs`: the life of the daemon."""
+"""`serve`, `start`, `stop`, `status`, `logs`: running the daemon, and its log."""
 
 import os
 import sys
@@ -7,17 +7,27 @@ from typing import Annotated, Any
 import typer
 
 from ostler.clients.cli import quick_rpc
-from ostler.clients.cli.context import setting_of
+from ostler.clients.cli.context import get_cli_context
 from ostler.clients.cli.notices import REHEARSAL, is_rehearsal
-from ostler.clients.cli.output import Format, coloured, duration, facts, is_terminal, note, printable, say, say_json
-from ostler.clients.cli.spinner import Progress
+from ostler.clients.cli.output import (
+    Format,
+    colourize,
+    format_duration,
+    format_facts,
+    is_terminal,
+    note,
+    sanitize,
+    say,
+    say_json,
+)
+from ostler.clients.cli.spinner import Spinner
 from ostler.clients.sdk.errors import ClientError
-from ostler.clients.sdk.launch import DaemonOptions, daemon_command
+from ostler.clients.sdk.launch import DaemonOptions, build_daemon_command
 from ostler.clients.sdk.launch import start as start_daemon
 from ostler.clients.sdk.launch import stop as stop_daemon
-from ostler.clients.sdk.probe import DaemonState, probe, uptime_seconds
+from ostler.clients.sdk.probe import DaemonState, compute_uptime, probe
 from ostler.clients.sdk.tail import follow as follow_file
-from ostler.clients.sdk.tail import last_lines
+from ostler.clients.sdk.tail import read_last_lines
 from ostler.protocol.places import Places
 
 NOT_RUNNING = 3
@@ -49,7 +59,7 @@ def serve(
 ) -> None:
     """Run the daemon in the foreground."""
     options = DaemonOptions(host, port, socket, model, tuple(allow_host or ()))
-    command = daemon_command(options, home or setting_of(context).home, log_file)
+    command = build_daemon_command(options, home or get_cli_context(context).home, log_file)
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606 - a list of words, no shell
 
@@ -65,8 +75,8 @@ def start(
     """Start the daemon in the background."""
     where = os.path.abspath(socket) if socket else None
     options = DaemonOptions(host, port, where, model, tuple(allow_host or ()))
-    with Progress("starting the daemon") as tick:
-        started = start_daemon(setting_of(context).places, options, tick)
+    with Spinner("starting the daemon") as tick:
+        started = start_daemon(get_cli_context(context).places, options, tick)
     state = started.state
     if state.file is None:
         return
@@ -77,8 +87,8 @@ def start(
 
 def stop(context: typer.Context) -> None:
     """Stop the daemon."""
-    with Progress("stopping the daemon") as tick:
-        stopped = stop_daemon(setting_of(context).places, tick)
+    with Spinner("stopping the daemon") as tick:
+        stopped = stop_daemon(get_cli_context(context).places, tick)
     say(f"Stopped (pid {stopped.pid})." if stopped else "No daemon runs.")
 
 
@@ -87,9 +97,9 @@ def status(
     format: Annotated[Format, typer.Option("--format", help="How to print it.")] = "text",
 ) -> None:
     """Say whether the daemon runs; exit 3 if not."""
-    places = setting_of(context).places
+    places = get_cli_context(context).places
     state = probe(places)
-    info = quick_rpc.ask(places, "server/info", {}) if state.running else {}
+    info = quick_rpc.call(places, "server/info", {}) if state.running else {}
     if format == "json":
         say_json(_as_json(state, places, info))
     else:
@@ -100,7 +110,7 @@ def status(
 
 def _as_json(state: DaemonState, places: Places, info: dict[str, Any]) -> dict[str, object]:
     file = state.file if state.condition in {"running", "silent"} else None
-    uptime = uptime_seconds(file) if file else None
+    uptime = compute_uptime(file) if file else None
     return {
         "running": state.running,
         "ready": state.ready,
@@ -125,15 +135,15 @@ def _say_status(state: DaemonState, places: Places, info: dict[str, Any]) -> Non
     if state.condition == "silent":
         say(f"The daemon (pid {state.file.pid}) does not answer. See `ostler logs`, or `ostler stop`.")
         return
-    uptime = uptime_seconds(state.file)
-    say(coloured(f"ostler {state.file.version} is running", "green"))
+    uptime = compute_uptime(state.file)
+    say(colourize(f"ostler {state.file.version} is running", "green"))
     say(
-        facts(
+        format_facts(
             [
                 ("pid", state.file.pid),
                 ("url", state.file.url),
                 ("socket", state.file.socket),
-                ("up", duration(uptime) if uptime is not None else None),
+                ("up", format_duration(uptime) if uptime is not None else None),
                 ("home", places.data),
                 ("ready", "yes" if state.ready else "no"),
                 ("model", info.get("model")),
@@ -156,16 +166,16 @@ def logs(
     lines: Annotated[int, typer.Option("-n", "--lines", metavar="N", min=0, help="How many to begin with.")] = 50,
 ) -> None:
     """Show the daemon's log."""
-    path = setting_of(context).places.log_file
+    path = get_cli_context(context).places.log_file
     if follow:
         for text in follow_file(path, lines):
-            sys.stdout.write(_shown(text))
+            sys.stdout.write(_sanitize_for_terminal(text))
             sys.stdout.flush()
     if not path.exists():
         raise ClientError(f"There is no log yet at {path}. A daemon that `ostler start` starts writes one.")
-    for line in last_lines(path, lines):
-        say(_shown(line))
+    for line in read_last_lines(path, lines):
+        say(_sanitize_for_terminal(line))
 
 
-def _shown(text: str) -> str:
-    return printable(text) if is_terminal() else text
+def _sanitize_for_terminal(text: str) -> str:
+    return sanitize(text) if is_terminal() else text

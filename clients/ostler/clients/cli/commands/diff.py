@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ostler.clients.cli.context import with_daemon
-from ostler.clients.cli.output import Colour, Format, coloured, is_terminal, note, printable, say, say_json
-from ostler.clients.cli.session_choice import FolderOption, chosen
+from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.output import Colour, Format, colourize, is_terminal, note, sanitize, say, say_json
+from ostler.clients.cli.session_choice import FolderOption, choose_session
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
@@ -29,30 +29,30 @@ def diff(
         raise typer.BadParameter("give ID or --cwd, not both")
 
     async def ask(ostler: "Ostler") -> dict[str, Any]:
-        wanted = await chosen(ostler, session_id, cwd)
+        wanted = await choose_session(ostler, session_id, cwd)
         found: dict[str, Any] = await ostler.request("session/diff", {"session_id": wanted})
         return found
 
-    found = with_daemon(context, ask)
+    found = run_with_daemon(context, ask)
     if format == "json":
         say_json(found)
         return
     for file in found["files"]:
-        _show(file)
+        _show_file(file)
     _sum_up(found)
 
 
-def _show(file: dict[str, Any]) -> None:
+def _show_file(file: dict[str, Any]) -> None:
     """Patches to stdout, where `patch -d / -p1` can take them from; words to stderr."""
     if file["patch"] is not None:
         # A pipe gets the bytes that a patch needs; a terminal must not be steered by them.
         lines = file["patch"].removesuffix("\n").split("\n")
-        say("\n".join(_in_colour(printable(line)) if is_terminal() else line for line in lines))
+        say("\n".join(_colourize_line(sanitize(line)) if is_terminal() else line for line in lines))
     if file["note"] is not None:
-        note(f"{file['action']} {printable(file['path'])}: {file['note']}")
+        note(f"{file['action']} {sanitize(file['path'])}: {file['note']}")
 
 
-def _in_colour(line: str) -> str:
+def _colourize_line(line: str) -> str:
     colour: Colour | None = None
     if line.startswith(("--- ", "+++ ")):
         colour = "bold"
@@ -60,7 +60,7 @@ def _in_colour(line: str) -> str:
         colour = "cyan"
     elif line.startswith(("+", "-")):
         colour = "green" if line[0] == "+" else "red"
-    return coloured(line, colour) if colour else line
+    return colourize(line, colour) if colour else line
 
 
 def _sum_up(found: dict[str, Any]) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ostler.clients.cli.context import setting_of
-from ostler.clients.cli.output import Colour, Format, coloured, printable, say, say_json
+from ostler.clients.cli.context import get_cli_context
+from ostler.clients.cli.output import Colour, Format, colourize, sanitize, say, say_json
 
 if TYPE_CHECKING:
     from ostler.clients.cli.checks.base import Finding
@@ -24,24 +24,24 @@ def doctor(
 ) -> None:
     """Check everything that the daemon needs; exit 1 if something must be mended."""
     from ostler.clients.cli.checks.base import CHECKS
-    from ostler.clients.cli.checks.model import model
-    from ostler.clients.cli.checks.sandbox import sandbox
-    from ostler.clients.cli.checks.settings import settings
+    from ostler.clients.cli.checks.model import check_model
+    from ostler.clients.cli.checks.sandbox import check_sandbox
+    from ostler.clients.cli.checks.settings import check_settings
 
-    places = setting_of(context).places
-    findings = [finding for check in (*CHECKS, settings, model, sandbox) for finding in check(places)]
+    places = get_cli_context(context).places
+    findings = [finding for check in (*CHECKS, check_settings, check_model, check_sandbox) for finding in check(places)]
     failed = any(finding.state == "fail" for finding in findings)
     if format == "json":
         say_json({"ok": not failed, "checks": [finding.as_json() for finding in findings]})
     else:
         for finding in findings:
-            _say(finding)
+            _say_finding(finding)
     if failed:
         sys.stdout.flush()
         raise typer.Exit(1)
 
 
-def _say(finding: "Finding") -> None:
-    say(f"{coloured(f'{finding.state:<4}', _COLOURS[finding.state])}  {finding.what:<12}  {printable(finding.found)}")
+def _say_finding(finding: "Finding") -> None:
+    say(f"{colourize(f'{finding.state:<4}', _COLOURS[finding.state])}  {finding.what:<12}  {sanitize(finding.found)}")
     if finding.mend:
-        say(f"{'':<4}  {'':<12}  {coloured('→ ' + printable(finding.mend), 'bold')}")
+        say(f"{'':<4}  {'':<12}  {colourize('→ ' + sanitize(finding.mend), 'bold')}")

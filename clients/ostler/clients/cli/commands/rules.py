@@ -1,4 +1,4 @@
-"""`rules`: what agents may do without being asked, what they are asked about, and what they may not."""
+"""`rules`: what agents may do without being asked, what they are asked about, and what not; until when."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from ostler.clients.cli.context import with_daemon
-from ostler.clients.cli.help import Commands
-from ostler.clients.cli.output import Colour, Format, coloured, facts, note, printable, say, say_json, table
-from ostler.clients.cli.session_choice import FolderOption, SessionOption, chosen, every
+from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.help import CommandGroup
+from ostler.clients.cli.output import (
+    Colour,
+    Format,
+    colourize,
+    format_facts,
+    format_table,
+    note,
+    sanitize,
+    say,
+    say_json,
+)
+from ostler.clients.cli.session_choice import FolderOption, SessionOption, choose_session, fetch_all_pages
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
@@ -26,7 +36,7 @@ ScopeOption = Annotated[
     typer.Option("--scope", help="How far it reaches: the session, the folder (local, project), or you (user)."),
 ]
 COLOURS: Final[dict[str, Colour]] = {"allow": "green", "ask": "yellow", "deny": "red"}
-group = Commands(
+group = CommandGroup(
     help="Show, add, remove and try permission rules.\n\n"
     "Rules are `Tool` or `Tool(content)`: Bash(npm test:*), Read(secrets/**), WebFetch(domain:example.org). "
     "Deny beats ask, and ask beats allow, wherever they come from.",
@@ -52,36 +62,36 @@ def list_(
     """List the rules of a session, the strongest source first, and what is wrong in the settings files."""
 
     async def ask(ostler: "Ostler") -> tuple[dict[str, Any], bool]:
-        wanted = {"session_id": await chosen(ostler, session, cwd)}
-        found = await every(ostler, "rule/list", wanted, "rules")
+        wanted = {"session_id": await choose_session(ostler, session, cwd)}
+        found = await fetch_all_pages(ostler, "rule/list", wanted, "rules")
         return found, await _is_trusted(ostler, wanted)
 
-    found, trusted = with_daemon(context, ask)
+    found, trusted = run_with_daemon(context, ask)
     if format == "json":
         say_json(found)
         return
-    for line in table([_cells(rule, trusted=trusted) for rule in found["rules"]], COLOURS):
+    for line in format_table([_format_cells(rule, trusted=trusted) for rule in found["rules"]], COLOURS):
         say(line)
     if not found["rules"]:
         note("No rules. `ostler rules add allow 'Bash(npm test:*)'` makes one.")
     for problem in found["problems"]:
-        note(problem_line(problem))
+        note(format_problem(problem))
 
 
 async def _is_trusted(ostler: "Ostler", wanted: dict[str, Any]) -> bool:
     """By now: the session itself says how it was when it was made."""
     folder = (await ostler.request("session/get", wanted))["cwd"]
-    trusts = (await every(ostler, "trust/list", {}, "trusts"))["trusts"]
+    trusts = (await fetch_all_pages(ostler, "trust/list", {}, "trusts"))["trusts"]
     return any(trust["folder"] == folder and trust["current"] for trust in trusts)
 
 
-def _cells(rule: dict[str, Any], *, trusted: bool) -> list[str]:
+def _format_cells(rule: dict[str, Any], *, trusted: bool) -> list[str]:
     until = f"until {rule['expires_at']}" if rule["expires_at"] else ""
-    counts = "" if rule["counts"] else f"does not count: {_why_not(rule, trusted=trusted)}"
+    counts = "" if rule["counts"] else f"does not count: {_explain_inactive(rule, trusted=trusted)}"
     return [rule["behavior"], rule["rule"], rule["source"], rule["file"] or "", until, counts]
 
 
-def _why_not(rule: dict[str, Any], *, trusted: bool) -> str:
+def _explain_inactive(rule: dict[str, Any], *, trusted: bool) -> str:
     from ostler.protocol import times
 
     if rule["expires_at"] and rule["expires_at"] <= times.now():
@@ -91,10 +101,10 @@ def _why_not(rule: dict[str, Any], *, trusted: bool) -> str:
     return "a project may not allow so much" if rule["source"] == "project" else "the policy keeps it out"
 
 
-def problem_line(problem: dict[str, Any]) -> str:
+def format_problem(problem: dict[str, Any]) -> str:
     """Something wrong in a settings file, as editors understand it."""
     place = f"{problem['file']}:{problem['line']}:{problem['column']}: " if problem["file"] else ""
-    return f"{coloured('problem', 'red')}  {printable(place + problem['message'])}"
+    return f"{colourize('problem', 'red')}  {sanitize(place + problem['message'])}"
 
 
 @group.command()
@@ -112,15 +122,13 @@ def add(
     format: FormatOption = "text",
 ) -> None:
     """Add a rule to a session, or to the settings of its folder or of yours; it holds at once."""
-    from ostler.clients.cli.commands.rules import moment
-
-    wanted = {"behavior": behavior, "rule": rule, "scope": scope, "expires_at": moment(until) if until else None}
-    made = with_daemon(context, _changing("rule/add", wanted, session, cwd))
+    wanted = {"behavior": behavior, "rule": rule, "scope": scope, "expires_at": parse_expiry(until) if until else None}
+    made = run_with_daemon(context, _build_change("rule/add", wanted, session, cwd))
     if format == "json":
         say_json(made)
         return
     ends = f", until {made['expires_at']}" if made["expires_at"] else ""
-    say(f"Added {_said(made)}{ends}")
+    say(f"Added {_describe_change(made)}{ends}")
 
 
 @group.command()
@@ -135,27 +143,27 @@ def remove(
 ) -> None:
     """Remove a rule from a session, or from the settings of its folder or of yours."""
     wanted = {"behavior": behavior, "rule": rule, "scope": scope}
-    gone = with_daemon(context, _changing("rule/remove", wanted, session, cwd))
+    gone = run_with_daemon(context, _build_change("rule/remove", wanted, session, cwd))
     if format == "json":
         say_json(gone)
     else:
-        say(f"Removed {_said(gone)}")
+        say(f"Removed {_describe_change(gone)}")
 
 
-def _changing(
+def _build_change(
     method: str, wanted: dict[str, Any], session: str | None, cwd: str | None
 ) -> "Callable[[Ostler], Awaitable[dict[str, Any]]]":
     async def change(ostler: "Ostler") -> dict[str, Any]:
-        session_id = await chosen(ostler, session, cwd)
+        session_id = await choose_session(ostler, session, cwd)
         answer: dict[str, Any] = await ostler.request(method, {**wanted, "session_id": session_id})
         return {"session_id": session_id, **answer}
 
     return change
 
 
-def _said(change: dict[str, Any]) -> str:
+def _describe_change(change: dict[str, Any]) -> str:
     place = f"in {change['file']}" if change["file"] else f"of session {change['session_id']}"
-    return printable(f"{change['behavior']} {change['rule']} {place}")
+    return sanitize(f"{change['behavior']} {change['rule']} {place}")
 
 
 @group.command()
@@ -174,45 +182,45 @@ def explain(
     format: FormatOption = "text",
 ) -> None:
     """Say what would be done with a call now, and why, without doing it. Hooks are not run."""
-    from ostler.clients.cli.tool_input import input_for, only_one
+    from ostler.clients.cli.tool_input import build_input, require_one
 
-    only_one(what, input)
+    require_one(what, input)
 
     async def ask(ostler: "Ostler") -> dict[str, Any]:
-        session_id = await chosen(ostler, session, cwd)
-        given = await input_for(ostler, session_id, tool, what, input)
+        session_id = await choose_session(ostler, session, cwd)
+        given = await build_input(ostler, session_id, tool, what, input)
         wanted = {"session_id": session_id, "tool": tool, "input": given}
         answer: dict[str, Any] = await ostler.request("rule/explain", wanted)
         return answer
 
-    found = with_daemon(context, ask)
+    found = run_with_daemon(context, ask)
     if format == "json":
         say_json(found)
         return
-    say(coloured(found["behavior"], COLOURS[found["behavior"]]))
+    say(colourize(found["behavior"], COLOURS[found["behavior"]]))
     reads = "yes" if found["read_only"] else "no"
     names = ("by", "rule", "source", "reason")
-    say(facts([*((name, found[name] or None) for name in names), ("only reads", reads)]))
+    say(format_facts([*((name, found[name] or None) for name in names), ("only reads", reads)]))
     for part in found["parts"]:
-        say(_part_line(part))
+        say(_format_part(part))
 
 
-def _part_line(part: dict[str, Any]) -> str:
+def _format_part(part: dict[str, Any]) -> str:
     words = "only reads" if part["read_only"] else part["reason"] or "does more than read"
-    return f"  {coloured('part', 'dim')}  {printable(part['text'])}  {coloured(f'({printable(words)})', 'dim')}"
+    return f"  {colourize('part', 'dim')}  {sanitize(part['text'])}  {colourize(f'({sanitize(words)})', 'dim')}"
 
 
-def moment(text: str) -> str:
-    """A span from now like `30m`, or a time of the clock here like `2026-12-31T18:00`, as the wire writes it."""
+def parse_expiry(text: str) -> str:
+    """Parse a span from now like `30m`, or a time of the clock here like `2026-12-31T18:00`, as the wire writes it."""
     from ostler.protocol import times
 
     now = datetime.now().astimezone()
     span = _SPAN.fullmatch(text.strip())
     try:
         ends = now + timedelta(**{_UNITS[span[2]]: int(span[1])}) if span else datetime.fromisoformat(text.strip())
-        written = times.at(ends)
+        written = times.format_time(ends)
     except (ValueError, OverflowError) as wrong:
         raise typer.BadParameter(f"--until {text}: neither a span like 30m, 2h or 7d nor a time") from wrong
-    if written <= times.at(now):
+    if written <= times.format_time(now):
         raise typer.BadParameter(f"--until {text}: that is over already")
     return written

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from ostler.clients.cli.context import with_daemon
-from ostler.clients.cli.errors import in_words, of_fields
+from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.errors import describe_error, describe_invalid_fields
 from ostler.clients.cli.exit_codes import Outcome
 from ostler.clients.cli.output import complain
 from ostler.clients.sdk.errors import ClientError, DaemonUnreachable
@@ -20,7 +20,7 @@ from ostler.protocol.limits import MAX_DEPTH
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler, TurnEvent
-    from ostler.clients.cli.headless.runner import Wanted
+    from ostler.clients.cli.headless.runner import RunOptions
     from ostler.clients.sdk.turn import TurnSettings
     from ostler.protocol.session import Session
 
@@ -88,14 +88,14 @@ def run(
     """Do one turn without asking anybody, and say how it ended with the exit code."""
     only_new = {"--allow": allow, "--deny": deny, "--trust": trust, "--title": title, "--cwd": cwd and session}
 
-    def wanted() -> "Wanted":
-        from ostler.clients.cli.headless.runner import NewestOf, Wanted
+    def build_options() -> "RunOptions":
+        from ostler.clients.cli.headless.runner import NewestSession, RunOptions
         from ostler.protocol.ids import SessionId
         from ostler.protocol.session import Rules, SessionCreate
         from ostler.protocol.turn import TurnStart
 
-        _check(session, continue_, [option for option, given in only_new.items() if given])
-        folder = _folder(cwd)
+        _check_options(session, continue_, [option for option, given in only_new.items() if given])
+        folder = _resolve_folder(cwd)
         create = SessionCreate(
             cwd=folder,
             title=title,
@@ -109,24 +109,24 @@ def run(
         settings: TurnSettings = {
             "model": model,
             "mode": mode,
-            "output_schema": _schema(schema),
+            "output_schema": _load_schema(schema),
             "max_requests": max_requests,
-            "max_budget_usd": _usd(max_budget_usd),
-            "timeout_ms": _milliseconds(timeout),
+            "max_budget_usd": _parse_usd(max_budget_usd),
+            "timeout_ms": _to_milliseconds(timeout),
         }
-        words = _prompt(prompt)
+        words = _read_prompt(prompt)
         TurnStart(
             session_id=SessionId(""), input=words, **settings
         )  # wrong ones are found out before there is a session
-        where = NewestOf(folder) if continue_ else session or create
-        return Wanted(words, where, on_ask, settings, timeout)
+        where = NewestSession(folder) if continue_ else session or create
+        return RunOptions(words, where, on_ask, settings, timeout)
 
-    outcome = _outcome(context, wanted, format)
-    _print(outcome, format)
+    outcome = _run_headless(context, build_options, format)
+    _print_outcome(outcome, format)
     return outcome.exit_code
 
 
-def _check(session: str | None, continue_: bool, only_new: list[str]) -> None:
+def _check_options(session: str | None, continue_: bool, only_new: list[str]) -> None:
     if session and continue_:
         raise typer.BadParameter("give --session or --continue, not both")
     if only_new and (session or continue_):
@@ -138,17 +138,17 @@ def say_wrong_usage(arguments: list[str], message: str) -> None:
     formats: tuple[RunFormat, ...] = ("json", "stream-json")
     for format in formats:
         if f"--format={format}" in arguments or ("--format", format) in pairwise(arguments):
-            _print_result(_failed("usage", message), format)
+            _print_result(_build_failure("usage", message), format)
 
 
-def _folder(given: str | None) -> str:
+def _resolve_folder(given: str | None) -> str:
     try:
         return os.path.abspath(os.path.expanduser(given or os.getcwd()))
     except FileNotFoundError:
         raise typer.BadParameter("this folder does not exist any more: give one with --cwd") from None
 
 
-def _milliseconds(timeout: float | None) -> int | None:
+def _to_milliseconds(timeout: float | None) -> int | None:
     if timeout is None:
         return None
     if not math.isfinite(timeout):
@@ -156,7 +156,7 @@ def _milliseconds(timeout: float | None) -> int | None:
     return max(1, int(timeout * 1000))
 
 
-def _usd(given: str | None) -> str | None:
+def _parse_usd(given: str | None) -> str | None:
     from pydantic import TypeAdapter, ValidationError
 
     from ostler.protocol.wire import Usd
@@ -167,7 +167,7 @@ def _usd(given: str | None) -> str | None:
         raise typer.BadParameter(f"--max-budget-usd {given}: it is no amount of dollars like 0.50") from None
 
 
-def _prompt(given: str) -> str:
+def _read_prompt(given: str) -> str:
     try:
         words = sys.stdin.read() if given == "-" else given
         words.encode()  # where the locale is not UTF-8, strange bytes come through as what cannot be sent
@@ -178,7 +178,7 @@ def _prompt(given: str) -> str:
     return words
 
 
-def _schema(path: str | None) -> dict[str, Any] | None:
+def _load_schema(path: str | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
@@ -187,15 +187,15 @@ def _schema(path: str | None) -> dict[str, Any] | None:
     except (OSError, ValueError) as wrong:
         raise typer.BadParameter(f"--schema {path}: {wrong}") from wrong
     except RecursionError:
-        raise _too_deep(path) from None
+        raise _build_depth_error(path) from None
     if not isinstance(found, dict):
         raise typer.BadParameter(f"--schema {path}: it is not a JSON object")
     if _is_too_deep(found):
-        raise _too_deep(path)
+        raise _build_depth_error(path)
     return found
 
 
-def _too_deep(path: str) -> typer.BadParameter:
+def _build_depth_error(path: str) -> typer.BadParameter:
     return typer.BadParameter(f"--schema {path}: it is nested deeper than {MAX_DEPTH}")
 
 
@@ -207,55 +207,57 @@ def _is_too_deep(schema: dict[str, Any]) -> bool:
     return bool(level)
 
 
-def _outcome(context: typer.Context, wanted: "Callable[[], Wanted]", format: RunFormat) -> Outcome:
+def _run_headless(context: typer.Context, build_options: "Callable[[], RunOptions]", format: RunFormat) -> Outcome:
     from pydantic import ValidationError
 
     async def work(ostler: "Ostler") -> Outcome:
-        from ostler.clients.cli.headless.runner import Headless
+        from ostler.clients.cli.headless.runner import HeadlessRunner
 
-        return await Headless(ostler, asked, _reporters(format, schema=bool(asked.settings.get("output_schema")))).go()
+        return await HeadlessRunner(
+            ostler, options, _choose_reporter(format, schema=bool(options.settings.get("output_schema")))
+        ).run()
 
     try:
-        asked = wanted()
-        return with_daemon(context, work)
+        options = build_options()
+        return run_with_daemon(context, work)
     except KeyboardInterrupt:
-        return _failed("interrupted", "It was interrupted before the turn began.")
+        return _build_failure("interrupted", "It was interrupted before the turn began.")
     except typer.BadParameter as wrong:
-        return _failed("usage", wrong.message)
+        return _build_failure("usage", wrong.message)
     except ValidationError as wrong:
-        return _failed("usage", of_fields(wrong))
+        return _build_failure("usage", describe_invalid_fields(wrong))
     except ProtocolError as error:
-        return _failed("refused", in_words(error))
+        return _build_failure("refused", describe_error(error))
     except ClientError as error:
-        return _failed("daemon_unreachable" if isinstance(error, DaemonUnreachable) else "refused", str(error))
+        return _build_failure("daemon_unreachable" if isinstance(error, DaemonUnreachable) else "refused", str(error))
 
 
-def _failed(code: str, message: str) -> Outcome:
+def _build_failure(code: str, message: str) -> Outcome:
     return Outcome(error={"code": code, "message": message})
 
 
-def _reporters(format: RunFormat, *, schema: bool) -> "Callable[[Session], Callable[[TurnEvent], None]]":
+def _choose_reporter(format: RunFormat, *, schema: bool) -> "Callable[[Session], Callable[[TurnEvent], None]]":
     def reporter(session: "Session") -> "Callable[[TurnEvent], None]":
         if format == "text":
-            from ostler.clients.cli.render.sink import StreamPaper
-            from ostler.clients.cli.render.turn import Narrator
+            from ostler.clients.cli.render.sink import StreamSink
+            from ostler.clients.cli.render.turn import TurnRenderer
 
             # With a schema the answer is JSON, and stdout shall hold nothing else.
-            return Narrator(StreamPaper(), session.id, words=not schema).tell
+            return TurnRenderer(StreamSink(), session.id, words=not schema).render
         return _say_event if format == "stream-json" else _say_nothing
 
     return reporter
 
 
-def _say_event(happened: "TurnEvent") -> None:
-    print(happened.event.model_dump_json(), flush=True)
+def _say_event(turn_event: "TurnEvent") -> None:
+    print(turn_event.event.model_dump_json(), flush=True)
 
 
-def _say_nothing(happened: "TurnEvent") -> None:
+def _say_nothing(turn_event: "TurnEvent") -> None:
     return
 
 
-def _print(outcome: Outcome, format: RunFormat) -> None:
+def _print_outcome(outcome: Outcome, format: RunFormat) -> None:
     _print_result(outcome, format)
     if outcome.error is not None:
         complain(str(outcome.error["message"]))

@@ -17,14 +17,14 @@ def schema(kind: Annotated[Kind, typer.Argument(help="In which form.")]) -> None
     """Print the protocol as OpenRPC, JSON Schema or TypeScript."""
     match kind:
         case "openrpc":
-            from ostler.protocol.generate.openrpc import openrpc_document
+            from ostler.protocol.generate.openrpc import build_openrpc
 
-            say_json(openrpc_document())
+            say_json(build_openrpc())
         case "jsonschema":
-            from ostler.protocol.generate.schema import json_schema_document
+            from ostler.protocol.generate.schema import build_json_schema
 
-            say_json(json_schema_document())
+            say_json(build_json_schema())
         case "typescript":
-            from ostler.protocol.generate.typescript import typescript_types
+            from ostler.protocol.generate.typescript import render_typescript
 
-            say(typescript_types().rstrip("\n"))
+            say(render_typescript().rstrip("\n"))

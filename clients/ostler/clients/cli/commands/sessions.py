@@ -1,4 +1,4 @@
-"""`sessions`, `show`, `export`, `fork`, `archive`, `delete`: what the daemon keeps."""
+"""`sessions`, `show`, `export`, `fork`, `archive`, `delete`: the stored sessions, and titles for those without."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal
 
 import typer
 
-from ostler.clients.cli.context import with_daemon
+from ostler.clients.cli.context import run_with_daemon
 from ostler.clients.cli.output import Format, fit, note, say, say_json
 from ostler.clients.sdk.errors import ClientError
 from ostler.protocol.errors import SessionNotFound
@@ -22,8 +22,8 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.
 ExportKind = Literal["jsonl", "markdown", "json"]
 _LIMIT: Final = 50
 _WIDTH: Final = 60
-_AT_ONCE: Final = 8
-"""The list does not say the words, so each session is asked: many at once, and never all."""
+_MAX_CONCURRENT: Final = 8
+"""How many sessions are asked for their first words at once: the list does not have them."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -52,16 +52,16 @@ def sessions(
         wanted["text"] = text
 
     async def ask(ostler: "Ostler") -> dict[str, Any]:
-        page = await _list(ostler, wanted, limit)
-        return page if format == "json" else {**page, "sessions": await _titled(ostler, page["sessions"])}
+        page = await _list_sessions(ostler, wanted, limit)
+        return page if format == "json" else {**page, "sessions": await add_titles(ostler, page["sessions"])}
 
-    found = with_daemon(context, ask)
+    found = run_with_daemon(context, ask)
     if format == "json":
         say_json(found)
         return
-    from ostler.clients.cli.render.transcript import session_lines
+    from ostler.clients.cli.render.transcript import format_sessions
 
-    for line in session_lines(found["sessions"]):
+    for line in format_sessions(found["sessions"]):
         say(line)
     if found["next"]:
         note(f"There are more: --limit {limit * 2}.")
@@ -69,7 +69,7 @@ def sessions(
         note("No sessions.")
 
 
-async def _list(ostler: "Ostler", wanted: dict[str, Any], limit: int) -> dict[str, Any]:
+async def _list_sessions(ostler: "Ostler", wanted: dict[str, Any], limit: int) -> dict[str, Any]:
     """As many pages as it takes."""
     rows: list[dict[str, Any]] = []
     page: str | None = None
@@ -81,12 +81,6 @@ async def _list(ostler: "Ostler", wanted: dict[str, Any], limit: int) -> dict[st
         if page is None:
             break
     return {"sessions": rows, "next": page}
-
-
-async def _titled(ostler: "Ostler", found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from ostler.clients.cli.commands.sessions import titled
-
-    return await titled(ostler, found)
 
 
 def show(
@@ -105,25 +99,25 @@ def show(
             await show_result(ostler, session_id.removeprefix("result://"), format)
             return
         session = await ostler.request("session/get", {"session_id": session_id})
-        from ostler.clients.cli.render.decisions import decisions, in_words
+        from ostler.clients.cli.render.decisions import collect_decisions, describe_decisions
 
         if format == "json":
-            messages = [message async for message in _messages(ostler, session_id)]
-            found = await decisions(ostler, session)
+            messages = [message async for message in _fetch_messages(ostler, session_id)]
+            found = await collect_decisions(ostler, session)
             say_json({"session": session, "messages": messages, "decisions": found})
             return
-        from ostler.clients.cli.render.transcript import message_text, session_text
+        from ostler.clients.cli.render.transcript import format_message, format_session
 
-        decided = await in_words(ostler, session)
-        say(session_text(session))
-        async for message in _messages(ostler, session_id):
+        decided = await describe_decisions(ostler, session)
+        say(format_session(session))
+        async for message in _fetch_messages(ostler, session_id):
             say()
-            say(message_text(message, decided))
+            say(format_message(message, decided))
 
-    with_daemon(context, ask)
+    run_with_daemon(context, ask)
 
 
-async def _messages(ostler: "Ostler", session_id: str) -> AsyncIterator[dict[str, Any]]:
+async def _fetch_messages(ostler: "Ostler", session_id: str) -> AsyncIterator[dict[str, Any]]:
     page: str | None = None
     while True:
         wanted = {"session_id": session_id, "limit": MAX_PAGE, "page": page}
@@ -147,17 +141,17 @@ def export(
 
     async def copy(ostler: "Ostler") -> None:
         async with ostler.export(session_id, kind) as chunks:
-            with _destination(output) as file:
+            with _open_destination(output) as file:
                 async for chunk in chunks:
                     file.write(chunk)
 
-    with_daemon(context, copy)
+    run_with_daemon(context, copy)
     if output is not None:
         note(f"Wrote {output}.")
 
 
 @contextmanager
-def _destination(output: str | None) -> Iterator[BinaryIO]:
+def _open_destination(output: str | None) -> Iterator[BinaryIO]:
     """Whole or not at all: an export that breaks off must not leave half a file under the name asked for."""
     if output is None or (os.path.exists(output) and not os.path.isfile(output)):
         with open(output, "wb") if output else nullcontext(sys.stdout.buffer) as stream:
@@ -173,7 +167,7 @@ def _destination(output: str | None) -> Iterator[BinaryIO]:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
         if isinstance(error, OSError) and error.filename == unfinished:
-            error.filename = output  # the other name is nobody's business
+            error.filename = output  # the name of the temporary file would only confuse
         raise
 
 
@@ -193,7 +187,7 @@ def fork(
         wanted = {name: value for name, value in given.items() if value is not None}
         return await ostler.request("session/fork", {"session_id": session_id, **wanted})
 
-    made = with_daemon(context, ask)
+    made = run_with_daemon(context, ask)
     if format == "json":
         say_json(made)
         return
@@ -216,7 +210,7 @@ def archive(
             await ostler.request("session/archive", {"session_id": one, "archived": not undo})
             say(f"Taken out of the archive: {one}" if undo else f"Archived {one}")
 
-    with_daemon(context, move)
+    run_with_daemon(context, move)
 
 
 def delete(
@@ -232,11 +226,11 @@ def delete(
         # All of them are looked up first: a mistyped id must not be found out halfway.
         found = [await ostler.request("session/get", {"session_id": one}) for one in dict.fromkeys(session_ids)]
         if not yes:
-            _confirm(await _titled(ostler, found))
+            _confirm(await add_titles(ostler, found))
         for session in found:
             await _delete(ostler, session["id"])
 
-    with_daemon(context, remove)
+    run_with_daemon(context, remove)
 
 
 async def _delete(ostler: "Ostler", session_id: str) -> None:
@@ -251,24 +245,24 @@ async def _delete(ostler: "Ostler", session_id: str) -> None:
 
 
 def _confirm(found: list[dict[str, Any]]) -> None:
-    from ostler.clients.cli.render.transcript import session_lines
+    from ostler.clients.cli.render.transcript import format_sessions
 
-    for line in session_lines(found):
+    for line in format_sessions(found):
         note(line)
     count = "this session" if len(found) == 1 else f"these {len(found)} sessions"
     typer.confirm(f"Delete {count} and everything of them?", abort=True, err=True)
 
 
-async def titled(ostler: "Ostler", found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+async def add_titles(ostler: "Ostler", found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same sessions; where there is no title, the first words of the first input stand for it."""
     shown = [dict(session) for session in found]
     import anyio
 
-    limiter = anyio.CapacityLimiter(_AT_ONCE)
+    limiter = anyio.CapacityLimiter(_MAX_CONCURRENT)
 
     async def name(session: dict[str, Any]) -> None:
         async with limiter:
-            session["title"] = await _first_words(ostler, session["id"])
+            session["title"] = await _fetch_first_words(ostler, session["id"])
 
     async with anyio.create_task_group() as group:
         for session in shown:
@@ -277,7 +271,7 @@ async def titled(ostler: "Ostler", found: list[dict[str, Any]]) -> list[dict[str
     return shown
 
 
-async def _first_words(ostler: "Ostler", session_id: str) -> str | None:
+async def _fetch_first_words(ostler: "Ostler", session_id: str) -> str | None:
     wanted = {"session_id": session_id, "limit": 1, "include_results": False}
     try:
         messages = (await ostler.request("session/messages", wanted))["messages"]
@@ -285,4 +279,4 @@ async def _first_words(ostler: "Ostler", session_id: str) -> str | None:
         return None  # somebody deleted it meanwhile
     blocks = messages[0]["content"] if messages else []
     words = (str(block.get("text", "")) for block in blocks if block.get("type") == "text")
-    return next((fit(said, _WIDTH) for said in words if said.strip()), None)
+    return next((fit(text, _WIDTH) for text in words if text.strip()), None)

@@ -5,10 +5,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ostler.clients.cli.context import with_daemon
-from ostler.clients.cli.help import Commands
-from ostler.clients.cli.output import Colour, Format, coloured, fit, is_terminal, note, printable, say, say_json, table
-from ostler.clients.cli.session_choice import every
+from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.help import CommandGroup
+from ostler.clients.cli.output import (
+    Colour,
+    Format,
+    colourize,
+    fit,
+    format_table,
+    is_terminal,
+    note,
+    sanitize,
+    say,
+    say_json,
+)
+from ostler.clients.cli.session_choice import fetch_all_pages
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
@@ -27,7 +38,7 @@ _WAIT_SECONDS: Final = 20.0
 """Of one call; whoever waits longer asks again."""
 _SUBJECT_WIDTH: Final = 80
 
-group = Commands(
+group = CommandGroup(
     help="Show, watch, await and stop what runs in the background.\n\nWithout a command: what runs now.",
 )
 
@@ -52,13 +63,13 @@ def list_(
 
     async def ask(ostler: "Ostler") -> dict[str, Any]:
         wanted = {"session_id": session, "status": None if all else "running"}
-        return await every(ostler, "task/list", wanted, "tasks")
+        return await fetch_all_pages(ostler, "task/list", wanted, "tasks")
 
-    found = with_daemon(context, ask)
+    found = run_with_daemon(context, ask)
     if format == "json":
         say_json(found)
         return
-    for line in table([_cells(task) for task in found["tasks"]], {}):
+    for line in format_table([_format_cells(task) for task in found["tasks"]], {}):
         say(line)
     if not found["tasks"]:
         note("There are no tasks." if all else "Nothing runs in the background.")
@@ -66,12 +77,19 @@ def list_(
         note("`ostler tasks show ID` shows what one printed, `ostler tasks stop ID` ends it.")
 
 
-def _cells(task: dict[str, Any]) -> list[str]:
+def _format_cells(task: dict[str, Any]) -> list[str]:
     about = fit(task["command"] or task["description"], _SUBJECT_WIDTH)
-    return [task["id"], how(task), task["started_at"], f"{task['output_bytes']} B", task["session_id"], about]
+    return [
+        task["id"],
+        describe_status(task),
+        task["started_at"],
+        f"{task['output_bytes']} B",
+        task["session_id"],
+        about,
+    ]
 
 
-def how(task: dict[str, Any]) -> str:
+def describe_status(task: dict[str, Any]) -> str:
     """Its state in a few words."""
     if task["exit_code"]:
         return f"{task['status']} ({task['exit_code']})"
@@ -94,17 +112,17 @@ def show(
             text = "".join([piece async for piece in ostler.printed(task_id)])
             say_json({"task": await ostler.request("task/get", {"task_id": task_id}), "output": text})
             return
-        await _copy(ostler, task_id, follow=follow)
+        await _copy_output(ostler, task_id, follow=follow)
         _say_state(await ostler.request("task/get", {"task_id": task_id}))
 
-    with_daemon(context, ask)
+    run_with_daemon(context, ask)
 
 
-async def _copy(ostler: "Ostler", task_id: str, *, follow: bool) -> None:
+async def _copy_output(ostler: "Ostler", task_id: str, *, follow: bool) -> None:
     """In a pipe as it is; a terminal is not steered by what a command printed."""
     last = "\n"
     async for piece in ostler.printed(task_id, follow=follow):
-        sys.stdout.write(printable(piece) if is_terminal() else piece)
+        sys.stdout.write(sanitize(piece) if is_terminal() else piece)
         sys.stdout.flush()
         last = piece or last
     if is_terminal() and not last.endswith("\n"):
@@ -113,8 +131,8 @@ async def _copy(ostler: "Ostler", task_id: str, *, follow: bool) -> None:
 
 def _say_state(task: dict[str, Any]) -> None:
     why = f": {task['error']}" if task["error"] else ""
-    state = coloured(how(task), COLOURS.get(task["status"], "dim"), sys.stderr)
-    note(f"{task['id']} {state}{printable(why)}")
+    state = colourize(describe_status(task), COLOURS.get(task["status"], "dim"), sys.stderr)
+    note(f"{task['id']} {state}{sanitize(why)}")
 
 
 @group.command()
@@ -131,12 +149,12 @@ def stop(
             await ostler.request("task/get", {"task_id": task_id})
         return [await ostler.request("task/stop", {"task_id": task_id}) for task_id in dict.fromkeys(task_ids)]
 
-    ended = with_daemon(context, end)
+    ended = run_with_daemon(context, end)
     if format == "json":
         say_json({"tasks": ended})
         return
     for task in ended:
-        say(f"{task['id']} {how(task)}")
+        say(f"{task['id']} {describe_status(task)}")
 
 
 @group.command()
@@ -151,17 +169,17 @@ def wait(
     """Wait for the end of a task: exit code 0, the command's own, 143 if it was stopped, 124 if the time is over."""
 
     async def ask(ostler: "Ostler") -> dict[str, Any]:
-        return await _ended(ostler, task_id, timeout)
+        return await _wait_for_end(ostler, task_id, timeout)
 
-    task = with_daemon(context, ask)
+    task = run_with_daemon(context, ask)
     if format == "json":
         say_json(task)
     else:
         _say_state(task)
-    raise typer.Exit(_code(task))
+    raise typer.Exit(_choose_exit_code(task))
 
 
-async def _ended(ostler: "Ostler", task_id: str, seconds: float | None) -> dict[str, Any]:
+async def _wait_for_end(ostler: "Ostler", task_id: str, seconds: float | None) -> dict[str, Any]:
     import anyio
 
     deadline = anyio.current_time() + seconds if seconds is not None else float("inf")
@@ -173,7 +191,7 @@ async def _ended(ostler: "Ostler", task_id: str, seconds: float | None) -> dict[
             return task
 
 
-def _code(task: dict[str, Any]) -> int:
+def _choose_exit_code(task: dict[str, Any]) -> int:
     match task["status"]:
         case "completed":
             return 0

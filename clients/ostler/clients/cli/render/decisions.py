@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from ostler.clients.cli.render.ask import who_answered
-from ostler.clients.cli.session_choice import every
+from ostler.clients.cli.render.ask import name_answerer
+from ostler.clients.cli.session_choice import fetch_all_pages
 from ostler.clients.sdk.asks import list_asks
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ _SILENCE_SECONDS: Final = 1.0
 _MAX_EVENTS: Final = 100_000
 
 
-async def decisions(ostler: "Ostler", session: dict[str, Any]) -> dict[str, Any]:
+async def collect_decisions(ostler: "Ostler", session: dict[str, Any]) -> dict[str, Any]:
     """The decision of each call by its id, as far as the events of the session are still kept."""
     found: dict[str, Any] = {}
-    turns = (await every(ostler, "turn/list", {"session_id": session["id"]}, "turns"))["turns"]
+    turns = (await fetch_all_pages(ostler, "turn/list", {"session_id": session["id"]}, "turns"))["turns"]
     if not turns:
         return found
     async with ostler.events(session["id"], after=0, patience_seconds=_SILENCE_SECONDS) as events:
         for _ in range(_MAX_EVENTS):
-            event = await _next(events)
+            event = await _next_event(events)
             if event is None or event.type == "stream.reset":
                 return found
             call = event.data.get("call") if event.type in {"tool.started", "tool.completed"} else None
@@ -37,41 +37,41 @@ async def decisions(ostler: "Ostler", session: dict[str, Any]) -> dict[str, Any]
     return found
 
 
-async def _next(events: "EventStream") -> "Event | None":
+async def _next_event(events: "EventStream") -> "Event | None":
     with anyio.move_on_after(_SILENCE_SECONDS):
         return await anext(events)
     return None
 
 
-async def in_words(ostler: "Ostler", session: dict[str, Any]) -> dict[str, str]:
+async def describe_decisions(ostler: "Ostler", session: dict[str, Any]) -> dict[str, str]:
     """The same for people; where the events are gone, what was asked and answered still tells."""
     asks = [ask for ask in await list_asks(ostler, session["id"], None) if ask.get("call")]
-    found = await decisions(ostler, session)
+    found = await collect_decisions(ostler, session)
     people = {ask.get("answered_by"): ask.get("answered_by_name") for ask in asks}
-    names = {one: who_answered(ostler, one, name) for one, name in people.items()}
-    words = {ask["call"]["call_id"]: _asked(ask, names) for ask in asks}
-    return words | {call_id: _said(decision, names) for call_id, decision in found.items()}
+    names = {one: name_answerer(ostler, one, name) for one, name in people.items()}
+    words = {ask["call"]["call_id"]: _describe_ask(ask, names) for ask in asks}
+    return words | {call_id: _describe_decision(decision, names) for call_id, decision in found.items()}
 
 
-Names = Mapping[str | None, str]
+ClientNames = Mapping[str | None, str]
 """What people call the clients that answered, by their ids."""
 
 
-def _asked(ask: dict[str, Any], names: Names) -> str:
+def _describe_ask(ask: dict[str, Any], names: ClientNames) -> str:
     if ask["status"] != "resolved":
         return f"asked, {ask['status']}"
     choice = (ask.get("answer") or {}).get("choice", "answered")
     return f"{choice} by {names[ask.get('answered_by')]}"
 
 
-def _said(decision: dict[str, Any], names: Names) -> str:
+def _describe_decision(decision: dict[str, Any], names: ClientNames) -> str:
     did = {"allow": "allowed", "deny": "denied"}.get(decision["behavior"], decision["behavior"])
     source = decision.get("source")
     reason = f": {decision['reason']}" if decision.get("reason") else ""
-    return f"{did} {_by(decision, names.get(source, source))}{reason}"
+    return f"{did} {_describe_source(decision, names.get(source, source))}{reason}"
 
 
-def _by(decision: dict[str, Any], source: str | None) -> str:
+def _describe_source(decision: dict[str, Any], source: str | None) -> str:
     rule = decision.get("rule")
     match decision["by"]:
         case "rule":

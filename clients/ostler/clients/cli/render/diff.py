@@ -1,4 +1,4 @@
-"""A patch for the eye."""
+"""Renders a patch in colour."""
 
 import re
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ _COLOURS: Final[dict[str, Colour]] = {"+": "green", "-": "red", "@": "cyan"}
 _HUNK: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
-def patch_lines(patch: str) -> list[tuple[str, Colour | None]]:
+def render_patch(patch: str) -> list[tuple[str, Colour | None]]:
     """A patch in colour, without its head; the heads of further files stay."""
-    return [(line, _COLOURS.get(line[:1])) for line in _without_head(patch)]
+    return [(line, _COLOURS.get(line[:1])) for line in _strip_head(patch)]
 
 
-def _without_head(patch: str) -> Iterator[str]:
+def _strip_head(patch: str) -> Iterator[str]:
     """By the counts of the hunks: a line that was removed may begin like a head, and must not be hidden as one."""
     old = new = files = 0
     for line in patch.removesuffix("\n").split("\n") if patch else ():

@@ -1,43 +1,43 @@
-"""Where a session is written down as it happens: words here, asides there, and never two in one line."""
+"""Where a session is written as it happens: the model's text, and notes about it, never both in one line."""
 
 import sys
 from typing import Protocol, TextIO
 
-from ostler.clients.cli.output import Colour, coloured, is_terminal, printable
+from ostler.clients.cli.output import Colour, colourize, is_terminal, sanitize
 
 
-class Paper(Protocol):
-    def words(self, text: str, colour: Colour | None = None) -> None:
-        """Go on with what the model says; it may end in the middle of a line."""
+class OutputSink(Protocol):
+    def write_text(self, text: str, colour: Colour | None = None) -> None:
+        """Write what the model says; it may end in the middle of a line."""
 
-    def aside(self, text: str, colour: Colour | None = None) -> None:
-        """Go on with what is told about it; it may end in the middle of a line."""
+    def write_note(self, text: str, colour: Colour | None = None) -> None:
+        """Write a note about what happens; it may end in the middle of a line."""
 
-    def passing(self, text: str) -> None:
-        """What stands at the end of the line for now; only where it can be taken away again."""
+    def show_status(self, text: str) -> None:
+        """Show a status at the end of the line for now; only where it can be erased again."""
 
-    def fresh(self) -> None:
+    def end_line(self) -> None:
         """End the line that is not ended, if there is one."""
 
 
-class StreamPaper:
+class StreamSink:
     """Two streams, or twice the same, that are only ever added to."""
 
-    def __init__(self, words: TextIO | None = None, asides: TextIO | None = None) -> None:
-        self._words = words or sys.stdout
-        self._asides = asides or sys.stderr
+    def __init__(self, text_stream: TextIO | None = None, note_stream: TextIO | None = None) -> None:
+        self._text_stream = text_stream or sys.stdout
+        self._note_stream = note_stream or sys.stderr
         self._unfinished: TextIO | None = None
 
-    def words(self, text: str, colour: Colour | None = None) -> None:
-        self._write(self._words, text, colour)
+    def write_text(self, text: str, colour: Colour | None = None) -> None:
+        self._write(self._text_stream, text, colour)
 
-    def aside(self, text: str, colour: Colour | None = None) -> None:
-        self._write(self._asides, text, colour)
+    def write_note(self, text: str, colour: Colour | None = None) -> None:
+        self._write(self._note_stream, text, colour)
 
-    def passing(self, text: str) -> None:
+    def show_status(self, text: str) -> None:
         return
 
-    def fresh(self) -> None:
+    def end_line(self) -> None:
         if self._unfinished is not None:
             print(file=self._unfinished, flush=True)
             self._unfinished = None
@@ -46,7 +46,7 @@ class StreamPaper:
         if not text:
             return
         if stream is not self._unfinished:
-            self.fresh()
-        shown = printable(text) if is_terminal(stream) else text
-        print(coloured(shown, colour, stream) if colour else shown, end="", file=stream, flush=True)
+            self.end_line()
+        shown = sanitize(text) if is_terminal(stream) else text
+        print(colourize(shown, colour, stream) if colour else shown, end="", file=stream, flush=True)
         self._unfinished = None if text.endswith("\n") else stream

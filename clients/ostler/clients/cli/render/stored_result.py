@@ -5,7 +5,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from ostler.clients.cli.output import Format, is_terminal, printable
+from ostler.clients.cli.output import Format, is_terminal, sanitize
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
@@ -16,7 +16,7 @@ async def show_result(ostler: "Ostler", result_id: str, format: Format) -> None:
     if format == "json":
         await _show_as_json(ostler, result_id)
     elif is_terminal():
-        await _show_to_a_person(ostler, result_id)
+        await _show_on_terminal(ostler, result_id)
     else:
         async with ostler.result(result_id) as chunks:
             async for chunk in chunks:
@@ -37,14 +37,14 @@ async def _show_as_json(ostler: "Ostler", result_id: str) -> None:
     sys.stdout.flush()
 
 
-async def _show_to_a_person(ostler: "Ostler", result_id: str) -> None:
+async def _show_on_terminal(ostler: "Ostler", result_id: str) -> None:
     # A chunk may end within a character.
     decoder = codecs.getincrementaldecoder("utf-8")()
     last = ""
     async with ostler.result(result_id) as chunks:
         async for chunk in chunks:
             text = decoder.decode(chunk)
-            sys.stdout.write(printable(text))
+            sys.stdout.write(sanitize(text))
             last = text or last
     sys.stdout.write("" if last.endswith("\n") else "\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""How many cells of a terminal's row a text takes."""
+"""How many columns of a terminal a text takes, and text cut to a width."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -8,11 +8,11 @@ TAB: Final = "    "
 """What a tab is shown as: a terminal's own would depend on where it stands."""
 
 
-def width(text: Iterable[str]) -> int:
-    return sum(cells(char) for char in text)
+def measure_width(text: Iterable[str]) -> int:
+    return sum(measure_char(char) for char in text)
 
 
-def cells(char: str) -> int:
+def measure_char(char: str) -> int:
     if char.isascii():
         return len(TAB) if char == "\t" else 1
     if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me", "Cf"}:
@@ -20,16 +20,16 @@ def cells(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
 
 
-def fitting(text: str, room: int) -> str:
+def fit_width(text: str, columns: int) -> str:
     """As much of its beginning as fits."""
     used = 0
     for at, char in enumerate(text):
-        used += cells(char)
-        if used > room:
+        used += measure_char(char)
+        if used > columns:
             return text[:at]
     return text
 
 
-def shortened(text: str, room: int) -> str:
+def shorten_line(text: str, columns: int) -> str:
     """The line with its blanks and columns as they are, and with a mark where it is cut."""
-    return text if width(text) <= room else f"{fitting(text, room - 1)}…"
+    return text if measure_width(text) <= columns else f"{fit_width(text, columns - 1)}…"

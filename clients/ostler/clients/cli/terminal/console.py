@@ -1,4 +1,4 @@
-"""Where lines are typed: a terminal that shows them as they are typed, or a pipe."""
+"""The console of a chat: a terminal that shows lines as they are typed, or a pipe."""
 
 import math
 import os
@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 import anyio
 
-from ostler.clients.cli.output import counted
-from ostler.clients.cli.render.sink import Paper, StreamPaper
-from ostler.clients.cli.terminal.line_editor import Leave, Line, LineEditor, Typed
+from ostler.clients.cli.output import format_count
+from ostler.clients.cli.render.sink import OutputSink, StreamSink
+from ostler.clients.cli.terminal.line_editor import EndOfInput, InputEvent, Line, LineEditor
 from ostler.clients.cli.terminal.screen import Screen
 
 _CHUNK: Final = 64 * 1024
@@ -27,78 +27,78 @@ _PASTE_OFF: Final = "\x1b[?2004l"
 
 
 class Console(Protocol):
-    """Both halves: what is typed, and the paper that it is answered on."""
+    """Both halves of a chat: the input, and the sink that the output is written to."""
 
     @property
-    def paper(self) -> Paper: ...
+    def sink(self) -> OutputSink: ...
 
     @property
     def is_terminal(self) -> bool: ...
 
-    def typed(self) -> AsyncGenerator[Typed, None]:
+    def read_input(self) -> AsyncGenerator[InputEvent, None]:
         """Lines, until there are no more."""
         ...
 
-    def ask_for(self, prompt: str, single_keys: str = "") -> None:
+    def set_prompt(self, prompt: str, single_keys: str = "") -> None:
         """What is wanted next, and which keys need no Enter."""
 
     def fill(self, text: str) -> None:
         """Begin the next line with this text."""
 
     @property
-    def pressed(self) -> float:
-        """When a key was pressed last, by the clock that never goes back."""
+    def pressed_at(self) -> float:
+        """When a key was pressed last, by the monotonic clock."""
         ...
 
-    def put_aside(self) -> str:
-        """Begin the line again with nothing; what was typed and not sent."""
+    def take_draft(self) -> str:
+        """Empty the line; what was typed and not sent."""
         ...
 
-    def remember(self, line: str) -> None:
-        """Let an arrow bring this back."""
+    def add_to_history(self, line: str) -> None:
+        """Add a line to the history, from which the arrow keys bring it back."""
 
     def echo(self, text: str) -> None:
-        """A line that was sent becomes part of what was told."""
+        """Write a line that was sent as part of the output."""
 
     def resume(self) -> None:
-        """The person put it into the background and has come back."""
+        """Continue after the process was suspended (SIGCONT)."""
 
-    def resized(self) -> None:
-        """There is more room, or less."""
+    def on_resize(self) -> None:
+        """The terminal has another size (SIGWINCH)."""
 
 
 class PipeConsole:
     """Lines from a pipe or a file, answers to stdout; nothing is drawn."""
 
     is_terminal = False
-    pressed = -math.inf
+    pressed_at = -math.inf
 
     def __init__(self) -> None:
-        self.paper: Paper = StreamPaper(sys.stdout, sys.stdout)
+        self.sink: OutputSink = StreamSink(sys.stdout, sys.stdout)
 
-    async def typed(self) -> AsyncGenerator[Typed, None]:
+    async def read_input(self) -> AsyncGenerator[InputEvent, None]:
         rest = b""
         while True:
-            chunk = await _read(sys.stdin.fileno())
+            chunk = await _read_chunk(sys.stdin.fileno())
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 yield Line(line.decode("utf-8", "replace"))
             if not chunk:
                 if rest:
                     yield Line(rest.decode("utf-8", "replace"))
-                yield Leave()
+                yield EndOfInput()
                 return
 
-    def ask_for(self, prompt: str, single_keys: str = "") -> None:
+    def set_prompt(self, prompt: str, single_keys: str = "") -> None:
         return
 
     def fill(self, text: str) -> None:
         return
 
-    def put_aside(self) -> str:
+    def take_draft(self) -> str:
         return ""
 
-    def remember(self, line: str) -> None:
+    def add_to_history(self, line: str) -> None:
         return
 
     def echo(self, text: str) -> None:
@@ -107,7 +107,7 @@ class PipeConsole:
     def resume(self) -> None:
         return
 
-    def resized(self) -> None:
+    def on_resize(self) -> None:
         return
 
 
@@ -121,88 +121,88 @@ class TerminalConsole:
         self._screen = Screen(self._editor)
         self._prompt = ""
         self._reading = False
-        self.pressed = -math.inf
+        self.pressed_at = -math.inf
 
     @property
-    def paper(self) -> Paper:
+    def sink(self) -> OutputSink:
         return self._screen
 
-    async def typed(self) -> AsyncGenerator[Typed, None]:
-        with _key_by_key(sys.stdin.fileno()):
+    async def read_input(self) -> AsyncGenerator[InputEvent, None]:
+        with _enter_cbreak(sys.stdin.fileno()):
             try:
                 self._reading = True
-                self._screen.ask_for(self._prompt)
-                while chunk := await _read(sys.stdin.fileno()):
-                    self.pressed = time.monotonic()
+                self._screen.set_prompt(self._prompt)
+                while chunk := await _read_chunk(sys.stdin.fileno()):
+                    self.pressed_at = time.monotonic()
                     for one in self._editor.feed(chunk):
                         yield one
                     self._screen.redraw()
-                    if self._editor.has_escape and not await _more_soon(sys.stdin.fileno()):
-                        yield self._editor.escape()
-                yield Leave()
+                    if self._editor.has_escape and not await _wait_for_more(sys.stdin.fileno()):
+                        yield self._editor.take_escape()
+                yield EndOfInput()
             finally:
                 self._reading = False
-                self._screen.ask_for(None)
+                self._screen.set_prompt(None)
 
-    def ask_for(self, prompt: str, single_keys: str = "") -> None:
+    def set_prompt(self, prompt: str, single_keys: str = "") -> None:
         self._prompt = prompt
         self._editor.single_keys = frozenset(single_keys)
         if self._reading:  # a prompt says that keys are taken
-            self._screen.ask_for(prompt)
+            self._screen.set_prompt(prompt)
 
     def fill(self, text: str) -> None:
         self._editor.fill(text)
         self._screen.redraw()
 
-    def put_aside(self) -> str:
-        text = self._editor.put_aside()
+    def take_draft(self) -> str:
+        text = self._editor.take_draft()
         self._screen.redraw()
         return text
 
-    def remember(self, line: str) -> None:
-        self._editor.remember(line)
+    def add_to_history(self, line: str) -> None:
+        self._editor.add_to_history(line)
 
     def echo(self, text: str) -> None:
-        self._screen.fresh()
-        self._screen.aside(f"{self._prompt}{_echoed(text)}\n", "bold")
+        self._screen.end_line()
+        self._screen.write_note(f"{self._prompt}{_shorten_echo(text)}\n", "bold")
 
     def resume(self) -> None:
         tty.setcbreak(sys.stdin.fileno(), termios.TCSADRAIN)
         self._screen.redraw()
 
-    def resized(self) -> None:
+    def on_resize(self) -> None:
         self._screen.redraw()
 
 
-def console() -> Console:
-    """What there is: nothing can be drawn again on a terminal that knows no sequences."""
+def open_console() -> Console:
+    """The console that fits: nothing can be redrawn on a terminal that knows no escape sequences."""
     draws = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     return TerminalConsole() if draws else PipeConsole()
 
 
-def _echoed(text: str) -> str:
+def _shorten_echo(text: str) -> str:
     """What was sent, and of a long paste only the beginning: the rest is known."""
     lines = text[:_ECHO_CHARACTERS].split("\n")[:_ECHO_LINES]
     left = len(text) - len("\n".join(lines))
-    return "\n".join(lines) + (f"… ({counted(left, 'character')} more)" if left else "")
+    return "\n".join(lines) + (f"… ({format_count(left, 'character')} more)" if left else "")
 
 
-async def _more_soon(descriptor: int) -> bool:
+async def _wait_for_more(descriptor: int) -> bool:
     with anyio.move_on_after(_ESCAPE_SECONDS):
         await anyio.wait_readable(descriptor)
         return True
     return False
 
 
-async def _read(descriptor: int) -> bytes:
+async def _read_chunk(descriptor: int) -> bytes:
     with suppress(PermissionError):  # a plain file, which can always be read
         await anyio.wait_readable(descriptor)
     return os.read(descriptor, _CHUNK)
 
 
 @contextmanager
-def _key_by_key(descriptor: int) -> Iterator[None]:
-    """Keys come as they are pressed and are not shown by the terminal; Ctrl-C stays a signal."""
+def _enter_cbreak(descriptor: int) -> Iterator[None]:
+    """Cbreak mode: keys come as they are pressed and are not shown by the terminal; Ctrl-C stays a signal."""
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor, termios.TCSADRAIN)
     sys.stdout.write(_PASTE_ON)

@@ -1,4 +1,4 @@
-"""One line being typed, out of the bytes that a terminal sends."""
+"""The line editor: one line being typed, out of the bytes that a terminal sends."""
 
 import codecs
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 _HISTORY: Final = 500
 _ESCAPE: Final = "\x1b"
-_RUN: Final = re.compile(r"[^\x00-\x1f\x7f]+")
+_TEXT_RUN: Final = re.compile(r"[^\x00-\x1f\x7f]+")
 """Letters that came together, as a paste into a terminal that does not mark them: taken at once."""
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """What changes the order in which a line is read."""
@@ -27,7 +27,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class EndOfInput:
     """Ctrl-D, or the end of the input."""
 
 
@@ -36,7 +36,7 @@ class Escape:
     """Esc, and nothing after it."""
 
 
-Typed = Line | Leave | Escape
+InputEvent = Line | EndOfInput | Escape
 
 
 class LineEditor:
@@ -48,39 +48,39 @@ class LineEditor:
         self.single_keys: frozenset[str] = frozenset()
         """Keys that count without Enter while nothing else was typed."""
         self._history: list[str] = []
-        self._place = 0
-        self._newest = ""
+        self._history_index = 0
+        self._draft = ""
         """What was being typed when an older line was brought back."""
-        self._rest = ""
+        self._unparsed = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def fill(self, text: str) -> None:
         """Begin with this text instead of with nothing."""
         self.text, self.cursor = text, len(text)
 
-    def feed(self, data: bytes) -> Iterator[Typed]:
+    def feed(self, data: bytes) -> Iterator[InputEvent]:
         """What these bytes complete; a sequence or a paste may come in pieces.
 
         One after the other: what a key means may be another thing once the one before it was taken.
         """
-        self._rest += self._decoder.decode(data)
+        self._unparsed += self._decoder.decode(data)
         while (piece := self._next_piece()) is not None:
-            done = self._take(piece)
+            done = self._apply_piece(piece)
             if done is not None:
                 yield done
 
     @property
     def has_escape(self) -> bool:
         """Esc was the last key, or the first byte of another one that is still to come."""
-        return self._rest == _ESCAPE
+        return self._unparsed == _ESCAPE
 
-    def escape(self) -> Escape:
+    def take_escape(self) -> Escape:
         """Nothing came after it: it was the key."""
-        self._rest = ""
+        self._unparsed = ""
         return Escape()
 
     def _next_piece(self) -> str | None:
-        rest = self._rest
+        rest = self._unparsed
         if rest.startswith(_PASTE_START):
             end = rest.find(_PASTE_END)
             size = end + len(_PASTE_END) if end >= 0 else 0
@@ -88,21 +88,21 @@ class LineEditor:
             found = _SEQUENCE.match(rest)
             size = found.end() if found else 0
         else:
-            run = _RUN.match(rest) if self.text or not self.single_keys else None
+            run = _TEXT_RUN.match(rest) if self.text or not self.single_keys else None
             size = run.end() if run else min(1, len(rest))
         if not size:
             return None
-        self._rest = rest[size:]
+        self._unparsed = rest[size:]
         return rest[:size]
 
-    def _take(self, piece: str) -> Typed | None:
+    def _apply_piece(self, piece: str) -> InputEvent | None:
         if piece.startswith(_PASTE_START):
             pasted = piece.removeprefix(_PASTE_START).removesuffix(_PASTE_END)
             self._insert(pasted.replace("\r\n", "\n").replace("\r", "\n"))
         elif piece in {"\r", "\n"}:
             return self._enter()
         elif piece == "\x04":
-            return None if self.text else Leave()
+            return None if self.text else EndOfInput()
         elif piece == _CTRL_B:
             return Line("/background")
         elif piece in _EDITS:
@@ -114,21 +114,21 @@ class LineEditor:
         return None
 
     def _enter(self) -> Line:
-        line = self.put_aside()
-        self.remember(line)
+        line = self.take_draft()
+        self.add_to_history(line)
         return Line(line)
 
-    def put_aside(self) -> str:
-        """Begin again with nothing; what there was."""
+    def take_draft(self) -> str:
+        """Empty the line; what there was."""
         line, self.text, self.cursor = self.text, "", 0
-        self._place = len(self._history)
+        self._history_index = len(self._history)
         return line
 
-    def remember(self, line: str) -> None:
-        """Let the arrow bring it back."""
+    def add_to_history(self, line: str) -> None:
+        """Add a line to the history, from which the arrow keys bring it back."""
         if line.strip() and (not self._history or self._history[-1] != line):
             self._history = [*self._history[-_HISTORY:], line]
-        self._place = len(self._history)
+        self._history_index = len(self._history)
 
     def _insert(self, text: str) -> None:
         self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
@@ -137,16 +137,16 @@ class LineEditor:
     def _cut(self, start: int, end: int) -> None:
         self.text, self.cursor = self.text[:start] + self.text[end:], start
 
-    def _left(self) -> None:
+    def _move_left(self) -> None:
         self.cursor = max(0, self.cursor - 1)
 
-    def _right(self) -> None:
+    def _move_right(self) -> None:
         self.cursor = min(len(self.text), self.cursor + 1)
 
-    def _home(self) -> None:
+    def _move_home(self) -> None:
         self.cursor = 0
 
-    def _end(self) -> None:
+    def _move_end(self) -> None:
         self.cursor = len(self.text)
 
     def _backspace(self) -> None:
@@ -166,18 +166,18 @@ class LineEditor:
         kept = self.text[: self.cursor].rstrip().rpartition(" ")
         self._cut(len(kept[0] + kept[1]), self.cursor)
 
-    def _older(self) -> None:
-        self._recall(self._place - 1)
+    def _recall_older(self) -> None:
+        self._recall(self._history_index - 1)
 
-    def _newer(self) -> None:
-        self._recall(self._place + 1)
+    def _recall_newer(self) -> None:
+        self._recall(self._history_index + 1)
 
     def _recall(self, place: int) -> None:
         if 0 <= place <= len(self._history):
-            if self._place == len(self._history):
-                self._newest = self.text
-            self._place = place
-            self.fill(self._history[place] if place < len(self._history) else self._newest)
+            if self._history_index == len(self._history):
+                self._draft = self.text
+            self._history_index = place
+            self.fill(self._history[place] if place < len(self._history) else self._draft)
 
 
 def _is_text(char: str) -> bool:
@@ -191,19 +191,19 @@ _EDITS: Final = {
     "\x15": LineEditor._cut_before,
     "\x0b": LineEditor._cut_after,
     "\x17": LineEditor._cut_word,
-    "\x01": LineEditor._home,
-    "\x05": LineEditor._end,
-    "\x1b[D": LineEditor._left,
-    "\x1b[C": LineEditor._right,
-    "\x1b[A": LineEditor._older,
-    "\x1b[B": LineEditor._newer,
-    "\x1bOD": LineEditor._left,
-    "\x1bOC": LineEditor._right,
-    "\x1bOA": LineEditor._older,
-    "\x1bOB": LineEditor._newer,
-    "\x1b[H": LineEditor._home,
-    "\x1b[F": LineEditor._end,
-    "\x1b[1~": LineEditor._home,
-    "\x1b[4~": LineEditor._end,
+    "\x01": LineEditor._move_home,
+    "\x05": LineEditor._move_end,
+    "\x1b[D": LineEditor._move_left,
+    "\x1b[C": LineEditor._move_right,
+    "\x1b[A": LineEditor._recall_older,
+    "\x1b[B": LineEditor._recall_newer,
+    "\x1bOD": LineEditor._move_left,
+    "\x1bOC": LineEditor._move_right,
+    "\x1bOA": LineEditor._recall_older,
+    "\x1bOB": LineEditor._recall_newer,
+    "\x1b[H": LineEditor._move_home,
+    "\x1b[F": LineEditor._move_end,
+    "\x1b[1~": LineEditor._move_home,
+    "\x1b[4~": LineEditor._move_end,
     "\x1b[3~": LineEditor._delete,
 }

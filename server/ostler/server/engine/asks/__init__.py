@@ -1,1 +1,1 @@
-"""Asks to the people: permission and trust."""
+"""Asks: permission for a call, and trust in a folder."""

@@ -1,4 +1,7 @@
-"""The asks of a turn: opened, waited for, settled. Whoever settles one first, in the database, has settled it."""
+"""The asks of a turn: opened, waited for, settled. The first to settle one in the database wins.
+
+Also which choices an ask offers, and what an answer means: a rule to remember, a changed input, the end of the turn.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -13,7 +16,7 @@ from ostler.protocol.ask import Scope as Reach
 from ostler.protocol.errors import AskResolved, InvalidParams
 from ostler.protocol.ids import AskId, new_ask_id
 from ostler.protocol.shapes import Ask, AskedCall, Call, Suggestion
-from ostler.server.engine.journal.asks import Settled
+from ostler.server.engine.journal.asks import Settlement
 from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.journal.journal import Journal
 from ostler.server.engine.permissions.decide import Verdict
@@ -25,27 +28,27 @@ from ostler.storage.repositories.trust import TrustRecord
 from ostler.tools.permissions import BadRule, parse_rule
 from ostler.tools.tool import AnyTool
 
-HOOK: Final = "hook: "
-"""How the name of whoever answered begins, where it was a hook."""
-Then = Callable[[Settled], Awaitable[Settled]]
-"""What an answer brings with it, done when it has won and before its call goes on."""
-_Suggested = Literal["session", "local"]
+HOOK_PREFIX: Final = "hook: "
+"""The prefix of `answered_by` where a hook answered."""
+AfterSettling = Callable[[Settlement], Awaitable[Settlement]]
+"""Runs when an answer has won and before its call goes on, for example to write a rule."""
+_SuggestedScope = Literal["session", "local"]
 
 
-def _scopes(session: SessionRecord) -> tuple[_Suggested, ...]:
-    """How far a suggestion may reach: in a folder that nobody trusts, what its settings allow does not count."""
+def _list_scopes(session: SessionRecord) -> tuple[_SuggestedScope, ...]:
+    """The scopes of suggestions: allow rules in the settings of an untrusted folder have no effect."""
     return ("session", "local") if session.trusted else ("session",)
 
 
-def _choices(verdict: Verdict) -> list[str]:
-    """What can be answered: nothing is offered that would not hold."""
-    if verdict.helps is not None:
+def _list_choices(verdict: Verdict) -> list[str]:
+    """The choices of an ask: only those that would take effect."""
+    if verdict.allow_with is not None:
         return ["allow", "allow_always", "deny", "deny_always"]
-    # A rule that asks and a guarded file ask again, whatever another rule allows; what forbids holds.
+    # Ask rules and protected files ask again, whatever another rule allows; a deny rule takes effect.
     return ["allow", "deny", "deny_always"] if verdict.by in {"rule", "safety", "hook"} else ["allow", "deny"]
 
 
-def permission_ask(
+def build_permission_ask(
     call: Call,
     tool: AnyTool,
     verdict: Verdict,
@@ -55,9 +58,9 @@ def permission_ask(
     destructive: bool,
     bound_to: str | None,
 ) -> Ask:
-    """The question about one call."""
+    """The ask whether one call may run."""
     now = datetime.now(UTC)
-    words, rule = verdict.ask, verdict.helps
+    details, rule = verdict.ask, verdict.allow_with
     return Ask(
         id=new_ask_id(),
         session_id=session.id,
@@ -66,58 +69,58 @@ def permission_ask(
         kind="permission",
         status="open",
         call=AskedCall(call_id=call.call_id, tool=call.tool, input=call.input, summary=call.summary),
-        message=words.message if words else f"May {tool.name} run this: {call.summary}",
+        message=details.message if details else f"May {tool.name} run this: {call.summary}",
         reason=verdict.reason or None,
         destructive=destructive,
-        diff=words.diff if words else None,
+        diff=details.diff if details else None,
         bound_to=bound_to,
-        choices=_choices(verdict),
-        suggestions=[Suggestion(rule=rule, scope=scope) for scope in _scopes(session)] if rule is not None else [],
-        opened_at=times.at(now),
-        expires_at=times.at(now + timedelta(seconds=expire_seconds)) if expire_seconds else None,
+        choices=_list_choices(verdict),
+        suggestions=[Suggestion(rule=rule, scope=scope) for scope in _list_scopes(session)] if rule is not None else [],
+        opened_at=times.format_time(now),
+        expires_at=times.format_time(now + timedelta(seconds=expire_seconds)) if expire_seconds else None,
     )
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingAsk:
     ask: Ask
     settling: bool = False
-    """Somebody is giving it its ending."""
+    """It is being settled."""
     settled: anyio.Event = field(default_factory=anyio.Event)
 
 
-class AskDesk:
-    """Where the calls of one turn wait for the people."""
+class TurnAsks:
+    """The open asks of one turn, on which its calls wait."""
 
     def __init__(self, journal: Journal, state: TurnState) -> None:
         self._journal = journal
         self._state = state
-        self._waiting: dict[AskId, _Waiting] = {}
+        self._waiting: dict[AskId, _PendingAsk] = {}
         self.leave_open = False
-        """The daemon stops, or cannot write: asks outlive it, and are not cancelled."""
+        """The daemon stops, or cannot write: asks stay open in the database, and are not cancelled."""
 
     @property
     def open(self) -> list[Ask]:
         return [one.ask for one in self._waiting.values()]
 
     async def ask(self, ask: Ask, call: Call | None = None, draft: Draft = (), *, queued: bool = True) -> Ask:
-        """Put the question, and wait until it is settled."""
-        waiting = self._waiting[ask.id] = _Waiting(ask)
+        """Open an ask, and wait until it is settled."""
+        waiting = self._waiting[ask.id] = _PendingAsk(ask)
         opened = self._journal.open_ask(ask, call, draft, self._state.change(status="waiting"), queued=queued)
-        return await self._settlement(waiting, opened)
+        return await self._wait_until_settled(waiting, opened)
 
     def expect(self, ask: Ask) -> None:
-        """An ask from before a restart can be answered before its call has come back to it."""
+        """Register an ask from before a restart: it can be answered before its call waits for it again."""
         if ask.status == "open":
-            self._waiting[ask.id] = _Waiting(ask)
+            self._waiting[ask.id] = _PendingAsk(ask)
 
     async def wait(self, ask: Ask) -> Ask:
-        """Wait for an ask that was put before; an answered one is settled at once."""
+        """Wait for an ask that was opened before; for a settled one this returns at once."""
         waiting = self._waiting.get(ask.id)
-        return ask if waiting is None else await self._settlement(waiting, None)
+        return ask if waiting is None else await self._wait_until_settled(waiting, None)
 
-    async def cancel_unheard(self) -> None:
-        """End the asks that no call came back to, because its tool or its file is gone."""
+    async def cancel_unclaimed(self) -> None:
+        """Cancel the asks from before a restart that no call waits for, because its tool or its file is gone."""
         for waiting in list(self._waiting.values()):
             await self._settle(waiting.ask, "cancelled", None, "restart")
             self._waiting.pop(waiting.ask.id, None)
@@ -129,28 +132,28 @@ class AskDesk:
         by: str,
         trusted: TrustRecord | None = None,
         name: str | None = None,
-        then: Then | None = None,
-    ) -> Settled:
-        """A person's answer, or a hook's; raises where another one was first."""
-        remember = rule_to_remember(answer, ask)
-        of_the_session = (remember.behavior, remember.rule) if remember and remember.scope == "session" else None
-        given = answer.model_dump(mode="json", exclude_none=True)
-        settled = await self._settle(ask, "resolved", given, by, of_the_session, trusted, name, then)
+        after_settling: AfterSettling | None = None,
+    ) -> Settlement:
+        """Settle an ask by the answer of a person or a hook; raises AskResolved where another one was first."""
+        remember = find_remembered_rule(answer, ask)
+        session_rule = (remember.behavior, remember.rule) if remember and remember.scope == "session" else None
+        dumped = answer.model_dump(mode="json", exclude_none=True)
+        settled = await self._settle(ask, "resolved", dumped, by, session_rule, trusted, name, after_settling)
         if not settled.won:
-            raise already(settled.ask)
+            raise build_resolved_error(settled.ask)
         return settled
 
-    async def _settlement(self, waiting: _Waiting, opened: Awaitable[None] | None) -> Ask:
+    async def _wait_until_settled(self, waiting: _PendingAsk, opened: Awaitable[None] | None) -> Ask:
         try:
             if opened is not None:
                 await opened
-            with anyio.move_on_after(_seconds_left(waiting.ask)):
+            with anyio.move_on_after(_compute_seconds_left(waiting.ask)):
                 await waiting.settled.wait()
                 return waiting.ask
-            no = {"choice": "restrict" if waiting.ask.kind == "trust" else "deny"}
-            return (await self._settle(waiting.ask, "expired", no, "time limit")).ask
+            refusal = {"choice": "restrict" if waiting.ask.kind == "trust" else "deny"}
+            return (await self._settle(waiting.ask, "expired", refusal, "time limit")).ask
         except anyio.get_cancelled_exc_class():
-            # Stopped by an interrupt: nobody shall answer what nobody waits for.
+            # Interrupted: an ask that no call waits for must not be answered.
             if not self.leave_open:
                 with anyio.CancelScope(shield=True):
                     await self._settle(waiting.ask, "cancelled", None, "interrupt")
@@ -167,22 +170,22 @@ class AskDesk:
         remember: tuple[Behavior, str] | None = None,
         trusted: TrustRecord | None = None,
         name: str | None = None,
-        then: Then | None = None,
-    ) -> Settled:
+        after_settling: AfterSettling | None = None,
+    ) -> Settlement:
         facts = {"answered_by": by, "answered_by_name": name, "answered_at": times.now()}
         ended = ask.changed(status=status, answer=answer, **facts)
         waiting = self._waiting.get(ask.id)
         if waiting is not None:
-            # Before the wait: of two asks that are answered in one moment, the later answer lets the turn run.
+            # Before the write: of two asks that are answered at the same time, the later answer lets the turn run.
             waiting.settling = True
         if self._state.turn.status == "waiting" and all(one.settling for one in self._waiting.values()):
             self._state.change(status="running")
         settled = await self._journal.settle_ask(ended, self._state.turn, remember, trusted)
         try:
-            if then is not None and settled.won:
-                # Whoever answered may be gone by now: what they said counts all the same.
+            if after_settling is not None and settled.won:
+                # The client may have disconnected by now: its answer counts all the same.
                 with anyio.CancelScope(shield=True):
-                    settled = await then(settled)
+                    settled = await after_settling(settled)
         finally:
             waiting = self._waiting.get(ask.id)
             if waiting is not None:
@@ -191,7 +194,7 @@ class AskDesk:
         return settled
 
 
-def already(ask: Ask) -> AskResolved:
+def build_resolved_error(ask: Ask) -> AskResolved:
     who = f" by {ask.answered_by_name or ask.answered_by}" if ask.answered_by else ""
     return AskResolved(
         f"The ask {ask.id} was {'answered' if ask.status == 'resolved' else ask.status}{who} already.",
@@ -200,22 +203,22 @@ def already(ask: Ask) -> AskResolved:
 
 
 def check_answer(ask: Ask, answer: Answer) -> None:
-    """Whether an answer is one that this ask allows."""
+    """Check that this ask allows the answer. Raises InvalidParams."""
     if answer.choice not in ask.choices:
         raise InvalidParams.of("answer.choice", f"is {answer.choice!r}, and this ask takes {', '.join(ask.choices)}")
-    rule_to_remember(answer, ask)
+    find_remembered_rule(answer, ask)
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """A rule that an answer brings, and how far it reaches."""
+class RememberedRule:
+    """A rule that an answer adds, and its scope."""
 
     behavior: Behavior
     rule: str
     scope: Reach
 
 
-def rule_to_remember(answer: Answer, ask: Ask) -> Remembered | None:
+def find_remembered_rule(answer: Answer, ask: Ask) -> RememberedRule | None:
     match answer:
         case AllowAlways():
             behavior: Behavior = "allow"
@@ -230,11 +233,11 @@ def rule_to_remember(answer: Answer, ask: Ask) -> Remembered | None:
         parse_rule(text)
     except BadRule as error:
         raise InvalidParams.of("answer.rule", error.message) from None
-    return Remembered(behavior, text, answer.scope)
+    return RememberedRule(behavior, text, answer.scope)
 
 
-def answer_of(outcome: Outcome) -> Answer | None:
-    """A hook's decision about an ask, as the answer that a person could have given."""
+def build_hook_answer(outcome: Outcome) -> Answer | None:
+    """A hook's decision about an ask, as an answer; None where it decided nothing."""
     match outcome.decision:
         case "allow":
             return Allow(input=dict(outcome.changed_input) if outcome.changed_input is not None else None)
@@ -249,15 +252,15 @@ def ends_turn(answer: Deny | DenyAlways) -> bool:
 
 
 def has_words(answer: Deny | DenyAlways) -> bool:
-    """Whether there is something in it for the model: blanks say as little as nothing."""
+    """Whether it has a message for the model that is not blank."""
     return bool((answer.message or "").strip())
 
 
-def changed_input(answer: Answer) -> dict[str, Any] | None:
+def get_changed_input(answer: Answer) -> dict[str, Any] | None:
     return answer.input if isinstance(answer, Allow) else None
 
 
-def _seconds_left(ask: Ask) -> float:
+def _compute_seconds_left(ask: Ask) -> float:
     if ask.expires_at is None:
         return float("inf")
     return max(0.0, (datetime.fromisoformat(ask.expires_at) - datetime.now(UTC)).total_seconds())

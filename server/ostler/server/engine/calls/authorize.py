@@ -1,4 +1,4 @@
-"""Whether a call may run, and with which input: validation, hooks, the chain of ten, and the people."""
+"""Authorizes a call: validation, hooks, the permission chain of ten steps, and the ask to the people."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,10 +14,18 @@ from ostler.protocol import times
 from ostler.protocol.ask import Answer, Deny, DenyAlways
 from ostler.protocol.errors import AskResolved
 from ostler.protocol.shapes import Ask, Decision
-from ostler.server.classifier import ClassifierDesk, Opinion, Question
-from ostler.server.engine.asks.asks import HOOK, AskDesk, answer_of, changed_input, ends_turn, has_words, permission_ask
+from ostler.server.classifier import Opinion, Question, SessionClassifier
+from ostler.server.engine.asks.asks import (
+    HOOK_PREFIX,
+    TurnAsks,
+    build_hook_answer,
+    build_permission_ask,
+    ends_turn,
+    get_changed_input,
+    has_words,
+)
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
-from ostler.server.engine.calls.pending_call import Entry
+from ostler.server.engine.calls.pending_call import PendingCall
 from ostler.server.engine.calls.stop_reasons import BY_HOOK, BY_REFUSAL
 from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.permissions.decide import (
@@ -25,27 +33,27 @@ from ostler.server.engine.permissions.decide import (
     PermissionContext,
     Verdict,
     decide,
-    denied_by_rule,
-    heeds_classifier,
+    find_denial,
+    uses_classifier,
 )
 from ostler.server.engine.permissions.rule_match import needs_subject
-from ostler.server.engine.session.hooks import Hooking
+from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
-from ostler.server.hooks import NOTHING, Outcome
+from ostler.server.hooks import NO_OUTCOME, Outcome
 from ostler.tools.context import ToolContext
-from ostler.tools.permissions.subject import OfText, Subject
+from ostler.tools.permissions.subject import Subject, TextSubject
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AnyTool, Check, Pass, Refuse, ToolInput
 
 T = TypeVar("T")
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
 _SHOWN_CHARS: Final = 2000
-"""How much of a changed input the model is shown."""
+"""How many characters of a changed input the model is shown."""
 
 
 class CallFailed(Exception):
-    """A step ended the call; the message is for the model, the number of the tool's own for clients."""
+    """A step ended the call; the message is for the model, the tool's own error code for clients."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -53,7 +61,7 @@ class CallFailed(Exception):
 
 
 class Denied(Exception):
-    """Permission was refused; the words are for the model."""
+    """Permission was refused; the words are the result that the model gets."""
 
     def __init__(self, verdict: Verdict, words: str) -> None:
         self.verdict = verdict
@@ -61,202 +69,211 @@ class Denied(Exception):
 
 
 @dataclass(slots=True)
-class _Considered:
-    """What the classifier thinks of one call, asked before it is known whether that counts."""
+class _EarlyClassification:
+    """The classifier's opinion of one call, asked for while hooks still run, which may make it superfluous."""
 
     question: Question
-    desk: ClassifierDesk
+    classifier: SessionClassifier
     case: Case
     permission: PermissionContext
     opinion: Opinion | None = None
 
-    async def consider(self) -> None:
-        """Ask, if the chain would come to the classifier without the hooks: what a rule settles costs nothing."""
-        await decide(replace(self.case, classify=self._asked), self.permission)
+    async def run_early(self) -> None:
+        """Ask the classifier, where the chain without the hooks would: a call that a rule settles costs nothing."""
+        await decide(replace(self.case, classify=self._ask_classifier), self.permission)
 
-    async def _asked(self) -> Opinion:
-        self.opinion = await self.desk.consider(self.question)
+    async def _ask_classifier(self) -> Opinion:
+        self.opinion = await self.classifier.consider(self.question)
         return self.opinion
 
     async def classify(self) -> Opinion:
-        """The opinion, now that it counts. Who was unsure a moment ago is not asked again about the same call."""
+        """The opinion for the decision; a classifier that was unsure just now is not asked again about this call."""
         if self.opinion is not None and self.opinion.behavior == "ask":
-            return self.desk.settle(self.opinion)
-        return await self.desk.classify(self.question)
+            return self.classifier.apply_denial_limit(self.opinion)
+        return await self.classifier.classify(self.question)
 
 
 @dataclass(frozen=True, slots=True)
-class Permitting:
-    """Steps 3 to 5 of a call."""
+class Authorizer:
+    """Steps 3 to 5 of a call: validation, hooks, permission."""
 
     session: LiveSession
-    asks: AskDesk
+    asks: TurnAsks
     state: TurnState
     draft: Callable[[], Draft]
     """Blocks of the message in progress that have to be stored with what depends on them."""
     expire_seconds: float | None
 
-    async def permitted(self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext) -> ToolInput:
-        """Steps 3 to 5: the input with which the call may run; raises where it may not."""
-        if entry.ask is None:
-            entry.spans.begin("validate")
-            await self._validate(tool, given, context)
-            entry.spans.begin("hooks_before")
-            given, outcome, before = await self._hooks_before(entry, tool, given, context)
-            entry.spans.begin("permission")
-            check = await tool.check_permission(given, context)
+    async def authorize(
+        self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
+    ) -> ToolInput:
+        """The input with which the call may run; raises CallFailed or Denied where it may not."""
+        if pending.ask is None:
+            pending.spans.begin("validate")
+            await self._validate(tool, parsed_input, context)
+            pending.spans.begin("hooks_before")
+            parsed_input, outcome, early = await self._run_pre_hooks(pending, tool, parsed_input, context)
+            pending.spans.begin("permission")
+            check = await tool.check_permission(parsed_input, context)
             if isinstance(check, Allow) and check.input is not None:
-                given = self._changed(
-                    entry, tool, check.input.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                parsed_input = self._replace_input(
+                    pending, tool, check.input.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 )
-                await self._validate(tool, given, context)
-            verdict = await decide(await self._case(tool, given, check, outcome, before), self.session.permission)
-            entry.call = entry.call.changed(decision=verdict.decision())
+                await self._validate(tool, parsed_input, context)
+            verdict = await decide(
+                await self._build_case(tool, parsed_input, check, outcome, early), self.session.permission
+            )
+            pending.call = pending.call.changed(decision=verdict.to_decision())
             if verdict.behavior == "deny":
                 raise Denied(verdict, f"Permission to use {tool.name} was denied. {verdict.reason}")
             if verdict.behavior == "allow":
-                return given
-            ask = await self._ask(entry, tool, given, verdict)
+                return parsed_input
+            ask = await self._ask(pending, tool, parsed_input, verdict)
         else:
-            entry.spans.begin("ask")
-            ask = await self.asks.wait(entry.ask)
-        entry.spans.begin("permission")
-        return await self._answered(entry, tool, given, context, ask)
+            pending.spans.begin("ask")
+            ask = await self.asks.wait(pending.ask)
+        pending.spans.begin("permission")
+        return await self._apply_answer(pending, tool, parsed_input, context, ask)
 
-    async def _hooks_before(
-        self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext
-    ) -> tuple[ToolInput, Outcome, "_Considered | None"]:
-        """Step 4, with the classifier beside it: its opinion is kept until it is wanted."""
-        if not self.session.hooks.any_for("PreToolUse", tool.name):
-            return given, NOTHING, None
-        considered = await self._considered(tool, given, context)
-        running = Hooking(self.session, entry.call.turn_id).tool("PreToolUse", entry.call)
-        if considered is not None:
-            running = _beside(running, considered.consider, wait=True)
-        outcome = entry.heed(await running)
-        if outcome.changed_input is not None and outcome.changed_input != entry.call.input:
-            given = self._changed(entry, tool, dict(outcome.changed_input))
-            await self._validate(tool, given, context)
-        return given, outcome, considered
+    async def _run_pre_hooks(
+        self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
+    ) -> tuple[ToolInput, Outcome, "_EarlyClassification | None"]:
+        """Step 4: PreToolUse hooks, with the classifier beside them; its opinion is kept for the decision."""
+        if not self.session.hooks.has_hooks_for("PreToolUse", tool.name):
+            return parsed_input, NO_OUTCOME, None
+        early = await self._prepare_classification(tool, parsed_input, context)
+        running = SessionHooks(self.session, pending.call.turn_id).fire_for_call("PreToolUse", pending.call)
+        if early is not None:
+            running = _run_beside(running, early.run_early, wait=True)
+        outcome = pending.add_hook_outcome(await running)
+        if outcome.changed_input is not None and outcome.changed_input != pending.call.input:
+            parsed_input = self._replace_input(pending, tool, dict(outcome.changed_input))
+            await self._validate(tool, parsed_input, context)
+        return parsed_input, outcome, early
 
-    async def _considered(self, tool: AnyTool, given: ToolInput, context: ToolContext) -> "_Considered | None":
-        """The question to the classifier, where its opinion may count."""
+    async def _prepare_classification(
+        self, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
+    ) -> "_EarlyClassification | None":
+        """The question to the classifier, prepared; None where its opinion cannot count."""
         permission = self.session.permission
-        question = self._question(tool, given) if heeds_classifier(tool, permission) else None
+        question = self._build_question(tool, parsed_input) if uses_classifier(tool, permission) else None
         if question is None:
             return None
-        case = await self._case(tool, given, await tool.check_permission(given, context))
-        return _Considered(question, self.session.classifier, case, permission)
+        case = await self._build_case(tool, parsed_input, await tool.check_permission(parsed_input, context))
+        return _EarlyClassification(question, self.session.classifier, case, permission)
 
-    async def _case(
+    async def _build_case(
         self,
         tool: AnyTool,
-        given: ToolInput,
+        parsed_input: ToolInput,
         check: Check,
-        outcome: Outcome = NOTHING,
-        before: "_Considered | None" = None,
+        outcome: Outcome = NO_OUTCOME,
+        early: "_EarlyClassification | None" = None,
     ) -> Case:
-        subject: Subject = OfText(tool.permission_matcher(given))
-        if needs_subject(self.session.rules, tool) or tool.writes_files(given):
-            subject = await tool.subject(given, self.session.surroundings)
-        question = self._question(tool, given)
+        subject: Subject = TextSubject(tool.permission_matcher(parsed_input))
+        if needs_subject(self.session.rules, tool) or tool.writes_files(parsed_input):
+            subject = await tool.subject(parsed_input, self.session.view)
+        question = self._build_question(tool, parsed_input)
         classify = None
-        if before is not None and before.question == question:
-            classify = before.classify
+        if early is not None and early.question == question:
+            classify = early.classify
         elif question is not None:
             classify = partial(self.session.classifier.classify, question)
-        return Case(tool, given, check, subject, outcome, classify)
+        return Case(tool, parsed_input, check, subject, outcome, classify)
 
-    def _question(self, tool: AnyTool, given: ToolInput) -> Question | None:
-        text = tool.classifier_text(given)
+    def _build_question(self, tool: AnyTool, parsed_input: ToolInput) -> Question | None:
+        text = tool.classifier_text(parsed_input)
         if not text:
             return None
-        surroundings = self.session.surroundings
+        view = self.session.view
         return Question(
             tool=tool.name,
             text=text,
-            folder=surroundings.shell_folder,
-            roots=surroundings.roots,
-            task=self.state.task,
-            read_only=tool.is_read_only(given),
-            # Of commands the classifier has a table of its own, which knows more of the places than the words say.
-            destructive=not tool.runs_commands and tool.is_destructive(given),
+            folder=view.shell_folder,
+            roots=view.roots,
+            last_input=self.state.input_text,
+            read_only=tool.is_read_only(parsed_input),
+            # For commands the classifier has a table of its own, which knows more about the paths than the text says.
+            destructive=not tool.runs_commands and tool.is_destructive(parsed_input),
         )
 
-    async def _validate(self, tool: AnyTool, given: ToolInput, context: ToolContext) -> None:
-        failure = await tool.validate(given, context)
+    async def _validate(self, tool: AnyTool, parsed_input: ToolInput, context: ToolContext) -> None:
+        failure = await tool.validate(parsed_input, context)
         if failure is not None:
             raise CallFailed(failure.message, failure.code or None)
 
-    async def _ask(self, entry: Entry, tool: AnyTool, given: ToolInput, verdict: Verdict) -> Ask:
-        entry.call = entry.call.changed(status="waiting")
-        bound_to = await tool.bound_to(given, self.session.surroundings)
-        # Not on the event loop: a command is taken apart for it.
-        destructive = await read_in_thread(tool.is_destructive, given)
+    async def _ask(self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, verdict: Verdict) -> Ask:
+        pending.call = pending.call.changed(status="waiting")
+        bound_to = await tool.bound_to(parsed_input, self.session.view)
+        # Not on the event loop: this parses the whole command.
+        destructive = await read_in_thread(tool.is_destructive, parsed_input)
         record, limit = self.session.record, self.expire_seconds
-        ask = permission_ask(entry.call, tool, verdict, record, limit, destructive=destructive, bound_to=bound_to)
-        queued, entry.queued = entry.queued, True
-        entry.spans.begin("ask")
-        putting = self.asks.ask(ask, entry.call, self.draft(), queued=queued)
+        ask = build_permission_ask(
+            pending.call, tool, verdict, record, limit, destructive=destructive, bound_to=bound_to
+        )
+        queued, pending.queued = pending.queued, True
+        pending.spans.begin("ask")
+        asking = self.asks.ask(ask, pending.call, self.draft(), queued=queued)
         hooks = self.session.hooks
-        if not (hooks.any_for("PermissionRequest", tool.name) or hooks.any_for("Notification")):
-            return await putting
-        # Beside the people: whoever answers first has answered.
-        return await _beside(putting, partial(self._hooks_answer, entry, ask), wait=False)
+        if not (hooks.has_hooks_for("PermissionRequest", tool.name) or hooks.has_hooks_for("Notification")):
+            return await asking
+        # Hooks and people are asked at the same time: the first answer counts.
+        return await _run_beside(asking, partial(self._ask_hooks, pending, ask), wait=False)
 
-    async def _hooks_answer(self, entry: Entry, ask: Ask) -> None:
-        hooking = Hooking(self.session, entry.call.turn_id)
-        outcome = entry.heed(await hooking.tool("PermissionRequest", entry.call))
-        answer = answer_of(outcome)
+    async def _ask_hooks(self, pending: PendingCall, ask: Ask) -> None:
+        """Resolve the ask where a PermissionRequest hook answers it; else tell Notification hooks of it."""
+        hooks = SessionHooks(self.session, pending.call.turn_id)
+        outcome = pending.add_hook_outcome(await hooks.fire_for_call("PermissionRequest", pending.call))
+        answer = build_hook_answer(outcome)
         if answer is None:
-            await hooking.moment("Notification", notification_type="permission_prompt", message=ask.message)
+            await hooks.fire("Notification", notification_type="permission_prompt", message=ask.message)
             return
         with contextlib.suppress(AskResolved):  # a person was faster
-            await self.asks.resolve(ask, answer, f"{HOOK}{outcome.by}")
+            await self.asks.resolve(ask, answer, f"{HOOK_PREFIX}{outcome.by}")
 
-    async def _answered(
-        self, entry: Entry, tool: AnyTool, given: ToolInput, context: ToolContext, ask: Ask
+    async def _apply_answer(
+        self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, context: ToolContext, ask: Ask
     ) -> ToolInput:
-        """What a person's answer makes of the call."""
+        """Apply the answer to an ask; returns the input with which the call may run, or raises."""
         if ask.status == "cancelled" or ask.answer is None:
             raise CallFailed("Cancelled before anybody answered.")
         answer = _ANSWERS.validate_python(ask.answer)
         by = ask.answered_by or "somebody"
         if isinstance(answer, Deny | DenyAlways):
-            raise self._denied_by_person(tool, given, ask, answer)
-        who = "hook" if by.startswith(HOOK) else "person"
+            raise self._build_denial(tool, parsed_input, ask, answer)
+        who = "hook" if by.startswith(HOOK_PREFIX) else "person"
         rule, at = getattr(answer, "rule", None), ask.answered_at or times.now()
         decision = Decision(behavior="allow", by=who, rule=rule, source=by, decided_at=at)
-        entry.call = entry.call.changed(decision=decision)
-        self.session.classifier.person_answered()
-        changed = changed_input(answer)
-        if entry.ask is not None and changed in (None, entry.call.input):
-            # Put before a restart, and only now: until somebody has answered, it is their question.
-            await self._validate(tool, given, context)
-        if changed is not None and changed != entry.call.input:
-            given = self._changed(entry, tool, changed)
-            entry.changed_by_person = who == "person"
-            if entry.changed_by_person:
-                entry.notes.append(_told_of_change(entry))
-            await self._validate(tool, given, context)
-            # The tool looks at what it is given now; a person has said yes to it, so only a refusal counts.
-            check = await tool.check_permission(given, context)
+        pending.call = pending.call.changed(decision=decision)
+        self.session.classifier.reset_denials()
+        changed = get_changed_input(answer)
+        if pending.ask is not None and changed in (None, pending.call.input):
+            # The ask is from before a restart: its input is validated only now that somebody has answered.
+            await self._validate(tool, parsed_input, context)
+        if changed is not None and changed != pending.call.input:
+            parsed_input = self._replace_input(pending, tool, changed)
+            pending.changed_by_person = who == "person"
+            if pending.changed_by_person:
+                pending.notes.append(_describe_change(pending))
+            await self._validate(tool, parsed_input, context)
+            # The tool checks the new input; a person has said yes to it, so only a refusal of the tool counts.
+            check = await tool.check_permission(parsed_input, context)
             if isinstance(check, Refuse):
                 raise Denied(Verdict("deny", "tool", check.reason), check.reason)
-        elif ask.bound_to is not None and ask.bound_to != await tool.bound_to(given, self.session.surroundings):
+        elif ask.bound_to is not None and ask.bound_to != await tool.bound_to(parsed_input, self.session.view):
             raise CallFailed(
                 "Its folder, a script or a server of it is another one than when it was allowed. Ask again."
             )
-        # Hours may have passed: what a rule forbids by now stays forbidden.
-        denied = denied_by_rule(await self._case(tool, given, Pass()), self.session.permission)
+        # Hours may have passed: a deny rule that was added meanwhile counts.
+        denied = find_denial(await self._build_case(tool, parsed_input, Pass()), self.session.permission)
         if denied is not None:
             raise Denied(denied, f"Permission to use {tool.name} was denied. {denied.reason}")
-        return given
+        return parsed_input
 
-    def _denied_by_person(self, tool: AnyTool, given: ToolInput, ask: Ask, answer: Deny | DenyAlways) -> Denied:
-        hook = (ask.answered_by or "").startswith(HOOK)
+    def _build_denial(self, tool: AnyTool, parsed_input: ToolInput, ask: Ask, answer: Deny | DenyAlways) -> Denied:
+        hook = (ask.answered_by or "").startswith(HOOK_PREFIX)
         by = "time limit" if ask.status == "expired" else "hook" if hook else "person"
-        self.session.classifier.person_answered()
+        self.session.classifier.reset_denials()
         if ask.status == "expired":
             words = "Nobody answered in time, which counts as a no. Go on without it, or say what you need."
         elif has_words(answer):
@@ -265,33 +282,34 @@ class Permitting:
             words = "The person said no to this call. Do not try the same in another way."
         if ask.status == "resolved" and ends_turn(answer):
             self.state.halt("interrupted", BY_HOOK if hook else BY_REFUSAL)
-        helps = ask.suggestions[0].rule if ask.suggestions else None
+        allow_with = ask.suggestions[0].rule if ask.suggestions else None
         reason = answer.message if has_words(answer) else None
         at = ask.answered_at
-        verdict = Verdict("deny", by, reason or words, source=ask.answered_by, helps=helps, decided_at=at)
+        verdict = Verdict("deny", by, reason or words, source=ask.answered_by, allow_with=allow_with, decided_at=at)
         return Denied(verdict, words)
 
-    def _changed(self, entry: Entry, tool: AnyTool, as_json: dict[str, Any]) -> ToolInput:
-        """Another input passes the schema like the first one, and is asked again whether it is safe beside others."""
+    def _replace_input(self, pending: PendingCall, tool: AnyTool, as_json: dict[str, Any]) -> ToolInput:
+        """Give the call another input: the schema is checked again, and so is its concurrency safety."""
         try:
-            given, repaired = parse_input(tool, as_json)
+            parsed_input, repaired = parse_input(tool, as_json)
         except BadInput as error:
             raise CallFailed(str(error)) from None
-        self.session.journal.keep_as_queued(entry.call)
-        entry.take(tool, given, repaired)
-        entry.slot.safe = entry.is_safe()
-        return given
+        self.session.journal.keep_as_queued(pending.call)
+        pending.set_input(tool, parsed_input, repaired)
+        pending.slot.safe = pending.is_safe()
+        return parsed_input
 
 
-def _told_of_change(entry: Entry) -> str:
-    # The history keeps what the model wrote: without these words it would take the result for that call's.
-    given = orjson.dumps(entry.call.input).decode()
-    shown = given if len(given) <= _SHOWN_CHARS else f"{given[:_SHOWN_CHARS]}…"
-    return f"The person changed the input of the {entry.call.tool} call {entry.use.id} before allowing it, to: {shown}"
+def _describe_change(pending: PendingCall) -> str:
+    # The history keeps the input that the model wrote: without this note it would take the result for that one's.
+    as_json = orjson.dumps(pending.call.input).decode()
+    shown = as_json if len(as_json) <= _SHOWN_CHARS else f"{as_json[:_SHOWN_CHARS]}…"
+    call = f"the {pending.call.tool} call {pending.use.id}"
+    return f"The person changed the input of {call} before allowing it, to: {shown}"
 
 
-async def _beside(main: Awaitable[T], other: Callable[[], Coroutine[Any, Any, Any]], *, wait: bool) -> T:
-    """Do something else meanwhile; where nobody waits for it, it ends with the main thing."""
+async def _run_beside(main: Awaitable[T], other: Callable[[], Coroutine[Any, Any, Any]], *, wait: bool) -> T:
+    """Await `main` while `other` runs; without `wait`, `other` is cancelled when `main` is done."""
     done: list[T] = []
     failed: Exception | None = None
     async with anyio.create_task_group() as group:

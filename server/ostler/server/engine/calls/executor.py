@@ -1,4 +1,4 @@
-"""Runs the calls of one assistant message: in the order of its blocks, beside each other where that is safe."""
+"""Runs the calls of one assistant message: in the order of its blocks, concurrently where that is safe."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -8,9 +8,9 @@ from anyio.abc import TaskGroup
 
 from ostler.protocol.ids import MessageId, SessionId, TurnId, call_id
 from ostler.protocol.shapes import Call
-from ostler.server.engine.calls.pending_call import Entry
+from ostler.server.engine.calls.concurrency import CallConcurrency, CallState
+from ostler.server.engine.calls.pending_call import PendingCall
 from ostler.server.engine.calls.pipeline import Pipeline
-from ostler.server.engine.calls.schedule import Schedule, Stage
 from ostler.server.models.assembler import ToolUse
 from ostler.tools.tool import Change
 
@@ -21,6 +21,8 @@ OUTCOME_UNKNOWN = "interrupted, outcome unknown: the daemon stopped while this r
 
 
 class Executor:
+    """The calls of one assistant message, and the tasks that run them."""
+
     def __init__(
         self,
         group: TaskGroup,
@@ -32,52 +34,54 @@ class Executor:
         apply: Callable[[Change], None],
     ) -> None:
         self.message_id = message_id
-        self.entries: list[Entry] = []
+        self.calls: list[PendingCall] = []
         self._group = group
         self._pipeline = pipeline
         self._session_id = session_id
         self._turn_id = turn_id
-        self._schedule = Schedule(limit)
+        self._concurrency = CallConcurrency(limit)
         self._apply = apply
-        self._changed: list[Entry] = []
-        """Those that are done and whose changes do not count yet."""
-        self._moved = asyncio.Event()
+        self._unapplied: list[PendingCall] = []
+        """Calls that are done, and whose changes are not applied yet."""
+        self._call_ended = asyncio.Event()
         """Set, and replaced, whenever a call ends."""
-        self._closed: str | None = None
+        self._closed_reason: str | None = None
         """Why nothing starts any more, for the model."""
-        self._shell_failed: str | None = None
+        self._shell_failure: str | None = None
         """Why no further command starts, for the model."""
 
     @property
     def changed_something(self) -> bool:
-        """A call that is not read-only has begun: the stream that asked for it cannot be taken back."""
-        return any(entry.started and not entry.only_reads for entry in self.entries)
+        """Whether a call that is not read-only has begun: the message cannot be discarded then."""
+        return any(pending.started and not pending.only_reads for pending in self.calls)
 
     def add(self, use: ToolUse) -> None:
-        """A call that the model has just finished writing."""
-        entry = self._entry(use, None)
-        if self._closed is not None or (self._shell_failed is not None and _is_shell(entry)):
-            self._drop(entry, self._closed or self._shell_failed or "")
+        """Add a call that the model has just finished writing, and start it where it is ready."""
+        pending = self._add_pending(use, None)
+        if self._closed_reason is not None or (self._shell_failure is not None and _is_shell(pending)):
+            self._drop(pending, self._closed_reason or self._shell_failure or "")
             return
-        self._advance()
-        # Of one that cannot be run the block says nothing but {}: whoever finds only that would run it.
-        if entry.slot.stage is Stage.WAITING or use.unusable is not None:
-            entry.queued = True
-            self._pipeline.session.journal.call_queued(entry.call, self._pipeline.draft(), use.unusable)
+        self._start_ready()
+        # The stored block of an unusable call has {} as its input: without this record a restart would run it.
+        if pending.slot.state is CallState.WAITING or use.input_error is not None:
+            pending.queued = True
+            self._pipeline.session.journal.queue_call(pending.call, self._pipeline.draft(), use.input_error)
 
-    def restore(self, use: ToolUse, stored: Call | None) -> Entry:
-        """A call from before a restart, as it was stored; `go_on` starts what waits."""
-        entry = self._entry(use, stored)
-        entry.queued = stored is not None
-        entry.started = stored is not None and stored.started_at is not None
-        if entry.completed:
-            entry.slot.stage = Stage.DONE
-        return entry
+    def restore(self, use: ToolUse, stored: Call | None) -> PendingCall:
+        """Add a call from before a restart, as it was stored; `start_ready` starts those that wait."""
+        pending = self._add_pending(use, stored)
+        pending.queued = stored is not None
+        pending.started = stored is not None and stored.started_at is not None
+        if pending.completed:
+            pending.slot.state = CallState.DONE
+        return pending
 
-    def go_on(self) -> None:
-        self._advance()
+    def start_ready(self) -> None:
+        """Start the restored calls that are ready."""
+        self._start_ready()
 
-    def _entry(self, use: ToolUse, stored: Call | None) -> Entry:
+    def _add_pending(self, use: ToolUse, stored: Call | None) -> PendingCall:
+        """Add a call at the end, with its tool looked up and its input parsed."""
         call = stored or Call(
             call_id=call_id(self.message_id, use.index),
             tool_use_id=use.id,
@@ -88,135 +92,137 @@ class Executor:
             summary=use.name[:200],
             status="queued",
         )
-        entry = Entry(use, call, self._schedule.add(safe=False))
-        if not entry.completed:
-            self._pipeline.look_up(entry)
-            entry.slot.safe = entry.is_safe()
-        self.entries.append(entry)
-        return entry
+        pending = PendingCall(use, call, self._concurrency.add(safe=False))
+        if not pending.completed:
+            self._pipeline.look_up(pending)
+            pending.slot.safe = pending.is_safe()
+        self.calls.append(pending)
+        return pending
 
-    async def finished(self) -> None:
+    async def wait_for_calls(self) -> None:
         """Wait until every call has its result."""
-        while not self._schedule.done:
-            await self._moved.wait()
+        while not self._concurrency.done:
+            await self._call_ended.wait()
 
-    async def clear_to_run(self, entry: Entry) -> None:
-        """Hold a call whose new input is not safe beside what runs already."""
-        if entry.slot.safe or self._schedule.may_go_on(entry.slot):
+    async def wait_until_safe(self, pending: PendingCall) -> None:
+        """Hold a call whose input has changed until it is safe beside the calls that run already."""
+        if pending.slot.safe or self._concurrency.may_go_on(pending.slot):
             return
-        entry.slot.alone = True
-        while not self._schedule.may_go_on(entry.slot):
-            await self._moved.wait()
+        pending.slot.waits_alone = True
+        while not self._concurrency.may_go_on(pending.slot):
+            await self._call_ended.wait()
 
     # Stopping.
 
     def interrupt(self, by: str) -> None:
-        """Stop what can be stopped; what must finish finishes, and nothing new starts. `by` says why, for the model."""
+        """Stop the calls that can be stopped, and start no more; the others finish. `by` says why, for the model."""
         self._close(f"{by} {BEFORE_START}", f"{by} {WHILE_RUNNING}")
 
-    def make_room(self) -> None:
-        """Stop the running calls that can be stopped, so that the person is heard at once; what waits is dropped."""
+    def stop_for_steer(self) -> None:
+        """Stop the running calls that can be stopped, and drop those that wait: the model gets new input at once."""
         self._close(STEERED, STEERED)
 
     def _close(self, before_start: str, while_running: str) -> None:
-        self._closed = before_start
-        for entry in self._unfinished():
-            if entry.slot.stage is Stage.WAITING:
-                self._drop(entry, before_start)
-            elif not entry.finishes_first:
-                self._stop(entry, while_running if entry.call.status == "running" else before_start)
+        self._closed_reason = before_start
+        for pending in self._list_unfinished():
+            if pending.slot.state is CallState.WAITING:
+                self._drop(pending, before_start)
+            elif not pending.blocks_interrupt:
+                self._stop(pending, while_running if pending.call.status == "running" else before_start)
 
-    def cancel(self, entry: Entry, words: str) -> None:
-        """Stop one call; the others go on, but for the commands where it is one."""
-        if entry.slot.stage is Stage.WAITING:
-            self._drop(entry, words)
-            self._stop_siblings(entry)
-            self._advance()
-        elif not entry.completed:
-            self._stop(entry, words)
+    def cancel(self, pending: PendingCall, words: str) -> None:
+        """Stop one call; the others go on, except that stopping a command stops the other commands, too."""
+        if pending.slot.state is CallState.WAITING:
+            self._drop(pending, words)
+            self._stop_siblings(pending)
+            self._start_ready()
+        elif not pending.completed:
+            self._stop(pending, words)
 
     async def discard(self, words: str) -> None:
-        """The message is taken back: nothing of it is delivered, and each of its calls gets an ending."""
-        self._closed = words
-        for entry in self._unfinished():
-            if entry.slot.stage is Stage.WAITING:
-                self._drop(entry, words)
+        """Stop all calls, since their message is discarded: none is delivered, and each is stored as ended."""
+        self._closed_reason = words
+        for pending in self._list_unfinished():
+            if pending.slot.state is CallState.WAITING:
+                self._drop(pending, words)
             else:
-                self._stop(entry, words)
+                self._stop(pending, words)
         with anyio.CancelScope(shield=True):
-            await self.finished()
+            await self.wait_for_calls()
 
-    def _unfinished(self) -> Iterable[Entry]:
-        return [entry for entry in self.entries if entry.slot.stage is not Stage.DONE]
+    def _list_unfinished(self) -> Iterable[PendingCall]:
+        return [pending for pending in self.calls if pending.slot.state is not CallState.DONE]
 
-    def _stop(self, entry: Entry, words: str) -> None:
-        entry.stopped = entry.stopped or words
-        if entry.running is not None:
-            entry.running.cancel()
+    def _stop(self, pending: PendingCall, words: str) -> None:
+        pending.cancel_reason = pending.cancel_reason or words
+        if pending.handle is not None:
+            pending.handle.cancel()
 
-    def _drop(self, entry: Entry, words: str) -> None:
+    def _drop(self, pending: PendingCall, words: str) -> None:
         """End a call that never began."""
-        self._pipeline.complete_with_error(entry, words)
-        self._end(entry)
+        self._pipeline.complete_with_error(pending, words)
+        self._end_call(pending)
 
     # Running.
 
-    def _advance(self) -> None:
-        if self._closed is not None:
+    def _start_ready(self) -> None:
+        if self._closed_reason is not None:
             return
-        for slot in self._schedule.take():
-            entry = self.entries[slot.place]
-            entry.running = self._group.start_soon(self._run, entry)
+        for slot in self._concurrency.take_ready():
+            pending = self.calls[slot.index]
+            pending.handle = self._group.start_soon(self._run, pending)
 
-    async def _run(self, entry: Entry) -> None:
+    async def _run(self, pending: PendingCall) -> None:
         try:
-            await self._pipeline.process(entry, self.clear_to_run)
+            await self._pipeline.process(pending, self.wait_until_safe)
         except asyncio.CancelledError:
-            # Without words it is the whole turn that ends, with the daemon: the next one finds the call as it is.
-            if entry.stopped is not None:
-                if not entry.completed:
-                    self._pipeline.complete_stopped(entry, entry.stopped)
-                self._over(entry)
+            # Without a reason it is the daemon that stops: the next one finds the call as it is stored.
+            if pending.cancel_reason is not None:
+                if not pending.completed:
+                    self._pipeline.complete_stopped(pending, pending.cancel_reason)
+                self._finish_call(pending)
             raise
         finally:
-            entry.running = None  # where it was cancelled, its exception has this frame, which has the entry
-        self._over(entry)
+            pending.handle = None  # breaks a cycle: a cancelled task's exception has this frame, which has the call
+        self._finish_call(pending)
 
-    def _over(self, entry: Entry) -> None:
-        self._end(entry)
-        self._stop_siblings(entry)
-        self._advance()
+    def _finish_call(self, pending: PendingCall) -> None:
+        """End a call that has run, and start those that are ready now."""
+        self._end_call(pending)
+        self._stop_siblings(pending)
+        self._start_ready()
 
-    def _end(self, entry: Entry) -> None:
-        entry.slot.stage = Stage.DONE
-        self._pipeline.over(entry)
-        if entry.changes:
-            self._changed.append(entry)
-        self._apply_changes(entry)
-        self._moved.set()
-        self._moved = asyncio.Event()
+    def _end_call(self, pending: PendingCall) -> None:
+        """Mark a call as done, apply its changes, and wake whoever waits for it."""
+        pending.slot.state = CallState.DONE
+        self._pipeline.record_end(pending)
+        if pending.changes:
+            self._unapplied.append(pending)
+        self._apply_changes(pending)
+        self._call_ended.set()
+        self._call_ended = asyncio.Event()
 
-    def _stop_siblings(self, failed: Entry) -> None:
-        """Commands of one message belong together: when one fails, the others would work on sand."""
-        if not (failed.call.is_error and _is_shell(failed)) or self._shell_failed is not None:
+    def _stop_siblings(self, failed: PendingCall) -> None:
+        """Stop the other commands of the message when one has failed: they may build on what it did not do."""
+        if not (failed.call.is_error and _is_shell(failed)) or self._shell_failure is not None:
             return
-        words = self._shell_failed = f"Cancelled: parallel tool call {failed.call.summary[:100]} errored"
-        for entry in self._unfinished():
-            if _is_shell(entry) and entry.slot.stage is Stage.WAITING:
-                self._drop(entry, words)
-            elif _is_shell(entry):
-                self._stop(entry, words)
+        words = self._shell_failure = f"Cancelled: parallel tool call {failed.call.summary[:100]} errored"
+        for pending in self._list_unfinished():
+            if _is_shell(pending) and pending.slot.state is CallState.WAITING:
+                self._drop(pending, words)
+            elif _is_shell(pending):
+                self._stop(pending, words)
 
-    def _apply_changes(self, entry: Entry) -> None:
-        """An unsafe call's changes count at once; those of calls beside each other in the order of the calls."""
-        if not self._changed or (entry.slot.safe and self._schedule.running):
+    def _apply_changes(self, pending: PendingCall) -> None:
+        """Apply the changes of an unsafe call at once; those of concurrent calls when all are done, in their order."""
+        if not self._unapplied or (pending.slot.safe and self._concurrency.running):
             return
-        changed, self._changed = sorted(self._changed, key=lambda done: done.slot.place), []
+        changed, self._unapplied = sorted(self._unapplied, key=lambda done: done.slot.index), []
         for done in changed:
             for change in done.changes:
                 self._apply(change)
             done.changes = []
 
 
-def _is_shell(entry: Entry) -> bool:
-    return entry.tool is not None and entry.tool.is_shell
+def _is_shell(pending: PendingCall) -> bool:
+    return pending.tool is not None and pending.tool.is_shell

@@ -16,18 +16,18 @@ from ostler.protocol.config import Results as ResultSettings
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import FileChange, GitChange, ToolProgress
 from ostler.protocol.shapes import Denial
-from ostler.server.engine.calls.authorize import CallFailed, Denied, Permitting
-from ostler.server.engine.calls.client_diagnostics import diagnostics_of
+from ostler.server.engine.calls.authorize import Authorizer, CallFailed, Denied
+from ostler.server.engine.calls.client_diagnostics import make_diagnostics
 from ostler.server.engine.calls.file_history import TurnFiles
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
-from ostler.server.engine.calls.pending_call import Entry
-from ostler.server.engine.calls.render import rendered
-from ostler.server.engine.calls.result_limits import bounded, cut_fields
+from ostler.server.engine.calls.pending_call import PendingCall
+from ostler.server.engine.calls.render import render_result
+from ostler.server.engine.calls.result_limits import cut_fields, limit_result
 from ostler.server.engine.calls.stop_reasons import BY_MISSING_SANDBOX
 from ostler.server.engine.calls.stored_results import OwnedResults
-from ostler.server.engine.journal.calls import Draft, Ended
-from ostler.server.engine.session.file_reads import CallReads
-from ostler.server.engine.session.hooks import Hooking, response_of
+from ostler.server.engine.journal.calls import CompletedCall, Draft
+from ostler.server.engine.session.file_reads import CallFileReads
+from ostler.server.engine.session.hooks import SessionHooks, build_tool_response
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.engine.tasks.tool_adapter import SessionTasks
@@ -42,20 +42,22 @@ from ostler.tools.tool import (
     Failure,
     FileChanged,
     GitChanged,
-    Ran,
+    ToolResult,
     text_block,
 )
 
-ClearToRun = Callable[[Entry], Awaitable[None]]
-"""Waits until a call may run beside what runs already: its input may have changed since it began."""
+WaitUntilSafe = Callable[[PendingCall], Awaitable[None]]
+"""Waits until a call is safe beside the calls that run already: its input may have changed since it began."""
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
+    """The steps that carry one call from the model's tool use to its stored result."""
+
     session: LiveSession
     toolset: ToolSet
-    permitting: Permitting
+    authorizer: Authorizer
     state: TurnState
     draft: Callable[[], Draft]
     """Blocks of the message in progress that have to be stored with what depends on them."""
@@ -64,165 +66,174 @@ class Pipeline:
 
     # Steps 1 and 2, as soon as the model has written the call: the executor has to know whether it is safe.
 
-    def look_up(self, entry: Entry) -> None:
+    def look_up(self, pending: PendingCall) -> None:
+        """Find the tool, and parse the input; what is wrong is set as the problem of the call."""
         try:
-            self._look_up(entry)
-        except Exception as error:  # noqa: BLE001 - a boundary: tools come from anywhere, and so do their mistakes
-            entry.given, entry.problem = None, _mistake(entry, error)
-        entry.spans.begin("order")
+            self._look_up(pending)
+        except Exception as error:  # noqa: BLE001 - a boundary: tools come from anywhere, and so do their errors
+            pending.parsed_input, pending.problem = None, _report_tool_error(pending, error)
+        pending.spans.begin("order")
 
-    def _look_up(self, entry: Entry) -> None:
-        entry.spans.begin("look_up")
-        tool = self.toolset.find(entry.use.name)
+    def _look_up(self, pending: PendingCall) -> None:
+        pending.spans.begin("look_up")
+        tool = self.toolset.find(pending.use.name)
         if isinstance(tool, str):
-            entry.problem = tool
+            pending.problem = tool
             return
-        entry.tool = tool
-        entry.call = entry.call.changed(tool=tool.name, interrupt=tool.interrupt)
-        if entry.use.unusable is not None:
-            entry.problem = entry.use.unusable
+        pending.tool = tool
+        pending.call = pending.call.changed(tool=tool.name, interrupt=tool.interrupt)
+        if pending.use.input_error is not None:
+            pending.problem = pending.use.input_error
             return
-        entry.spans.begin("schema")
+        pending.spans.begin("schema")
         try:
-            given, repaired = parse_input(tool, entry.call.input, entry.use.name)
+            parsed_input, repaired = parse_input(tool, pending.call.input, pending.use.name)
         except BadInput as error:
-            entry.problem = str(error)
+            pending.problem = str(error)
             return
-        entry.take(tool, given, repaired)
+        pending.set_input(tool, parsed_input, repaired)
 
-    # The rest, when its turn has come.
+    # The other steps, once the call may start.
 
-    async def process(self, entry: Entry, clear_to_run: ClearToRun) -> None:
+    async def process(self, pending: PendingCall, wait_until_safe: WaitUntilSafe) -> None:
         """Carry a call to its result, which is stored when this returns."""
         try:
-            await self._process(entry, clear_to_run)
+            await self._process(pending, wait_until_safe)
         except CallFailed as failed:
-            self.complete_with_error(entry, str(failed), failed.code)
+            self.complete_with_error(pending, str(failed), failed.code)
         except Denied as denied:
-            self._complete_denied(entry, denied)
+            self._complete_denied(pending, denied)
         except SandboxMissing as missing:
-            # Nothing that the model does about it would help: no command runs on this machine.
-            self.complete_with_error(entry, str(missing))
+            # The model can do nothing about it: no command runs on this machine.
+            self.complete_with_error(pending, str(missing))
             self.state.halt("failed", BY_MISSING_SANDBOX, {"code": "sandbox_missing", "message": str(missing)})
         except ProtocolError:
-            raise  # the disk's trouble, which is the whole session's
+            raise  # storing failed, which concerns the whole session
         except Exception as error:  # noqa: BLE001 - a boundary, as above: what a tool raises is its bug, and a result
-            self.complete_with_error(entry, _mistake(entry, error))
-        if entry.started:
-            await self._hooks_after(entry)
+            self.complete_with_error(pending, _report_tool_error(pending, error))
+        if pending.started:
+            await self._run_post_hooks(pending)
 
-    async def _hooks_after(self, entry: Entry) -> None:
-        """Step 9."""
-        entry.spans.begin("hooks_after")
-        event = "PostToolUseFailure" if entry.call.is_error else "PostToolUse"
-        if not self.session.hooks.any_for(event, entry.call.tool):
+    async def _run_post_hooks(self, pending: PendingCall) -> None:
+        """Step 9: PostToolUse or PostToolUseFailure hooks."""
+        pending.spans.begin("hooks_after")
+        event = "PostToolUseFailure" if pending.call.is_error else "PostToolUse"
+        if not self.session.hooks.has_hooks_for(event, pending.call.tool):
             return
-        hooking = Hooking(self.session, entry.call.turn_id)
-        entry.heed(await hooking.tool(event, entry.call, tool_response=response_of(entry.call)))
+        hooks = SessionHooks(self.session, pending.call.turn_id)
+        pending.add_hook_outcome(
+            await hooks.fire_for_call(event, pending.call, tool_response=build_tool_response(pending.call))
+        )
 
-    async def _process(self, entry: Entry, clear_to_run: ClearToRun) -> None:
-        tool, given = entry.tool, entry.given
-        if entry.problem is not None or tool is None or given is None:
-            raise CallFailed(entry.problem or "The call cannot be run.")
-        reads = self.session.reads.recorder()
-        context = self._context(entry, reads)
-        given = await self.permitting.permitted(entry, tool, given, context)
-        if entry.changed_by_person:
+    async def _process(self, pending: PendingCall, wait_until_safe: WaitUntilSafe) -> None:
+        tool, parsed_input = pending.tool, pending.parsed_input
+        if pending.problem is not None or tool is None or parsed_input is None:
+            raise CallFailed(pending.problem or "The call cannot be run.")
+        reads = self.session.reads.create_recorder()
+        context = self._build_context(pending, reads)
+        parsed_input = await self.authorizer.authorize(pending, tool, parsed_input, context)
+        if pending.changed_by_person:
             context = replace(context, changed_by_person=True)
-        kept_to_reading = tool.runs_commands and entry.kept_to_reading
-        entry.only_reads = kept_to_reading if tool.runs_commands else entry.only_reads
-        entry.spans.begin("order")
-        await clear_to_run(entry)
-        entry.spans.begin("run")
-        entry.call = entry.call.changed(status="running", started_at=times.now())
-        await self._store_start(entry, tool)
-        entry.began = began = time.perf_counter()
+        read_only = tool.runs_commands and pending.allowed_as_read_only
+        pending.only_reads = read_only if tool.runs_commands else pending.only_reads
+        pending.spans.begin("order")
+        await wait_until_safe(pending)
+        pending.spans.begin("run")
+        pending.call = pending.call.changed(status="running", started_at=times.now())
+        await self._store_start(pending, tool)
+        pending.began = began = time.perf_counter()
         try:
-            ran = await tool.run(given, self._at_the_start(context, kept_to_reading=kept_to_reading))
+            result = await tool.run(parsed_input, self._refresh_context(context, read_only=read_only))
             took = int((time.perf_counter() - began) * 1000)
-            if isinstance(ran, Failure):
-                entry.call = entry.call.changed(duration_ms=took)
-                raise CallFailed(ran.message, ran.code or None)
-            await self._complete(entry, tool, ran, reads, took)
+            if isinstance(result, Failure):
+                pending.call = pending.call.changed(duration_ms=took)
+                raise CallFailed(result.message, result.code or None)
+            await self._complete(pending, tool, result, reads, took)
         except BaseException:
-            reads.take_back()
+            reads.undo()
             raise
 
-    async def _store_start(self, entry: Entry, tool: AnyTool) -> None:
-        """Before anything happens that cannot be taken back, the disk knows of it."""
-        # Reading twice harms nobody, and a gate waits for a later unit of the same queue.
-        at_gate = tool.waits_at_gate and (entry.given is None or not tool.writes_files(entry.given))
-        waits = not (at_gate or entry.only_reads)
-        stored = self.session.journal.call_started(entry.call, self.draft(), queued=entry.queued, urgent=waits)
-        # Noted before the wait: where the call is cancelled meanwhile, its start is written all the same.
-        entry.queued = True
+    async def _store_start(self, pending: PendingCall, tool: AnyTool) -> None:
+        """Store that the call starts; for one that may change something, wait until that is on the disk."""
+        # A read-only call may run twice; a tool that `waits_at_gate` waits later itself, for a write of the same queue.
+        at_gate = tool.waits_at_gate and (pending.parsed_input is None or not tool.writes_files(pending.parsed_input))
+        waits = not (at_gate or pending.only_reads)
+        stored = self.session.journal.start_call(pending.call, self.draft(), queued=pending.queued, urgent=waits)
+        # Set before the wait: where the call is cancelled meanwhile, its start is written all the same.
+        pending.queued = True
         if waits:
             await stored
-        entry.started = True
+        pending.started = True
 
-    def _at_the_start(self, context: ToolContext, *, kept_to_reading: bool) -> ToolContext:
-        """The context as it is now: what the session is may have changed while somebody was asked."""
-        now = self.session.surroundings
-        if context.surroundings is now and not kept_to_reading:
+    def _refresh_context(self, context: ToolContext, *, read_only: bool) -> ToolContext:
+        """The context with the present view of the session, which may have changed while an ask was open."""
+        now = self.session.view
+        if context.session is now and not read_only:
             return context
-        return replace(context, surroundings=now, only_reads=kept_to_reading)
+        return replace(context, session=now, only_reads=read_only)
 
-    def _context(self, entry: Entry, reads: CallReads) -> ToolContext:
-        scope = Scope(self.session.record.id, self.session.record.root_id, entry.call.turn_id)
+    def _build_context(self, pending: PendingCall, reads: CallFileReads) -> ToolContext:
+        scope = Scope(self.session.record.id, self.session.record.root_id, pending.call.turn_id)
 
-        def tell(kind: Any, data: dict[str, Any]) -> None:
-            elapsed = int((time.perf_counter() - entry.began) * 1000)
-            progress = ToolProgress(call_id=entry.call.call_id, kind=kind, elapsed_ms=elapsed, data=data)
-            self.session.journal.log.say("tool.progress", scope, progress)
+        def send_progress(kind: Any, data: dict[str, Any]) -> None:
+            elapsed = int((time.perf_counter() - pending.began) * 1000)
+            progress = ToolProgress(call_id=pending.call.call_id, kind=kind, elapsed_ms=elapsed, data=data)
+            self.session.journal.log.publish_transient("tool.progress", scope, progress)
 
         return ToolContext(
-            call_id=entry.call.call_id,
-            surroundings=self.session.surroundings,
+            call_id=pending.call.call_id,
+            session=self.session.view,
             reads=reads,
             processes=self.session.processes,
-            progress=tell,
-            output_folder=self.session.rooms.output_folder,
+            progress=send_progress,
+            output_folder=self.session.shared.output_folder,
             results=OwnedResults(self.session.journal.log, self.session.record.id),
-            history=TurnFiles(self.session.journal, entry.call.turn_id),
-            diagnostics=diagnostics_of(self.session.rooms.client_calls, scope),
-            tasks=SessionTasks(self.session.tasks, scope, entry.use.id, self.session.surroundings.background),
-            background=entry.background,
-            stir=self.session.stir,
-            last_words=entry.last_words,
+            history=TurnFiles(self.session.journal, pending.call.turn_id),
+            diagnostics=make_diagnostics(self.session.shared.client_calls, scope),
+            tasks=SessionTasks(self.session.tasks, scope, pending.use.id, self.session.view.background),
+            background_request=pending.background,
+            wake_signal=self.session.wake_signal,
+            partial_output=pending.partial_output,
         )
 
     # Endings.
 
-    async def _complete(self, entry: Entry, tool: AnyTool, ran: Ran[Any], reads: CallReads, took: int) -> None:
+    async def _complete(
+        self, pending: PendingCall, tool: AnyTool, result: ToolResult[Any], reads: CallFileReads, took: int
+    ) -> None:
         """Steps 7 and 8: render, fill if empty, persist if large."""
-        shown = await rendered(tool, ran.output, self.results, self.session.journal, entry.spans)
-        entry.call = entry.call.changed(
+        shown = await render_result(tool, result.output, self.results, self.session.journal, pending.spans)
+        pending.call = pending.call.changed(
             status="completed",
-            is_error=ran.is_error,
+            is_error=result.is_error,
             output=shown.output,
-            content=shown.bounded.blocks,
-            result_id=shown.bounded.result_id,
+            content=shown.limited.blocks,
+            result_id=shown.limited.result_id,
             duration_ms=took,
         )
-        entry.changes = [change for change in ran.changes if not isinstance(change, FileChanged)]
+        pending.changes = [change for change in result.changes if not isinstance(change, FileChanged)]
         files = [
-            FileChange(path=change.path, patch=change.patch, call_id=entry.call.call_id)
-            for change in ran.changes
+            FileChange(path=change.path, patch=change.patch, call_id=pending.call.call_id)
+            for change in result.changes
             if isinstance(change, FileChanged)
         ]
-        self._store(entry, Ended(entry.call, reads.added, files, _git_change(entry, ran), shown.whole))
+        self._store(
+            pending, CompletedCall(pending.call, reads.added, files, _find_git_change(pending, result), shown.whole)
+        )
 
-    def complete_stopped(self, entry: Entry, words: str) -> None:
-        """A call that was cancelled: what it had printed may be all that is known of its effect."""
-        output = _stopped_output(entry)
-        printed = _text_of(entry, output)
+    def complete_stopped(self, pending: PendingCall, words: str) -> None:
+        """Complete a call that was cancelled; what it had printed may be all that is known of its effect."""
+        output = _build_stopped_output(pending)
+        printed = _render_printed(pending, output)
         shown = f"{words}\nIt had printed:\n{printed}" if printed else words
         as_json = cut_fields(output.model_dump(mode="json", by_alias=True)) if output is not None else None
-        self.complete_with_error(entry, shown, output=as_json)
+        self.complete_with_error(pending, shown, output=as_json)
 
-    def complete_with_error(self, entry: Entry, words: str, code: int | None = None, output: Any = None) -> None:
-        shown = bounded(entry.tool, [text_block(f"<tool_use_error>{words}</tool_use_error>")], self.results)
-        entry.call = entry.call.changed(
+    def complete_with_error(
+        self, pending: PendingCall, words: str, code: int | None = None, output: Any = None
+    ) -> None:
+        shown = limit_result(pending.tool, [text_block(f"<tool_use_error>{words}</tool_use_error>")], self.results)
+        pending.call = pending.call.changed(
             status="completed",
             is_error=True,
             error_code=code,
@@ -230,61 +241,62 @@ class Pipeline:
             content=shown.blocks,
             result_id=shown.result_id,
         )
-        self._store(entry, Ended(entry.call, whole_result=shown.whole))
+        self._store(pending, CompletedCall(pending.call, whole_result=shown.whole))
 
-    def _complete_denied(self, entry: Entry, denied: Denied) -> None:
-        entry.call = entry.call.changed(decision=denied.verdict.decision())
-        assert entry.tool is not None
-        self.state.deny(
+    def _complete_denied(self, pending: PendingCall, denied: Denied) -> None:
+        pending.call = pending.call.changed(decision=denied.verdict.to_decision())
+        assert pending.tool is not None
+        self.state.add_denial(
             Denial(
-                tool=entry.tool.name,
-                input=cut_fields(entry.call.input, 2000),
+                tool=pending.tool.name,
+                input=cut_fields(pending.call.input, 2000),
                 reason=denied.verdict.reason or denied.words,
-                allow_with=denied.verdict.helps,
+                allow_with=denied.verdict.allow_with,
             )
         )
-        self.complete_with_error(entry, denied.words, entry.tool.denied_code)
+        self.complete_with_error(pending, denied.words, pending.tool.denied_code)
 
-    def over(self, entry: Entry) -> None:
-        """It has its result, and nothing comes after it."""
-        entry.spans.end()
-        # A name that no tool has is the model's own: each would be a row of its own for ever.
-        name = entry.tool.name if entry.tool is not None else "unknown"
-        self.counts.note(name, "error" if entry.call.is_error else "ok", entry.spans.taken)
+    def record_end(self, pending: PendingCall) -> None:
+        """Record the metrics of a call that is over."""
+        pending.spans.end()
+        # A name that no tool has is the model's invention: each would be a metric of its own for ever.
+        name = pending.tool.name if pending.tool is not None else "unknown"
+        self.counts.note(name, "error" if pending.call.is_error else "ok", pending.spans.taken)
         logs.log.debug(
             "tool_finished",
-            session=entry.call.session_id,
-            call=entry.call.call_id,
+            session=pending.call.session_id,
+            call=pending.call.call_id,
             tool=name,
-            is_error=entry.call.is_error,
-            seconds=entry.spans.taken,
+            is_error=pending.call.is_error,
+            seconds=pending.spans.taken,
         )
 
-    def _store(self, entry: Entry, ended: Ended) -> None:
-        self.session.journal.call_completed(ended, self.draft(), queued=entry.queued)
-        entry.queued = True
+    def _store(self, pending: PendingCall, ended: CompletedCall) -> None:
+        self.session.journal.end_call(ended, self.draft(), queued=pending.queued)
+        pending.queued = True
 
 
-def _git_change(entry: Entry, ran: Ran[Any]) -> GitChange | None:
-    """What a command did to a repository, for the log; the session itself learns of it when its turn comes."""
-    found = next((change for change in ran.changes if isinstance(change, GitChanged)), None)
-    return GitChange.model_validate({"call_id": entry.call.call_id, **found.facts}) if found else None
+def _find_git_change(pending: PendingCall, result: ToolResult[Any]) -> GitChange | None:
+    """What a command did to a git repository, for the log; the session applies it in the order of the calls."""
+    found = next((change for change in result.changes if isinstance(change, GitChanged)), None)
+    return GitChange.model_validate({"call_id": pending.call.call_id, **found.facts}) if found else None
 
 
-def _stopped_output(entry: Entry) -> BaseModel | None:
-    """What the tool has to say of a call that had begun."""
-    if entry.tool is None or not entry.began:
+def _build_stopped_output(pending: PendingCall) -> BaseModel | None:
+    """The tool's output for a call that was stopped after it had begun; None where there is none."""
+    if pending.tool is None or not pending.began:
         return None
-    return entry.tool.stopped(entry.last_words.text, int((time.perf_counter() - entry.began) * 1000))
+    return pending.tool.stopped(pending.partial_output.text, int((time.perf_counter() - pending.began) * 1000))
 
 
-def _text_of(entry: Entry, output: BaseModel | None) -> str:
-    """What it had printed, as the model would have seen it at its end."""
-    if entry.tool is None or output is None:
-        return entry.last_words.text.strip()
-    return "\n".join(block.get("text", "") for block in entry.tool.render(output)).strip()
+def _render_printed(pending: PendingCall, output: BaseModel | None) -> str:
+    """What a stopped call had printed, rendered as it would have been at its end."""
+    if pending.tool is None or output is None:
+        return pending.partial_output.text.strip()
+    return "\n".join(block.get("text", "") for block in pending.tool.render(output)).strip()
 
 
-def _mistake(entry: Entry, error: Exception) -> str:
-    logs.log.error("tool_failed", tool=entry.call.tool, exc_info=error)
-    return f"The tool {entry.call.tool} failed: {type(error).__name__}: {error}"
+def _report_tool_error(pending: PendingCall, error: Exception) -> str:
+    """Log what a tool raised; returns the message for the model."""
+    logs.log.error("tool_failed", tool=pending.call.tool, exc_info=error)
+    return f"The tool {pending.call.tool} failed: {type(error).__name__}: {error}"

@@ -1,26 +1,26 @@
-"""How long each step of a call took, and what it waited for in between."""
+"""The spans of a call: how long each of its steps took, and each wait between them."""
 
 import time
 from typing import Literal
 
 Step = Literal["look_up", "schema", "validate", "hooks_before", "permission", "run", "render", "persist", "hooks_after"]
 Wait = Literal["order", "ask"]
-"""`order`: for the calls before it, or beside it. `ask`: for whoever answers."""
+"""`order`: for other calls of the message. `ask`: for an answer."""
 
 
 class Spans:
-    """One follows the other without a gap; a step that comes again is added to itself."""
+    """One span follows the other without a gap; the times of a step that is repeated are added up."""
 
     __slots__ = ("_now", "_since", "taken")
 
     def __init__(self) -> None:
         self.taken: dict[str, float] = {}
-        """Seconds, by step and by what it waited for."""
+        """Seconds, by step or wait."""
         self._now: Step | Wait | None = None
         self._since = 0.0
 
     def begin(self, span: Step | Wait) -> None:
-        """Here the one before it ends."""
+        """Begin a span, and end the one before it."""
         clock = time.perf_counter()
         self._close(clock)
         self._now, self._since = span, clock

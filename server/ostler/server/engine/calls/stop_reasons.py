@@ -1,4 +1,4 @@
-"""What stops the calls of a turn, as it stands before "before it was finished" in their results."""
+"""Why the calls of a turn are stopped: in their results "before it was finished", or started, follows each of these."""
 
 from typing import Final
 

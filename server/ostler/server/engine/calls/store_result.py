@@ -1,25 +1,25 @@
-"""A long text on its way into the store: piece by piece, so that nobody has it whole or waits for it long."""
+"""Stores a long result piece by piece: it is never in memory as a whole, and other writes come between."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ostler.protocol import times
 from ostler.protocol.ids import ResultId
-from ostler.server.engine.calls.result_limits import PREVIEW_CHARS, Extent
+from ostler.server.engine.calls.result_limits import PREVIEW_CHARS, TextPreview
 from ostler.server.engine.journal.journal import Journal
 from ostler.storage import Tx
 from ostler.storage.repositories import results
 from ostler.storage.repositories.results import PIECE_CHARS, PLAIN, Piece, ResultRecord
 from ostler.tools.threads import read_in_thread
 
-_PIECES: Final = 16
-"""That are packed and written at once: other writes come between."""
-_READ: Final = 32
-"""Pieces that are read at once, whatever comes of them: of many newlines nothing may, and all others would wait."""
+_BATCH_PIECES: Final = 16
+"""Pieces that are compressed and written in one transaction: other writes come between."""
+_READ_PIECES: Final = 32
+"""Pieces that are read in one go on a thread, even where nothing comes of them, as of many newlines: others wait."""
 
 
-class Intake:
-    """Packs a text as it comes, and notes what will be said of it. What it does blocks."""
+class TextPacker:
+    """Compresses a text as it is read, and keeps its size and preview. Its methods block."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self._pieces = iter(pieces)
@@ -30,44 +30,44 @@ class Intake:
         self._beginning = self._end = ""
 
     @property
-    def over(self) -> bool:
-        """All of it is packed."""
+    def done(self) -> bool:
+        """All of the text is packed."""
         return self._ended and not self._held
 
-    def begin(self, limit: int) -> bool:
-        """Read on for a moment; whether it is known by now that it is longer than that, or not."""
-        for _ in range(_READ):
-            self._read.append(self._next())
+    def read_ahead(self, limit: int) -> bool:
+        """Read some more pieces; returns whether it is known by now if the text is longer than the limit."""
+        for _ in range(_READ_PIECES):
+            self._read.append(self._read_piece())
             if self._ended or sum(map(len, self._read)) > limit:
                 self._held, self._read = "".join(self._read), []
                 return True
         self._read = ["".join(self._read)]
         return False
 
-    def all_within(self, limit: int) -> str | None:
-        """All of it, where it is not longer than that; what was read of a longer one is packed later."""
+    def get_short_text(self, limit: int) -> str | None:
+        """The whole text, where it is not longer than the limit; what was read of a longer one is packed later."""
         return self._held if self._ended and len(self._held) <= limit else None
 
-    def batch(self) -> list[Piece]:
-        """The next pieces; perhaps none, even before it is over."""
+    def pack_batch(self) -> list[Piece]:
+        """Pack the next pieces; perhaps none, even before all is packed."""
         packed: list[Piece] = []
-        for _ in range(_READ):
+        for _ in range(_READ_PIECES):
             if len(self._held) < PIECE_CHARS:
-                self._held += self._next()
+                self._held += self._read_piece()
             if len(self._held) >= PIECE_CHARS or (self._ended and self._held):
-                packed.append(self._packed(self._held[:PIECE_CHARS]))
+                packed.append(self._pack(self._held[:PIECE_CHARS]))
                 self._held = self._held[PIECE_CHARS:]
-            if len(packed) == _PIECES or self.over:
+            if len(packed) == _BATCH_PIECES or self.done:
                 break
         return packed
 
-    def _next(self) -> str:
+    def _read_piece(self) -> str:
         more = next(self._pieces, None)
         self._ended = more is None
         return more or ""
 
-    def _packed(self, text: str) -> Piece:
-        piece = results.packed(text, self._chars)
+    def _pack(self, text: str) -> Piece:
+        piece = results.pack_piece(text, self._chars)
         self._chars += piece.chars
         self._size += piece.size
         self._beginning += text[: PREVIEW_CHARS - len(self._beginning)]
@@ -75,34 +75,34 @@ class Intake:
         return piece
 
     @property
-    def extent(self) -> Extent:
-        """Of what was packed."""
-        return Extent(self._size, self._beginning, self._end)
+    def preview(self) -> TextPreview:
+        """The preview of what was packed."""
+        return TextPreview(self._size, self._beginning, self._end)
 
-    def record(self, result_id: ResultId, tool: str) -> ResultRecord:
+    def build_record(self, result_id: ResultId, tool: str) -> ResultRecord:
         return ResultRecord(result_id, tool, PLAIN, self._chars, self._size, times.now())
 
 
-def slices(text: str) -> Iterator[str]:
-    """A text that is there already, as an intake takes it."""
+def slice_text(text: str) -> Iterator[str]:
+    """A text that is in memory, as the pieces that a packer takes."""
     return (text[first : first + PIECE_CHARS] for first in range(0, len(text), PIECE_CHARS))
 
 
-async def text_within(intake: Intake, limit: int) -> str | None:
-    """All of it, where it is not longer than that."""
-    while not await read_in_thread(intake.begin, limit):
+async def read_short_text(packer: TextPacker, limit: int) -> str | None:
+    """The whole text, where it is not longer than the limit."""
+    while not await read_in_thread(packer.read_ahead, limit):
         pass
-    return intake.all_within(limit)
+    return packer.get_short_text(limit)
 
 
-async def store_ahead(journal: Journal, intake: Intake, result_id: ResultId, tool: str) -> ResultRecord:
-    """Store a long text step by step; it is known only when its call is stored, too."""
-    while not intake.over:
-        pieces = await read_in_thread(intake.batch)
+async def store_ahead(journal: Journal, packer: TextPacker, result_id: ResultId, tool: str) -> ResultRecord:
+    """Store a long text in several transactions, before its call; it can be found only once its call is stored."""
+    while not packer.done:
+        pieces = await read_in_thread(packer.pack_batch)
 
         def work(tx: Tx, pieces: list[Piece] = pieces) -> int:
             return results.put_pieces(tx.connection, result_id, pieces)
 
         if pieces:
             await journal.write(work)
-    return intake.record(result_id, tool)
+    return packer.build_record(result_id, tool)

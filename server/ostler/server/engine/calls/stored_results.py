@@ -1,4 +1,4 @@
-"""Persisted results, read piece by piece: one of any size costs one piece of memory."""
+"""Reads persisted results piece by piece: one of any size takes the memory of one piece."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
@@ -13,23 +13,23 @@ from ostler.tools.services import NoSuchResult
 
 
 async def find_result(log: EventLog, result_id: ResultId) -> ResultRecord:
-    """What is known of a result; raises ResultNotFound."""
+    """The record of a result; raises ResultNotFound."""
 
-    def look(connection: sqlite3.Connection) -> ResultRecord:
+    def find_record(connection: sqlite3.Connection) -> ResultRecord:
         found = results.find(connection, result_id)
         if found is None:
             raise ResultNotFound(result_id)
         return found
 
-    return await log.read(look)
+    return await log.read(find_record)
 
 
-async def pieces_of(log: EventLog, record: ResultRecord) -> AsyncIterator[str]:
-    """The text; it ends early where the result is deleted meanwhile."""
+async def read_pieces(log: EventLog, record: ResultRecord) -> AsyncIterator[str]:
+    """The text, piece by piece; it ends early where the result is deleted meanwhile."""
     offset = 0
     while offset < record.total_chars:
         start = offset
-        piece = await log.read(lambda connection: results.piece_after(connection, record.id, start))  # noqa: B023
+        piece = await log.read(lambda connection: results.read_piece(connection, record.id, start))  # noqa: B023
         if piece is None:
             return
         yield piece
@@ -37,7 +37,7 @@ async def pieces_of(log: EventLog, record: ResultRecord) -> AsyncIterator[str]:
 
 
 async def drop_pieces(log: EventLog, result_ids: Iterable[ResultId]) -> None:
-    """Remove what is left of results that nobody has any more, step by step."""
+    """Delete the pieces of results that no session owns any more, in several transactions."""
     for result_id in result_ids:
         while await log.write(lambda tx: results.drop_pieces(tx.connection, result_id)):  # noqa: B023 - awaited at once
             pass
@@ -45,22 +45,22 @@ async def drop_pieces(log: EventLog, result_ids: Iterable[ResultId]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OwnedResults:
-    """The results of one session, for its tools: what others have is none of its business."""
+    """The results of one session, for its tools; those of other sessions are not found."""
 
     log: EventLog
     session_id: SessionId
 
-    async def pieces(self, result_id: ResultId) -> AsyncIterator[str]:
-        record = await self.log.read(lambda connection: self._owned(connection, result_id))
+    async def read_pieces(self, result_id: ResultId) -> AsyncIterator[str]:
+        record = await self.log.read(lambda connection: self._find_owned(connection, result_id))
         if record is None:
             raise NoSuchResult(
                 f"This session has no result {result_id[:100]!r}. "
                 "A result's path stands where its output was too large, as result://ID."
             )
-        async for piece in pieces_of(self.log, record):
+        async for piece in read_pieces(self.log, record):
             yield piece
 
-    def _owned(self, connection: sqlite3.Connection, result_id: ResultId) -> ResultRecord | None:
+    def _find_owned(self, connection: sqlite3.Connection, result_id: ResultId) -> ResultRecord | None:
         if not results.owns(connection, self.session_id, result_id):
             return None
         return results.find(connection, result_id)

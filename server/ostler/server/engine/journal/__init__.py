@@ -1,1 +1,1 @@
-"""What a session writes: turns, messages, calls and asks, as rows and events."""
+"""The journal of a session: it writes turns, messages, calls and asks as rows and events."""

@@ -1,10 +1,10 @@
-"""What is written about asks: that they are put, and who settled them, together with what follows for the turn."""
+"""Writes asks: that they are opened, and who settled them, together with what follows for the turn."""
 
 from dataclasses import dataclass, replace
 
 from ostler.protocol.events import TurnData
 from ostler.protocol.shapes import Ask, Call, Turn
-from ostler.server.engine.journal.calls import CallNotes, Draft
+from ostler.server.engine.journal.calls import CallJournal, Draft
 from ostler.server.settings.types import Behavior
 from ostler.storage import Tx
 from ostler.storage.repositories import asks, sessions, trust, turns
@@ -13,18 +13,20 @@ from ostler.storage.repositories.trust import TrustRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """What became of an attempt to settle an ask."""
+class Settlement:
+    """The result of an attempt to settle an ask."""
 
     ask: Ask
-    """As it is now: ours, or the winner's."""
+    """As it is stored now: as we settled it, or as somebody before us did."""
     won: bool
     record: SessionRecord | None = None
     """The session, where the answer changed its rules."""
 
 
 @dataclass(slots=True)
-class AskNotes(CallNotes):
+class AskJournal(CallJournal):
+    """The part of the journal that writes asks."""
+
     async def open_ask(self, ask: Ask, call: Call | None, draft: Draft, turn: Turn, *, queued: bool) -> None:
         def work(tx: Tx) -> None:
             if call is not None:
@@ -41,32 +43,32 @@ class AskNotes(CallNotes):
         turn: Turn | None,
         remember: tuple[Behavior, str] | None = None,
         trusted: TrustRecord | None = None,
-    ) -> Settled:
-        """Give an ask its ending, unless somebody was faster. `turn` is the turn as it goes on."""
+    ) -> Settlement:
+        """Settle an ask, unless it is settled already. `turn` is the turn with its new status."""
 
-        def work(tx: Tx) -> Settled:
+        def work(tx: Tx) -> Settlement:
             if not asks.settle(tx.connection, ask):
-                return Settled(asks.find(tx.connection, ask.id) or ask, won=False)
+                return Settlement(asks.find(tx.connection, ask.id) or ask, won=False)
             tx.append("ask.resolved", self.scope(ask.turn_id), reference=ask.id, thing=ask)
-            record = self._remember(tx, *remember) if remember is not None else None
+            record = self._add_session_rule(tx, *remember) if remember is not None else None
             if trusted is not None:
                 trust.grant(tx.connection, trusted)
             if turn is not None:
                 self._set_turn(tx, turn)
-            return Settled(ask, won=True, record=record)
+            return Settlement(ask, won=True, record=record)
 
         return await self.write(work)
 
-    async def remember_here(self, ask: Ask, behavior: Behavior, rule: str) -> SessionRecord:
-        """The rule of an answer counts in the session, since its file did not take it; the ask as it says so."""
+    async def remember_in_session(self, ask: Ask, behavior: Behavior, rule: str) -> SessionRecord:
+        """Add the rule of an answer to the session, since its file could not be written; `ask` has the new scope."""
 
         def work(tx: Tx) -> SessionRecord:
             asks.correct(tx.connection, ask)
-            return self._remember(tx, behavior, rule)
+            return self._add_session_rule(tx, behavior, rule)
 
         return await self.write(work)
 
-    def _remember(self, tx: Tx, behavior: Behavior, rule: str) -> SessionRecord:
+    def _add_session_rule(self, tx: Tx, behavior: Behavior, rule: str) -> SessionRecord:
         record = sessions.get(tx.connection, self.session_id)
         rules = dict(record.options.get("rules") or {})
         rules[behavior] = [*(text for text in rules.get(behavior) or () if text != rule), rule]

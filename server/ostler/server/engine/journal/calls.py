@@ -1,4 +1,4 @@
-"""What is written about calls: that they are queued, that they begin, and what became of them."""
+"""Writes calls: that they are queued, that they start, and how they ended."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ostler.protocol.events import FileChange, GitChange
 from ostler.protocol.shapes import Call
-from ostler.server.engine.journal.writer import Units
+from ostler.server.engine.journal.writer import WriteQueue
 from ostler.storage import Tx
 from ostler.storage.repositories import calls, drafts, results, states
 from ostler.storage.repositories.results import ResultRecord
@@ -27,78 +27,80 @@ _AS_QUEUED: Final[dict[str, Any]] = {
     "result_id": None,
     "duration_ms": None,
 }
-"""A call as it was when it was queued, where that is told together with what came next."""
+"""The fields of a queued call, for a `tool.queued` that is written together with later events of the call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A call that is over, with all that its end changes."""
+class CompletedCall:
+    """A call that is completed, with everything that is stored with it."""
 
     call: Call
     reads: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     files: Sequence[FileChange] = ()
     git: GitChange | None = None
     whole_result: str | ResultRecord | None = None
-    """The text that was too long to be given to the model, stored under the call's `result_id`.
+    """The full text of a result that was too long for the model, stored under the call's `result_id`.
 
-    Of a very long one only what is known of it: its pieces are stored already.
+    For a very long one only its record: its pieces are stored already.
     """
 
 
 @dataclass(slots=True)
-class _Start:
-    """A call that begins to run; where it is over before that is written, with its end."""
+class _StartedCall:
+    """A call that starts to run; with its end, where it ends before the start is written."""
 
     call: Call
     draft: Draft
     queued: bool
-    """The log says already that it was queued."""
-    ended: Ended | None = None
+    """Its `tool.queued` is in the log already."""
+    ended: CompletedCall | None = None
 
 
 @dataclass(slots=True)
-class CallNotes(Units):
-    _latest: "tuple[_Start, asyncio.Future[None]] | None" = None
+class CallJournal(WriteQueue):
+    """The part of the journal that writes calls."""
+
+    _latest: "tuple[_StartedCall, asyncio.Future[None]] | None" = None
     """The call that started last."""
 
-    def call_queued(self, call: Call, draft: Draft, unusable: str | None = None) -> None:
+    def queue_call(self, call: Call, draft: Draft, unusable: str | None = None) -> None:
         def work(tx: Tx) -> None:
             self.put_call(tx, call, draft, ("tool.queued",))
             if unusable is not None:
-                calls.keep_unusable(tx.connection, call.call_id, unusable)
+                calls.mark_unusable(tx.connection, call.call_id, unusable)
 
         self.post(work)
 
-    def call_started(self, call: Call, draft: Draft, *, queued: bool, urgent: bool) -> "asyncio.Future[None]":
-        """Before it runs: the message as far as it has come and the call's start, together."""
-        start = _Start(call, draft, queued)
-        stored = self.submit(lambda tx: self._start(tx, start), urgent=urgent)
+    def start_call(self, call: Call, draft: Draft, *, queued: bool, urgent: bool) -> "asyncio.Future[None]":
+        """Before it runs: write the new blocks of the message draft and the call's start together."""
+        start = _StartedCall(call, draft, queued)
+        stored = self.submit(lambda tx: self._write_call_start(tx, start), urgent=urgent)
         self._latest = (start, stored)
         return stored
 
-    def _start(self, tx: Tx, start: "_Start") -> None:
+    def _write_call_start(self, tx: Tx, start: "_StartedCall") -> None:
         kinds = ("tool.started",) if start.queued else ("tool.queued", "tool.started")
         if start.ended is None:
             self.put_call(tx, start.call, start.draft, kinds)
             return
         drafts.extend(tx.connection, self.session_id, start.draft)
         encoded = calls.put(tx.connection, start.ended.call)
-        self._tell_call(tx, start.call, long_json.encoded(start.call), kinds)
-        self.complete_call(tx, start.ended, encoded)
+        self._append_call_events(tx, start.call, long_json.encode(start.call), kinds)
+        self.write_call_end(tx, start.ended, encoded)
 
     def put_call(self, tx: Tx, call: Call, draft: Draft, kinds: Sequence[str]) -> bytes:
         drafts.extend(tx.connection, self.session_id, draft)
         encoded = calls.put(tx.connection, call)
-        self._tell_call(tx, call, encoded, kinds)
+        self._append_call_events(tx, call, encoded, kinds)
         return encoded
 
-    def _tell_call(self, tx: Tx, call: Call, encoded: bytes, kinds: Sequence[str]) -> None:
+    def _append_call_events(self, tx: Tx, call: Call, encoded: bytes, kinds: Sequence[str]) -> None:
         for kind in kinds:
-            told = call.changed(**_AS_QUEUED) if kind == "tool.queued" else encoded
-            tx.append(kind, self.scope(call.turn_id), reference=call.call_id, thing=told)
+            shape = call.changed(**_AS_QUEUED) if kind == "tool.queued" else encoded
+            tx.append(kind, self.scope(call.turn_id), reference=call.call_id, thing=shape)
 
-    def call_completed(self, ended: Ended, draft: Draft, *, queued: bool) -> None:
-        """Together with its start, where nothing came between and that has not been written: the row is put once."""
+    def end_call(self, ended: CompletedCall, draft: Draft, *, queued: bool) -> None:
+        """Written together with its start, where that is still queued and nothing came after: the row is put once."""
         if self._latest is not None:
             start, stored = self._latest
             self._latest = None
@@ -108,11 +110,11 @@ class CallNotes(Units):
 
         def work(tx: Tx) -> None:
             encoded = self.put_call(tx, ended.call, draft, () if queued else ("tool.queued",))
-            self.complete_call(tx, ended, encoded)
+            self.write_call_end(tx, ended, encoded)
 
         self.post(work)
 
-    def complete_call(self, tx: Tx, ended: Ended, encoded: bytes) -> None:
+    def write_call_end(self, tx: Tx, ended: CompletedCall, encoded: bytes) -> None:
         call = ended.call
         if isinstance(ended.whole_result, ResultRecord):
             results.add(tx.connection, self.session_id, ended.whole_result)

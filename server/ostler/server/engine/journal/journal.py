@@ -1,6 +1,6 @@
-"""Everything that a session writes: each method is one unit of work, with its events.
+"""The journal of a session: each method writes one unit of work, rows and events together.
 
-How they are written stands in units.py, what is written about calls and asks in call_notes.py and ask_notes.py.
+The write queue is in writer.py; what is written about calls and asks is in calls.py and asks.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,31 +19,33 @@ from ostler.protocol.events import (
 from ostler.protocol.hook import HookData, HookRun
 from ostler.protocol.ids import CallId, TurnId
 from ostler.protocol.shapes import Message, Turn, Usage
-from ostler.server.engine.journal.asks import AskNotes
-from ostler.server.engine.journal.calls import Ended
-from ostler.server.engine.journal.session_view import tell_change
-from ostler.storage import Ahead, Tx
+from ostler.server.engine.journal.asks import AskJournal
+from ostler.server.engine.journal.calls import CompletedCall
+from ostler.server.engine.journal.session_view import store_session
+from ostler.storage import CommitProgress, Tx
 from ostler.storage.repositories import calls, drafts, idempotency, messages, sessions, states, steers, tasks, turns
 from ostler.storage.repositories import usage as usage_rows
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.steers import Steer
-from ostler.storage.repositories.tasks import Told
+from ostler.storage.repositories.tasks import TaskReport
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A message of the user's, with its content beside it: as blocks, and as the bytes that the model is sent."""
+class StoredUserMessage:
+    """A user message with its content in two more forms: as blocks, and as the bytes that the model is sent."""
 
     message: Message
     blocks: Sequence[dict[str, Any]]
     encoded: bytes
-    brought: Mapping[str, CallId]
-    """The call of each result."""
+    call_ids: Mapping[str, CallId]
+    """The call of each tool_result, by tool_use id."""
 
 
 @dataclass(slots=True)
-class Journal(AskNotes):
+class Journal(AskJournal):
+    """Writes everything of one session: turns, messages, steers, hooks and notices; calls and asks by inheritance."""
+
     # Turns.
 
     async def start_turn(
@@ -53,17 +55,18 @@ class Journal(AskNotes):
         message: Message,
         key: Key | None = None,
         taken_steers: Sequence[int] = (),
-        told_tasks: Sequence[Told] = (),
+        announced: Sequence[TaskReport] = (),
         first: Message | None = None,
         state: dict[str, Any] | None = None,
     ) -> Turn:
-        """A turn begins with its input, and, where nothing stands before its first request, with the message to come.
+        """Store a turn that begins, with its input; also the start of the model's `first` message, where no hook or ask
+        comes before the first request.
 
-        Options are null where it was queued before, and has them.
+        `options` is None where the turn was queued before: they are stored already.
         """
 
         def work(tx: Tx) -> Turn:
-            if key is not None and (answer := idempotency.answer_to(tx.connection, key)) is not None:
+            if key is not None and (answer := idempotency.find_answer(tx.connection, key)) is not None:
                 return Turn.model_validate_json(answer)
             begun = turn.model_copy(update={"cursor": tx.next_cursor})
             if options is None:
@@ -75,13 +78,13 @@ class Journal(AskNotes):
             messages.add(tx.connection, message)
             tx.append("message.completed", self.scope(message.turn_id), reference=message.id, thing=message)
             steers.drop(tx.connection, list(taken_steers))
-            tasks.mark_told(tx.connection, told_tasks)
+            tasks.mark_reported(tx.connection, announced)
             self._put_state(tx, state)
             if first is not None:
                 self._start_message(tx, first)
             else:
-                ends = [told.task_id for told in told_tasks if told.heard_bytes is None]
-                turns.put_unheard(tx.connection, begun.id, message.id, ends)
+                ends = [each.task_id for each in announced if each.heard_bytes is None]
+                turns.hold_input(tx.connection, begun.id, message.id, ends)
             if key is not None:
                 idempotency.remember(tx.connection, key, self.session_id, begun.encoded())
             return begun
@@ -90,7 +93,7 @@ class Journal(AskNotes):
 
     async def queue_turn(self, turn: Turn, options: dict[str, Any], key: Key | None) -> Turn:
         def work(tx: Tx) -> Turn:
-            if key is not None and (answer := idempotency.answer_to(tx.connection, key)) is not None:
+            if key is not None and (answer := idempotency.find_answer(tx.connection, key)) is not None:
                 return Turn.model_validate_json(answer)
             queued = turn.model_copy(update={"cursor": tx.next_cursor})
             turns.put(tx.connection, queued, options)
@@ -115,12 +118,12 @@ class Journal(AskNotes):
 
         return await self.write(work)
 
-    async def change(self, **changes: Any) -> SessionRecord:
-        """Other values for some fields of the session."""
+    async def change_session(self, **changes: Any) -> SessionRecord:
+        """Change fields of the session's record."""
 
         def work(tx: Tx) -> SessionRecord:
             record = replace(sessions.get(tx.connection, self.session_id), **changes, updated_at=times.now())
-            tell_change(tx, record, self.used)
+            store_session(tx, record, self.used)
             return record
 
         return await self.write(work)
@@ -135,40 +138,40 @@ class Journal(AskNotes):
 
     # Messages.
 
-    def message_started(self, message: Message) -> None:
-        # In a hurry, although nobody waits for it: the first words come after it.
+    def start_message(self, message: Message) -> None:
+        # Urgent, although nobody waits for it: the first deltas may only be sent after it.
         self.post(lambda tx: self._start_message(tx, message), urgent=True)
 
     def _start_message(self, tx: Tx, message: Message) -> None:
         drafts.put(tx.connection, message)
         tx.append("message.started", self.scope(message.turn_id), data=MessageData(message=message))
 
-    def message_aborted(self, message: Message) -> None:
+    def abort_message(self, message: Message) -> None:
         def work(tx: Tx) -> None:
             drafts.drop(tx.connection, self.session_id)
             tx.append("message.aborted", self.scope(message.turn_id), data=MessageData(message=message))
 
         self.post(work)
 
-    def message_completed(self, message: Message, content: bytes, turn: Turn, request: Usage) -> None:
-        """The model's message is whole, and has been paid for. Its content is JSON already."""
+    def complete_message(self, message: Message, content: bytes, turn: Turn, request: Usage) -> None:
+        """Store a complete message of the model, and the usage of its request. The content is JSON already."""
         session_used = self.used
 
         def work(tx: Tx) -> None:
             drafts.drop(tx.connection, self.session_id)
             messages.add_encoded(tx.connection, message, content)
-            told = messages.with_content(message, content)
-            tx.append("message.completed", self.scope(message.turn_id), reference=message.id, thing=told)
-            self._pay(tx, message.model or "", turn, request, session_used)
+            shape = messages.encode_with_content(message, content)
+            tx.append("message.completed", self.scope(message.turn_id), reference=message.id, thing=shape)
+            self._write_usage(tx, message.model or "", turn, request, session_used)
 
         self.post(work)
 
-    def paid(self, model: str, turn: Turn | None, request: Usage) -> None:
-        """A request whose message was dropped costs all the same, and so does one that was none of a turn's."""
+    def record_usage(self, model: str, turn: Turn | None, request: Usage) -> None:
+        """Record the usage of a request whose message was dropped, or that is not a turn's own."""
         session_used = self.used
-        self.post(lambda tx: self._pay(tx, model, turn, request, session_used))
+        self.post(lambda tx: self._write_usage(tx, model, turn, request, session_used))
 
-    def _pay(self, tx: Tx, model: str, turn: Turn | None, request: Usage, session_used: Usage) -> None:
+    def _write_usage(self, tx: Tx, model: str, turn: Turn | None, request: Usage, session_used: Usage) -> None:
         turn_id = turn.id if turn is not None else None
         usage_rows.add(tx.connection, self.session_id, turn_id, model, request)
         if turn is not None:
@@ -179,37 +182,38 @@ class Journal(AskNotes):
 
     def add_user_message(
         self,
-        said: Said,
+        stored: StoredUserMessage,
         taken_steers: list[int],
         turn: Turn,
-        shortened: Sequence[Ended] = (),
-        told_tasks: Sequence[Told] = (),
+        shortened: Sequence[CompletedCall] = (),
+        announced: Sequence[TaskReport] = (),
         state: dict[str, Any] | None = None,
-    ) -> Ahead:
-        """Results, further input or both; to be waited for before the model is sent them.
+    ) -> CommitProgress:
+        """Store results, further input or both; wait for it before the model is sent them.
 
-        `shortened` are calls whose results were too long together, as they are brought: each is told again.
+        `shortened` are calls whose results were too long together, as the model gets them: each is written again.
         """
 
         def work(tx: Tx) -> None:
             for ended in shortened:
-                self.complete_call(tx, ended, calls.put(tx.connection, ended.call))
-            messages.add_blocks(tx.connection, said.message, said.blocks, said.brought)
-            told = messages.with_content(said.message, said.encoded)
-            tx.append("message.completed", self.scope(said.message.turn_id), reference=said.message.id, thing=told)
+                self.write_call_end(tx, ended, calls.put(tx.connection, ended.call))
+            messages.add_blocks(tx.connection, stored.message, stored.blocks, stored.call_ids)
+            shape = messages.encode_with_content(stored.message, stored.encoded)
+            scope = self.scope(stored.message.turn_id)
+            tx.append("message.completed", scope, reference=stored.message.id, thing=shape)
             steers.drop(tx.connection, taken_steers)
-            tasks.mark_told(tx.connection, told_tasks)
+            tasks.mark_reported(tx.connection, announced)
             self._put_state(tx, state)
             turns.update(tx.connection, turn)
-            turns.hear(tx.connection, turn.id)  # what hooks had to say of the input, or what came after it
+            turns.release_input(tx.connection, turn.id)  # hooks have let the input pass
 
-        return self.ahead(work)
+        return self.submit_gated(work)
 
     async def add_steer(self, turn_id: TurnId, blocks: list[dict[str, Any]]) -> int:
         return await self.write(lambda tx: steers.add(tx.connection, self.session_id, turn_id, blocks))
 
-    def steer_taken_back(self, steer: Steer, why: str) -> None:
-        """A hook did not let it pass: the model is never sent it, and whoever said it is told."""
+    def withdraw_steer(self, steer: Steer, why: str) -> None:
+        """Drop further input that a hook blocked: the model is never sent it, and clients get a notice."""
 
         def work(tx: Tx) -> None:
             steers.drop(tx.connection, [steer.id])
@@ -218,8 +222,8 @@ class Journal(AskNotes):
 
         self.post(work)
 
-    def reads_taken_back(self, reads: Mapping[str, dict[str, Any] | None]) -> None:
-        """What was shown in a message that is out of the history was shown to nobody."""
+    def restore_reads(self, reads: Mapping[str, dict[str, Any] | None]) -> None:
+        """Store file reads as they were before a message that was removed from the history."""
 
         def work(tx: Tx) -> None:
             for path, read in reads.items():
@@ -227,60 +231,62 @@ class Journal(AskNotes):
 
         self.post(work)
 
-    def pull_linked(self, pull: PullRequest) -> None:
+    def link_pull(self, pull: PullRequest) -> None:
         def work(tx: Tx) -> None:
             record = sessions.get(tx.connection, self.session_id)
-            tell_change(tx, replace(record, metadata=linked(record.metadata, pull), updated_at=times.now()), self.used)
+            store_session(
+                tx, replace(record, metadata=add_pull_link(record.metadata, pull), updated_at=times.now()), self.used
+            )
 
         self.post(work)
 
     # Hooks.
 
-    def hook_ran(self, turn_id: TurnId | None, run: HookRun) -> None:
+    def record_hook_run(self, turn_id: TurnId | None, run: HookRun) -> None:
         def work(tx: Tx) -> None:
             tx.append("hook.ran", self.scope(turn_id), data=HookData(run=run))
 
         self.post(work)
 
-    def heard(self, turn_id: TurnId) -> Ahead:
-        """Hooks have let the input pass; to be waited for before the model is sent it."""
-        return self.ahead(lambda tx: turns.hear(tx.connection, turn_id))
+    def accept_input(self, turn_id: TurnId) -> CommitProgress:
+        """Record that hooks have let the input pass; wait for it before the model is sent the input."""
+        return self.submit_gated(lambda tx: turns.release_input(tx.connection, turn_id))
 
-    def take_back(self, message: Message, untold: Sequence[Told], state: dict[str, Any]) -> None:
-        """A message that a hook did not let pass: the model is never sent it, and knows nothing of what it told."""
+    def withdraw_message(self, message: Message, untold: Sequence[TaskReport], state: dict[str, Any]) -> None:
+        """Drop a message that a hook blocked: the model is never sent it, nor the task ends that it announces."""
 
         def work(tx: Tx) -> None:
             messages.drop(tx.connection, message.id)
-            tasks.mark_untold(tx.connection, untold)
+            tasks.mark_unreported(tx.connection, untold)
             self._put_state(tx, state)
 
         self.post(work)
 
-    # Words.
+    # Notices and state.
 
-    def retrying(self, turn_id: TurnId, retry: ModelRetry) -> None:
+    def record_retry(self, turn_id: TurnId, retry: ModelRetry) -> None:
         def work(tx: Tx) -> None:
             tx.append("model.retrying", self.scope(turn_id), data=retry)
 
         self.post(work)
 
-    def notice(self, turn_id: TurnId | None, notice: Notice) -> None:
+    def add_notice(self, turn_id: TurnId | None, notice: Notice) -> None:
         def work(tx: Tx) -> None:
             tx.append("notice", self.scope(turn_id), data=notice)
 
         self.post(work)
 
-    def state_changed(self, state: dict[str, Any]) -> None:
+    def store_state(self, state: dict[str, Any]) -> None:
         self.post(lambda tx: self._put_state(tx, state))
 
     def _put_state(self, tx: Tx, state: dict[str, Any] | None) -> None:
-        """What is remembered between requests, where that is another than before."""
+        """What is kept between requests, where it has changed."""
         if state is not None:
             states.put(tx.connection, self.session_id, state)
 
 
-def linked(metadata: dict[str, Any], pull: PullRequest) -> dict[str, Any]:
-    """A session's metadata with one more pull request; what a client keeps there under that name is left alone."""
+def add_pull_link(metadata: dict[str, Any], pull: PullRequest) -> dict[str, Any]:
+    """A session's metadata with one more pull request; left alone where a client keeps something else under `pr`."""
     known = metadata.get("pr", [])
     entry = {"number": pull.number, "url": pull.url}
     if not isinstance(known, list) or entry in known:

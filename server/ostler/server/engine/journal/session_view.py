@@ -1,4 +1,4 @@
-"""Stored sessions as the wire has them."""
+"""Builds the protocol's `Session` of stored sessions, and writes the events about them."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -10,75 +10,75 @@ from ostler.protocol.shapes import Ask, Turn, Usage
 from ostler.storage import Scope, Tx
 from ostler.storage.repositories import asks, sessions, turns, usage
 from ostler.storage.repositories.sessions import SessionRecord
-from ostler.storage.sqlite.database import head_of
+from ostler.storage.sqlite.database import read_head
 
 
-def provider_of(model: str) -> str:
+def resolve_provider(model: str) -> str:
     return "rehearsal" if model == "rehearsal" else "anthropic"
 
 
-def shown(connection: sqlite3.Connection, record: SessionRecord, cursor: Cursor) -> Session:
-    """A session with the turn and the asks that it has now."""
-    used = usage.total(connection, record.id)
-    turn = turns.current(connection, record.id)
-    return session_shape(record, cursor, used, turn, _open_asks(connection, record))
+def read_session(connection: sqlite3.Connection, record: SessionRecord, cursor: Cursor) -> Session:
+    """A session with its current turn and open asks."""
+    used = usage.sum_session(connection, record.id)
+    turn = turns.find_current(connection, record.id)
+    return build_session(record, cursor, used, turn, _find_open_asks(connection, record))
 
 
-def shown_page(connection: sqlite3.Connection, records: Sequence[SessionRecord]) -> list[Session]:
-    """The sessions of a list, each with its turn and its asks; asked for all of them at once."""
-    cursor = head_of(connection)
+def read_session_page(connection: sqlite3.Connection, records: Sequence[SessionRecord]) -> list[Session]:
+    """The sessions of a page, each with its current turn and open asks; read for all of them at once."""
+    cursor = read_head(connection)
     ids = [record.id for record in records]
-    used = usage.totals(connection, ids)
-    running = turns.current_of(connection, ids)
-    trees = asks.open_by_tree(connection, [record.root_id for record in records])
+    used = usage.sum_sessions(connection, ids)
+    running = turns.find_current_by_session(connection, ids)
+    trees = asks.list_open_by_tree(connection, [record.root_id for record in records])
     return [
-        session_shape(
+        build_session(
             record,
             cursor,
             used[record.id],
             running.get(record.id),
-            _of_family(connection, record, trees.get(record.root_id, [])),
+            _filter_by_family(connection, record, trees.get(record.root_id, [])),
         )
         for record in records
     ]
 
 
-def tell(tx: Tx, kind: str, record: SessionRecord, used: Usage, turn: Turn | None) -> Session:
-    """Say that a session is so now: with the turn that it is in, and the asks that are open."""
-    session = session_shape(record, tx.next_cursor, used, turn, _open_asks(tx.connection, record))
-    # The log names the asks and does not copy them: a change to a file can be long.
+def append_session_event(tx: Tx, kind: str, record: SessionRecord, used: Usage, turn: Turn | None) -> Session:
+    """Append an event about a session, with its current turn and open asks."""
+    session = build_session(record, tx.next_cursor, used, turn, _find_open_asks(tx.connection, record))
+    # The event refers to the asks by id and does not copy them: the diff of an ask can be long.
     stored = session.changed(asks=[]) if session.asks else session
     names = " ".join(ask.id for ask in session.asks) or None
     tx.append(kind, Scope(record.id, record.root_id), data=SessionData(session=stored), reference=names)
     return session
 
 
-def tell_change(tx: Tx, record: SessionRecord, used: Usage) -> Session:
-    """Store a session that is changed, whatever it does meanwhile, and say so."""
+def store_session(tx: Tx, record: SessionRecord, used: Usage) -> Session:
+    """Store the changed record of a session, and append `session.updated`."""
     sessions.put(tx.connection, record)
-    return tell(tx, "session.updated", record, used, turns.current(tx.connection, record.id))
+    return append_session_event(tx, "session.updated", record, used, turns.find_current(tx.connection, record.id))
 
 
-def _open_asks(connection: sqlite3.Connection, record: SessionRecord) -> list[Ask]:
-    return _of_family(connection, record, asks.open_in(connection, record.root_id))
+def _find_open_asks(connection: sqlite3.Connection, record: SessionRecord) -> list[Ask]:
+    return _filter_by_family(connection, record, asks.list_open(connection, record.root_id))
 
 
-def _of_family(connection: sqlite3.Connection, record: SessionRecord, in_tree: list[Ask]) -> list[Ask]:
-    """Of the asks of a tree those of this session and of all that work for it."""
+def _filter_by_family(connection: sqlite3.Connection, record: SessionRecord, in_tree: list[Ask]) -> list[Ask]:
+    """Of the asks of a tree those of this session and of its agents."""
     if record.id == record.root_id or not in_tree:
         return in_tree
-    family = {member.id for member in sessions.family(connection, record.id)}
+    family = {member.id for member in sessions.list_family(connection, record.id)}
     return [ask for ask in in_tree if ask.session_id in family]
 
 
-def session_shape(
+def build_session(
     record: SessionRecord,
     cursor: Cursor,
     used: Usage | None = None,
     turn: Turn | None = None,
     open_asks: Sequence[Ask] = (),
 ) -> Session:
-    """At rest, unless it is given what it is in."""
+    """The protocol's `Session` of a record; without a turn and asks, unless they are passed."""
     return Session(
         id=record.id,
         cwd=record.cwd,

@@ -1,4 +1,4 @@
-"""How a session writes: units of work about it, waited for or queued."""
+"""The write queue of a session: units of work, waited for or not, and the commit gate."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,27 +10,31 @@ from ostler.protocol.errors import ProtocolError
 from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Turn, Usage
-from ostler.server.engine.journal.session_view import tell
+from ostler.server.engine.journal.session_view import append_session_event
 from ostler.server.events.event_log import EventLog
-from ostler.storage import Ahead, Scope, Tx
+from ostler.storage import CommitProgress, Scope, Tx
 from ostler.storage.repositories import sessions
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Units:
-    """What was promised to somebody is waited for. The rest is queued in the same order and waits for nothing."""
+class WriteQueue:
+    """Writes units of work about one session, in order. What a client was promised is waited for, the rest is not.
+
+    A unit at the commit gate is one that must be on the disk before something happens outside: a model request is sent,
+    or a command begins.
+    """
 
     log: EventLog
     session_id: SessionId
     root_id: SessionId
     used: Usage
-    """What the session has used so far; summed in memory, since every `session.updated` shows it."""
+    """The usage of the session so far; summed in memory, since every `session.updated` has it."""
     on_trouble: Callable[[Exception], None]
-    """Told where a queued unit fails: what is in memory then is more than what is on the disk."""
-    _under_way: Ahead | None = field(default=None, init=False)
-    """The last unit that somebody waits for at a gate."""
+    """Called where a queued unit fails: the state in memory is then ahead of the disk."""
+    _last_gated: CommitProgress | None = field(default=None, init=False)
+    """The last unit that was submitted with a commit gate."""
 
     def scope(self, turn_id: TurnId | None) -> Scope:
         return Scope(self.session_id, self.root_id, turn_id)
@@ -39,40 +43,43 @@ class Units:
         return await self.log.write(work, self.root_id)
 
     def post(self, work: Callable[[Tx], object], *, urgent: bool = False) -> None:
-        """Queue a unit that nobody waits for."""
+        """Queue a unit of work that nobody waits for."""
         try:
             self.submit(work, urgent=urgent)
         except ProtocolError as error:
             self.on_trouble(error)
 
     def submit(
-        self, work: Callable[[Tx], T], *, urgent: bool = True, ahead: Ahead | None = None
+        self, work: Callable[[Tx], T], *, urgent: bool = True, progress: CommitProgress | None = None
     ) -> "asyncio.Future[T]":
-        """Queue a unit; waiting for it is for the caller to decide."""
-        future = self.log.submit(work, self.root_id, urgent=urgent, ahead=ahead)
-        future.add_done_callback(self._look)
+        """Queue a unit of work; the caller decides whether to wait for it."""
+        future = self.log.submit(work, self.root_id, urgent=urgent, progress=progress)
+        future.add_done_callback(self._report_failure)
         return future
 
-    def ahead(self, work: Callable[[Tx], object]) -> Ahead:
-        """Queue a unit whose end opens a gate: a request leaves then, or a command begins."""
-        ahead = self._under_way = Ahead()
-        self.submit(work, ahead=ahead)
-        return ahead
+    def submit_gated(self, work: Callable[[Tx], object]) -> CommitProgress:
+        """Queue a unit of work whose commit opens a gate: a model request is sent then, or a command begins."""
+        progress = self._last_gated = CommitProgress()
+        self.submit(work, progress=progress)
+        return progress
 
-    async def with_the_disk(self) -> None:
-        """Wait until what stands before a gate is the disk's business alone: what is done then takes no time of it."""
-        if self._under_way is not None:
-            await self._under_way.ran()
+    async def reach_commit_gate(self) -> None:
+        """Wait until the last gated unit has run and only its commit is outstanding.
 
-    def _look(self, future: "asyncio.Future[Any]") -> None:
+        What is computed after that does not delay the commit: it runs while the disk writes.
+        """
+        if self._last_gated is not None:
+            await self._last_gated.executed()
+
+    def _report_failure(self, future: "asyncio.Future[Any]") -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
             self.on_trouble(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
     def set_status(self, tx: Tx, status: SessionStatus, turn: Turn | None) -> None:
-        """The session does something else now: `turn` is the one that it is in."""
+        """Store a new status of the session, and announce it; `turn` is its current turn."""
         record = sessions.get(tx.connection, self.session_id)
         if record.status == status:
             return
         record = replace(record, status=status, updated_at=times.now())
         sessions.put(tx.connection, record)
-        tell(tx, "session.updated", record, self.used, turn)
+        append_session_event(tx, "session.updated", record, self.used, turn)

@@ -1,4 +1,4 @@
-"""Which rules speak of a call: by the places it touches, the command it runs, or a text."""
+"""Matches rules with a call: by the files it touches, the command it runs, its MCP server, or a text."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,181 +7,199 @@ from typing import Literal
 from ostler.server.settings import Behavior, RuleSet, SourcedRule
 from ostler.server.settings.rule_set import CommandRules
 from ostler.tools import commands
-from ostler.tools.context import Surroundings
+from ostler.tools.context import SessionView
 from ostler.tools.permissions import matches_text
-from ostler.tools.permissions.subject import OfCommand, OfPlaces, OfServer, OfText, Place, Subject
-from ostler.tools.shell.bash_policy import reads_inside, writes_as_it_says
+from ostler.tools.permissions.subject import (
+    AccessedPath,
+    CommandSubject,
+    PathSubject,
+    ServerSubject,
+    Subject,
+    TextSubject,
+)
+from ostler.tools.shell.bash_policy import build_read_check, names_all_writes
 from ostler.tools.tool import AnyTool
 
-Forbidding = Literal["deny", "ask"]
+ForbiddingBehavior = Literal["deny", "ask"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A rule that speaks of a call; `unsure` where only the run would tell, so that a person has to look."""
+class RuleMatch:
+    """A rule that matches a call; `unsure` where only running it would tell, so that a person has to be asked."""
 
     rule: SourcedRule
     unsure: bool = False
 
 
 def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
-    """Whether any rule of the tool's looks at more than its name; finding out what a call touches costs time."""
+    """Whether any rule for the tool has more than its name; to find out what a call touches takes time."""
     if tool.runs_commands and not tool.is_shell:
-        return True  # whose rules they are depends on the subject
+        return True  # which tool's rules bind it depends on the subject
     names = (tool.name, "Read", "Edit") if tool.is_shell else (tool.name,)
-    found = (rules.allows(tool.name), *(kind(name) for name in names for kind in (rules.denies, rules.asks)))
+    found = (
+        rules.find_allow_rules(tool.name),
+        *(kind(name) for name in names for kind in (rules.find_deny_rules, rules.find_ask_rules)),
+    )
     return any(rule.rule.content is not None for each in found for rule in each)
 
 
-def forbidding(rules: RuleSet, behavior: Forbidding, tool: AnyTool, subject: Subject) -> Found | None:
-    """The first rule that forbids the call, or asks about it."""
+def find_forbidding_rule(
+    rules: RuleSet, behavior: ForbiddingBehavior, tool: AnyTool, subject: Subject
+) -> RuleMatch | None:
+    """The first rule that denies the call, or asks about it."""
     match subject:
-        case OfText(text):
-            own = _rules(rules, behavior, tool.name)
-            return _first(own, lambda rule: matches_text(tool.name, rule.rule.content, text))
-        case OfServer():
-            return _first(_about(rules, behavior, tool, subject), lambda _: True)
-        case OfPlaces(places):
-            binding = _binding(rules, behavior, tool, subject)
-            return _first(binding, lambda rule: any(_speaks_of(rule, place) for place in places))
-        case OfCommand():
-            for name in _names(tool, subject):
-                if found := _of_command(rules.commands(behavior, name), subject):
-                    return found
-            return _of_files(rules, behavior, subject)
+        case TextSubject(text):
+            own = _list_rules(rules, behavior, tool.name)
+            return _find_first(own, lambda rule: matches_text(tool.name, rule.rule.content, text))
+        case ServerSubject():
+            return _find_first(_list_whole_rules(rules, behavior, tool, subject), lambda _: True)
+        case PathSubject(places):
+            binding = _list_binding(rules, behavior, tool, subject)
+            return _find_first(binding, lambda rule: any(_matches_place(rule, place) for place in places))
+        case CommandSubject():
+            for name in _list_owners(tool, subject):
+                if match := _match_command(rules.find_command_rules(behavior, name), subject):
+                    return match
+            return _match_files(rules, behavior, subject)
 
 
-def _rules(rules: RuleSet, behavior: Behavior, tool: str) -> tuple[SourcedRule, ...]:
+def _list_rules(rules: RuleSet, behavior: Behavior, tool: str) -> tuple[SourcedRule, ...]:
     match behavior:
         case "allow":
-            return rules.allows(tool)
+            return rules.find_allow_rules(tool)
         case "ask":
-            return rules.asks(tool)
+            return rules.find_ask_rules(tool)
         case "deny":
-            return rules.denies(tool)
+            return rules.find_deny_rules(tool)
 
 
-def _binding(rules: RuleSet, behavior: Behavior, tool: AnyTool, subject: OfPlaces) -> Sequence[SourcedRule]:
-    own = _rules(rules, behavior, tool.name)
-    if subject.like is None:
+def _list_binding(rules: RuleSet, behavior: Behavior, tool: AnyTool, subject: PathSubject) -> Sequence[SourcedRule]:
+    own = _list_rules(rules, behavior, tool.name)
+    if subject.like_tool is None:
         return own
-    # Its own rules with a content are about commands.
-    return [*(rule for rule in own if rule.rule.content is None), *_rules(rules, behavior, subject.like)]
+    # The tool's own rules with a content are about commands.
+    return [*(rule for rule in own if rule.rule.content is None), *_list_rules(rules, behavior, subject.like_tool)]
 
 
-def _about(rules: RuleSet, behavior: Behavior, tool: AnyTool, subject: OfServer) -> Sequence[SourcedRule]:
-    """Rules about the whole tool, and about the whole server."""
-    every = (*_rules(rules, behavior, tool.name), *_rules(rules, behavior, subject.rule))
+def _list_whole_rules(
+    rules: RuleSet, behavior: Behavior, tool: AnyTool, subject: ServerSubject
+) -> Sequence[SourcedRule]:
+    """The rules about the whole tool, and about the whole MCP server."""
+    every = (*_list_rules(rules, behavior, tool.name), *_list_rules(rules, behavior, subject.rule))
     return [rule for rule in every if rule.rule.content is None]
 
 
-def _names(tool: AnyTool, subject: OfCommand) -> tuple[str, ...]:
-    """Whose rules bind a command."""
-    return (tool.name,) if subject.like is None else (tool.name, subject.like)
+def _list_owners(tool: AnyTool, subject: CommandSubject) -> tuple[str, ...]:
+    """The tools whose rules bind a command."""
+    return (tool.name,) if subject.like_tool is None else (tool.name, subject.like_tool)
 
 
-def _first(rules: Iterable[SourcedRule], speaks: Callable[[SourcedRule], bool]) -> Found | None:
-    return next((Found(rule) for rule in rules if speaks(rule)), None)
+def _find_first(rules: Iterable[SourcedRule], matches: Callable[[SourcedRule], bool]) -> RuleMatch | None:
+    return next((RuleMatch(rule) for rule in rules if matches(rule)), None)
 
 
-def _speaks_of(rule: SourcedRule, place: Place) -> bool:
-    return rule.rule.content is None or rule.speaks_of_path(place.written, place.real)
+def _matches_place(rule: SourcedRule, place: AccessedPath) -> bool:
+    return rule.rule.content is None or rule.matches_path(place.written, place.real)
 
 
-def _of_command(own: CommandRules, subject: OfCommand) -> Found | None:
+def _match_command(own: CommandRules, subject: CommandSubject) -> RuleMatch | None:
     if own.whole is not None:
-        return Found(own.whole)
-    caught = commands.judge_match(subject.reading, own.contents)
-    if caught is not None:
-        return Found(own.by_content[caught])
-    if own.rules and commands.undecided(subject.reading, own.contents):
-        return Found(own.rules[0], unsure=True)
+        return RuleMatch(own.whole)
+    content = commands.find_forbidding_rule(subject.parsed, own.contents)
+    if content is not None:
+        return RuleMatch(own.by_content[content])
+    if own.rules and commands.may_be_forbidden(subject.parsed, own.contents):
+        return RuleMatch(own.rules[0], unsure=True)
     return None
 
 
-def _of_files(rules: RuleSet, behavior: Forbidding, subject: OfCommand) -> Found | None:
-    """Rules about files bind the commands that visibly touch them; one that is an edit, those about all files, too."""
-    if not subject.places:
+def _match_files(rules: RuleSet, behavior: ForbiddingBehavior, subject: CommandSubject) -> RuleMatch | None:
+    """Match rules about files with a command that names them; one that only edits, with rules about all files, too."""
+    if not subject.paths:
         return None
-    reading = [rule for rule in _rules(rules, behavior, "Read") if rule.pattern is not None]
-    writing = [rule for rule in _rules(rules, behavior, "Edit") if rule.pattern is not None or subject.edits]
-    for place in subject.places:
+    reading = [rule for rule in _list_rules(rules, behavior, "Read") if rule.pattern is not None]
+    writing = [rule for rule in _list_rules(rules, behavior, "Edit") if rule.pattern is not None or subject.edits]
+    for place in subject.paths:
         for rule in (*reading, *writing) if place.writes else reading:
-            if _speaks_of(rule, place):
-                return Found(rule)
+            if _matches_place(rule, place):
+                return RuleMatch(rule)
         if place.deep and reading:
-            # What lies below is not listed here, and something of it may be what the rule is about.
-            return Found(reading[0], unsure=True)
+            # The content of the folder is not listed here, and the rule may be about a file in it.
+            return RuleMatch(reading[0], unsure=True)
     return None
 
 
-def allowing(
-    rules: RuleSet, tool: AnyTool, subject: Subject, surroundings: Surroundings, may_write: Callable[[Place], bool]
+def find_allow_rule(
+    rules: RuleSet, tool: AnyTool, subject: Subject, view: SessionView, may_write: Callable[[AccessedPath], bool]
 ) -> SourcedRule | None:
     """The rule that allows the call, where all that it does is allowed.
 
-    `may_write` tells of a file that a command writes by a redirection, and that no rule of Edit's allows.
+    `may_write` says whether a command may write a file by a redirection where no rule of Edit's allows that.
     """
     match subject:
-        case OfText(text):
-            own = rules.allows(tool.name)
+        case TextSubject(text):
+            own = rules.find_allow_rules(tool.name)
             return next((rule for rule in own if matches_text(tool.name, rule.rule.content, text)), None)
-        case OfServer():
-            return next(iter(_about(rules, "allow", tool, subject)), None)
-        case OfPlaces(places):
-            binding = _binding(rules, "allow", tool, subject)
-            return next((rule for rule in binding if all(_speaks_of(rule, place) for place in places)), None)
-        case OfCommand():
-            for name in _names(tool, subject):
-                of_commands = rules.commands("allow", name)
-                if found := _command_allowed(rules, of_commands, subject, surroundings, may_write):
-                    return found
-            return _edit_allowed(rules, subject.places) if subject.edits else None
+        case ServerSubject():
+            return next(iter(_list_whole_rules(rules, "allow", tool, subject)), None)
+        case PathSubject(places):
+            binding = _list_binding(rules, "allow", tool, subject)
+            return next((rule for rule in binding if all(_matches_place(rule, place) for place in places)), None)
+        case CommandSubject():
+            for name in _list_owners(tool, subject):
+                command_rules = rules.find_command_rules("allow", name)
+                if rule := _find_command_rule(rules, command_rules, subject, view, may_write):
+                    return rule
+            return _find_edit_rule(rules, subject.paths) if subject.edits else None
 
 
-def _edit_allowed(rules: RuleSet, places: Sequence[Place]) -> SourcedRule | None:
-    """For a command that is nothing but an edit: the rule of Edit's that allows it on every file."""
-    return next((rule for rule in rules.allows("Edit") if all(_speaks_of(rule, place) for place in places)), None)
+def _find_edit_rule(rules: RuleSet, places: Sequence[AccessedPath]) -> SourcedRule | None:
+    """For a command that only edits files: the rule of Edit's that allows it for every file."""
+    return next(
+        (rule for rule in rules.find_allow_rules("Edit") if all(_matches_place(rule, place) for place in places)), None
+    )
 
 
-def _command_allowed(
+def _find_command_rule(
     rules: RuleSet,
     own: CommandRules,
-    subject: OfCommand,
-    surroundings: Surroundings,
-    may_write: Callable[[Place], bool],
+    subject: CommandSubject,
+    view: SessionView,
+    may_write: Callable[[AccessedPath], bool],
 ) -> SourcedRule | None:
     if own.whole is not None:
         return own.whole
-    helping = commands.first_help(subject.reading, own.contents)
-    if helping is None:
-        # Without a rule that does anything for it, what else would let it pass is no matter here.
+    content = commands.find_helping_rule(subject.parsed, own.contents)
+    if content is None:
+        # No rule allows any part of it; what else may allow it is not decided here.
         return None
-    uncovered = commands.judge_allow(subject.reading, own.contents, reads_inside(surroundings))
+    uncovered = commands.find_uncovered(subject.parsed, own.contents, build_read_check(view))
     if any(each.why == "rule" for each in uncovered):
         return None
     if not uncovered:
-        return own.by_content[helping]
-    if not commands.names_its_files(subject.reading):
+        return own.by_content[content]
+    if not commands.has_literal_targets(subject.parsed):
         return None
-    written = [place for place in subject.places if place.writes]
+    written = [place for place in subject.paths if place.writes]
     if all(_may_be_written(rules, place, may_write) for place in written):
-        return own.by_content[helping]
-    # Whoever allowed the line in just these words has read which files it writes. A project allows nothing outside.
-    line = own.contents.as_line(subject.reading.command)
+        return own.by_content[content]
+    # A rule for exactly this line allows the files that it writes, since they are in it; a project's only inside.
+    line = own.contents.find_line(subject.parsed.command)
     rule = own.by_content[line] if line is not None else None
-    if rule is None or not writes_as_it_says(subject.reading, written, surroundings, outside=rule.source != "project"):
+    if rule is None or not names_all_writes(subject.parsed, written, view, outside=rule.source != "project"):
         return None
     return rule
 
 
-def _may_be_written(rules: RuleSet, place: Place, may_write: Callable[[Place], bool]) -> bool:
-    return may_write(place) or any(_speaks_of(rule, place) for rule in rules.allows("Edit"))
+def _may_be_written(rules: RuleSet, place: AccessedPath, may_write: Callable[[AccessedPath], bool]) -> bool:
+    return may_write(place) or any(_matches_place(rule, place) for rule in rules.find_allow_rules("Edit"))
 
 
-def may_read(rules: RuleSet) -> Callable[[str], bool] | None:
-    """Which files a search may show: what a rule forbids, or wants to be asked about, is left out."""
-    binding = [rule for rule in (*rules.denies("Read"), *rules.asks("Read")) if rule.pattern is not None]
+def make_read_filter(rules: RuleSet) -> Callable[[str], bool] | None:
+    """A filter of the files that a search may show: not those of a deny or ask rule. None where there is no rule."""
+    binding = [
+        rule for rule in (*rules.find_deny_rules("Read"), *rules.find_ask_rules("Read")) if rule.pattern is not None
+    ]
     if not binding:
         return None
-    return lambda path: not any(rule.speaks_of_path(path, path) for rule in binding)
+    return lambda path: not any(rule.matches_path(path, path) for rule in binding)

@@ -1,4 +1,4 @@
-"""What the settings files mean for one session."""
+"""The effective settings of one session: its mode, its rules and its MCP servers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -10,38 +10,43 @@ from ostler.server.settings import (
     RuleSet,
     Settings,
     Source,
-    acting_servers,
-    effective_rules,
-    rules_of,
+    parse_rules,
+    resolve_rules,
+    resolve_servers,
 )
 
 FLAG_RULES: Final = "flag_rules"
-"""Where a session notes which of its rules it was started with; what is added or remembered later is its own."""
-_OF_SESSIONS: Final[tuple[Source, Source]] = ("flag", "session")
-Lists = Mapping[str, Sequence[str]]
+"""The option that says with which of its rules a session was started; rules that are added later have the source
+`session`."""
+_SESSION_SOURCES: Final[tuple[Source, Source]] = ("flag", "session")
+RuleLists = Mapping[str, Sequence[str]]
 
 
-def mode_in_force(settings: Settings, wanted: Mode, *, allow_bypass: bool) -> Mode:
-    """The session's, unless policy says another, or bypass is not allowed any more."""
+def resolve_mode(settings: Settings, wanted: Mode, *, allow_bypass: bool) -> Mode:
+    """The session's mode, unless the managed policy sets another, or bypass is not allowed any more."""
     mode = settings.frozen_mode or wanted
     forbidden = mode == "bypassPermissions" and (not allow_bypass or settings.bypass_disabled)
     return "default" if forbidden else mode
 
 
-def rule_set(settings: Settings, trusted: bool, options: Mapping[str, Any], aliases: Mapping[str, str]) -> RuleSet:
-    """The rules that count in a session, its own among them."""
-    given: Lists = options.get("rules") or {}
-    flags: Lists = options.get(FLAG_RULES) or {}
-    started_with = {name: [text for text in texts if text in flags.get(name, ())] for name, texts in given.items()}
-    later = {name: [text for text in texts if text not in flags.get(name, ())] for name, texts in given.items()}
+def build_rule_set(
+    settings: Settings, trusted: bool, options: Mapping[str, Any], aliases: Mapping[str, str]
+) -> RuleSet:
+    """The rules that are in effect in a session, with its own."""
+    own_lists: RuleLists = options.get("rules") or {}
+    flags: RuleLists = options.get(FLAG_RULES) or {}
+    started_with = {name: [text for text in texts if text in flags.get(name, ())] for name, texts in own_lists.items()}
+    later = {name: [text for text in texts if text not in flags.get(name, ())] for name, texts in own_lists.items()}
     expires = options.get("rule_expires") or {}
-    flag, session = (Origin(source, None, settings.folder, settings.folder, settings.home) for source in _OF_SESSIONS)
-    own = (*rules_of(started_with, flag, expires), *rules_of(later, session, expires))
-    return effective_rules(settings, trusted, own, aliases=aliases)
+    flag, session = (
+        Origin(source, None, settings.folder, settings.folder, settings.home) for source in _SESSION_SOURCES
+    )
+    own = (*parse_rules(started_with, flag, expires), *parse_rules(later, session, expires))
+    return resolve_rules(settings, trusted, own, aliases=aliases)
 
 
-def servers_of_session(settings: Settings, trusted: bool, options: Mapping[str, Any]) -> Mapping[str, McpEntry]:
+def collect_servers(settings: Settings, trusted: bool, options: Mapping[str, Any]) -> Mapping[str, McpEntry]:
     """The MCP servers that a session has, by name."""
-    given: Mapping[str, Mapping[str, Any]] = options.get("mcp_servers") or {}
-    own = (McpEntry(name, entry, "session", "") for name, entry in given.items())
-    return acting_servers(settings, trusted, own)
+    own_entries: Mapping[str, Mapping[str, Any]] = options.get("mcp_servers") or {}
+    own = (McpEntry(name, entry, "session", "") for name, entry in own_entries.items())
+    return resolve_servers(settings, trusted, own)

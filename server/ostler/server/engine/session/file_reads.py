@@ -1,4 +1,4 @@
-"""Which files a session has read, and what of them."""
+"""The files that a session has read, and which lines of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -8,44 +8,44 @@ from typing import Any, Final
 from ostler.tools.services import FileRead
 
 
-class StoredReads:
-    """What the session has seen of files; each call takes what it added along when it is stored."""
+class SessionFileReads:
+    """What the session has read of files; what a call adds is stored together with the call."""
 
     def __init__(self, stored: Mapping[str, dict[str, Any]]) -> None:
-        self._reads = {path: _file_read(read) for path, read in stored.items()}
-        self._listeners: list[Hear] = []
+        self._reads = {path: _parse_file_read(read) for path, read in stored.items()}
+        self._listeners: list[ReadListener] = []
 
-    def listen(self, hear: "Hear") -> None:
-        """Be told of every file that is shown to the model, as it is shown."""
-        self._listeners.append(hear)
+    def listen(self, listener: "ReadListener") -> None:
+        """Call `listener` for every file that is shown to the model, as it is shown."""
+        self._listeners.append(listener)
 
     def forget_shown(self) -> dict[str, dict[str, Any]]:
-        """What was shown is not in the conversation any more; all of it as it is to be stored."""
+        """What was shown is not in the history any more; returns all reads as they are to be stored."""
         self._reads = {path: replace(read, shown=()) for path, read in self._reads.items()}
         return {path: _as_stored(read) for path, read in self._reads.items()}
 
-    def known(self) -> dict[str, FileRead]:
-        """All of it as it is now, to come back to."""
+    def snapshot(self) -> dict[str, FileRead]:
+        """A copy of all reads as they are now, for `restore`."""
         return dict(self._reads)
 
-    def back_to(self, known: Mapping[str, FileRead]) -> dict[str, dict[str, Any] | None]:
-        """Forget what was read since; what is different then, as it is to be stored: null where nothing is known."""
+    def restore(self, known: Mapping[str, FileRead]) -> dict[str, dict[str, Any] | None]:
+        """Undo all reads since a snapshot; returns the changes to be stored: None for a file that was not read then."""
         changed = {path: known.get(path) for path, read in self._reads.items() if known.get(path) is not read}
         self._reads = dict(known)
         return {path: _as_stored(read) if read is not None else None for path, read in changed.items()}
 
-    def latest(self, limit: int) -> list[tuple[str, FileRead]]:
-        """The files that were read last for the first time, at most so many."""
+    def list_latest(self, limit: int) -> list[tuple[str, FileRead]]:
+        """The files that were added last, newest first, at most `limit`."""
         return list(islice(reversed(self._reads.items()), limit))
 
-    def recorder(self) -> "CallReads":
-        return CallReads(self._reads, self._listeners)
+    def create_recorder(self) -> "CallFileReads":
+        return CallFileReads(self._reads, self._listeners)
 
 
-class CallReads:
+class CallFileReads:
     """The reads of the session as one call sees and extends them."""
 
-    def __init__(self, reads: dict[str, FileRead], listeners: "Sequence[Hear]" = ()) -> None:
+    def __init__(self, reads: dict[str, FileRead], listeners: "Sequence[ReadListener]" = ()) -> None:
         self._reads = reads
         self._listeners = listeners
         self.added: dict[str, dict[str, Any]] = {}
@@ -59,11 +59,11 @@ class CallReads:
         self._reads[path] = read
         self.added[path] = _as_stored(read)
         if read.shown:  # what was only written was shown to nobody
-            for hear in self._listeners:
-                hear(path, read)
+            for listener in self._listeners:
+                listener(path, read)
 
-    def take_back(self) -> None:
-        """The call has come to nothing: the model is not shown what it has read."""
+    def undo(self) -> None:
+        """Undo the reads of a call whose result the model is not shown."""
         for path, read in self._before.items():
             if read is None:
                 self._reads.pop(path, None)
@@ -73,7 +73,7 @@ class CallReads:
         self._before.clear()
 
 
-Hear = Callable[[str, FileRead], None]
+ReadListener = Callable[[str, FileRead], None]
 """Called with the real path of a file that was read, and what is known of it."""
 
 
@@ -85,6 +85,6 @@ def _as_stored(read: FileRead) -> dict[str, Any]:
     return {name: getattr(read, name) for name in _FIELDS}
 
 
-def _file_read(stored: dict[str, Any]) -> FileRead:
+def _parse_file_read(stored: dict[str, Any]) -> FileRead:
     lines = {name: tuple((first, last) for first, last in stored.get(name) or ()) for name in ("ranges", "shown")}
     return FileRead(**{**stored, **lines})

@@ -1,4 +1,4 @@
-"""The conversation as the model is sent it: encoded once, joined for each request, never changed afterwards."""
+"""The history of a session as the model is sent it: encoded once, joined for each request, never changed later."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -12,17 +12,17 @@ from ostler.storage.repositories.messages import ApiMessage
 _BREAKPOINT: Final = b',"cache_control":{"type":"ephemeral"}'
 _CACHED_USER_MESSAGES: Final = 2
 """Of the four breakpoints that the API takes; the others are on the tools and on the system prompt."""
-_WORTH_JOINING: Final = 64 * 1024
+_MIN_JOIN_BYTES: Final = 64 * 1024
 _LONG_BYTES: Final = 1024 * 1024
 
 
-def plain(content: Iterable[ContentBlock]) -> list[dict[str, Any]]:
+def dump_blocks(content: Iterable[ContentBlock]) -> list[dict[str, Any]]:
     """Blocks as the API takes them, in the order of fields in which they are stored."""
     return [block.model_dump(mode="json") for block in content]
 
 
-def tool_result(call: Call) -> dict[str, Any]:
-    """What a call gave, as the answer to its tool_use."""
+def build_tool_result(call: Call) -> dict[str, Any]:
+    """The result of a call, as the tool_result block for its tool_use."""
     return {
         "type": "tool_result",
         "tool_use_id": call.tool_use_id,
@@ -31,8 +31,8 @@ def tool_result(call: Call) -> dict[str, Any]:
     }
 
 
-def joined(blocks: Iterable[bytes]) -> bytes:
-    """The content that these blocks are, each of them JSON already."""
+def join_blocks(blocks: Iterable[bytes]) -> bytes:
+    """The content array of these blocks, each of them JSON already."""
     parts = [part for block in blocks for part in (b",", block)]
     return b"".join((b"[", *parts[1:], b"]"))
 
@@ -43,11 +43,11 @@ class History:
     def __init__(self, stored: Sequence[ApiMessage] = ()) -> None:
         self._roles: list[str] = []
         self._settled = b""
-        """What will not change any more, joined: a long conversation is not put together for each request."""
+        """The messages that will not change any more, joined: a long history is not joined again for each request."""
         self._messages: list[bytes] = []
-        """Those after them."""
+        """The messages after those."""
         self.tool_use_ids: set[str] = set()
-        """All that the model has used, since it may repeat one and the API does not take it twice."""
+        """All ids of tool_use blocks, since the model may repeat one and the API rejects duplicates."""
         for message in stored:
             self.add_encoded(message.role, message.content)
 
@@ -58,8 +58,8 @@ class History:
     def ends_with_assistant(self) -> bool:
         return bool(self._roles) and self._roles[-1] == "assistant"
 
-    def unanswered(self) -> list[str]:
-        """The calls of the last message: without a result, where a fork ends in the middle of a turn."""
+    def list_unanswered(self) -> list[str]:
+        """The tool_use ids of the last message: without results, where a fork ends in the middle of a turn."""
         if not self.ends_with_assistant or b'"tool_use"' not in self._messages[-1]:
             return []
         return [block["id"] for block in orjson.loads(self._messages[-1])["content"] if block["type"] == "tool_use"]
@@ -69,18 +69,18 @@ class History:
 
     @property
     def is_long(self) -> bool:
-        """To put it together is better done on a thread."""
+        """Whether it is better joined on a thread."""
         return sum(map(len, self._messages)) > _LONG_BYTES
 
     def add_answer(self, blocks: Sequence[dict[str, Any]], encoded: Sequence[bytes], content: bytes) -> None:
-        """What the model wrote: as blocks, each as JSON, and all together, so that nothing is read or written again."""
-        kept = self._sendable(blocks)
-        self._add("assistant", content if len(kept) == len(blocks) else joined(encoded[at] for at in kept))
+        """Add a message of the model: as blocks, each as JSON, and all as JSON, so that nothing is encoded again."""
+        kept = self._select_sendable(blocks)
+        self._add("assistant", content if len(kept) == len(blocks) else join_blocks(encoded[at] for at in kept))
 
     def add_encoded(self, role: str, content: bytes) -> None:
         if role == "assistant" and (b'"tool_use"' in content or b'thinking"' in content):
             blocks = orjson.loads(content)
-            kept = self._sendable(blocks)
+            kept = self._select_sendable(blocks)
             content = content if len(kept) == len(blocks) else orjson.dumps([blocks[at] for at in kept])
         self._add(role, content)
 
@@ -93,8 +93,8 @@ class History:
             self._roles.append(role)
             self._messages.append(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
 
-    def take_back(self, content: bytes) -> None:
-        """Undo the last addition, which was this."""
+    def undo_add(self, content: bytes) -> None:
+        """Undo the last addition, which had this content."""
         whole = b'{"role":"user","content":' + content + b"}"
         if self._messages and self._messages[-1] == whole:
             self._messages.pop()
@@ -102,7 +102,7 @@ class History:
         elif self._messages and self._messages[-1].endswith(b"," + content[1:] + b"}"):
             self._messages[-1] = self._messages[-1][: -len(content) - 1] + b"]}"
 
-    def encoded(self) -> list[bytes]:
+    def encode_pieces(self) -> list[bytes]:
         """The messages as the API takes them, in pieces of one or several, to be joined by commas.
 
         The last two of the user's have a breakpoint for the cache.
@@ -115,21 +115,21 @@ class History:
         if self._settled:
             pieces.insert(0, self._settled)
         if len(marked) == _CACHED_USER_MESSAGES:
-            self._settle(marked[0])
+            self._join_settled(marked[0])
         return pieces
 
-    def _settle(self, count: int) -> None:
-        """Join what will not change any more; not for a few bytes, so that each is copied a few times only."""
+    def _join_settled(self, count: int) -> None:
+        """Join messages that will not change any more; not for a few bytes, so that each is copied a few times only."""
         settled = self._messages[:count]
-        if sum(map(len, settled)) > max(_WORTH_JOINING, len(self._settled) // 16):
+        if sum(map(len, settled)) > max(_MIN_JOIN_BYTES, len(self._settled) // 16):
             self._settled = b",".join([self._settled, *settled] if self._settled else settled)
             del self._messages[:count]
 
-    def _sendable(self, blocks: Sequence[dict[str, Any]]) -> list[int]:
-        """Of what the model wrote, less thoughts that it did not sign or that led to nothing: the API refuses them."""
+    def _select_sendable(self, blocks: Sequence[dict[str, Any]]) -> list[int]:
+        """The indexes of blocks that the API accepts: without thinking that is unsigned, or is last in the message."""
         self.tool_use_ids.update(block["id"] for block in blocks if block["type"] == "tool_use")
         kept = [at for at, block in enumerate(blocks) if block["type"] != "thinking" or block.get("signature")]
-        # A message that was stopped while the model thought: the API wants something said after a thought.
+        # The message was cut while the model was thinking: the API wants other content after a thinking block.
         while kept and blocks[kept[-1]]["type"] in {"thinking", "redacted_thinking"}:
             kept.pop()
         return kept

@@ -1,4 +1,4 @@
-"""A session in memory: what its turns, calls and decisions read."""
+"""The state of a session in memory: what its turns, calls and permission decisions read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,30 +6,30 @@ from typing import Any
 
 from ostler.protocol.events import PullRequest
 from ostler.protocol.session import Mode, OnAsk
-from ostler.server.classifier import ClassifierDesk
-from ostler.server.engine.journal.journal import Journal, linked
+from ostler.server.classifier import SessionClassifier
+from ostler.server.engine.journal.journal import Journal, add_pull_link
 from ostler.server.engine.permissions.decide import PermissionContext
-from ostler.server.engine.permissions.rule_match import may_read
-from ostler.server.engine.session.effective_settings import mode_in_force, rule_set, servers_of_session
-from ostler.server.engine.session.file_reads import StoredReads
+from ostler.server.engine.permissions.rule_match import make_read_filter
+from ostler.server.engine.session.effective_settings import build_rule_set, collect_servers, resolve_mode
+from ostler.server.engine.session.file_reads import SessionFileReads
 from ostler.server.engine.session.history import History
 from ostler.server.engine.session.processes import StoredProcesses
-from ostler.server.engine.session.shared import Rooms
-from ostler.server.engine.session.usage import Purse
-from ostler.server.engine.tasks.registry import TaskDesk
+from ostler.server.engine.session.shared import SharedServices
+from ostler.server.engine.session.usage import UsageMeter
+from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.hooks import HookRunner
 from ostler.server.settings import McpEntry, RuleSet, Settings
 from ostler.storage.repositories.sessions import SessionRecord
-from ostler.tools.context import Assistant, Stir, Surroundings
+from ostler.tools.context import Assistant, SessionView, WakeSignal
 from ostler.tools.fs import paths
 from ostler.tools.registry import ToolSet
-from ostler.tools.sandbox.policy import Sandboxing
+from ostler.tools.sandbox.policy import SandboxSettings
 from ostler.tools.tool import AnyTool
 
 
 @dataclass(frozen=True, slots=True)
-class _MadeRules:
-    """Rules, and what they were made of."""
+class _CachedRules:
+    """The rule set, and the values that it was built from."""
 
     settings: Settings
     trusted: bool
@@ -39,184 +39,186 @@ class _MadeRules:
 
 
 @dataclass(frozen=True, slots=True)
-class _MadeSurroundings:
-    """What tools see of a session, and what it was made of."""
+class _CachedView:
+    """The view of the session for tools, and the values that it was built from."""
 
     record: SessionRecord
     state: dict[str, Any]
     rules: RuleSet
     background: bool
-    seen: Surroundings
+    view: SessionView
 
 
 @dataclass(slots=True, weakref_slot=True)
 class LiveSession:
+    """One session in memory; its actor owns it."""
+
     record: SessionRecord
     journal: Journal
-    rooms: Rooms
+    shared: SharedServices
     history: History
-    reads: StoredReads
+    reads: SessionFileReads
     processes: StoredProcesses
     state: dict[str, Any]
-    """What is remembered between requests: the frozen prefix, the shell's folder, what the model was last told."""
+    """What is kept between requests: the frozen prompt prefix, the shell's folder, the facts last sent to the model."""
     settings: Settings
     trusted: bool
-    """Whether what the folder brings may act."""
+    """Whether hooks, servers and allow rules of the folder are in effect."""
     hooks: HookRunner
-    classifier: ClassifierDesk
-    tasks: TaskDesk
-    purse: Purse
+    classifier: SessionClassifier
+    tasks: TaskRegistry
+    usage_meter: UsageMeter
     asked_trust: str | None = None
     """The digest of what a person was last asked to trust."""
-    arranged: bool = False
-    """Its settings, trust and hooks have been looked at."""
-    refused: Settings | None = None
-    """Settings that a hook did not let in."""
-    told_problems: set[str] = field(default_factory=set)
-    """What its watchers were told about wrong settings."""
-    began: bool = False
-    """Its hooks know that it has begun."""
-    stir: Stir = field(default_factory=Stir)
+    settings_loaded: bool = False
+    """Its settings, trust and hooks have been loaded."""
+    refused_settings: Settings | None = None
+    """Changed settings that a ConfigChange hook has refused."""
+    reported_problems: set[str] = field(default_factory=set)
+    """Problems of the settings that clients were sent a notice of."""
+    start_hooks_fired: bool = False
+    """The SessionStart hooks have run."""
+    wake_signal: WakeSignal = field(default_factory=WakeSignal)
     """Wakes a call that sleeps."""
     turn_on_ask: OnAsk | None = None
-    """What a headless turn says about asks, above what the session says."""
-    _places: dict[str, str] = field(default_factory=dict)
-    _rules: "_MadeRules | None" = None
-    _surroundings: "_MadeSurroundings | None" = None
+    """The `on_ask` of a headless turn, which overrides the session's."""
+    _real_paths: dict[str, str] = field(default_factory=dict)
+    _cached_rules: "_CachedRules | None" = None
+    _cached_view: "_CachedView | None" = None
 
     @property
     def rules(self) -> RuleSet:
-        """Made anew only when a file, the trust or the session's own rules have changed."""
+        """Cached: built again only when a file, the trust or the session's own rules have changed."""
         options = self.record.options
-        made = self._rules
+        cached = self._cached_rules
         if (
-            made is None
-            or made.settings is not self.settings
-            or made.trusted is not self.trusted
-            or made.rules is not options.get("rules")
-            or made.expires is not options.get("rule_expires")
+            cached is None
+            or cached.settings is not self.settings
+            or cached.trusted is not self.trusted
+            or cached.rules is not options.get("rules")
+            or cached.expires is not options.get("rule_expires")
         ):
-            made = self._rules = _MadeRules(
+            cached = self._cached_rules = _CachedRules(
                 self.settings,
                 self.trusted,
                 options.get("rules"),
                 options.get("rule_expires"),
-                rule_set(self.settings, self.trusted, options, self.rooms.aliases),
+                build_rule_set(self.settings, self.trusted, options, self.shared.aliases),
             )
-        return made.rule_set
+        return cached.rule_set
 
     @property
     def permission(self) -> PermissionContext:
-        surroundings = self.surroundings
-        sandboxing = self.rooms.sandbox()
+        view = self.view
+        sandbox = self.shared.sandbox()
         return PermissionContext(
-            surroundings.mode,
+            view.mode,
             self.turn_on_ask or self.record.on_ask,
             self.rules,
-            surroundings,
-            bash_classifier=self.rooms.bash_classifier(),
-            skips_ask_rules=_skips_ask_rules(sandboxing),
+            view,
+            bash_classifier=self.shared.bash_classifier(),
+            skips_ask_rules=_skips_ask_rules(sandbox),
             only_policy_allows=self.settings.forbid_other_allow_rules,
         )
 
     @property
     def mode(self) -> Mode:
-        """The session's, unless policy says another, or the daemon does not allow it any more."""
-        return mode_in_force(self.settings, self.record.mode, allow_bypass=self.rooms.allow_bypass())
+        """The session's mode, unless the managed policy sets another, or the daemon does not allow it any more."""
+        return resolve_mode(self.settings, self.record.mode, allow_bypass=self.shared.allow_bypass())
 
     @property
-    def surroundings(self) -> Surroundings:
-        """Made anew only when something of it has changed: every call looks at it several times."""
-        made, rules = self._surroundings, self.rules
+    def view(self) -> SessionView:
+        """What tools see of the session. Cached: every call reads it several times."""
+        cached, rules = self._cached_view, self.rules
         if (
-            made is None
-            or made.record is not self.record
-            or made.state is not self.state
-            or made.rules is not rules
-            or made.seen.sandboxing is not self.rooms.sandbox()
-            or made.seen.mode != self.mode
-            or made.background is not self.rooms.background()
-            or made.seen.profile is not self.rooms.profile()
-            or made.seen.switched_off != self.rooms.switched_off()
-            or made.seen.most_files != self.rooms.most_files()
-            or made.seen.read_tokens != self.rooms.read_tokens()
-            or made.seen.assistant != self._assistant
+            cached is None
+            or cached.record is not self.record
+            or cached.state is not self.state
+            or cached.rules is not rules
+            or cached.view.sandboxing is not self.shared.sandbox()
+            or cached.view.mode != self.mode
+            or cached.background is not self.shared.background()
+            or cached.view.profile is not self.shared.profile()
+            or cached.view.switched_off != self.shared.switched_off()
+            or cached.view.most_files != self.shared.most_files()
+            or cached.view.read_tokens != self.shared.read_tokens()
+            or cached.view.assistant != self._assistant
         ):
-            made = self._surroundings = _MadeSurroundings(
-                self.record, self.state, rules, self.rooms.background(), self._with_tools(self._look_around())
+            cached = self._cached_view = _CachedView(
+                self.record, self.state, rules, self.shared.background(), self._add_tools(self._build_view())
             )
-        return made.seen
+        return cached.view
 
-    def _look_around(self) -> Surroundings:
+    def _build_view(self) -> SessionView:
         roots = (self.record.cwd, *self.record.directories, *self.settings.additional_directories)
-        return Surroundings(
+        return SessionView(
             session_id=self.record.id,
             folder=self.record.cwd,
             shell_folder=self.state.get("shell_folder") or self.record.cwd,
             roots=roots,
-            real_roots=tuple(map(self._real, roots)),
+            real_roots=tuple(map(self._resolve_folder, roots)),
             mode=self.mode,
             environment={**self.settings.env, **(self.record.options.get("env") or {})},
-            home=self.rooms.home,
-            real_home=self._real(self.rooms.home),
-            umask=self.rooms.umask,
-            testing=self.rooms.testing,
-            sandboxing=self.rooms.sandbox(),
-            background=self.rooms.background(),
-            profile=self.rooms.profile(),
-            switched_off=self.rooms.switched_off(),
-            most_files=self.rooms.most_files(),
-            read_tokens=self.rooms.read_tokens(),
+            home=self.shared.home,
+            real_home=self._resolve_folder(self.shared.home),
+            umask=self.shared.umask,
+            testing=self.shared.testing,
+            sandboxing=self.shared.sandbox(),
+            background=self.shared.background(),
+            profile=self.shared.profile(),
+            switched_off=self.shared.switched_off(),
+            most_files=self.shared.most_files(),
+            read_tokens=self.shared.read_tokens(),
             servers={name: entry.digest for name, entry in self._servers.items()},
             assistant=self._assistant,
-            may_read=may_read(self.rules),
+            may_read=make_read_filter(self.rules),
         )
 
-    def _with_tools(self, seen: Surroundings) -> Surroundings:
-        tools = self._tools_in(seen)
-        if seen.background and "TaskOutput" not in tools.by_name:
-            # What the model cannot look at does not go on behind its calls, and nothing is there that would.
-            seen = replace(seen, background=False)
-            tools = self._tools_in(seen)
-        return replace(seen, tools=frozenset(tool.name for tool in tools.tools))
+    def _add_tools(self, view: SessionView) -> SessionView:
+        tools = self._select_tools(view)
+        if view.background and "TaskOutput" not in tools.by_name:
+            # The model could not read the output of background tasks: there are none, nor tools that start them.
+            view = replace(view, background=False)
+            tools = self._select_tools(view)
+        return replace(view, tools=frozenset(tool.name for tool in tools.tools))
 
     @property
     def _servers(self) -> Mapping[str, McpEntry]:
-        return servers_of_session(self.settings, self.trusted, self.record.options)
+        return collect_servers(self.settings, self.trusted, self.record.options)
 
     @property
     def _assistant(self) -> Assistant | None:
-        """An agent works for somebody who waits for it: it is no assistant itself."""
-        return self.rooms.assistant() if self.record.parent_id is None else None
+        """Assistant mode is for root sessions: an agent works for its parent, which waits for it."""
+        return self.shared.assistant() if self.record.parent_id is None else None
 
-    def _real(self, folder: str) -> str:
-        """Asked once: each call would ask again. It was just looked at for settings, so this waits for nobody."""
-        if (known := self._places.get(folder)) is None:
-            known = self._places[folder] = paths.real(folder)
+    def _resolve_folder(self, folder: str) -> str:
+        """The real path, resolved once. Its settings were just read, so that this does not wait for a slow disk."""
+        if (known := self._real_paths.get(folder)) is None:
+            known = self._real_paths[folder] = paths.resolve_path(folder)
         return known
 
-    def toolset(self, *of_the_turn: AnyTool) -> ToolSet:
+    def build_toolset(self, *of_the_turn: AnyTool) -> ToolSet:
         """The tools of the session, and those that only this turn has."""
-        found = self._tools_in(self.surroundings)
-        return found.extended(of_the_turn) if of_the_turn else found
+        found = self._select_tools(self.view)
+        return found.extend(of_the_turn) if of_the_turn else found
 
-    def _tools_in(self, surroundings: Surroundings) -> ToolSet:
+    def _select_tools(self, view: SessionView) -> ToolSet:
         wanted = self.record.options.get("tools") or "full"
-        return self.rooms.registry.for_session(wanted, self.rules.denied_tools(), surroundings)
+        return self.shared.registry.for_session(wanted, self.rules.list_denied_tools(), view)
 
     def link_pull(self, pull: PullRequest) -> None:
-        """A pull request that the session has opened is noted in its metadata."""
-        self.record = replace(self.record, metadata=linked(self.record.metadata, pull))
-        self.journal.pull_linked(pull)
+        """Add a pull request that the session has opened to its metadata."""
+        self.record = replace(self.record, metadata=add_pull_link(self.record.metadata, pull))
+        self.journal.link_pull(pull)
 
     def remember(self, **facts: Any) -> None:
-        """Change what is remembered between requests."""
+        """Change what is kept between requests, in memory and on disk."""
         self.state = {**self.state, **facts}
-        self.journal.state_changed(self.state)
+        self.journal.store_state(self.state)
 
 
-def _skips_ask_rules(sandboxing: Sandboxing) -> bool:
-    """Only where commands really are in the sandbox."""
-    if not sandboxing.skips_ask_rules or sandboxing.mode not in {"on", "required"}:
+def _skips_ask_rules(sandbox: SandboxSettings) -> bool:
+    """Whether rules that ask are skipped: only where commands really run in the sandbox."""
+    if not sandbox.skips_ask_rules or sandbox.mode not in {"on", "required"}:
         return False
-    return sandboxing.support().works
+    return sandbox.support().works

@@ -11,21 +11,21 @@ from ostler.storage.repositories.processes import ProcessRecord
 
 @dataclass(frozen=True, slots=True)
 class StoredProcesses:
-    """The processes of a session's calls, stored before they begin."""
+    """Records the child processes of a session's calls: each is stored before its command begins."""
 
     journal: Journal
     _started: dict[int, str] = field(default_factory=dict)
 
-    async def started(self, call_id: CallId, pid: int, start_time: str) -> None:
+    async def record_start(self, call_id: CallId, pid: int, start_time: str) -> None:
         record = ProcessRecord(pid, start_time, self.journal.session_id, call_id)
         self._started[pid] = start_time
 
         def work(tx: Tx) -> None:
             processes.add(tx.connection, record)
 
-        await self.journal.ahead(work).written()
+        await self.journal.submit_gated(work).durable()
 
-    def ended(self, call_id: CallId, pid: int) -> None:
+    def record_end(self, call_id: CallId, pid: int) -> None:
         start_time = self._started.pop(pid, None)
         if start_time is not None:
             self.journal.post(lambda tx: processes.drop(tx.connection, pid, start_time))

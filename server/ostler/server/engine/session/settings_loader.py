@@ -1,4 +1,7 @@
-"""Brings the settings files, the trust in them and the hooks to a session, and again when one of them changes."""
+"""Loads settings, trust and hooks into a session, and again when one of them changes.
+
+It also builds what depends on them: the hook runner, with its questions to the small model, and the classifier.
+"""
 
 import weakref
 from collections.abc import Callable, Mapping
@@ -9,103 +12,109 @@ import orjson
 
 from ostler.protocol.config import Config
 from ostler.protocol.events import Notice
-from ostler.server.classifier import ClassifierDesk, ModelClassifier, Pay, RehearsalClassifier, small_model
-from ostler.server.engine.session.hooks import Hooking
+from ostler.server.classifier import (
+    ChargeUsage,
+    ModelClassifier,
+    RehearsalClassifier,
+    SessionClassifier,
+    choose_small_model,
+)
+from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.hooks import Hook, HookRunner
-from ostler.server.models.assembler import Assembly
+from ostler.server.models.assembler import MessageAssembler
 from ostler.server.models.provider import ModelRequest, Provider
 from ostler.server.models.registry import REHEARSAL
 from ostler.server.settings import Origin, Settings
-from ostler.server.settings.rule_lists import sourced
+from ostler.server.settings.rule_lists import compile_rule
 from ostler.server.settings.trust import is_trusted
 from ostler.tools import commands
 from ostler.tools.fs import paths
 from ostler.tools.permissions import matches_text, parse_rule
-from ostler.tools.process.environment import command_environment
+from ostler.tools.process.environment import build_command_environment
 from ostler.tools.services import Processes
-from ostler.tools.shell.bash_policy import reading
+from ostler.tools.shell.bash_policy import parse_command
 
 _ANSWER_TOKENS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Arranger:
+class SettingsLoader:
     provider: Callable[[str], Provider]
     config: Callable[[], Config]
 
-    async def arrange(self, live: LiveSession) -> None:
-        """Look at the files; what has changed counts from now on."""
-        settings = await live.rooms.settings.of(live.record.cwd)
+    async def load(self, live: LiveSession) -> None:
+        """Check the files; changes take effect now."""
+        settings = await live.shared.settings.get(live.record.cwd)
         trusted = await live.journal.log.read(lambda connection: is_trusted(connection, settings))
-        if live.arranged and settings is live.settings and trusted == live.trusted:
+        if live.settings_loaded and settings is live.settings and trusted == live.trusted:
             return
-        if live.arranged and settings is not live.settings and await self._refused(live, settings):
+        if live.settings_loaded and settings is not live.settings and await self._is_refused(live, settings):
             return
         live.settings, live.trusted = settings, trusted
         if trusted != live.record.trusted:
-            live.record = await live.journal.change(trusted=trusted)
-        hooks, problems = await live.rooms.settings.hooks(settings, trusted)
-        live.hooks = self.runner(live, hooks)
-        live.arranged = True
-        self._report(live, (*map(str, settings.problems), *problems))
+            live.record = await live.journal.change_session(trusted=trusted)
+        hooks, problems = await live.shared.settings.load_hooks(settings, trusted)
+        live.hooks = self.build_hook_runner(live, hooks)
+        live.settings_loaded = True
+        self._report_problems(live, (*map(str, settings.problems), *problems))
 
-    async def _refused(self, live: LiveSession, settings: Settings) -> bool:
-        """Whether a hook does not want the change; it is asked once."""
-        if live.refused is settings:
+    async def _is_refused(self, live: LiveSession, settings: Settings) -> bool:
+        """Whether a ConfigChange hook refuses the new settings; it runs once for each change."""
+        if live.refused_settings is settings:
             return True
-        outcome = await Hooking(live, None).moment("ConfigChange", source="settings", file_path=settings.folder)
+        outcome = await SessionHooks(live, None).fire("ConfigChange", source="settings", file_path=settings.folder)
         if outcome.block is None:
             return False
-        live.refused = settings
-        words = f"A hook keeps the settings of {settings.folder} as they were: {outcome.block}"
-        live.journal.notice(None, Notice(level="warning", text=words))
+        live.refused_settings = settings
+        text = f"A hook keeps the settings of {settings.folder} as they were: {outcome.block}"
+        live.journal.add_notice(None, Notice(level="warning", text=text))
         return True
 
-    def _report(self, live: LiveSession, problems: tuple[str, ...]) -> None:
-        """Once each, to whoever watches the session."""
+    def _report_problems(self, live: LiveSession, problems: tuple[str, ...]) -> None:
+        """Send a notice of each problem, once."""
         for problem in problems:
-            if problem not in live.told_problems:
-                live.told_problems.add(problem)
-                live.journal.notice(None, Notice(level="warning", text=problem))
+            if problem not in live.reported_problems:
+                live.reported_problems.add(problem)
+                live.journal.add_notice(None, Notice(level="warning", text=problem))
 
-    def runner(self, live: LiveSession, hooks: tuple[Hook, ...]) -> HookRunner:
-        surroundings, settings = live.surroundings, live.settings
-        # The session has the runner: one that had the session too would keep its whole history until a collection.
+    def build_hook_runner(self, live: LiveSession, hooks: tuple[Hook, ...]) -> HookRunner:
+        view, settings = live.view, live.settings
+        # A weak reference: the session refers to the runner, and a cycle would keep its history until a collection.
         owner = weakref.ref(live)
 
-        async def ask_model(system: str, words: str) -> str:
+        async def ask_model(system: str, text: str) -> str:
             live = owner()
             assert live is not None, "a hook runs for a session that waits for it"
-            return await self._ask(live, system, words)
+            return await self._ask_small_model(live, system, text)
 
         return HookRunner(
             hooks,
-            matches_rule=lambda rule, tool, given: speaks_of(settings, rule, tool, given),
-            environment=command_environment(surroundings.environment, ""),
+            matches_rule=lambda rule, tool, call_input: matches_call(settings, rule, tool, call_input),
+            environment=build_command_environment(view.environment, ""),
             folder=live.record.cwd,
             processes=live.processes,
             ask_model=ask_model,
-            umask=surroundings.umask,
+            umask=view.umask,
         )
 
-    def classifier(self, model: str, pay: Pay) -> ClassifierDesk:
-        small = small_model(model, self.config().model.small)
+    def build_classifier(self, model: str, charge: ChargeUsage) -> SessionClassifier:
+        small = choose_small_model(model, self.config().model.small)
         if small == REHEARSAL:
-            return ClassifierDesk(RehearsalClassifier())
-        return ClassifierDesk(ModelClassifier(self.provider, small, pay=pay))
+            return SessionClassifier(RehearsalClassifier())
+        return SessionClassifier(ModelClassifier(self.provider, small, pay=charge))
 
-    async def _ask(self, live: LiveSession, system: str, words: str) -> str:
+    async def _ask_small_model(self, live: LiveSession, system: str, text: str) -> str:
         """A short question to the small model that goes with the session's, without any history."""
-        model = small_model(live.record.model, self.config().model.small)
+        model = choose_small_model(live.record.model, self.config().model.small)
         request = ModelRequest(
             model=model,
             max_tokens=_ANSWER_TOKENS,
             system=orjson.dumps([{"type": "text", "text": system}]),
             tools=b"[]",
-            messages=[orjson.dumps({"role": "user", "content": [{"type": "text", "text": words}]})],
+            messages=[orjson.dumps({"role": "user", "content": [{"type": "text", "text": text}]})],
         )
-        answer = Assembly(())
+        answer = MessageAssembler(())
         try:
             async with self.provider(model).stream(request) as events:
                 async for event in events:
@@ -115,26 +124,28 @@ class Arranger:
                         break
         finally:
             if answer.started:
-                live.purse.pay(model, answer.usage)
+                live.usage_meter.charge(model, answer.usage)
         return answer.text
 
 
-def no_hooks(processes: Processes) -> HookRunner:
-    """For a session whose settings have not been looked at yet."""
+def build_empty_runner(processes: Processes) -> HookRunner:
+    """A runner without hooks, for a session whose settings have not been loaded yet."""
     return HookRunner((), matches_rule=lambda *_: False, environment={}, folder="/", processes=processes)
 
 
-def speaks_of(settings: Settings, text: str, tool: str, given: Mapping[str, Any]) -> bool:
-    """Whether a permission rule, as the `if` of a hook, speaks of a call. Looks at the file system. Raises BadRule."""
+def matches_call(settings: Settings, text: str, tool: str, call_input: Mapping[str, Any]) -> bool:
+    """Whether a permission rule, as the `if` of a hook, matches a call. Reads the file system. Raises BadRule."""
     rule = parse_rule(text)
     if rule.tool != tool:
         return False
     if rule.content is None:
         return True
     if tool in {"Bash", "PowerShell"}:
-        return commands.judge_match(reading(str(given.get("command", ""))), [rule.content]) is not None
-    path = given.get("file_path") or given.get("path") or given.get("notebook_path")
+        return (
+            commands.find_forbidding_rule(parse_command(str(call_input.get("command", ""))), [rule.content]) is not None
+        )
+    path = call_input.get("file_path") or call_input.get("path") or call_input.get("notebook_path")
     if not isinstance(path, str):
-        return matches_text(tool, rule.content, str(given.get("url") or given.get("skill") or ""))
+        return matches_text(tool, rule.content, str(call_input.get("url") or call_input.get("skill") or ""))
     origin = Origin("session", None, settings.folder, settings.folder, settings.home)
-    return sourced(rule, "ask", origin).speaks_of_path(paths.written(path), paths.real(path))
+    return compile_rule(rule, "ask", origin).matches_path(paths.normalize_path(path), paths.resolve_path(path))

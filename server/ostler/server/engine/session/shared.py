@@ -1,32 +1,32 @@
-"""What all sessions of a daemon share."""
+"""The services and configuration that all sessions of a daemon share."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ostler.server.clients.client_tools import ClientCalls
-from ostler.server.engine.session.settings_cache import SettingsRoom
+from ostler.server.clients.client_tools import ClientTools
+from ostler.server.engine.session.settings_cache import SettingsCache
 from ostler.tools.context import Assistant
 from ostler.tools.registry import Registry
-from ostler.tools.sandbox.policy import Sandboxing
+from ostler.tools.sandbox.policy import SandboxSettings
 from ostler.tools.shell.running.profile import ShellProfile
 
 
-class SandboxKeeper(Protocol):
-    """Knows the sandbox as the configuration says now."""
+class CurrentSandbox(Protocol):
+    """The sandbox settings of the current configuration, and the address of its proxy."""
 
     proxy: str | None
     """The socket of the proxy that lets the allowed hosts through, while it runs."""
 
     @property
     def hosts(self) -> tuple[str, ...]: ...
-    def __call__(self) -> Sandboxing: ...
+    def __call__(self) -> SandboxSettings: ...
 
 
 @dataclass(slots=True)
-class Rooms:
-    """What all sessions of a daemon share."""
+class SharedServices:
+    """The services and configuration that all sessions of a daemon share. Callables give the current value."""
 
     load_registry: Callable[[], Registry]
     """The tools are loaded when they are first needed, so that the start does not wait for them."""
@@ -34,20 +34,20 @@ class Rooms:
     output_folder: Path
     allow_bypass: Callable[[], bool]
     """Whether sessions may be in mode bypassPermissions now."""
-    settings: SettingsRoom
-    sandbox: SandboxKeeper
+    settings: SettingsCache
+    sandbox: CurrentSandbox
     bash_classifier: Callable[[], bool]
     umask: int = 0o022
-    """The person's own: the daemon's is stricter, and commands are not to make a project's files private."""
+    """The user's own: the daemon's is stricter, and commands must not make a project's files private."""
     testing: bool = False
-    client_calls: ClientCalls | None = None
-    """The way to the tools that clients provide."""
+    client_calls: ClientTools | None = None
+    """Calls the tools that clients provide."""
     switched_off: Callable[[], frozenset[str]] = frozenset
     """Tools that the configuration has switched off."""
     background: Callable[[], bool] = lambda: True
-    """Whether commands may go on behind their calls."""
+    """Whether commands may go on in the background."""
     profile: Callable[[], ShellProfile | None] = lambda: None
-    """The person's profile, where commands are to have what it sets."""
+    """The user's shell profile, where commands run with what it sets."""
     most_files: Callable[[], int] = lambda: 100
     """How many files Glob lists."""
     read_tokens: Callable[[], int] = lambda: 25_000

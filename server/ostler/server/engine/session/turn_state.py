@@ -1,4 +1,4 @@
-"""A turn as it stands in memory; what is written to the disk is always a copy of this."""
+"""The state of a turn in memory; what is written to the disk is always a copy of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ MAX_DENIALS: Final = 100
 class TurnState:
     turn: Turn
     halt: Callable[..., None]
-    """Ends the turn early, for the reason given, with what its calls are told, and with an error where there is one."""
-    task: str = ""
-    """What the person asked for, in their own words."""
+    """Ends the turn early; takes the reason, the text that its calls end with, and an error where there is one."""
+    input_text: str = ""
+    """The text of the turn's input, as the person wrote it."""
 
     def change(self, **changes: Any) -> Turn:
         self.turn = self.turn.changed(**changes)
         return self.turn
 
-    def deny(self, denial: Denial) -> None:
-        # Bounded: a turn is stored and told again and again, and nobody reads the hundredth.
+    def add_denial(self, denial: Denial) -> None:
+        # Limited: a turn is stored and sent again and again, and nobody reads the hundredth.
         if len(self.turn.denials) < MAX_DENIALS:
             self.change(denials=[*self.turn.denials, denial])

@@ -1,1 +1,1 @@
-"""What goes on behind the calls: the registry of tasks, and what the model is told of them."""
+"""Background tasks: their registry, their sources, monitors, and the notifications to the model."""

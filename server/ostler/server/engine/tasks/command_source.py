@@ -1,4 +1,4 @@
-"""A command as the source of a task."""
+"""A command as the source of a background task."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class CommandSource:
     async def end(self) -> None:
         await self.running.end()
 
-    async def outcome(self, task: Task, size: int) -> Task:
-        left = await read_in_thread(self.output.ending)
-        code, number = self.running.exit_code(left), self.running.child.signal
-        return outcome.ended(task, code, number, size, outcome.WITHOUT_A_WORD)
+    async def build_outcome(self, task: Task, size: int) -> Task:
+        left = await read_in_thread(self.output.read_ending)
+        code, signal_number = self.running.resolve_exit_code(left), self.running.child.signal
+        return outcome.mark_ended(task, code, signal_number, size, outcome.KILLED_EXTERNALLY)

@@ -1,4 +1,4 @@
-"""A resource of an MCP server as the source of a task: what is new in it is printed to a file."""
+"""A resource of an MCP server as the source of a background task: its new lines are appended to a file."""
 
 import contextlib
 import os
@@ -12,76 +12,85 @@ import anyio
 from ostler.protocol.ids import CallId
 from ostler.protocol.shapes import Task, TaskResource
 from ostler.server.engine.tasks import outcome
-from ostler.server.engine.tasks.output_files import opened, remove, seen_draft, seen_path
-from ostler.server.mcp.connection import Connection, NotThere, Refused, Unreachable
-from ostler.server.mcp.connections import Lease, McpRoom, Want
+from ostler.server.engine.tasks.output_files import (
+    make_seen_draft_path,
+    make_seen_path,
+    open_or_create,
+    remove_output_files,
+)
+from ostler.server.mcp.connection import Connection, NoSuchServer, Refused, Unreachable
+from ostler.server.mcp.connections import Lease, McpConnections, ServerKey
 from ostler.server.observability import logs
 from ostler.storage.repositories.tasks import TaskRecord
-from ostler.tools.process.environment import output_prefix
+from ostler.tools.process.environment import build_output_prefix
 from ostler.tools.shell.output.output_file import OutputFile
 from ostler.tools.threads import change_in_thread, read_in_thread
 
-_LEAST_SECONDS: Final = 0.2
-"""Between two looks, however often the server says that something changed."""
+_MIN_READ_INTERVAL: Final = 0.2
+"""Between two reads, however often the server says that something changed."""
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 30.0
-_TRIES: Final = 6
-"""In a row, until it is given up: half a minute after the first."""
-_SOUND_SECONDS: Final = 60.0
-"""A connection that lasted as long is lost for the first time."""
+_MAX_TRIES: Final = 6
+"""Failures in a row before it gives up: half a minute after the first."""
+_STABLE_SECONDS: Final = 60.0
+"""After a connection that lasted as long, failures are counted from one again."""
 
 
 @dataclass(slots=True)
-class Following:
+class McpResourceSource:
+    """Follows one resource: reads it after each change, and appends what is new to the output file."""
+
     resource: TaskResource
-    want: Want
+    want: ServerKey
     call_id: CallId
-    room: McpRoom
+    connections: McpConnections
     output: OutputFile
-    seen: str | None = None
-    """The text as it was at the last look; null: nobody knows."""
+    last_text: str | None = None
+    """The text at the last read; None where it is not known."""
     _lease: Lease | None = None
-    _trouble: str | None = None
-    """Why it has ended by itself."""
+    _failure: str | None = None
+    """Why it ended by itself."""
 
     @classmethod
-    async def begin(cls, room: McpRoom, want: Want, call_id: CallId, uri: str, folder: Path) -> "Following":
-        """Speaks with the server once, so that what cannot be watched is known at once.
+    async def begin(
+        cls, connections: McpConnections, want: ServerKey, call_id: CallId, uri: str, folder: Path
+    ) -> "McpResourceSource":
+        """Reads the resource once, so that one that cannot be watched fails at once.
 
-        Raises Unreachable, and OSError where nothing can be kept.
+        Raises Unreachable, and OSError where the text cannot be stored.
         """
-        lease = await room.lease(want)
-        found: Following | None = None
+        lease = await connections.lease(want)
+        source: McpResourceSource | None = None
         try:
             text = await lease.connection.read(uri)
-            # Shielded: a file that is made for a call that ends meanwhile would be nobody's.
+            # Shielded: where the call is cancelled meanwhile, nobody would remove the new file.
             with anyio.CancelScope(shield=True):
-                output = await change_in_thread(OutputFile.create, folder, output_prefix(call_id))
+                output = await change_in_thread(OutputFile.create, folder, build_output_prefix(call_id))
                 resource = TaskResource(server=want.server, digest=want.digest, uri=uri)
-                found = cls(resource, want, call_id, room, output, _lease=lease)
-                await found._remember(text)
+                source = cls(resource, want, call_id, connections, output, _lease=lease)
+                await source._store_text(text)
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await (lease.give_back() if found is None else found.drop())
+                await (lease.release() if source is None else source.discard())
             raise
-        assert found is not None
-        return found
+        assert source is not None
+        return source
 
     @classmethod
-    async def again(cls, room: McpRoom, record: TaskRecord) -> "Following | None":
-        """What an earlier daemon watched; null where the task is about something else."""
+    async def resume(cls, connections: McpConnections, record: TaskRecord) -> "McpResourceSource | None":
+        """Resume what an earlier daemon followed; None where the task has another kind of source."""
         task = record.task
         if task.resource is None or task.call_id is None or record.output is None:
             return None
-        output, seen = await read_in_thread(_left, record.output)
-        want = Want(task.session_id, task.resource.server, task.resource.digest)
-        return cls(task.resource, want, task.call_id, room, output, seen)
+        output, last_text = await read_in_thread(_open_left, record.output)
+        want = ServerKey(task.session_id, task.resource.server, task.resource.digest)
+        return cls(task.resource, want, task.call_id, connections, output, last_text)
 
-    # What a task wants of its source.
+    # The source of a task (see running_task.py).
 
     @property
     def ended(self) -> bool:
-        return self._trouble is not None
+        return self._failure is not None
 
     async def wait(self) -> None:
         tries, wait = 0, _FIRST_WAIT
@@ -91,76 +100,76 @@ class Following:
                 try:
                     await self._follow()
                 except (Unreachable, OSError) as error:
-                    if anyio.current_time() - began > _SOUND_SECONDS:
+                    if anyio.current_time() - began > _STABLE_SECONDS:
                         tries, wait = 0, _FIRST_WAIT
                     tries += 1
-                    if await self._given_up(error, tries):
+                    if await self._handle_failure(error, tries):
                         return
                 await anyio.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
         finally:
-            await self._give_back()
+            await self._release_lease()
 
-    async def _given_up(self, error: Unreachable | OSError, tries: int) -> bool:
-        """Whether it is not to be tried again."""
+    async def _handle_failure(self, error: Unreachable | OSError, tries: int) -> bool:
+        """True where it gives up, false where it is to be tried again."""
         logs.log.info("resource_not_seen", server=self.want.server, tries=tries, reason=str(error))
-        if tries == _TRIES or isinstance(error, NotThere):
-            self._trouble = why_not(error)
+        if tries == _MAX_TRIES or isinstance(error, NoSuchServer):
+            self._failure = describe_failure(error)
             return True
         if not isinstance(error, Refused | OSError):
-            await self._give_back(broken=True)
+            await self._release_lease(broken=True)
         return False
 
     async def _follow(self) -> None:
-        lease = self._lease = self._lease or await self.room.lease(self.want)
-        async with lease.connection.changes(self.resource.uri) as next_change:
+        lease = self._lease = self._lease or await self.connections.lease(self.want)
+        async with lease.connection.watch_changes(self.resource.uri) as next_change:
             while True:
-                await self._look(lease.connection)
-                await anyio.sleep(_LEAST_SECONDS)
+                await self._read_changes(lease.connection)
+                await anyio.sleep(_MIN_READ_INTERVAL)
                 await next_change()
 
     async def end(self) -> None:
-        await self._give_back()
+        await self._release_lease()
 
-    async def outcome(self, task: Task, size: int) -> Task:
-        return outcome.failed(task, self._trouble or outcome.GONE, size)
+    async def build_outcome(self, task: Task, size: int) -> Task:
+        return outcome.mark_failed(task, self._failure or outcome.GONE_AFTER_RESTART, size)
 
-    async def drop(self) -> None:
-        """It did not become a task."""
-        await self._give_back()
+    async def discard(self) -> None:
+        """Release the lease and remove the file, where it did not become a task."""
+        await self._release_lease()
         self.output.close()
-        await change_in_thread(remove, [self.output.path])
+        await change_in_thread(remove_output_files, [self.output.path])
 
-    # Looking.
+    # Reading.
 
-    async def _look(self, connection: Connection) -> None:
+    async def _read_changes(self, connection: Connection) -> None:
         text = await connection.read(self.resource.uri)
-        if text == self.seen:
+        if text == self.last_text:
             return
-        if self.seen is not None:
-            # In this order: where the daemon dies in between, something is told twice rather than never.
-            await change_in_thread(_print_new, self.output.descriptor, self.seen, text)
-        await self._remember(text)
+        if self.last_text is not None:
+            # In this order: where the daemon dies in between, lines are sent twice rather than never.
+            await change_in_thread(_append_new_lines, self.output.descriptor, self.last_text, text)
+        await self._store_text(text)
 
-    async def _remember(self, text: str) -> None:
-        await change_in_thread(_write_seen, self.output.path, text)
-        self.seen = text
+    async def _store_text(self, text: str) -> None:
+        await change_in_thread(_write_last_text, self.output.path, text)
+        self.last_text = text
 
-    async def _give_back(self, *, broken: bool = False) -> None:
+    async def _release_lease(self, *, broken: bool = False) -> None:
         lease, self._lease = self._lease, None
         if lease is not None:
             with anyio.CancelScope(shield=True):
-                await lease.give_back(broken=broken)
+                await lease.release(broken=broken)
 
 
-def why_not(error: Unreachable | OSError) -> str:
+def describe_failure(error: Unreachable | OSError) -> str:
     if isinstance(error, OSError):
         return f"What is seen cannot be kept: {error.strerror}."
     return str(error)
 
 
-def new_lines(before: str, now: str) -> list[str]:
-    """The lines that stand there more often than before, in their order."""
+def find_new_lines(before: str, now: str) -> list[str]:
+    """The lines that occur more often than before, in their order."""
     known = Counter(before.split("\n"))
     found: list[str] = []
     for line in now.removesuffix("\n").split("\n"):
@@ -171,22 +180,22 @@ def new_lines(before: str, now: str) -> list[str]:
     return found or ["(lines were removed)"]
 
 
-def _print_new(descriptor: int, before: str, now: str) -> None:
-    text = "".join(f"{line}\n" for line in new_lines(before, now))
-    rest, place = memoryview(text.encode("utf-8", "replace")), os.fstat(descriptor).st_size
+def _append_new_lines(descriptor: int, before: str, now: str) -> None:
+    text = "".join(f"{line}\n" for line in find_new_lines(before, now))
+    rest, position = memoryview(text.encode("utf-8", "replace")), os.fstat(descriptor).st_size
     while rest:
-        written = os.pwrite(descriptor, rest, place)
-        rest, place = rest[written:], place + written
+        written = os.pwrite(descriptor, rest, position)
+        rest, position = rest[written:], position + written
 
 
-def _write_seen(path: str, text: str) -> None:
-    draft = seen_draft(path)
+def _write_last_text(path: str, text: str) -> None:
+    draft = make_seen_draft_path(path)
     Path(draft).write_text(text, "utf-8", "replace", newline="")
-    os.replace(draft, seen_path(path))
+    os.replace(draft, make_seen_path(path))
 
 
-def _left(path: str) -> tuple[OutputFile, str | None]:
-    seen: str | None = None
+def _open_left(path: str) -> tuple[OutputFile, str | None]:
+    last_text: str | None = None
     with contextlib.suppress(OSError):
-        seen = Path(seen_path(path)).read_bytes().decode("utf-8", "replace")
-    return opened(path), seen
+        last_text = Path(make_seen_path(path)).read_bytes().decode("utf-8", "replace")
+    return open_or_create(path), last_text

@@ -1,110 +1,117 @@
-"""What a monitor hears: lines of what its command prints become messages to the session, each of them once."""
+"""Monitors: lines of a task's output become notifications to the session, each of them once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ostler.protocol.shapes import Task
-from ostler.server.engine.tasks.notifications import News, quoted
-from ostler.server.prompt.reminders import note
-from ostler.storage.repositories.tasks import TaskRecord, Told
-from ostler.tools.formats.terminal_text import for_the_model
-from ostler.tools.search.line_filter import matching_lines
+from ostler.server.engine.tasks.notifications import Notification, quote_line
+from ostler.server.prompt.reminders import wrap_note
+from ostler.storage.repositories.tasks import TaskRecord, TaskReport
+from ostler.tools.formats.terminal_text import clean_for_model
+from ostler.tools.search.line_filter import find_matching_lines
 from ostler.tools.shell.output.output_file import OutputFile
 from ostler.tools.threads import read_in_thread
 
-_AT_ONCE: Final = 1024 * 1024
-_PIECES: Final = 8
-"""Of a command that prints without end, so many are heard before somebody else has his turn."""
-_TOO_FAR: Final = 32 * 1024 * 1024
-"""What is further behind is left out."""
+_READ_BYTES: Final = 1024 * 1024
+_MAX_READS: Final = 8
+"""Reads in one round, so that a command that prints without end does not hold up others."""
+_MAX_BACKLOG_BYTES: Final = 32 * 1024 * 1024
+"""Output that is further behind is skipped."""
 _LINE_CHARS: Final = 500
-_MOST_LINES: Final = 201
-"""One more than anybody is told at once."""
+_MAX_LINES: Final = 201
+"""One more than the notifications that can wait."""
 
 
 @dataclass(slots=True)
-class Ear:
-    """Listens from where the model was last told of a line, whichever daemon did that."""
+class LineMonitor:
+    """Reads lines from the position after the last notification, whichever daemon sent that."""
 
     task: Task
     until: str | None
     path: str
     """The file that the command prints to."""
-    place: int
+    position: int
     satisfied: bool
-    """It has told what it was waiting for."""
-    tell: Callable[[Sequence[News]], None]
+    """It has found the line that it was waiting for."""
+    notify: Callable[[Sequence[Notification]], None]
 
-    def wants(self, size: int) -> bool:
-        return self.satisfied or self.place < size
+    def has_unread(self, size: int) -> bool:
+        return self.satisfied or self.position < size
 
-    async def hear(self) -> bool:
-        """Tell what is new; true where that is what it was waiting for."""
-        for _ in range(_PIECES):
-            if self.satisfied or not await self._hear(over=False):
+    async def read_new_lines(self) -> bool:
+        """Send notifications of new lines; true where it has found what it was waiting for."""
+        for _ in range(_MAX_READS):
+            if self.satisfied or not await self._read_lines(over=False):
                 break
         return self.satisfied
 
-    async def hear_rest(self) -> bool:
-        """The same when the command is over: also a last line without an end."""
-        while not self.satisfied and await self._hear(over=True):
+    async def read_remaining_lines(self) -> bool:
+        """The same after the command has ended: also a last line without a newline."""
+        while not self.satisfied and await self._read_lines(over=True):
             pass
         return self.satisfied
 
-    async def _hear(self, *, over: bool) -> bool:
+    async def _read_lines(self, *, over: bool) -> bool:
         """False where nothing is new."""
-        data, place = await read_in_thread(_lines_after, self.path, self.place, over)
-        if place == self.place:
+        data, position = await read_in_thread(_read_lines_after, self.path, self.position, over)
+        if position == self.position:
             return False
-        self.place = place
-        found = await self._wanted(data)
+        self.position = position
+        found = await self._select_lines(data)
         if found:
             self.satisfied = self.until is not None
-            self.tell([News(_words(self.task, line), Told(self.task.id, place)) for line in found])
+            self.notify(
+                [
+                    Notification(_format_notification(self.task, line), TaskReport(self.task.id, position))
+                    for line in found
+                ]
+            )
         return True
 
-    async def _wanted(self, data: bytes) -> list[str]:
+    async def _select_lines(self, data: bytes) -> list[str]:
         if self.until is None:
-            return await read_in_thread(_first_lines, data)
-        return await matching_lines(self.until, await read_in_thread(_cleaned, data), 1)
+            return await read_in_thread(_split_first_lines, data)
+        return await find_matching_lines(self.until, await read_in_thread(_clean_text, data), 1)
 
 
-def ear_of(record: TaskRecord, tell: Callable[[Sequence[News]], None]) -> Ear | None:
-    """Null where the task is no monitor."""
+def build_monitor(record: TaskRecord, notify: Callable[[Sequence[Notification]], None]) -> LineMonitor | None:
+    """None where the task is not a monitor."""
     if record.ends_at is None or record.output is None:
         return None
-    # Only the one line that it waits for is ever told.
+    # With `until`, only the one line that it waits for is ever announced.
     satisfied = record.until is not None and record.heard_bytes > 0
-    return Ear(record.task, record.until, record.output, record.heard_bytes, satisfied, tell)
+    return LineMonitor(record.task, record.until, record.output, record.heard_bytes, satisfied, notify)
 
 
-def _lines_after(path: str, place: int, over: bool) -> tuple[bytes, int]:
-    """Whole lines, and the place after them; the same place where there is none."""
+def _read_lines_after(path: str, position: int, over: bool) -> tuple[bytes, int]:
+    """Whole lines, and the position after them; the same position where there are none."""
     try:
         output = OutputFile.open(path)
     except OSError:
-        return b"", place
+        return b"", position
     try:
         size = output.size
-        printed = output.after(max(place, size - _TOO_FAR), _AT_ONCE)
+        printed = output.read_after(max(position, size - _MAX_BACKLOG_BYTES), _READ_BYTES)
     finally:
         output.close()
     data, everything = printed.data, over and printed.end >= size
     end = data.rfind(b"\n") + 1
-    # So much without the end of a line is taken as one.
-    if not everything and (end or len(data) < _AT_ONCE):
+    # A full read without a newline is taken as one line.
+    if not everything and (end or len(data) < _READ_BYTES):
         data = data[:end]
-    return data, printed.offset + len(data) if data else place
+    return data, printed.offset + len(data) if data else position
 
 
-def _cleaned(data: bytes) -> str:
-    return for_the_model(data.decode("utf-8", "replace"))
+def _clean_text(data: bytes) -> str:
+    return clean_for_model(data.decode("utf-8", "replace"))
 
 
-def _first_lines(data: bytes) -> list[str]:
-    return [line for line in _cleaned(data).split("\n") if line.strip()][:_MOST_LINES]
+def _split_first_lines(data: bytes) -> list[str]:
+    return [line for line in _clean_text(data).split("\n") if line.strip()][:_MAX_LINES]
 
 
-def _words(task: Task, line: str) -> str:
-    return note(f"The monitor {task.id} ({quoted(task.description, 200)}) saw: {quoted(line, _LINE_CHARS)}")
+def _format_notification(task: Task, line: str) -> str:
+    return wrap_note(
+        f"The monitor {task.id} ({quote_line(task.description, 200)}) saw: {quote_line(line, _LINE_CHARS)}"
+    )

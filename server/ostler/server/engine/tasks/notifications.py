@@ -1,4 +1,4 @@
-"""What a session is to be told of at its next request: the end of a task, or a line that a monitor waited for."""
+"""Notifications that wait for a session's next model request: the end of a task, or a line that a monitor found."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -6,112 +6,112 @@ from typing import Final
 
 from ostler.protocol.ids import SessionId, TaskId
 from ostler.protocol.shapes import Call, Task
-from ostler.server.prompt.reminders import note
-from ostler.storage.repositories.tasks import Told
+from ostler.server.prompt.reminders import wrap_note
+from ostler.storage.repositories.tasks import TaskReport
 from ostler.tools.context import Waker
 from ostler.tools.text import one_line
 
 _MAX_WAITING: Final = 200
-"""Pieces of news of one session: a monitor on a busy file must not fill the context."""
-_MORE: Final = note("There were more lines than these: read them with TaskOutput.")
+"""Notifications of one session: a monitor on a busy file must not fill the context."""
+_MORE_LINES: Final = wrap_note("There were more lines than these: read them with TaskOutput.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class News:
-    """Words for the model, and what they tell of which task."""
+class Notification:
+    """A text for the model, and what of which task it announces."""
 
     text: str
-    told: Told
+    report: TaskReport
 
     @property
-    def ends(self) -> bool:
-        """They tell how it ended."""
-        return self.told.heard_bytes is None
+    def is_end(self) -> bool:
+        """Whether it announces the end of the task."""
+        return self.report.heard_bytes is None
 
 
-class NewsDesk:
-    """The news of all sessions that nobody was told of yet."""
+class Notifications:
+    """The queues of notifications of all sessions, and what was shown to the model last."""
 
     def __init__(self) -> None:
-        self._waiting: dict[SessionId, list[News]] = {}
-        self._just_told: dict[SessionId, tuple[News, ...]] = {}
-        """What stood at the beginning of a turn, which a hook may still keep from the model."""
-        self._shown: dict[SessionId, list[Told]] = {}
-        """Ends that the results of the message that comes next show."""
-        self._looked: dict[SessionId, dict[TaskId, int]] = {}
-        """Up to where the model had read a task's output before the calls that it is about to hear of."""
+        self._waiting: dict[SessionId, list[Notification]] = {}
+        self._just_announced: dict[SessionId, tuple[Notification, ...]] = {}
+        """Those in the input of a turn, which a hook may still block."""
+        self._shown_ends: dict[SessionId, list[TaskReport]] = {}
+        """Ends of tasks that the results in the next message show."""
+        self._read_before: dict[SessionId, dict[TaskId, int]] = {}
+        """Up to where the model had read a task's output before the calls whose results are not sent yet."""
 
-    def add(self, session_id: SessionId, news: News) -> None:
+    def add(self, session_id: SessionId, notification: Notification) -> None:
         waiting = self._waiting.setdefault(session_id, [])
-        if news.ends and any(each.told == news.told for each in waiting):
+        if notification.is_end and any(each.report == notification.report for each in waiting):
             return  # found again on the disk, after a failure
-        if not news.ends and len(waiting) >= _MAX_WAITING:
-            news = replace(news, text=_MORE)
-            if waiting[-1].text == _MORE:
+        if not notification.is_end and len(waiting) >= _MAX_WAITING:
+            notification = replace(notification, text=_MORE_LINES)
+            if waiting[-1].text == _MORE_LINES:
                 waiting.pop()
-        waiting.append(news)
+        waiting.append(notification)
 
-    def take(self, session_id: SessionId) -> list[News]:
-        self._just_told.pop(session_id, None)
+    def take(self, session_id: SessionId) -> list[Notification]:
+        self._just_announced.pop(session_id, None)
         return self._waiting.pop(session_id, [])
 
-    def waiting(self, session_id: SessionId) -> list[News]:
-        """What is to be told; `drop` it when it was."""
+    def list_waiting(self, session_id: SessionId) -> list[Notification]:
+        """What is to be sent; `drop` it when it was."""
         return list(self._waiting.get(session_id, ()))
 
-    def drop(self, session_id: SessionId, told: Sequence[News]) -> None:
-        rest = [each for each in self._waiting.pop(session_id, []) if each not in told]
+    def drop(self, session_id: SessionId, announced: Sequence[Notification]) -> None:
+        rest = [each for each in self._waiting.pop(session_id, []) if each not in announced]
         if rest:
             self._waiting[session_id] = rest
-        self._just_told.pop(session_id, None)
-        if told:
-            self._just_told[session_id] = tuple(told)
+        self._just_announced.pop(session_id, None)
+        if announced:
+            self._just_announced[session_id] = tuple(announced)
 
-    def bring_back(self, session_id: SessionId) -> list[Told]:
-        """The message that told it was taken back: it waits again, and the ends that were told are not."""
-        again = self._just_told.pop(session_id, ())
+    def requeue(self, session_id: SessionId) -> list[TaskReport]:
+        """The message was withdrawn: its notifications wait again; returns the ends that are unannounced again."""
+        again = self._just_announced.pop(session_id, ())
         for each in again:
             self.add(session_id, each)
-        return [each.told for each in again if each.ends]
+        return [each.report for each in again if each.is_end]
 
-    def show(self, session_id: SessionId, calls: Iterable[Call]) -> None:
-        """Results that the model sees next: the ends of tasks in them are not told once more."""
-        shown = [Told(TaskId(task_id)) for call in calls if (task_id := _ended_in(call)) is not None]
-        rest = [each for each in self._waiting.pop(session_id, []) if each.told not in shown]
+    def mark_shown(self, session_id: SessionId, calls: Iterable[Call]) -> None:
+        """Results that the model sees next: the ends of tasks in them are not announced once more."""
+        shown = [TaskReport(TaskId(task_id)) for call in calls if (task_id := _find_shown_end(call)) is not None]
+        rest = [each for each in self._waiting.pop(session_id, []) if each.report not in shown]
         if rest:
             self._waiting[session_id] = rest
         if shown:
-            self._shown[session_id] = shown
+            self._shown_ends[session_id] = shown
 
-    def take_shown(self, session_id: SessionId) -> list[Told]:
-        """With the message that shows them."""
-        self._looked.pop(session_id, None)
-        return self._shown.pop(session_id, [])
+    def take_shown(self, session_id: SessionId) -> list[TaskReport]:
+        """The ends that the message shows, to be stored with it."""
+        self._read_before.pop(session_id, None)
+        return self._shown_ends.pop(session_id, [])
 
-    def looked(self, session_id: SessionId, task_id: TaskId, read_bytes: int) -> None:
-        """A call goes on from there; should the model never hear of it, the next one begins there again."""
-        self._looked.setdefault(session_id, {}).setdefault(task_id, read_bytes)
+    def record_read(self, session_id: SessionId, task_id: TaskId, read_bytes: int) -> None:
+        """A call reads on from there; where its result is never sent, the next one begins there again."""
+        self._read_before.setdefault(session_id, {}).setdefault(task_id, read_bytes)
 
-    def take_looks(self, session_id: SessionId) -> dict[TaskId, int]:
-        return self._looked.pop(session_id, {})
+    def take_reads(self, session_id: SessionId) -> dict[TaskId, int]:
+        return self._read_before.pop(session_id, {})
 
-    def any_for(self, session_id: SessionId) -> bool:
+    def has_waiting(self, session_id: SessionId) -> bool:
         return session_id in self._waiting
 
-    def waker(self, session_id: SessionId) -> Waker:
-        """What the newest of them is about."""
+    def find_waker(self, session_id: SessionId) -> Waker:
+        """What the newest notification comes from."""
         waiting = self._waiting.get(session_id)
-        return "monitor" if waiting and not waiting[-1].ends else "task"
+        return "monitor" if waiting and not waiting[-1].is_end else "task"
 
     def forget(self, session_id: SessionId) -> None:
         self._waiting.pop(session_id, None)
-        self._just_told.pop(session_id, None)
-        self._shown.pop(session_id, None)
-        self._looked.pop(session_id, None)
+        self._just_announced.pop(session_id, None)
+        self._shown_ends.pop(session_id, None)
+        self._read_before.pop(session_id, None)
 
 
-def _ended_in(call: Call) -> str | None:
-    """The task whose end a result shows, because the model has looked, or has stopped it."""
+def _find_shown_end(call: Call) -> str | None:
+    """The task whose end a result shows, because the model has read its output, or has stopped it."""
     match call.tool, call.output:
         case "TaskOutput", {"retrieval_status": "success", "task": {"task_id": str(task_id)}}:
             return task_id
@@ -121,17 +121,17 @@ def _ended_in(call: Call) -> str | None:
             return None
 
 
-def end_of(task: Task) -> News:
-    """As the model is told of it, once."""
+def build_end_notification(task: Task) -> Notification:
+    """The notification of a task's end, which the model gets once."""
     how = {"completed": "is done", "failed": "has failed", "killed": "was stopped"}[task.status]
-    # A monitor is known by what it waits for: the command that follows a file is ours.
+    # A monitor is described by what it waits for: where it follows a file, the command is not the model's.
     what = task.description if task.type == "monitor_mcp" else task.command or task.description
     why = f" (exit code {task.exit_code})" if task.exit_code else f" ({task.error})" if task.error else ""
-    line = quoted(what, 200)
-    words = f"The background task {task.id} {how}{why}: {line}\nTaskOutput shows what it printed."
-    return News(note(words), Told(task.id))
+    line = quote_line(what, 200)
+    text = f"The background task {task.id} {how}{why}: {line}\nTaskOutput shows what it printed."
+    return Notification(wrap_note(text), TaskReport(task.id))
 
 
-def quoted(text: str, most: int) -> str:
-    """One line that cannot pass for words of ours, whatever a command or a file says."""
+def quote_line(text: str, most: int) -> str:
+    """One line that cannot pass for a tag of ours, whatever a command or a file prints."""
     return one_line(text, most).replace("<ostler-", "< ostler-").replace("</ostler-", "< /ostler-")

@@ -1,55 +1,55 @@
-"""What tasks have printed, on the disk. All of it blocks."""
+"""The output files of tasks: read, decode, remove. Everything here blocks."""
 
 import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ostler.tools.sandbox import release_noted
-from ostler.tools.shell.output.output_file import Ending, OutputFile, Printed
-from ostler.tools.shell.running.launch import held_note
+from ostler.tools.sandbox import release_noted_placeholders
+from ostler.tools.shell.output.output_file import Ending, OutputFile, OutputPiece
+from ostler.tools.shell.running.launch import build_note_path
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Text, and its place in bytes."""
+class OutputPart:
+    """Text, and its position in bytes."""
 
     offset: int
     text: str
     end: int
 
 
-def part_of(path: str, offset: int, most: int, *, over: bool) -> Part:
-    """Text from a place on; of a task that is over, all that there is.
+def read_part(path: str, offset: int, most: int, *, over: bool) -> OutputPart:
+    """Text from a position on; `over`: the task has ended, so that an incomplete character is taken too.
 
-    The file is opened anew each time: the one of whoever watches the task may be closed at any moment.
+    The file is opened again each time: the watcher of the task may close its own at any moment.
     """
     try:
         output = OutputFile.open(path)
     except OSError:
-        return Part(offset, "", offset)
+        return OutputPart(offset, "", offset)
     try:
-        printed, size = output.after(offset, most), output.size
+        printed, size = output.read_after(offset, most), output.size
     finally:
         output.close()
     if printed.end < size:
-        # What is cut here goes on at the next place, unless there is only a hole behind it.
-        return decoded(offset, printed, whole=not whole_characters(printed.data))
-    return decoded(offset, printed, whole=over)
+        # What is cut here goes on at the next position, unless only a hole follows.
+        return decode_part(offset, printed, whole=not strip_partial_character(printed.data))
+    return decode_part(offset, printed, whole=over)
 
 
-def decoded(asked: int, printed: Printed, *, whole: bool) -> Part:
-    """The beginning of a character whose end is still to come is left for later."""
-    data = printed.data if whole else whole_characters(printed.data)
+def decode_part(asked: int, printed: OutputPiece, *, whole: bool) -> OutputPart:
+    """Decode what was printed; an incomplete character at the end is left for later, unless `whole`."""
+    data = printed.data if whole else strip_partial_character(printed.data)
     end = printed.offset + len(data)
     if printed.offset > asked:
-        # Something was passed over, perhaps in the middle of a character.
-        data = _without_rest(data)
-    return Part(end - len(data), data.decode("utf-8", "replace"), end)
+        # Something was skipped, perhaps in the middle of a character.
+        data = _strip_leading_fragment(data)
+    return OutputPart(end - len(data), data.decode("utf-8", "replace"), end)
 
 
-def whole_characters(data: bytes) -> bytes:
-    """Without the beginning of a character whose end is still to come."""
+def strip_partial_character(data: bytes) -> bytes:
+    """Without an incomplete character at the end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 == 0x80:
@@ -59,16 +59,16 @@ def whole_characters(data: bytes) -> bytes:
     return data
 
 
-def _without_rest(data: bytes) -> bytes:
-    """Without the end of a character that began before."""
-    for place, byte in enumerate(data[:4]):
+def _strip_leading_fragment(data: bytes) -> bytes:
+    """Without the rest of a character at the beginning."""
+    for index, byte in enumerate(data[:4]):
         if byte & 0xC0 != 0x80:
-            return data[place:]
+            return data[index:]
     return data
 
 
-def opened(path: str) -> OutputFile:
-    """The file of a task that still runs; where somebody removed it, an empty one in its place."""
+def open_or_create(path: str) -> OutputFile:
+    """Open the file of a task that still runs; create an empty one where it was removed."""
     try:
         return OutputFile.open(path)
     except FileNotFoundError:
@@ -76,44 +76,49 @@ def opened(path: str) -> OutputFile:
         return OutputFile.open(path)
 
 
-def left_by(path: str) -> tuple[Ending, int]:
+def read_ending(path: str) -> tuple[Ending, int]:
     try:
         output = OutputFile.open(path)
     except OSError:
         return Ending(None, None), 0
     try:
-        return output.ending(), output.size
+        return output.read_ending(), output.size
     finally:
         output.close()
 
 
-def seen_path(path: str) -> str:
-    """The file beside a monitor's that holds what the resource said last."""
+def make_seen_path(path: str) -> str:
+    """The file beside a monitor's output that holds the last text of the resource."""
     return f"{path}.seen"
 
 
-def seen_draft(path: str) -> str:
+def make_seen_draft_path(path: str) -> str:
     """The same while it is being written."""
-    return f"{seen_path(path)}.new"
+    return f"{make_seen_path(path)}.new"
 
 
-def remove(paths: list[str]) -> None:
-    """With all that their commands kept, which have ended."""
+def remove_output_files(paths: list[str]) -> None:
+    """Remove output files of ended commands, with the files beside them and what protected their sandbox."""
     for path in paths:
-        release_noted(held_note(path))
-        for each in (path, f"{path}.end", seen_path(path), seen_draft(path)):
+        release_noted_placeholders(build_note_path(path))
+        for each in (path, f"{path}.end", make_seen_path(path), make_seen_draft_path(path)):
             with contextlib.suppress(OSError):
                 os.unlink(each)
 
 
-def strays(folder: Path, kept: set[str]) -> list[str]:
-    """Files of foreground commands that a crash left: asked before any command of this daemon runs."""
+def find_strays(folder: Path, kept: set[str]) -> list[str]:
+    """Output files of foreground commands that a crash left: call it before this daemon runs any command."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        found = {_owner(entry.path) for entry in entries if entry.name.startswith("call-")}
+        found = {_find_owner(entry.path) for entry in entries if entry.name.startswith("call-")}
         return sorted(found - kept)
     return []
 
 
-def _owner(path: str) -> str:
-    """The file that one of those beside it belongs to."""
-    return path.removesuffix(".end").removesuffix(held_note("")).removesuffix(".new").removesuffix(seen_path(""))
+def _find_owner(path: str) -> str:
+    """The output file that a file beside it belongs to."""
+    return (
+        path.removesuffix(".end")
+        .removesuffix(build_note_path(""))
+        .removesuffix(".new")
+        .removesuffix(make_seen_path(""))
+    )

@@ -1,4 +1,4 @@
-"""Tasks after a restart: what still runs is taken over, what is gone left its exit code, or nobody knows."""
+"""Recovers tasks after a restart: takes over what still runs, and finds out how the others ended."""
 
 import sqlite3
 import time
@@ -6,80 +6,80 @@ from dataclasses import dataclass
 
 from ostler.protocol.ids import CallId, SessionId
 from ostler.server.engine.tasks.command_source import CommandSource
-from ostler.server.engine.tasks.mcp_resource_source import Following
-from ostler.server.engine.tasks.notifications import end_of
-from ostler.server.engine.tasks.output_files import opened, strays
-from ostler.server.engine.tasks.registry import TaskDesk
+from ostler.server.engine.tasks.mcp_resource_source import McpResourceSource
+from ostler.server.engine.tasks.notifications import build_end_notification
+from ostler.server.engine.tasks.output_files import find_strays, open_or_create
+from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.engine.tasks.running_task import RunningTask
 from ostler.server.observability import logs
 from ostler.storage import Scope
 from ostler.storage.repositories import sessions, tasks
 from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.process import process
-from ostler.tools.sandbox import hold_again
+from ostler.tools.sandbox import rehold_placeholders
 from ostler.tools.shell.running.command import RunningCommand
-from ostler.tools.shell.running.launch import held_note
+from ostler.tools.shell.running.launch import build_note_path
 from ostler.tools.threads import read_in_thread
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
-    """What an earlier daemon left."""
+class _LeftTasks:
+    """The tasks that an earlier daemon left."""
 
     unfinished: list[TaskRecord]
     untold: list[TaskRecord]
     roots: dict[SessionId, SessionId]
     to_wake: list[SessionId]
-    """Sessions that want to hear of the end of a task at once."""
+    """Sessions that a task's end wakes (`wake_on_task_end`)."""
     outputs: set[str]
 
 
-async def recover(desk: TaskDesk) -> list[str]:
-    """Returns when every task that runs is looked after; what is gone is brought in order behind that.
+async def recover_tasks(registry: TaskRegistry) -> list[str]:
+    """Returns when every task that still runs is watched; those that are gone are settled in the background.
 
-    Tells the files that are nobody's: they are to be removed when what still writes to them has been ended.
+    Returns the output files without a task: remove them when the processes that still write to them have been killed.
     """
     began = time.monotonic()
-    left = await desk.log.read(_look)
+    left = await registry.log.read(_read_left_tasks)
     for record in left.untold:
-        await desk.hear_rest(record)
-        desk.news.add(record.task.session_id, end_of(record.task))
+        await registry.read_remaining_lines(record)
+        registry.notifications.add(record.task.session_id, build_end_notification(record.task))
     for record in left.unfinished:
-        await _take_over(desk, record, left.roots.get(record.task.session_id, record.task.session_id))
+        await _take_over(registry, record, left.roots.get(record.task.session_id, record.task.session_id))
     for session_id in left.to_wake:
-        desk.on_news(session_id)
+        registry.on_notification(session_id)
     if left.unfinished:
         took = int((time.monotonic() - began) * 1000)
         logs.log.info("tasks_recovered", tasks=len(left.unfinished), milliseconds=took)
-    return await read_in_thread(strays, desk.folder, left.outputs)
+    return await read_in_thread(find_strays, registry.folder, left.outputs)
 
 
-def _look(connection: sqlite3.Connection) -> _Left:
-    unfinished, untold = tasks.unfinished(connection), tasks.untold(connection)
-    roots = sessions.roots_of(connection, {record.task.session_id for record in unfinished})
+def _read_left_tasks(connection: sqlite3.Connection) -> _LeftTasks:
+    unfinished, untold = tasks.list_unfinished(connection), tasks.list_unreported(connection)
+    roots = sessions.find_roots(connection, {record.task.session_id for record in unfinished})
     owners = (sessions.find(connection, session_id) for session_id in {record.task.session_id for record in untold})
     to_wake = [owner.id for owner in owners if owner is not None and owner.options.get("wake_on_task_end")]
-    return _Left(unfinished, untold, roots, to_wake, tasks.outputs(connection))
+    return _LeftTasks(unfinished, untold, roots, to_wake, tasks.list_output_files(connection))
 
 
-async def _take_over(desk: TaskDesk, record: TaskRecord, root_id: SessionId) -> None:
+async def _take_over(registry: TaskRegistry, record: TaskRecord, root_id: SessionId) -> None:
     scope = Scope(record.task.session_id, root_id, record.turn_id)
-    source = await Following.again(desk.servers, record) or await _still_running(record)
+    source = await McpResourceSource.resume(registry.servers, record) or await _adopt_running(record)
     if source is not None:
-        desk.look_after(RunningTask(record, source, scope, desk.log))
+        registry.start_watching(RunningTask(record, source, scope, registry.log))
     else:
-        desk.bury(record, scope)
+        registry.settle_gone(record, scope)
 
 
-async def _still_running(record: TaskRecord) -> CommandSource | None:
+async def _adopt_running(record: TaskRecord) -> CommandSource | None:
     task = record.task
     if record.pid is None or record.start_time is None or record.output is None:
         return None
     child = process.adopt(record.pid, record.start_time)
     if child is None:
         return None
-    output = await read_in_thread(opened, record.output)
-    held = await read_in_thread(hold_again, held_note(record.output))
+    output = await read_in_thread(open_or_create, record.output)
+    held = await read_in_thread(rehold_placeholders, build_note_path(record.output))
     call_id = task.call_id or CallId("")
-    running = RunningCommand(call_id, task.command or "", task.description, "", output, child, held=held)
+    running = RunningCommand(call_id, task.command or "", task.description, "", output, child, placeholders=held)
     return CommandSource(running)

@@ -1,4 +1,4 @@
-"""Something that goes on behind its call: looked at until it ends, whoever started it and whichever daemon."""
+"""A background task that runs: its output is polled until it ends, whichever daemon started it."""
 
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -9,58 +9,58 @@ from ostler.protocol import times
 from ostler.protocol.events import TaskOutput
 from ostler.protocol.shapes import Task
 from ostler.server.engine.tasks import outcome
-from ostler.server.engine.tasks.monitor import Ear
-from ostler.server.engine.tasks.output_files import decoded
+from ostler.server.engine.tasks.monitor import LineMonitor
+from ostler.server.engine.tasks.output_files import decode_part
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Scope
 from ostler.storage.repositories.tasks import TaskRecord
-from ostler.tools.fs.text_file import size_in_words
+from ostler.tools.fs.text_file import format_size
 from ostler.tools.shell.output.output_file import MAX_BYTES, OutputFile
 from ostler.tools.threads import read_in_thread
 
-_LOOK_SECONDS: Final = 0.25
+_POLL_SECONDS: Final = 0.25
 _TRIM_BYTES: Final = 8 * 1024 * 1024
-"""New output after which the file is looked at for what can be given back."""
+"""New output after which the file is trimmed."""
 
 
-class Source(Protocol):
-    """What a task looks after: it prints to a file until it ends, or is ended."""
+class TaskSource(Protocol):
+    """What a task watches: it prints to a file until it ends, or is ended."""
 
     @property
     def output(self) -> OutputFile: ...
 
     @property
     def ended(self) -> bool:
-        """By itself."""
+        """Whether it has ended by itself."""
         ...
 
     async def wait(self) -> None:
-        """Until it ends by itself; cancelled where somebody else ends it."""
+        """Wait until it ends by itself; cancelled where the task is stopped."""
 
     async def end(self) -> None:
-        """End whatever is alive of it."""
+        """End whatever still runs of it."""
 
-    async def outcome(self, task: Task, size: int) -> Task:
-        """The task as it is after it has ended by itself."""
+    async def build_outcome(self, task: Task, size: int) -> Task:
+        """The last state of the task, after it has ended by itself."""
         ...
 
 
 @dataclass(slots=True)
 class RunningTask:
     record: TaskRecord
-    source: Source
+    source: TaskSource
     scope: Scope
     log: EventLog
-    ear: Ear | None = None
-    """Of a monitor."""
-    over: anyio.Event = field(default_factory=anyio.Event)
-    """Its end is stored."""
-    _stopped: str | None = None
-    """Why it is being ended, where somebody wants that."""
-    _due: anyio.Event = field(default_factory=anyio.Event)
-    """It has ended, or is to end."""
-    _seen: int = 0
-    _trimmed: int = 0
+    monitor: LineMonitor | None = None
+    """Reads the lines, where the task is a monitor."""
+    end_stored: anyio.Event = field(default_factory=anyio.Event)
+    """Set when its end is stored."""
+    _stop_reason: str | None = None
+    """Why it is being stopped, where it is."""
+    _end_due: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it has ended, or is to be stopped."""
+    _sent_bytes: int = 0
+    _trimmed_bytes: int = 0
 
     @property
     def task(self) -> Task:
@@ -68,56 +68,56 @@ class RunningTask:
 
     def stop(self, why: str) -> None:
         if not self.source.ended:
-            self._stopped = self._stopped or why
-        self._due.set()
+            self._stop_reason = self._stop_reason or why
+        self._end_due.set()
 
     async def watch(self) -> Task:
-        """Until its end; returns the task as it is then."""
+        """Watch it until its end; returns the task with its last state."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._until_it_ends)
-            while not self._due.is_set():
-                with anyio.move_on_after(_LOOK_SECONDS):
-                    await self._due.wait()
-                await self._look()
+            group.start_soon(self._wait_for_end)
+            while not self._end_due.is_set():
+                with anyio.move_on_after(_POLL_SECONDS):
+                    await self._end_due.wait()
+                await self._poll_output()
             group.cancel_scope.cancel()
         await self.source.end()
-        await self._tell(last=True)
-        if self.ear is not None:
-            await self.ear.hear_rest()
-        return await self._ended()
+        await self._send_output(last=True)
+        if self.monitor is not None:
+            await self.monitor.read_remaining_lines()
+        return await self._build_outcome()
 
-    async def _until_it_ends(self) -> None:
+    async def _wait_for_end(self) -> None:
         await self.source.wait()
-        self._due.set()
+        self._end_due.set()
 
-    async def _look(self) -> None:
+    async def _poll_output(self) -> None:
         size = self.source.output.size
         if size > MAX_BYTES:
-            self.stop(f"It printed more than {size_in_words(MAX_BYTES)}.")
+            self.stop(f"It printed more than {format_size(MAX_BYTES)}.")
         if self.record.ends_at is not None and times.now() >= self.record.ends_at:
             self.stop("Its time is over.")
-        if size != self._seen:
-            await self._tell()
-        if self.ear is not None and self.ear.wants(size) and await self.ear.hear():
-            self._due.set()
+        if size != self._sent_bytes:
+            await self._send_output()
+        if self.monitor is not None and self.monitor.has_unread(size) and await self.monitor.read_new_lines():
+            self._end_due.set()
 
-    async def _tell(self, *, last: bool = False) -> None:
-        """What is new, to whoever watches; of very much only the end."""
-        new = await read_in_thread(self.source.output.newest, self._seen)
-        part = decoded(self._seen, new, whole=last)
+    async def _send_output(self, *, last: bool = False) -> None:
+        """Send new output to the clients that follow; of very much only the end."""
+        new = await read_in_thread(self.source.output.read_newest, self._sent_bytes)
+        part = decode_part(self._sent_bytes, new, whole=last)
         if not part.text:
             return
-        self._seen = part.end
-        said = TaskOutput(task_id=self.task.id, offset=part.offset, text=part.text)
-        self.log.say("task.output", self.scope, said)
-        if self._seen - self._trimmed > _TRIM_BYTES:
-            self._trimmed = self._seen
+        self._sent_bytes = part.end
+        event = TaskOutput(task_id=self.task.id, offset=part.offset, text=part.text)
+        self.log.publish_transient("task.output", self.scope, event)
+        if self._sent_bytes - self._trimmed_bytes > _TRIM_BYTES:
+            self._trimmed_bytes = self._sent_bytes
             await read_in_thread(self.source.output.trim)
 
-    async def _ended(self) -> Task:
+    async def _build_outcome(self) -> Task:
         size = self.source.output.size
-        if self.ear is not None and self.ear.satisfied:
-            return outcome.satisfied(self.task, size)
-        if self._stopped is not None:
-            return outcome.stopped(self.task, self._stopped, size)
-        return await self.source.outcome(self.task, size)
+        if self.monitor is not None and self.monitor.satisfied:
+            return outcome.mark_satisfied(self.task, size)
+        if self._stop_reason is not None:
+            return outcome.mark_stopped(self.task, self._stop_reason, size)
+        return await self.source.build_outcome(self.task, size)

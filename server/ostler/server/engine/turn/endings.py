@@ -1,49 +1,52 @@
-"""How turns end, and what is told about it."""
+"""How turns end: the reason of each end, and the error that clients are given with it."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from ostler.server.engine.turn.model_call import described
+from ostler.server.engine.turn.model_call import describe_failure
 from ostler.server.models.provider import ModelFailure
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class TurnEnd:
+    """Why a turn ends."""
+
     reason: str
     error: dict[str, Any] | None = None
 
 
-def ended_by_model(stop_reason: str | None) -> End | None:
-    """The end of the turn, where the model's last message says that nothing more comes of it."""
+def check_stop_reason(stop_reason: str | None) -> TurnEnd | None:
+    """The end of the turn, where the stop reason of the model's last message forbids another request; else null."""
     match stop_reason:
         case "refusal":
             refused = {"code": "model_error", "kind": "refusal", "message": "The model declined to go on."}
-            return End("failed", refused)
+            return TurnEnd("failed", refused)
         case "model_context_window_exceeded":
-            return End("failed", too_long("The conversation has filled the model's context window."))
+            return TurnEnd("failed", describe_too_long("The conversation has filled the model's context window."))
         case _:
             return None
 
 
-def failed(failure: ModelFailure) -> End:
-    """The end of the turn, where the model cannot be asked."""
-    advice = too_long(failure.message) if failure.kind == "too_long" else {}
-    return End("failed", {**described(failure), **advice})
+def build_failure_end(failure: ModelFailure) -> TurnEnd:
+    """The end of the turn after a request to the model has failed for good."""
+    advice = describe_too_long(failure.message) if failure.kind == "too_long" else {}
+    return TurnEnd("failed", {**describe_failure(failure), **advice})
 
 
-def no_form() -> End:
+def build_schema_end() -> TurnEnd:
+    """The end of a turn with an output schema whose model gave no answer that matches it."""
     message = "The model ended without an answer in the form that was asked for."
-    return End("schema", {"code": "schema", "message": message})
+    return TurnEnd("schema", {"code": "schema", "message": message})
 
 
-def stopped_by_hook(message: str) -> End:
-    return End("stopped_by_hook", {"code": "stopped_by_hook", "message": message})
+def build_hook_end(message: str) -> TurnEnd:
+    return TurnEnd("stopped_by_hook", {"code": "stopped_by_hook", "message": message})
 
 
-def too_long(message: str) -> dict[str, Any]:
+def describe_too_long(message: str) -> dict[str, Any]:
     advice = "Fork the session from an earlier message, or start a new one: older parts cannot be summarised yet."
     return {"code": "model_error", "kind": "too_long", "message": f"{message.rstrip('.')}. {advice}"}
 
 
-def over_budget(message: str) -> dict[str, Any]:
+def describe_over_budget(message: str) -> dict[str, Any]:
     return {"code": "budget_exceeded", "message": message}

@@ -1,48 +1,48 @@
-"""What the model was told of its surroundings, and what is news since.
+"""The facts about the environment (folder, mode, git) that were last sent to the model, and their updates.
 
-It is remembered with the message that tells it, in one unit of work: what the model has not got was not told.
+They are stored with the message that carries them, in one unit of work: what the model has not got counts as not sent.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.prompt.environment import Facts, GitState, known_now, look_around
+from ostler.server.prompt.environment import EnvironmentFacts, GitState, read_facts, update_facts
 
-_TOLD: Final = "facts"
-_BEFORE: Final = "facts_before_opening"
-"""What the model knew before the input that opened the last turn, which a hook may take back."""
-
-
-async def facts(live: LiveSession) -> Facts:
-    """All of them, looked at."""
-    return await look_around(live.record.cwd, live.record.directories, live.mode)
+_SENT_KEY: Final = "facts"
+_PREVIOUS_KEY: Final = "facts_before_opening"
+"""The facts sent before the input of the last turn: a hook may withdraw that input, and its facts with it."""
 
 
-def told_facts(live: LiveSession) -> Facts | None:
-    """As the model was told them last; null before the first request."""
-    stored = live.state.get(_TOLD)
-    return Facts.decoded(stored.encode()) if stored else None
+async def read_session_facts(live: LiveSession) -> EnvironmentFacts:
+    """All facts as they are now, read from the disk."""
+    return await read_facts(live.record.cwd, live.record.directories, live.mode)
 
 
-def facts_meanwhile(live: LiveSession, told: Facts, git: GitState | None) -> Facts:
-    """As they are in the middle of a turn: what is in memory, and git as it was last looked at."""
-    return known_now(told, live.record.cwd, live.record.directories, live.mode, git)
+def load_sent_facts(live: LiveSession) -> EnvironmentFacts | None:
+    """The facts as they were last sent to the model; null before the first request."""
+    stored = live.state.get(_SENT_KEY)
+    return EnvironmentFacts.from_json(stored.encode()) if stored else None
 
 
-def with_opening(live: LiveSession, facts: Facts) -> dict[str, Any]:
-    """What is remembered with the input that opens a turn."""
-    encoded = facts.encoded().decode()
-    # Before the first request it is the system prompt that tells them, and that stays.
-    return {_TOLD: encoded, _BEFORE: live.state.get(_TOLD, encoded)}
+def update_session_facts(live: LiveSession, sent: EnvironmentFacts, git: GitState | None) -> EnvironmentFacts:
+    """The facts in the middle of a turn: what is in memory, and git as it was last read."""
+    return update_facts(sent, live.record.cwd, live.record.directories, live.mode, git)
 
 
-def with_message(facts: Facts) -> dict[str, Any]:
-    """What is remembered with a later message of a turn."""
-    return {_TOLD: facts.encoded().decode()}
+def build_input_state(live: LiveSession, facts: EnvironmentFacts) -> dict[str, Any]:
+    """The session state to store with the input of a turn."""
+    encoded = facts.to_json().decode()
+    # Before the first request it is the system prompt that carries them, and a withdrawn input leaves that as it is.
+    return {_SENT_KEY: encoded, _PREVIOUS_KEY: live.state.get(_SENT_KEY, encoded)}
 
 
-def without_opening(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What is remembered when the input is taken back."""
-    before = state.get(_BEFORE)
-    return {**state, _TOLD: before} if before else dict(state)
+def build_message_state(facts: EnvironmentFacts) -> dict[str, Any]:
+    """The session state to store with a later message of a turn."""
+    return {_SENT_KEY: facts.to_json().decode()}
+
+
+def revert_input_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The session state to store when the input of a turn is withdrawn."""
+    before = state.get(_PREVIOUS_KEY)
+    return {**state, _SENT_KEY: before} if before else dict(state)

@@ -1,67 +1,76 @@
-"""Input that arrives during a turn: hooks hear of it before it joins, and may keep it from the model."""
+"""Hooks of the input: those of the input that starts a turn, and of what arrives during it (steers).
+
+They run before the model is sent the input. Where one of them blocks it, the input is withdrawn.
+"""
 
 from dataclasses import dataclass, field
 
-from ostler.server.engine.journal.journal import Said
-from ostler.server.engine.session.hooks import Hooking
+from ostler.server.engine.journal.journal import StoredUserMessage
+from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.turn.environment_updates import without_opening
-from ostler.server.engine.turn.setup import words
-from ostler.server.engine.turn.stop import Stop
+from ostler.server.engine.turn.environment_updates import revert_input_state
+from ostler.server.engine.turn.setup import extract_text
+from ostler.server.engine.turn.stop import StopSignal
 from ostler.storage.repositories.steers import Steer
 
 
 @dataclass(slots=True)
-class Steering:
-    hooking: Hooking
-    waiting: list[Steer]
-    """What has not joined yet, in its order. It is stored until it has: a crash loses none of it."""
-    stop: Stop = field(default_factory=Stop)
-    """Ends the hooks, with the turn: what they have not let pass is input of the next one, which they hear then."""
-    _heard: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """What hooks have to say to the model about each that they have let pass."""
+class SteerQueue:
+    """Input that has arrived during a turn and waits for the next request."""
 
-    async def hear(self) -> str | None:
-        """Let hooks hear all that waits; returns why the turn is to end, where one of them wants that."""
-        with self.stop.obeyed():
-            while (steer := self._unheard()) is not None:
-                outcome = await self.hooking.moment("UserPromptSubmit", prompt=words(steer.blocks))
-                why = outcome.block or outcome.stop
-                if why is None:
-                    self._heard[steer.id] = outcome.context
+    hooks: SessionHooks
+    waiting: list[Steer]
+    """What no message has carried yet, in order of arrival. It stays stored until then: a crash loses none of it."""
+    stop: StopSignal = field(default_factory=StopSignal)
+    """Cancels the hooks when the turn ends: input that they have not let pass goes to the next turn, and its hooks."""
+    _hook_context: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """By steer id, the context that hooks add for the model; only of input that they have let pass."""
+
+    async def run_hooks(self) -> str | None:
+        """Run UserPromptSubmit hooks on all that waits; returns why the turn is to end, where one of them says so."""
+        with self.stop.scope():
+            while (steer := self._find_unchecked()) is not None:
+                outcome = await self.hooks.fire("UserPromptSubmit", prompt=extract_text(steer.blocks))
+                blocked = outcome.block or outcome.stop
+                if blocked is None:
+                    self._hook_context[steer.id] = outcome.context
                     continue
                 self.waiting.remove(steer)
-                self.hooking.session.journal.steer_taken_back(steer, why)
+                self.hooks.session.journal.withdraw_steer(steer, blocked)
                 if outcome.stop:
                     return outcome.stop
         return None
 
-    def _unheard(self) -> Steer | None:
-        return next((steer for steer in self.waiting if steer.id not in self._heard), None)
+    def _find_unchecked(self) -> Steer | None:
+        return next((steer for steer in self.waiting if steer.id not in self._hook_context), None)
 
     def take(self) -> tuple[list[Steer], list[str]]:
-        """All that waits, which joins now, and what hooks say about it."""
+        """Remove and return all that waits, for the next message, with the context that hooks add to it."""
         taken = self.waiting[:]
         self.waiting.clear()
-        return taken, [words for steer in taken for words in self._heard.pop(steer.id)]
+        return taken, [context for steer in taken for context in self._hook_context.pop(steer.id)]
 
 
-async def heard(session: LiveSession, hooking: Hooking, task: str) -> tuple[tuple[str, ...], str | None]:
-    """What hooks have to say to the model about the input, and why it does not get it, if that is so."""
+async def run_input_hooks(
+    session: LiveSession, hooks: SessionHooks, input_text: str
+) -> tuple[tuple[str, ...], str | None]:
+    """Run SessionStart and UserPromptSubmit hooks; returns their context for the model, and why input is blocked."""
     context: tuple[str, ...] = ()
-    if not session.began:
-        session.began = True
+    if not session.start_hooks_fired:
+        session.start_hooks_fired = True
         source = "resume" if len(session.history) > 1 else "startup"
-        begun = await hooking.moment("SessionStart", source=source)
-        context = begun.context
-        if begun.stop:
-            return (), begun.stop
-    outcome = await hooking.moment("UserPromptSubmit", prompt=task)
+        started = await hooks.fire("SessionStart", source=source)
+        context = started.context
+        if started.stop:
+            return (), started.stop
+    outcome = await hooks.fire("UserPromptSubmit", prompt=input_text)
     return (*context, *outcome.context), outcome.block or outcome.stop
 
 
-def take_back(session: LiveSession, opening: Said) -> None:
-    """The model is never sent it."""
-    session.history.take_back(opening.encoded)
-    session.state = without_opening(session.state)
-    session.journal.take_back(opening.message, session.tasks.news.bring_back(session.record.id), session.state)
+def withdraw_input(session: LiveSession, input_message: StoredUserMessage) -> None:
+    """Remove blocked input from the history and the stored session: the model is never sent it."""
+    session.history.undo_add(input_message.encoded)
+    session.state = revert_input_state(session.state)
+    session.journal.withdraw_message(
+        input_message.message, session.tasks.notifications.requeue(session.record.id), session.state
+    )

@@ -1,36 +1,40 @@
-"""How far a turn may go: in requests, and in money."""
+"""The limits of a turn: its number of requests, and the budgets in money of the turn and the session."""
 
 from dataclasses import dataclass
 from decimal import Decimal
 
 from ostler.protocol.shapes import Turn, Usage
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.turn.endings import End, over_budget
-from ostler.server.engine.turn.options import Services, TurnSettings
+from ostler.server.engine.turn.endings import TurnEnd, describe_over_budget
+from ostler.server.engine.turn.options import TurnServices, TurnSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
+    """The limits that each request of a turn is checked against."""
+
     session: LiveSession
-    services: Services
+    services: TurnServices
     settings: TurnSettings
 
-    def reached(self, turn: Turn, model: str) -> End | None:
-        """Why there is no further request to this model, if that is so."""
+    def check(self, turn: Turn, model: str) -> TurnEnd | None:
+        """The end of the turn, where a limit forbids another request to this model; else null."""
         if turn.model_requests >= self.settings.max_requests:
-            return End("max_requests")
-        for whose, used, budget in self._budgets(turn.usage):
+            return TurnEnd("max_requests")
+        for whose, used, budget in self._list_budgets(turn.usage):
             if budget is None:
                 continue
-            if used.cost_usd is None or not self._priced(model):
-                return End("budget", over_budget(f"The budget of the {whose} cannot be kept: a price is not known."))
+            if used.cost_usd is None or not self._has_price(model):
+                return TurnEnd(
+                    "budget", describe_over_budget(f"The budget of the {whose} cannot be kept: a price is not known.")
+                )
             if Decimal(used.cost_usd) >= Decimal(budget):
-                return End("budget", over_budget(f"The budget of the {whose}, {budget} USD, is used up."))
+                return TurnEnd("budget", describe_over_budget(f"The budget of the {whose}, {budget} USD, is used up."))
         return None
 
-    def _budgets(self, used: Usage) -> list[tuple[str, Usage, str | None]]:
+    def _list_budgets(self, used: Usage) -> list[tuple[str, Usage, str | None]]:
         session_budget = self.session.record.options.get("max_budget_usd")
         return [("turn", used, self.settings.max_budget_usd), ("session", self.session.journal.used, session_budget)]
 
-    def _priced(self, model: str) -> bool:
+    def _has_price(self, model: str) -> bool:
         return self.services.cost(model, Usage()) is not None

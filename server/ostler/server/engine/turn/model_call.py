@@ -1,4 +1,4 @@
-"""One request to the model: sent, streamed, tried again, until there is a message or a failure."""
+"""One request to the model, with its retries: sent and streamed until there is a message or a failure."""
 
 import asyncio
 import random
@@ -16,39 +16,39 @@ from ostler.protocol.ids import MessageId, SessionId, TurnId, new_message_id
 from ostler.protocol.shapes import Message, Usage
 from ostler.server.engine.calls.executor import Executor
 from ostler.server.engine.journal.calls import Draft
-from ostler.server.engine.session.history import joined
+from ostler.server.engine.session.history import join_blocks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
-from ostler.server.engine.session.usage import added
-from ostler.server.engine.turn.stop import Stop
-from ostler.server.models.assembler import Assembly, Delta, Step, ToolUse
-from ostler.server.models.pricing import usd
+from ostler.server.engine.session.usage import add_usage
+from ostler.server.engine.turn.stop import StopSignal
+from ostler.server.models.assembler import Delta, MessageAssembler, StreamItem, ToolUse
+from ostler.server.models.pricing import format_usd
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
 from ostler.storage import Scope
 from ostler.tools.threads import change_in_thread, read_in_thread
 
 _EVENTS_AT_ONCE: Final = 32
-"""Thousands may have come already, and reading those never waits: other sessions have a turn between."""
+"""Events read before the event loop is yielded: thousands may be buffered, and reading those never waits."""
 DISCARDED = "Not run: the model's answer broke off, and it was asked again."
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """What came of a request."""
+class ModelAnswer:
+    """The answer to a request."""
 
     text: str
     stop_reason: str | None
     executor: Executor
     empty: bool
-    """The model said nothing that could be kept."""
+    """It has no content that could be stored."""
     call_cut: bool
-    """It was cut in the middle of a call, which is dropped."""
-    broke: ModelFailure | None = None
-    """Why it ends where it does, for one that broke off and stays."""
+    """It was cut in the middle of a call, which was dropped."""
+    stream_failure: ModelFailure | None = None
+    """Why the stream broke off, for an answer that is kept as far as it came."""
 
 
-def next_message(session_id: SessionId, turn_id: TurnId, model: str) -> Message:
-    """The model's next message, of which nothing has come yet."""
+def create_assistant_message(session_id: SessionId, turn_id: TurnId, model: str) -> Message:
+    """A new assistant message, still without content."""
     return Message(
         id=new_message_id(),
         session_id=session_id,
@@ -71,209 +71,216 @@ class ModelCall:
     settings: Model
     make_executor: Callable[[MessageId, Callable[[], Draft]], Executor]
     cost: Callable[[str, Usage], Decimal | None]
-    stop: Stop
-    """Cancelled to end the message where it is."""
-    begun: Message | None = None
-    """The message of the first attempt, where the log has its start already."""
+    stop: StopSignal
+    """Cancelled to stop the stream; the message is kept as far as it came."""
+    started_message: Message | None = None
+    """The message of the first attempt, where its start is already in the log."""
     executor: Executor | None = None
-    """Of the attempt that runs."""
+    """The executor of the current attempt."""
 
-    async def answer(self) -> Answered | None:
-        """The model's message; None where it was stopped before anything of it was kept. Raises ModelFailure."""
+    async def fetch_answer(self) -> ModelAnswer | None:
+        """Send the request until there is an answer; None where it was stopped before any of it was kept.
+
+        Raises ModelFailure.
+        """
         attempt = 1
         while True:
             try:
                 return await self._attempt()
             except ModelFailure as failure:
-                if self.stop.called:
+                if self.stop.cancel_called:
                     return None
-                if attempt > failure.retries(self.settings.max_retries):
+                if attempt > failure.count_retries(self.settings.max_retries):
                     raise
-                await pause(self.session, self.state, self.settings, self.stop, attempt, failure)
-                if self.stop.called:
+                await wait_for_retry(self.session, self.state, self.settings, self.stop, attempt, failure)
+                if self.stop.cancel_called:
                     return None
                 attempt += 1
 
-    async def _attempt(self) -> Answered | None:
-        message, self.begun = self.begun, None
+    async def _attempt(self) -> ModelAnswer | None:
+        message, self.started_message = self.started_message, None
         if message is None:
-            message = next_message(self.session.record.id, self.state.turn.id, self.request.model)
-            # With the request and not with the answer: the first words need not wait for a commit.
-            self.session.journal.message_started(message)
+            message = create_assistant_message(self.session.record.id, self.state.turn.id, self.request.model)
+            # Logged with the request and not with the answer, so that the first delta need not wait for a commit.
+            self.session.journal.start_message(message)
         scope = self.session.journal.scope(message.turn_id)
-        stream = _Stream(self.session, message, Assembly(self.session.history.tool_use_ids), scope)
-        executor = self.executor = self.make_executor(message.id, stream.draft)
-        known = self.session.reads.known()
-        failure = await self._read(stream, executor)
+        stream = _Stream(self.session, message, MessageAssembler(self.session.history.tool_use_ids), scope)
+        executor = self.executor = self.make_executor(message.id, stream.take_draft)
+        known_reads = self.session.reads.snapshot()
+        failure = await self._read_stream(stream, executor)
         if stream.assembly.stopped:
-            return await self._keep(stream, executor)
-        if self.stop.called or executor.changed_something:
-            # The person has seen it, or something was done because of it: it stays, as far as it came.
-            if stream.assembly.ends_long():
-                await read_in_thread(stream.assembly.make_ahead)
-            stream.assembly.end_where_it_broke()
-            kept = await self._keep(stream, executor)
-            return kept if kept is None or self.stop.called else replace(kept, broke=failure or _broke_off())
+            return await self._keep_message(stream, executor)
+        if self.stop.cancel_called or executor.changed_something:
+            # The person has seen it, or a call of it has had an effect: it is kept, as far as it came.
+            if stream.assembly.completes_long_block():
+                await read_in_thread(stream.assembly.complete_ahead)
+            stream.assembly.finish_incomplete()
+            answer = await self._keep_message(stream, executor)
+            return (
+                answer
+                if answer is None or self.stop.cancel_called
+                else replace(answer, stream_failure=failure or _make_stream_failure())
+            )
         await executor.discard(DISCARDED)
-        self._abort(stream)
-        # What its calls have read was shown to nobody: it may not be called known, nor be written over.
-        if taken_back := self.session.reads.back_to(known):
-            self.session.journal.reads_taken_back(taken_back)
-        await self.session.tasks.unread(self.session.record.id)
-        raise failure or _broke_off()
+        self._abort_message(stream)
+        # The model was not sent what its calls have read: those files do not count as read, and may not be overwritten.
+        if reverted := self.session.reads.restore(known_reads):
+            self.session.journal.restore_reads(reverted)
+        await self.session.tasks.mark_unread(self.session.record.id)
+        raise failure or _make_stream_failure()
 
-    async def _read(self, stream: "_Stream", executor: Executor) -> ModelFailure | None:
+    async def _read_stream(self, stream: "_Stream", executor: Executor) -> ModelFailure | None:
         limit = self.settings.message_seconds
         try:
-            with self.stop.obeyed(), anyio.fail_after(limit):
+            with self.stop.scope(), anyio.fail_after(limit):
                 async with self.provider.stream(self.request) as events:
-                    taken = 0
+                    events_read = 0
                     async for event in events:
-                        if stream.assembly.ends_long(event):
-                            await read_in_thread(stream.assembly.make_ahead)
-                        for step in _understood(stream, event):
-                            executor.add(step)
+                        if stream.assembly.completes_long_block(event):
+                            await read_in_thread(stream.assembly.complete_ahead)
+                        for tool_use in _feed_event(stream, event):
+                            executor.add(tool_use)
                             self.state.change(tool_calls=self.state.turn.tool_calls + 1)
                         if stream.assembly.stopped:
-                            # The calls first: while a command starts, the rest of the work on this message is done.
+                            # Let the calls start first: the rest of this message is handled while a command starts.
                             await asyncio.sleep(0)
-                            await self.session.journal.with_the_disk()
+                            await self.session.journal.reach_commit_gate()
                             return None
-                        taken += 1
-                        if taken % _EVENTS_AT_ONCE == 0:
+                        events_read += 1
+                        if events_read % _EVENTS_AT_ONCE == 0:
                             await asyncio.sleep(0)
         except ModelFailure as failure:
             if self.request.stored is not None:
-                await self.request.stored()  # raises where it was the disk that failed, and not the model
+                await self.request.stored()  # raises where the disk failed, and not the model
             return failure
         except TimeoutError:
             return ModelFailure("garbage", f"The model was still writing one message after {limit:.0f} seconds.")
         return None
 
-    async def _keep(self, stream: "_Stream", executor: Executor) -> Answered | None:
-        """The message goes into the history."""
+    async def _keep_message(self, stream: "_Stream", executor: Executor) -> ModelAnswer | None:
+        """Store the message and add it to the history; None where there is nothing to store."""
         assembly = stream.assembly
-        answered = Answered(
+        answer = ModelAnswer(
             assembly.text, assembly.stop_reason, executor, empty=not assembly.content, call_cut=assembly.call_cut
         )
         if not assembly.content:
-            self._abort(stream)
-            return answered if assembly.stopped else None
+            self._abort_message(stream)
+            return answer if assembly.stopped else None
         message = stream.message.changed(stop_reason=assembly.stop_reason, model=assembly.model or self.request.model)
-        # The same bytes go to the history and to the disk: the model's cache depends on them.
-        content = await self._remembered(assembly)
+        # The same bytes go to the history and to the disk: the prompt cache of the provider depends on them.
+        content = await self._add_to_history(assembly)
         stream.completed = True
-        used = self._count(assembly)
-        self.session.journal.message_completed(message, content, self.state.turn, used)
-        return answered
+        used = self._count_usage(assembly)
+        self.session.journal.complete_message(message, content, self.state.turn, used)
+        return answer
 
-    async def _remembered(self, assembly: Assembly) -> bytes:
-        """The content, which the history has then."""
+    async def _add_to_history(self, assembly: MessageAssembler) -> bytes:
+        """Add the content to the history; returns it as JSON."""
 
-        def remember() -> bytes:
-            content = joined(assembly.encoded)
+        def encode_and_add() -> bytes:
+            content = join_blocks(assembly.encoded)
             self.session.history.add_answer(assembly.content, assembly.encoded, content)
             return content
 
         if not assembly.is_long:
-            return remember()
-        # What the history has is stored, whoever stops the turn.
+            return encode_and_add()
+        # Shielded: what is in the history must be stored, even where the turn is stopped meanwhile.
         with anyio.CancelScope(shield=True):
-            return await change_in_thread(remember)
+            return await change_in_thread(encode_and_add)
         raise AssertionError("a shielded scope is never left early")
 
-    def _abort(self, stream: "_Stream") -> None:
+    def _abort_message(self, stream: "_Stream") -> None:
         stream.completed = True
-        self.session.journal.message_aborted(stream.message)
+        self.session.journal.abort_message(stream.message)
         if stream.assembly.usage != Usage():
-            used = self._count(stream.assembly)
-            self.session.journal.paid(self.request.model, self.state.turn, used)
+            used = self._count_usage(stream.assembly)
+            self.session.journal.record_usage(self.request.model, self.state.turn, used)
 
-    def _count(self, assembly: Assembly) -> Usage:
-        """What the request took, added to the turn's and the session's sums."""
-        asked, answered = self.request.model, assembly.model or self.request.model
-        # A provider may answer under a name that nobody knows; what was asked for has a price all the same.
+    def _count_usage(self, assembly: MessageAssembler) -> Usage:
+        """The usage of the request with its cost; added to the sums of the turn and the session."""
+        requested, actual = self.request.model, assembly.model or self.request.model
+        # A provider may answer under a model name without a known price: the price of the requested model counts then.
         usage = assembly.usage
-        price = self.cost(answered, usage)
-        price = self.cost(asked, usage) if price is None else price
-        used = usage.changed(cost_usd=None if price is None else usd(price))
-        self.state.change(usage=added(self.state.turn.usage, used))
-        self.session.journal.used = added(self.session.journal.used, used)
+        price = self.cost(actual, usage)
+        price = self.cost(requested, usage) if price is None else price
+        used = usage.changed(cost_usd=None if price is None else format_usd(price))
+        self.state.change(usage=add_usage(self.state.turn.usage, used))
+        self.session.journal.used = add_usage(self.session.journal.used, used)
         return used
 
 
 @dataclass(slots=True)
 class _Stream:
-    """A message on its way in: what clients see of it while it comes."""
+    """A message that is being streamed: sends its deltas to clients, and gives out its blocks to be stored."""
 
     session: LiveSession
     message: Message
-    assembly: Assembly
+    assembly: MessageAssembler
     scope: Scope
     completed: bool = False
     _taken: int = 0
 
     def feed(self, event: dict[str, object]) -> list[ToolUse]:
-        """Tell the clients what an event brings; returns the calls that it completes."""
+        """Feed one event, and send its deltas to clients; returns the tool uses that it completes."""
         # As a list: a block is in the content only when the whole event has been read.
-        steps: list[Step] = list(self.assembly.feed(event))
+        steps: list[StreamItem] = list(self.assembly.feed(event))
         for step in steps:
             if isinstance(step, Delta):
-                self._say(step)
+                self._publish_delta(step)
         return [step for step in steps if isinstance(step, ToolUse)]
 
-    def _say(self, delta: Delta) -> None:
+    def _publish_delta(self, delta: Delta) -> None:
         data = MessageDelta(
             message_id=self.message.id, index=delta.index, kind=delta.kind, offset=delta.offset, text=delta.text
         )
-        self.session.journal.log.say("message.delta", self.scope, data)
+        self.session.journal.log.publish_transient("message.delta", self.scope, data)
 
-    def draft(self) -> Draft:
-        """The complete blocks that nobody has stored yet; whoever takes them stores them."""
+    def take_draft(self) -> Draft:
+        """The complete blocks that are not stored yet; whoever takes them has to store them."""
         if self.completed:
             return ()
         first, self._taken = self._taken, len(self.assembly.content)
         return [(place, self.assembly.encoded[place]) for place in range(first, self._taken)]
 
 
-def _understood(stream: "_Stream", event: dict[str, object]) -> list[ToolUse]:
-    """An event that makes no sense is the provider's mistake, and is treated as one."""
+def _feed_event(stream: "_Stream", event: dict[str, object]) -> list[ToolUse]:
+    """Feed one event; a malformed one is the provider's mistake, and raises ModelFailure."""
     try:
         return stream.feed(event)
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise ModelFailure("garbage", f"The provider sent an event that makes no sense: {error}") from None
 
 
-def _broke_off() -> ModelFailure:
+def _make_stream_failure() -> ModelFailure:
     return ModelFailure("connection", "The model's answer broke off in the middle.")
 
 
-async def pause(
-    session: LiveSession, state: TurnState, settings: Model, stop: Stop, attempt: int, failure: ModelFailure
+async def wait_for_retry(
+    session: LiveSession, state: TurnState, settings: Model, stop: StopSignal, attempt: int, failure: ModelFailure
 ) -> None:
-    """Wait before the model is asked again, and tell clients why."""
-    wait = wait_before_retry(attempt, failure, settings)
+    """Wait before the next attempt, and tell clients why."""
+    wait = compute_retry_wait(attempt, failure, settings)
     retry = ModelRetry(
         attempt=attempt,
-        max_retries=failure.retries(settings.max_retries),
+        max_retries=failure.count_retries(settings.max_retries),
         wait_ms=int(wait * 1000),
-        error=described(failure),
+        error=describe_failure(failure),
     )
-    session.journal.retrying(state.turn.id, retry)
-    with stop.obeyed():
+    session.journal.record_retry(state.turn.id, retry)
+    with stop.scope():
         await anyio.sleep(wait)
 
 
-def wait_before_retry(attempt: int, failure: ModelFailure, settings: Model) -> float:
-    """Doubled each time, with jitter, so that a hundred sessions do not come back in the same second."""
+def compute_retry_wait(attempt: int, failure: ModelFailure, settings: Model) -> float:
+    """Seconds to wait: exponential backoff with jitter, so that a hundred sessions do not retry in the same second."""
     wait: float = min(settings.first_wait_seconds * 2 ** (attempt - 1), settings.max_wait_seconds)
     wait *= random.uniform(0.75, 1.0)  # noqa: S311 - to spread, not to hide
-    asked = (failure.retry_after_ms or 0) / 1000
-    return max(wait, min(asked, 10 * settings.max_wait_seconds))
+    retry_after = (failure.retry_after_ms or 0) / 1000
+    return max(wait, min(retry_after, 10 * settings.max_wait_seconds))
 
 
-def described(failure: ModelFailure) -> dict[str, object]:
-    """A failure as clients are told of it."""
+def describe_failure(failure: ModelFailure) -> dict[str, object]:
+    """The failure as an error object for clients."""
     facts = {"status": failure.status, "request_id": failure.request_id, "retry_after_ms": failure.retry_after_ms}
     known = {name: fact for name, fact in facts.items() if fact is not None}
     return {"code": "model_error", "kind": failure.kind, "message": failure.message, **known}

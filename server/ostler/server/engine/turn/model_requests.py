@@ -1,4 +1,4 @@
-"""Asks the model for its next message: with what the provider takes, and another model where the first one cannot."""
+"""The model requests of a turn: fallback to another model, extras that a provider rejects, and broken streams."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.engine.turn.limits import Limits
-from ostler.server.engine.turn.model_call import Answered, ModelCall, next_message, pause
-from ostler.server.engine.turn.options import Services, TurnSettings
+from ostler.server.engine.turn.model_call import ModelAnswer, ModelCall, create_assistant_message, wait_for_retry
+from ostler.server.engine.turn.options import TurnServices, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix
-from ostler.server.engine.turn.stop import Stop
+from ostler.server.engine.turn.stop import StopSignal
 from ostler.server.engine.turn.user_messages import UserMessages
 from ostler.server.models.provider import ModelFailure, ModelRequest
 from ostler.tools.threads import change_in_thread
@@ -29,79 +29,81 @@ class ModelRequests:
     """All requests of one turn, one after the other."""
 
     session: LiveSession
-    services: Services
+    services: TurnServices
     settings: TurnSettings
     prefix: Prefix
     state: TurnState
-    said: UserMessages
+    user_messages: UserMessages
     limits: Limits
-    begun: Message | None
-    """The first message of the model's, where the log has its start already."""
+    started_message: Message | None
+    """The first assistant message, where its start is already in the log."""
     model: str = field(init=False)
-    """Who is asked: the turn's own model, or the one that has taken over."""
-    _stop: Stop = field(default_factory=Stop)
-    _broke: ModelFailure | None = None
-    """Why the last answer broke off, where it stays and the next one goes on from there."""
-    _breaks: int = 0
-    """How many have done so, one after the other."""
+    """The model that requests go to: the turn's own, or the fallback."""
+    _stop: StopSignal = field(default_factory=StopSignal)
+    _stream_failure: ModelFailure | None = None
+    """Why the last stream broke off, where its message was kept and the next one continues it."""
+    _failure_count: int = 0
+    """How many streams have broken off so, one after the other."""
 
     def __post_init__(self) -> None:
         self.model = self.settings.model
 
     def stop(self) -> None:
-        """End at once what is under way: a stream, or a wait before a retry."""
+        """Stop at once what is under way: a stream, or the wait before a retry."""
         self._stop.cancel()
 
-    async def answer(self, make_executor: MakeExecutor) -> Answered | None:
-        """The next message; None where it was stopped before anything of it was kept. Raises ModelFailure."""
+    async def fetch_answer(self, make_executor: MakeExecutor) -> ModelAnswer | None:
+        """The model's next answer; None where it was stopped before any of it was kept. Raises ModelFailure."""
         counted = self.state.turn.model_requests
         try:
-            return await self._request(make_executor)
+            return await self._send_request(make_executor)
         except ModelFailure as failure:
-            # One message is asked for, however often: a request that another takes the place of counts as little as
-            # a try that is made again. Where it has cost something, the budget knows of it.
-            asked = self.state.turn.model_requests
+            # One answer counts as one request: a request that is replaced by another counts as little as an attempt
+            # that is retried. What it has cost is in the usage all the same, and so counts against the budget.
+            requests = self.state.turn.model_requests
             self.state.change(model_requests=counted)
-            if not self._can_go_on(failure):
-                self.state.change(model_requests=asked)
+            if not self._recover_from(failure):
+                self.state.change(model_requests=requests)
                 raise
-            return await self.answer(make_executor)
+            return await self.fetch_answer(make_executor)
 
-    def _can_go_on(self, failure: ModelFailure) -> bool:
-        """Whether another request may do better; it is another one then."""
+    def _recover_from(self, failure: ModelFailure) -> bool:
+        """Prepare another request after a failure, without the extras or to the fallback; False where there is none."""
         provider = self.services.provider(self.model)
         if failure.kind == "extras" and provider.takes_extras(self.model) and self._may_ask(self.model):
             provider.forgo_extras(self.model)
-            self._notice(f"{self.model} does not take what tools say beside their schemas; it is asked without that.")
+            self._send_notice(
+                f"{self.model} does not take what tools say beside their schemas; it is asked without that."
+            )
             return True
         fallback = self.services.config().model.fallback
         if failure.kind != "overloaded" or fallback is None or fallback == self.model:
             return False
         if not self._may_ask(fallback):
             return False
-        self._notice(f"{self.model} is overloaded; {fallback} goes on with this turn.")
+        self._send_notice(f"{self.model} is overloaded; {fallback} goes on with this turn.")
         self.model = fallback
         return True
 
     def _may_ask(self, model: str) -> bool:
-        return self.limits.reached(self.state.turn, model) is None
+        return self.limits.check(self.state.turn, model) is None
 
-    async def _request(self, make_executor: MakeExecutor) -> Answered | None:
+    async def _send_request(self, make_executor: MakeExecutor) -> ModelAnswer | None:
         config, provider = self.services.config(), self.services.provider(self.model)
-        self._stop = Stop()
-        if self._broke is not None and not await self._wait(self._broke, config.model):
+        self._stop = StopSignal()
+        if self._stream_failure is not None and not await self._wait_for_retry(self._stream_failure, config.model):
             return None
         first = self.state.turn.model_requests == 0
         self.state.change(model_requests=self.state.turn.model_requests + 1)
-        begun, self.begun = self.begun, None
-        if begun is None:
-            begun = next_message(self.session.record.id, self.state.turn.id, self.model)
-            # With the request and not with the answer: the first words need not wait for a commit.
-            self.session.journal.message_started(begun)
-        # The rest is made ready while the disk works.
-        await self.session.journal.with_the_disk()
+        message, self.started_message = self.started_message, None
+        if message is None:
+            message = create_assistant_message(self.session.record.id, self.state.turn.id, self.model)
+            # Logged with the request and not with the answer, so that the first delta need not wait for a commit.
+            self.session.journal.start_message(message)
+        # The rest is prepared while the disk works.
+        await self.session.journal.reach_commit_gate()
         history = self.session.history
-        messages = await change_in_thread(history.encoded) if history.is_long else history.encoded()
+        messages = await change_in_thread(history.encode_pieces) if history.is_long else history.encode_pieces()
         call = ModelCall(
             session=self.session,
             state=self.state,
@@ -112,30 +114,30 @@ class ModelRequests:
                 system=self.prefix.system,
                 tools=self.prefix.tools_with_extras if provider.takes_extras(self.model) else self.prefix.tools,
                 messages=messages,
-                extras=self._extras(first),
-                stored=self.said.stored,
+                extras=self._build_extras(first),
+                stored=self.user_messages.wait_until_stored,
             ),
             settings=config.model,
             make_executor=make_executor,
             cost=self.services.cost,
             stop=self._stop,
-            begun=begun,
+            started_message=message,
         )
-        answered = await call.answer()
-        self._broke = answered.broke if answered is not None else None
-        self._breaks = self._breaks + 1 if self._broke is not None else 0
-        return answered
+        answer = await call.fetch_answer()
+        self._stream_failure = answer.stream_failure if answer is not None else None
+        self._failure_count = self._failure_count + 1 if self._stream_failure is not None else 0
+        return answer
 
-    async def _wait(self, broke: ModelFailure, settings: Model) -> bool:
-        """As before any other try: it is the same provider that broke off. False where somebody stopped the wait."""
-        self._broke = None
-        if self._breaks > broke.retries(settings.max_retries):
-            self._breaks = 0
-            raise broke
-        await pause(self.session, self.state, settings, self._stop, self._breaks, broke)
-        return not self._stop.called
+    async def _wait_for_retry(self, failure: ModelFailure, settings: Model) -> bool:
+        """Wait as before any other retry, since the stream broke off; False where somebody stopped the wait."""
+        self._stream_failure = None
+        if self._failure_count > failure.count_retries(settings.max_retries):
+            self._failure_count = 0
+            raise failure
+        await wait_for_retry(self.session, self.state, settings, self._stop, self._failure_count, failure)
+        return not self._stop.cancel_called
 
-    def _extras(self, first: bool) -> dict[str, Any]:
+    def _build_extras(self, first: bool) -> dict[str, Any]:
         extras: dict[str, Any] = {}
         thinking = self.settings.thinking or self.session.record.options.get("thinking")
         if thinking:
@@ -144,5 +146,5 @@ class ModelRequests:
             extras["tool_choice"] = self.settings.tool_choice
         return extras
 
-    def _notice(self, text: str) -> None:
-        self.session.journal.notice(self.state.turn.id, Notice(level="warning", text=text))
+    def _send_notice(self, text: str) -> None:
+        self.session.journal.add_notice(self.state.turn.id, Notice(level="warning", text=text))

@@ -1,4 +1,4 @@
-"""What is asked of a turn, and what all turns share."""
+"""The request for a turn, its settings, and the services that all turns share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from ostler.storage.repositories.idempotency import Key
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class TurnRequest:
     """A turn that is asked for."""
 
     options: TurnOptions
     on_ask: OnAsk | None = None
-    """What this turn says about asks, above what the session says."""
+    """What becomes of asks in this turn; overrides the session's setting."""
     queue: bool = False
     key: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TurnSettings:
-    """What holds for one turn, as it is stored with it."""
+    """The settings of one turn, stored with it."""
 
     model: str
     max_requests: int
@@ -40,8 +40,8 @@ class TurnSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """What the turns of all sessions share."""
+class TurnServices:
+    """The services that the turns of all sessions share."""
 
     provider: Callable[[str], Provider]
     config: Callable[[], Config]

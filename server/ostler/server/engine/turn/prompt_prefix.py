@@ -1,12 +1,12 @@
-"""What every request begins with: the system prompt and the tools, the same bytes each time."""
+"""The prompt prefix: the system prompt and the tools that every request begins with, the same bytes each time."""
 
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
-from ostler.server.models.tool_extras import Allowance, strict_schema
-from ostler.tools.context import Surroundings
+from ostler.server.models.tool_extras import Allowance, build_strict_schema
+from ostler.tools.context import SessionView
 from ostler.tools.registry import ToolSet
 from ostler.tools.tool import AnyTool
 
@@ -22,8 +22,8 @@ class Prefix:
     """For one that knows `strict` and `input_examples`."""
 
 
-def make_prefix(system: str, toolset: ToolSet, surroundings: Surroundings) -> Prefix:
-    """Two of the four breakpoints for the cache: on the last built-in tool, and on the system prompt."""
+def make_prefix(system: str, toolset: ToolSet, view: SessionView) -> Prefix:
+    """Build the prefix, with two of the four cache breakpoints: on the last built-in tool, and on the system prompt."""
     allowance = Allowance()
     tools: list[dict[str, Any]] = []
     with_extras: list[dict[str, Any]] = []
@@ -33,11 +33,11 @@ def make_prefix(system: str, toolset: ToolSet, surroundings: Surroundings) -> Pr
             last_built_in = len(tools)
         plain: dict[str, Any] = {
             "name": tool.name,
-            "description": tool.description(surroundings),
-            "input_schema": tool.input_schema(surroundings),
+            "description": tool.description(view),
+            "input_schema": tool.input_schema(view),
         }
         tools.append(plain)
-        with_extras.append(plain | _extras(tool, plain["input_schema"], allowance))
+        with_extras.append(plain | _build_extras(tool, plain["input_schema"], allowance))
     if last_built_in >= 0:
         tools[last_built_in] = tools[last_built_in] | _CACHED
         with_extras[last_built_in] = with_extras[last_built_in] | _CACHED
@@ -46,9 +46,9 @@ def make_prefix(system: str, toolset: ToolSet, surroundings: Surroundings) -> Pr
     )
 
 
-def _extras(tool: AnyTool, schema: dict[str, Any], allowance: Allowance) -> dict[str, Any]:
+def _build_extras(tool: AnyTool, schema: dict[str, Any], allowance: Allowance) -> dict[str, Any]:
     extras: dict[str, Any] = {}
-    if tool.strict and (strict := strict_schema(schema)) is not None and allowance.take(strict):
+    if tool.strict and (strict := build_strict_schema(schema)) is not None and allowance.take(strict):
         extras |= {"strict": True, "input_schema": strict}
     if tool.input_examples:
         extras["input_examples"] = list(tool.input_examples)

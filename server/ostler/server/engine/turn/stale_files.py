@@ -1,6 +1,6 @@
-"""Files that are not what the model has read any more: it is told so once for each change.
+"""Stale files: those that have changed on the disk since the model read them. It is told once for each change.
 
-Looked at only after calls that may have changed something. Write and Edit note what they leave behind themselves, so
+They are checked only after calls that may have changed something. Write and Edit record the files that they write, so
 that what is found here was changed by a command, or by somebody else.
 """
 
@@ -12,8 +12,8 @@ from typing import Final
 import anyio
 
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.prompt.environment import printable
-from ostler.tools.files.editing.read_state import unchanged
+from ostler.server.prompt.environment import to_printable
+from ostler.tools.files.editing.read_state import is_unchanged
 from ostler.tools.services import FileRead
 from ostler.tools.threads import read_in_thread
 
@@ -28,29 +28,29 @@ Change = list[int] | None
 """Time and size of a file as it was found; null where it is gone."""
 
 
-async def stale_hint(session: LiveSession) -> str | None:
-    """Words for the model about files that have changed since it read them, or was told so."""
-    reads = session.reads.latest(_MAX_FILES)
+async def describe_stale_files(session: LiveSession) -> str | None:
+    """The hint for the model about files that have changed since it read them, or was told; null where none has."""
+    reads = session.reads.list_latest(_MAX_FILES)
     if not reads:
         return None
     told: dict[str, Change] = session.state.get("told_stale") or {}
     found: dict[str, Change] | None = None
     with anyio.move_on_after(_SECONDS):
-        found = await read_in_thread(_changed, reads, told)
+        found = await read_in_thread(_find_changed, reads, told)
     if found is None:
         return None
     new = sorted(name for name, change in found.items() if name not in told or told[name] != change)
     if found != told:
-        # What was read again since is forgotten, so that its next change is told.
+        # A file that was read again since is dropped, so that its next change is reported.
         session.remember(told_stale=found)
-    return _words(new, found) if new else None
+    return _format_hint(new, found) if new else None
 
 
-def _changed(reads: Sequence[tuple[str, FileRead]], told: dict[str, Change]) -> dict[str, Change]:
-    """By name, as it is shown. Blocks: one look a file, and a read of those whose time alone has moved."""
+def _find_changed(reads: Sequence[tuple[str, FileRead]], told: dict[str, Change]) -> dict[str, Change]:
+    """The changed files, by name as it is shown. Blocks: one stat a file, and a read where only the time differs."""
     found: dict[str, Change] = {}
     for path, read in reads:
-        name = printable(path)
+        name = to_printable(path)
         try:
             status = os.stat(path)
         except FileNotFoundError:
@@ -59,16 +59,16 @@ def _changed(reads: Sequence[tuple[str, FileRead]], told: dict[str, Change]) -> 
         except OSError:
             continue
         change = [status.st_mtime_ns, status.st_size]
-        if not unchanged(read, status) and (told.get(name) == change or not _same_content(path, read, status)):
+        if not is_unchanged(read, status) and (told.get(name) == change or not _has_same_content(path, read, status)):
             found[name] = change
     return found
 
 
-def _same_content(path: str, read: FileRead, status: os.stat_result) -> bool:
+def _has_same_content(path: str, read: FileRead, status: os.stat_result) -> bool:
     if status.st_size != read.size or status.st_size > _COMPARED_BYTES:
         return False
     try:
-        # Not waiting: between the look and the opening it may have become a FIFO.
+        # Without blocking: between the stat and this it may have become a FIFO.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             return hashlib.sha256(file.read(_COMPARED_BYTES + 1)).hexdigest() == read.digest
@@ -76,7 +76,7 @@ def _same_content(path: str, read: FileRead, status: os.stat_result) -> bool:
         return False
 
 
-def _words(new: Sequence[str], found: dict[str, Change]) -> str:
+def _format_hint(new: Sequence[str], found: dict[str, Change]) -> str:
     lines = [f"- {name}" + (" (it is gone)" if found[name] is None else "") for name in new[:_MAX_NAMED]]
     if len(new) > _MAX_NAMED:
         lines.append(f"- and {len(new) - _MAX_NAMED} more")

@@ -1,4 +1,4 @@
-"""A stop that several waits obey, one after the other."""
+"""A cancel signal for several cancel scopes, one after the other: anyio's own is good for one scope only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,25 +6,25 @@ from contextlib import contextmanager
 import anyio
 
 
-class Stop:
-    """Cancels what runs under it, now and later."""
+class StopSignal:
+    """Cancels what runs in its scope now, and every scope entered later."""
 
     def __init__(self) -> None:
-        self.called = False
+        self.cancel_called = False
         self._scope: anyio.CancelScope | None = None
 
     def cancel(self) -> None:
-        self.called = True
+        self.cancel_called = True
         if self._scope is not None:
             self._scope.cancel()
 
     @contextmanager
-    def obeyed(self) -> Iterator[None]:
-        """What runs in here ends quietly when the stop is called."""
-        # A scope of anyio's is good for one use only.
+    def scope(self) -> Iterator[None]:
+        """A cancel scope: its body is cancelled, without an exception outside, when the signal is."""
+        # A scope of anyio's can be entered only once.
         with anyio.CancelScope() as scope:
             self._scope = scope
-            if self.called:
+            if self.cancel_called:
                 scope.cancel()
             yield
         self._scope = None

@@ -12,9 +12,9 @@ from aiohttp.abc import AbstractStreamWriter
 from anthropic import AsyncAnthropic
 from yarl import URL
 
-from ostler.server.models.anthropic.errors import Failures
+from ostler.server.models.anthropic.errors import FailureBuilder
 from ostler.server.models.anthropic.provider import AnthropicSettings
-from ostler.server.models.anthropic.stream import Answer
+from ostler.server.models.anthropic.stream import ResponseStream
 
 _KEEP_ALIVE_SECONDS: Final = 60
 """An idle connection is kept while tools run: a new one costs a handshake in each request."""
@@ -22,33 +22,33 @@ _MAX_CONNECTIONS: Final = 1000
 _MAX_REDIRECTIONS: Final = 5
 _PATH: Final = "/v1/messages"
 _LONG_BYTES: Final = 128 * 1024
-_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
-"""What the connection does not take at once, it copies."""
+_WRITE_BYTES: Final = 2 * 1024 * 1024
+"""The most that is written at once: the connection copies what it cannot send right away."""
 _HEADERS: Final = {
     "content-type": "application/json",
     "accept-encoding": "identity",  # a compressed stream comes in lumps
 }
-Stored = Callable[[], Awaitable[None]]
+WaitStored = Callable[[], Awaitable[None]]
 """Waits until the disk has what is to be sent."""
 
 
-class _Body(aiohttp.Payload):
-    """What a request says. Its headers are held back until its first part is there, and leave together with it."""
+class _RequestBody(aiohttp.Payload):
+    """The body of a request. The headers are held back until its first part is there, and leave together with it."""
 
-    def __init__(self, parts: list[bytes], stored: Stored | None) -> None:
+    def __init__(self, parts: list[bytes], wait_stored: WaitStored | None) -> None:
         super().__init__(parts, content_type=_HEADERS["content-type"])
         self._size = sum(map(len, parts))
         # A long one is written as it is: to put it together would take longer the longer the conversation is.
         self._parts = [b"".join(parts)] if self._size < _LONG_BYTES else parts
-        self._stored = stored
+        self._wait_stored = wait_stored
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        if self._stored is not None:
+        if self._wait_stored is not None:
             # Here, where all is ready, and not before: the two take about the same time.
-            await self._stored()
+            await self._wait_stored()
         for part in self._parts:
-            for at in range(0, len(part), _AT_ONCE_BYTES):
-                await writer.write(memoryview(part)[at : at + _AT_ONCE_BYTES] if len(part) > _AT_ONCE_BYTES else part)
+            for at in range(0, len(part), _WRITE_BYTES):
+                await writer.write(memoryview(part)[at : at + _WRITE_BYTES] if len(part) > _WRITE_BYTES else part)
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         await self.write(writer)
@@ -68,28 +68,28 @@ class AnthropicClient:
         for name in ("anthropic", "httpx2", "httpcore2", "aiohttp"):
             # On lower levels they write whole requests and their headers into the log.
             logging.getLogger(name).setLevel(logging.WARNING)
-        self._failures = Failures(settings)
-        self._patience = aiohttp.ClientTimeout(
+        self._failures = FailureBuilder(settings)
+        self._timeouts = aiohttp.ClientTimeout(
             total=None,
             connect=settings.silence_seconds,
             sock_connect=settings.connect_seconds,
             sock_read=settings.silence_seconds,
         )
         try:
-            self._certificates = httpx2.create_ssl_context()
+            self._ssl_context = httpx2.create_ssl_context()
             self._sdk = AsyncAnthropic(
                 api_key=settings.api_key,
                 auth_token=settings.auth_token,
                 base_url=settings.base_url,
                 max_retries=0,
                 open_telemetry=False,
-                http_client=httpx2.AsyncClient(verify=self._certificates),
+                http_client=httpx2.AsyncClient(verify=self._ssl_context),
             )
             self._address = URL(f"{str(self._sdk.base_url).rstrip('/')}{_PATH}")
-            self._proxy, self._greeting = _proxy_for(self._address)
+            self._proxy, self._proxy_headers = _find_proxy(self._address)
         except (httpx2.InvalidURL, ValueError, OSError) as error:
-            raise self._failures.unusable(error) from error
-        # It asks the system who it is, once: better here than in the first request.
+            raise self._failures.from_bad_settings(error) from error
+        # The SDK asks the system for its platform once: better here than in the first request.
         self._sdk.platform_headers()
 
     # On the event loop, where the first request is sent from, and not before.
@@ -97,43 +97,43 @@ class AnthropicClient:
     @cached_property
     def _session(self) -> aiohttp.ClientSession:
         connections = aiohttp.TCPConnector(
-            limit=_MAX_CONNECTIONS, keepalive_timeout=_KEEP_ALIVE_SECONDS, ssl=self._certificates
+            limit=_MAX_CONNECTIONS, keepalive_timeout=_KEEP_ALIVE_SECONDS, ssl=self._ssl_context
         )
-        return aiohttp.ClientSession(connector=connections, cookie_jar=aiohttp.DummyCookieJar(), timeout=self._patience)
+        return aiohttp.ClientSession(connector=connections, cookie_jar=aiohttp.DummyCookieJar(), timeout=self._timeouts)
 
     @cached_property
     def _headers(self) -> dict[str, str]:
         # They say which event loop it is.
         usual = {name.lower(): value for name, value in self._sdk.default_headers.items() if isinstance(value, str)}
         # Where nothing is encrypted it is the proxy itself that reads the request.
-        greeting = self._greeting if self._address.scheme == "http" else {}
-        return {**usual, **greeting, **_HEADERS}
+        proxy_headers = self._proxy_headers if self._address.scheme == "http" else {}
+        return {**usual, **proxy_headers, **_HEADERS}
 
-    async def ask(self, parts: list[bytes], stored: Stored | None = None) -> Answer:
+    async def open_stream(self, parts: list[bytes], wait_stored: WaitStored | None = None) -> ResponseStream:
         """Send a request, as soon as the disk has what it says; returns when the provider has accepted it."""
         try:
-            response = await self._send(parts, stored)
+            response = await self._send(parts, wait_stored)
         except (aiohttp.ClientError, ValueError, RuntimeError, OSError) as error:
-            raise self._failures.of_request(error) from error
-        answer = Answer(response, self._failures)
-        await answer.check()
+            raise self._failures.from_request_error(error) from error
+        answer = ResponseStream(response, self._failures)
+        await answer.check_response()
         return answer
 
-    async def _send(self, parts: list[bytes], stored: Stored | None) -> aiohttp.ClientResponse:
+    async def _send(self, parts: list[bytes], wait_stored: WaitStored | None) -> aiohttp.ClientResponse:
         address, left = self._address, _MAX_REDIRECTIONS
         while True:
             response = await self._session.post(
                 address,
-                data=_Body(parts, stored),
+                data=_RequestBody(parts, wait_stored),
                 headers=self._headers,
                 allow_redirects=False,
                 proxy=self._proxy,
-                proxy_headers=self._greeting,
+                proxy_headers=self._proxy_headers,
             )
-            elsewhere = response.headers.get("location") if response.status in (307, 308) else None
-            if elsewhere is None or not left:
+            location = response.headers.get("location") if response.status in (307, 308) else None
+            if location is None or not left:
                 return response
-            address, left = address.join(URL(elsewhere)), left - 1
+            address, left = address.join(URL(location)), left - 1
             if address.origin() != self._address.origin():
                 return response  # the key is for nobody else
             response.release()
@@ -144,8 +144,8 @@ class AnthropicClient:
         await self._sdk.close()
 
 
-def _proxy_for(address: URL) -> tuple[URL | None, dict[str, str]]:
-    """The proxy that the environment names for an address, and how to greet it; asked once: it may take its time."""
+def _find_proxy(address: URL) -> tuple[URL | None, dict[str, str]]:
+    """The proxy that the environment names for an address, and the headers for it; looked up once: it may be slow."""
     host = address.host or ""
     if proxy_bypass(host):
         return None, {}
@@ -156,5 +156,5 @@ def _proxy_for(address: URL) -> tuple[URL | None, dict[str, str]]:
     proxy = URL(named if "://" in named else f"http://{named}")
     if proxy.user is None:
         return proxy, {}
-    greeting = aiohttp.encode_basic_auth(proxy.user, proxy.password or "")
-    return proxy.with_user(None), {"proxy-authorization": greeting}
+    credentials = aiohttp.encode_basic_auth(proxy.user, proxy.password or "")
+    return proxy.with_user(None), {"proxy-authorization": credentials}

@@ -1,4 +1,4 @@
-"""Everything that can go wrong with a request to the Messages API, in words for people."""
+"""Everything that can go wrong with a request to the Messages API, as a ModelFailure with a message for people."""
 
 import math
 import re
@@ -14,10 +14,10 @@ from aiohttp.http_exceptions import ContentEncodingError
 from ostler.server.models.anthropic.provider import AnthropicSettings
 from ostler.server.models.provider import FailureKind, ModelFailure
 
-_MAX_WORDS: Final = 1000
+_MAX_MESSAGE_CHARS: Final = 1000
 """How much of what a provider says is passed on."""
 
-_BY_STATUS: Final[dict[int, FailureKind]] = {
+_KIND_BY_STATUS: Final[dict[int, FailureKind]] = {
     401: "access",
     402: "access",
     403: "access",
@@ -26,7 +26,7 @@ _BY_STATUS: Final[dict[int, FailureKind]] = {
     429: "rate_limited",
     529: "overloaded",
 }
-_BY_TYPE: Final[dict[str, FailureKind]] = {
+_KIND_BY_TYPE: Final[dict[str, FailureKind]] = {
     "overloaded_error": "overloaded",
     "rate_limit_error": "rate_limited",
     "timeout_error": "timeout",
@@ -37,7 +37,7 @@ _BY_TYPE: Final[dict[str, FailureKind]] = {
     "invalid_request_error": "bad_request",
     "not_found_error": "bad_request",
 }
-_WORDS: Final[dict[FailureKind, str]] = {
+_MESSAGES: Final[dict[FailureKind, str]] = {
     "rate_limited": "The provider takes no more requests for now",
     "overloaded": "The provider is overloaded",
     "server": "The provider has failed",
@@ -48,119 +48,121 @@ _WORDS: Final[dict[FailureKind, str]] = {
     "extras": "The provider refuses what the tools say beside their schemas",
     "bad_request": "The provider refuses the request",
 }
-_EXTRAS: Final = re.compile(r"\bstrict\b|\bgrammar\b|\binput_examples\b|schemas? (?:is|contains) too", re.IGNORECASE)
+_EXTRAS_REFUSED: Final = re.compile(
+    r"\bstrict\b|\bgrammar\b|\binput_examples\b|schemas? (?:is|contains) too", re.IGNORECASE
+)
 """How a provider says that a schema cannot be made strict, that there are too many of them, or that it knows none."""
 
-_PACKED: Final = "bytes that cannot be decompressed"
+_UNDECODABLE: Final = "bytes that cannot be decompressed"
 
 
-class Failures:
+class FailureBuilder:
     """Makes a ModelFailure of whatever a provider answers and the network raises."""
 
     def __init__(self, settings: AnthropicSettings) -> None:
         self._settings = settings
         self._secrets = [secret for secret in (settings.api_key, settings.auth_token) if secret and len(secret) > 8]
 
-    def unusable(self, error: Exception) -> ModelFailure:
+    def from_bad_settings(self, error: Exception) -> ModelFailure:
         """The settings cannot be right."""
-        return ModelFailure("missing", self._clean(f"The provider's address or key cannot be used: {error}"))
+        return ModelFailure("missing", self._redact(f"The provider's address or key cannot be used: {error}"))
 
-    def of_request(self, error: Exception) -> ModelFailure:
+    def from_request_error(self, error: Exception) -> ModelFailure:
         """The request was refused, or never arrived."""
         match error:
             case TimeoutError():
-                return self._of_silence(error)
+                return self._from_timeout(error)
             case aiohttp.InvalidURL():
-                return self.unusable(error)
+                return self.from_bad_settings(error)
             case aiohttp.ClientResponseError() if "content-encoding" in error.message:
-                return ModelFailure("garbage", f"{_WORDS['garbage']}: it sent {_PACKED}")
+                return ModelFailure("garbage", f"{_MESSAGES['garbage']}: it sent {_UNDECODABLE}")
             case aiohttp.ClientError() | OSError():
-                return ModelFailure("connection", self._clean(f"The provider cannot be reached: {_cause(error)}"))
+                return ModelFailure("connection", self._redact(f"The provider cannot be reached: {_find_cause(error)}"))
             case _:
-                return self.unusable(error)
+                return self.from_bad_settings(error)
 
-    def of_status(self, response: aiohttp.ClientResponse, body: bytes) -> ModelFailure:
+    def from_status(self, response: aiohttp.ClientResponse, body: bytes) -> ModelFailure:
         """The provider's own refusal."""
         status, headers = response.status, response.headers
-        refusal = _object(body)
-        type_, said = _told(refusal)
-        kind = _kind_of(_status_kind(status, type_), said)
+        refusal = _parse_object(body)
+        type_, said = _read_error(refusal)
+        kind = _refine_kind(_classify_status(status, type_), said)
         return ModelFailure(
             kind,
-            self._words(kind, said or f"it answered {status} without a reason"),
+            self._format_message(kind, said or f"it answered {status} without a reason"),
             status=status,
-            request_id=_request_id(headers) or _text(refusal.get("request_id")),
-            retry_after_ms=retry_after_ms(headers),
+            request_id=_find_request_id(headers) or _as_text(refusal.get("request_id")),
+            retry_after_ms=parse_retry_after(headers),
         )
 
-    def of_reading(self, response: aiohttp.ClientResponse, error: Exception) -> ModelFailure:
+    def from_read_error(self, response: aiohttp.ClientResponse, error: Exception) -> ModelFailure:
         """The answer broke off."""
         if isinstance(error, TimeoutError):
-            failure = self._of_silence(error)
+            failure = self._from_timeout(error)
         elif isinstance(error, ContentEncodingError) or isinstance(error.__cause__, ContentEncodingError):
-            return self.of_garbage(response, _PACKED)
+            return self.from_garbage(response, _UNDECODABLE)
         else:
-            failure = ModelFailure("connection", self._clean(f"The provider's answer broke off: {_cause(error)}"))
-        failure.request_id = _request_id(response.headers)
+            failure = ModelFailure("connection", self._redact(f"The provider's answer broke off: {_find_cause(error)}"))
+        failure.request_id = _find_request_id(response.headers)
         return failure
 
-    def of_page(self, response: aiohttp.ClientResponse) -> ModelFailure:
+    def from_content_type(self, response: aiohttp.ClientResponse) -> ModelFailure:
         """A success that is no event stream."""
         kind = response.headers.get("content-type", "").partition(";")[0] or "nothing known"
-        return self.of_garbage(response, f"{kind[:100]}, not an event stream; is ANTHROPIC_BASE_URL right?")
+        return self.from_garbage(response, f"{kind[:100]}, not an event stream; is ANTHROPIC_BASE_URL right?")
 
-    def of_garbage(self, response: aiohttp.ClientResponse, what: str) -> ModelFailure:
+    def from_garbage(self, response: aiohttp.ClientResponse, what: str) -> ModelFailure:
         """An answer that makes no sense."""
         return ModelFailure(
             "garbage",
-            f"{_WORDS['garbage']}: it sent {what}",
+            f"{_MESSAGES['garbage']}: it sent {what}",
             status=response.status,
-            request_id=_request_id(response.headers),
+            request_id=_find_request_id(response.headers),
         )
 
-    def of_event(self, response: aiohttp.ClientResponse, event: dict[str, Any]) -> ModelFailure:
+    def from_error_event(self, response: aiohttp.ClientResponse, event: dict[str, Any]) -> ModelFailure:
         """An `error` in the middle of the stream."""
-        type_, said = _told(event)
-        kind = _kind_of(_BY_TYPE.get(type_, "server"), said)
+        type_, said = _read_error(event)
+        kind = _refine_kind(_KIND_BY_TYPE.get(type_, "server"), said)
         return ModelFailure(
             kind,
-            self._words(kind, said),
-            request_id=_request_id(response.headers) or _text(event.get("request_id")),
+            self._format_message(kind, said),
+            request_id=_find_request_id(response.headers) or _as_text(event.get("request_id")),
         )
 
-    def _of_silence(self, cause: Exception) -> ModelFailure:
+    def _from_timeout(self, cause: Exception) -> ModelFailure:
         if isinstance(cause, aiohttp.ConnectionTimeoutError):
             return ModelFailure("timeout", f"No connection to the provider in {self._settings.connect_seconds:g} s")
         return ModelFailure("timeout", f"The provider said nothing for {self._settings.silence_seconds:g} s")
 
-    def _words(self, kind: FailureKind, said: str) -> str:
-        return self._clean(f"{_WORDS[kind]}: {said}" if said else _WORDS[kind])
+    def _format_message(self, kind: FailureKind, said: str) -> str:
+        return self._redact(f"{_MESSAGES[kind]}: {said}" if said else _MESSAGES[kind])
 
-    def _clean(self, text: str) -> str:
-        """Whatever a provider says: no key of ours in it, and not a whole page."""
+    def _redact(self, text: str) -> str:
+        """A provider's text without our keys in it, and cut where it is long."""
         for secret in self._secrets:
             text = text.replace(secret, "…")
-        return text if len(text) <= _MAX_WORDS else f"{text[:_MAX_WORDS]}…"
+        return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
 
 
-def _status_kind(status: int, type_: str) -> FailureKind:
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
+def _classify_status(status: int, type_: str) -> FailureKind:
+    if status in _KIND_BY_STATUS:
+        return _KIND_BY_STATUS[status]
     if status >= 500:
         # A gateway may give an overload a status of its own.
         return "overloaded" if type_ == "overloaded_error" else "server"
     return "bad_request" if status >= 400 else "garbage"
 
 
-def _kind_of(kind: FailureKind, said: str) -> FailureKind:
+def _refine_kind(kind: FailureKind, said: str) -> FailureKind:
     if kind != "bad_request":
         return kind
     if "prompt is too long" in said.lower():
         return "too_long"
-    return "extras" if _EXTRAS.search(said) else kind
+    return "extras" if _EXTRAS_REFUSED.search(said) else kind
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _parse_object(body: bytes) -> dict[str, Any]:
     """A gateway may answer with a page of its own."""
     try:
         found = orjson.loads(body)
@@ -169,36 +171,36 @@ def _object(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _told(body: dict[str, Any]) -> tuple[str, str]:
+def _read_error(body: dict[str, Any]) -> tuple[str, str]:
     """The type and the message of an error, where it has them."""
     error = body.get("error")
     if not isinstance(error, dict):
         return "", ""
-    return _text(error.get("type")) or "", _text(error.get("message")) or ""
+    return _as_text(error.get("type")) or "", _as_text(error.get("message")) or ""
 
 
-def _text(value: object) -> str | None:
+def _as_text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _request_id(headers: Mapping[str, str]) -> str | None:
+def _find_request_id(headers: Mapping[str, str]) -> str | None:
     return headers.get("request-id") or headers.get("x-request-id")
 
 
-def _cause(error: BaseException) -> str:
-    """The first words on the way to the root of an error: the outer ones are often empty."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if text := str(seen):
+def _find_cause(error: BaseException) -> str:
+    """The first message on the way to the root of an error that is not empty: the outer ones often are."""
+    current: BaseException | None = error
+    while current is not None:
+        if text := str(current):
             return text
-        seen = seen.__cause__ or seen.__context__
+        current = current.__cause__ or current.__context__
     return type(error).__name__
 
 
-def retry_after_ms(headers: Mapping[str, str]) -> int | None:
+def parse_retry_after(headers: Mapping[str, str]) -> int | None:
     """How long the provider wants us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date."""
     for name, unit in (("retry-after-ms", 1), ("retry-after", 1000)):
-        milliseconds = _number(headers.get(name, ""))
+        milliseconds = _parse_number(headers.get(name, ""))
         if milliseconds is not None:
             return max(0, round(milliseconds * unit))
     try:
@@ -209,7 +211,7 @@ def retry_after_ms(headers: Mapping[str, str]) -> int | None:
     return max(0, round((when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds() * 1000))
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:

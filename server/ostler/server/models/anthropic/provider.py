@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _PLACEHOLDER_KEY: Final = "none"
 """For servers that ask for no key; the SDK sends nothing without one."""
-_MAKERS_HOST: Final = "api.anthropic.com"
+_ANTHROPIC_HOST: Final = "api.anthropic.com"
 _CLOSE_SECONDS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class AnthropicSettings:
-    """Whom to ask, with which key, and how patiently."""
+    """The address, the key and the time limits of requests."""
 
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
@@ -41,7 +41,7 @@ class AnthropicSettings:
         silence_seconds: float,
         tool_extras: Literal["auto", "always", "never"] = "auto",
     ) -> Self:
-        """As the variables say that the SDK reads, too. The key counts where both key and token are set."""
+        """From the same variables that the SDK reads. The key counts where both key and token are set."""
         base_url, key, token = (
             environment.get(f"ANTHROPIC_{name}", "").strip() or None for name in ("BASE_URL", "API_KEY", "AUTH_TOKEN")
         )
@@ -49,8 +49,8 @@ class AnthropicSettings:
             key = _PLACEHOLDER_KEY
         return cls(base_url, key, None if key else token, connect_seconds, silence_seconds, tool_extras)
 
-    def problem(self) -> str | None:
-        """Why nobody can be asked with these settings, if that is so."""
+    def find_problem(self) -> str | None:
+        """Why no request can be sent with these settings; None where they are fine."""
         secret = self.api_key or self.auth_token
         if secret is None:
             return "No key is set: set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a local model."
@@ -61,10 +61,10 @@ class AnthropicSettings:
         return None
 
     @property
-    def is_the_makers(self) -> bool:
+    def is_anthropic(self) -> bool:
         """Whether it is Anthropic itself that answers, and not a server that speaks like it."""
-        host = urlsplit(self.base_url).hostname if self.base_url else _MAKERS_HOST
-        return host == _MAKERS_HOST
+        host = urlsplit(self.base_url).hostname if self.base_url else _ANTHROPIC_HOST
+        return host == _ANTHROPIC_HOST
 
 
 def _is_address(url: str) -> bool:
@@ -84,22 +84,22 @@ class AnthropicProvider:
         self._closed = False
         self._without_extras: set[str] = set()
         """Models that have refused them."""
-        self._opening = anyio.Lock()
+        self._open_lock = anyio.Lock()
         self._limiter = anyio.CapacityLimiter(1)
 
     async def warm_up(self) -> None:
         """Import the SDK in a thread, so that the first request need not wait for it."""
-        await self.opened()
+        await self.open_client()
 
-    def stream(self, request: ModelRequest) -> "_Asking":
+    def stream(self, request: ModelRequest) -> "_StreamedRequest":
         """Send the request; see `Provider`."""
-        return _Asking(self, request)
+        return _StreamedRequest(self, request)
 
     def takes_extras(self, model: str) -> bool:
         """See `Provider`."""
         if self._settings.tool_extras == "never" or model in self._without_extras:
             return False
-        return self._settings.tool_extras == "always" or (self._settings.is_the_makers and knows_extras(model))
+        return self._settings.tool_extras == "always" or (self._settings.is_anthropic and knows_extras(model))
 
     def forgo_extras(self, model: str) -> None:
         """See `Provider`."""
@@ -111,44 +111,44 @@ class AnthropicProvider:
         if self._client is not None:
             await self._client.close()
 
-    async def opened(self) -> "AnthropicClient":
+    async def open_client(self) -> "AnthropicClient":
         if self._closed:
             raise ModelFailure("missing", "The daemon is about to end and asks no model any more.")
         if self._client is not None:
             return self._client
-        if problem := self._settings.problem():
+        if problem := self._settings.find_problem():
             raise ModelFailure("missing", problem)
-        async with self._opening:
+        async with self._open_lock:
             if self._client is None:
                 self._client = await anyio.to_thread.run_sync(
-                    _open, self._settings, abandon_on_cancel=True, limiter=self._limiter
+                    _create_client, self._settings, abandon_on_cancel=True, limiter=self._limiter
                 )
         return self._client
 
 
-class _Asking:
-    """One request, from its sending to its end; by hand, since a generator would take its time before each word."""
+class _StreamedRequest:
+    """One request as an async context manager, written by hand: a generator-based one would delay each event."""
 
     def __init__(self, provider: AnthropicProvider, request: ModelRequest) -> None:
         self._provider = provider
         self._request = request
 
     async def __aenter__(self) -> AsyncIterator[RawEvent]:
-        client = await self._provider.opened()
+        client = await self._provider.open_client()
         request = self._request
-        parts = await read_in_thread(request.parts) if request.is_long else request.parts()
-        self._answer = await client.ask(parts, request.stored)
-        self._events = self._answer.events()
+        parts = await read_in_thread(request.encode_parts) if request.is_long else request.encode_parts()
+        self._response = await client.open_stream(parts, request.stored)
+        self._events = self._response.iter_events()
         return self._events
 
     async def __aexit__(self, *_: object) -> None:
         await self._events.aclose()
-        # A request that was interrupted is let go all the same.
+        # Also where the request was interrupted.
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-            await self._answer.close()
+            await self._response.close()
 
 
-def _open(settings: AnthropicSettings) -> "AnthropicClient":
+def _create_client(settings: AnthropicSettings) -> "AnthropicClient":
     # The SDK takes 1.8 s to import and the certificates 50 ms to load: the daemon is ready without them.
     try:
         from ostler.server.models.anthropic.client import AnthropicClient  # noqa: PLC0415

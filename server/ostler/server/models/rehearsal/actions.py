@@ -1,4 +1,4 @@
-"""What the model does about a step: tools that it calls, words that it says."""
+"""Turns the steps of a request into actions of the model: calls of tools, texts, thoughts and pauses."""
 
 import os.path
 from collections.abc import Iterable, Sequence
@@ -16,40 +16,40 @@ from ostler.server.models.rehearsal.steps import (
     Plan,
     Read,
     Replace,
+    RequestedStep,
     Run,
     Say,
     Step,
     Think,
     Unclear,
-    Use,
+    UseTool,
     Wait,
-    Wish,
     Write,
 )
 
-LOOKING: Final = frozenset({"Read", "Glob", "Grep"})
-"""Tools that change nothing: their calls may stand beside each other, and may be repeated."""
+READ_ONLY_TOOLS: Final = frozenset({"Read", "Glob", "Grep"})
+"""Tools that change nothing: their calls may be in one message, and may be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     tool: str
     input: dict[str, Any]
-    doing: str
-    """`read README.md`: for the sentences about it."""
+    description: str
+    """What it does, as in `read README.md`: for the sentences about it."""
     join: Join = "apart"
     again: bool = False
     """It was tried before."""
 
     @property
-    def looks(self) -> bool:
-        return self.tool in LOOKING
+    def is_read_only(self) -> bool:
+        return self.tool in READ_ONLY_TOOLS
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
     text: str
-    doing: str
+    description: str
     join: Join = "apart"
     gives_up: bool = False
     """What depends on it is not done."""
@@ -58,14 +58,14 @@ class Speech:
 @dataclass(frozen=True, slots=True)
 class Thought:
     text: str
-    doing: str
+    description: str
     join: Join = "apart"
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
     seconds: float
-    doing: str
+    description: str
     join: Join = "apart"
 
 
@@ -73,130 +73,130 @@ Action = Call | Speech | Thought | Pause
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What the model has to work with."""
+class Capabilities:
+    """What the model has to work with: its tools and its folder."""
 
     tools: frozenset[str]
     folder: str | None
     """Where relative paths start, as far as it was told."""
 
-    def path(self, path: str) -> str:
+    def resolve_path(self, path: str) -> str:
         path = os.path.expanduser(path)
         return os.path.normpath(os.path.join(self.folder, path)) if self.folder else path
 
 
-def planned(wishes: Sequence[Wish], means: Means) -> list[Action]:
+def plan_actions(requested_steps: Sequence[RequestedStep], capabilities: Capabilities) -> list[Action]:
     """The actions for a request, without those that depend on what cannot be done."""
     actions: list[Action] = []
     left_out: list[str] = []
     gave_up = False
-    for wish in wishes:
-        if gave_up and wish.join != "apart":
-            left_out.append(wish.words)
+    for requested in requested_steps:
+        if gave_up and requested.join != "apart":
+            left_out.append(requested.words)
             continue
-        actions += _told_left_out(left_out)
-        steps = _joined(_actions(wish, means, alone=len(wishes) == 1), wish.join)
+        actions += _report_left_out(left_out)
+        steps = _join_actions(_build_actions(requested, capabilities, alone=len(requested_steps) == 1), requested.join)
         gave_up = any(isinstance(action, Speech) and action.gives_up for action in steps)
         actions += steps
         left_out = []
-    return actions + _told_left_out(left_out)
+    return actions + _report_left_out(left_out)
 
 
-def _told_left_out(words: Sequence[str]) -> list[Action]:
-    return [Speech(speech.left_out(words), "say what is left out", "with")] if words else []
+def _report_left_out(words: Sequence[str]) -> list[Action]:
+    return [Speech(speech.describe_left_out(words), "say what is left out", "with")] if words else []
 
 
-def _joined(actions: Iterable[Action], join: Join) -> list[Action]:
-    """The first of them stands to what was before as the step does; each further one needs the one before it."""
+def _join_actions(actions: Iterable[Action], join: Join) -> list[Action]:
+    """The first action is joined to what was before it as the step is; the others stay joined as they are."""
     return [action if at else replace(action, join=join) for at, action in enumerate(actions)]
 
 
-def _actions(wish: Wish, means: Means, *, alone: bool) -> list[Action]:
-    found = _wanted(wish.step, wish.words, means, alone=alone)
-    missing = sorted({action.tool for action in found if isinstance(action, Call)} - means.tools)
+def _build_actions(requested: RequestedStep, capabilities: Capabilities, *, alone: bool) -> list[Action]:
+    actions = _translate_step(requested.step, requested.words, capabilities, alone=alone)
+    missing = sorted({action.tool for action in actions if isinstance(action, Call)} - capabilities.tools)
     if missing:
-        return [Speech(speech.missing_tools(missing, wish.words), wish.words, gives_up=True)]
-    return found
+        return [Speech(speech.describe_missing_tools(missing, requested.words), requested.words, gives_up=True)]
+    return actions
 
 
-def _wanted(step: Step, words: str, means: Means, *, alone: bool) -> list[Action]:  # noqa: PLR0912 - one case a step
+def _translate_step(step: Step, words: str, capabilities: Capabilities, *, alone: bool) -> list[Action]:  # noqa: PLR0912 - one case a step
     match step:
         case Read():
-            return [_read(step, means)]
+            return [_build_read(step, capabilities)]
         case ListFiles(pattern, folder):
-            return [Call("Glob", {"pattern": pattern} | _in(folder, means), words)]
+            return [Call("Glob", {"pattern": pattern} | _limit_to_folder(folder, capabilities), words)]
         case Find():
-            return [_grep(step, means)]
+            return [_build_grep(step, capabilities)]
         case Replace(old, new, path, every):
-            edit: dict[str, Any] = {"file_path": means.path(path), "old_string": old, "new_string": new}
+            edit: dict[str, Any] = {"file_path": capabilities.resolve_path(path), "old_string": old, "new_string": new}
             if every:
                 edit |= {"replace_all": True}
-            return [_read(Read(path), means), Call("Edit", edit, words, "after")]
+            return [_build_read(Read(path), capabilities), Call("Edit", edit, words, "after")]
         case Write(content, path):
-            return [Call("Write", {"file_path": means.path(path), "content": content}, f"write {path}")]
+            return [Call("Write", {"file_path": capabilities.resolve_path(path), "content": content}, f"write {path}")]
         case Run(command, in_background):
-            shown = speech.clipped(command, 60)
-            behind = {"run_in_background": True} if in_background else {}
-            return [Call("Bash", {"command": command, "description": f"Run {shown}", **behind}, f"run `{shown}`")]
+            shown = speech.clip(command, 60)
+            background = {"run_in_background": True} if in_background else {}
+            return [Call("Bash", {"command": command, "description": f"Run {shown}", **background}, f"run `{shown}`")]
         case Ask():
-            return _ask(step, words, means)
+            return _build_question(step, words, capabilities)
         case Plan():
-            return _plan(step, words, means)
+            return _build_plan(step, words, capabilities)
         case Think(about):
-            return [Thought(speech.thought(about), words), Speech(speech.thought_told(about), words, "with")]
+            return [Thought(speech.render_thought(about), words), Speech(speech.describe_thought(about), words, "with")]
         case Say(text):
             return [Speech(text, words)]
         case Wait(seconds):
-            if "Sleep" in means.tools:
+            if "Sleep" in capabilities.tools:
                 return [Call("Sleep", {"seconds": seconds}, words)]
-            return [Speech(speech.waiting(seconds), words), Pause(seconds, words, "with")]
+            return [Speech(speech.describe_wait(seconds), words), Pause(seconds, words, "with")]
         case PermissionTest():
             return [Call("TestingPermission", {}, words)]
-        case Use(tool, given):
-            return [Call(tool, given, f"call {tool}")]
+        case UseTool(tool, tool_input):
+            return [Call(tool, tool_input, f"call {tool}")]
         case Introduce():
-            return [Speech(speech.introduction(), words)]
+            return [Speech(speech.introduce(), words)]
         case Unclear(hint):
-            text = speech.introduction(words, hint) if alone else speech.unclear(words, hint)
+            text = speech.introduce(words, hint) if alone else speech.describe_unclear(words, hint)
             return [Speech(text, words, gives_up=True)]
         case _:
             assert_never(step)
 
 
-def _read(step: Read, means: Means) -> Call:
-    given: dict[str, Any] = {"file_path": means.path(step.path)}
-    doing = f"read {step.path}"
+def _build_read(step: Read, capabilities: Capabilities) -> Call:
+    tool_input: dict[str, Any] = {"file_path": capabilities.resolve_path(step.path)}
+    description = f"read {step.path}"
     if step.first is not None and step.last is not None:
-        given |= {"offset": step.first, "limit": step.last - step.first + 1}
-        doing = f"read lines {step.first} to {step.last} of {step.path}"
-    return Call("Read", given, doing)
+        tool_input |= {"offset": step.first, "limit": step.last - step.first + 1}
+        description = f"read lines {step.first} to {step.last} of {step.path}"
+    return Call("Read", tool_input, description)
 
 
-def _grep(step: Find, means: Means) -> Call:
-    given = {"pattern": step.pattern, "output_mode": "content"} | _in(step.folder, means)
+def _build_grep(step: Find, capabilities: Capabilities) -> Call:
+    tool_input = {"pattern": step.pattern, "output_mode": "content"} | _limit_to_folder(step.folder, capabilities)
     if step.glob:
-        given |= {"glob": step.glob}
+        tool_input |= {"glob": step.glob}
     where = "/".join(part for part in (step.folder, step.glob) if part)
-    return Call("Grep", given, f"find {speech.clipped(step.shown, 60)}" + (f" in {where}" if where else ""))
+    return Call("Grep", tool_input, f"find {speech.clip(step.shown, 60)}" + (f" in {where}" if where else ""))
 
 
-def _in(folder: str | None, means: Means) -> dict[str, str]:
-    return {"path": means.path(folder)} if folder else {}
+def _limit_to_folder(folder: str | None, capabilities: Capabilities) -> dict[str, str]:
+    return {"path": capabilities.resolve_path(folder)} if folder else {}
 
 
-def _ask(step: Ask, words: str, means: Means) -> list[Action]:
-    if "AskUserQuestion" not in means.tools:
-        return [Speech(speech.cannot_ask(step.question), words, gives_up=True)]
+def _build_question(step: Ask, words: str, capabilities: Capabilities) -> list[Action]:
+    if "AskUserQuestion" not in capabilities.tools:
+        return [Speech(speech.describe_unasked(step.question), words, gives_up=True)]
     options = [{"label": option} for option in step.options]
     question = {"question": step.question, "header": "Question", "options": options, "multiSelect": False}
     return [Call("AskUserQuestion", {"questions": [question]}, words)]
 
 
-def _plan(step: Plan, words: str, means: Means) -> list[Action]:
-    text = speech.plan([(wish.words, isinstance(wish.step, Unclear)) for wish in step.steps])
-    if "ExitPlanMode" not in means.tools:
+def _build_plan(step: Plan, words: str, capabilities: Capabilities) -> list[Action]:
+    text = speech.render_plan([(requested.words, isinstance(requested.step, Unclear)) for requested in step.steps])
+    if "ExitPlanMode" not in capabilities.tools:
         return [Speech(text + "\n\n" + speech.PLAN_ONLY, words)]
-    enter: list[Action] = [Call("EnterPlanMode", {}, "plan first")] if "EnterPlanMode" in means.tools else []
+    enter: list[Action] = [Call("EnterPlanMode", {}, "plan first")] if "EnterPlanMode" in capabilities.tools else []
     leave = Call("ExitPlanMode", {"plan": text}, "show the plan", "after")
-    work = planned(step.steps, means)
-    return [*enter, leave, *_joined(work, "after")]
+    work = plan_actions(step.steps, capabilities)
+    return [*enter, leave, *_join_actions(work, "after")]

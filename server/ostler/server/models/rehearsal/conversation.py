@@ -1,4 +1,4 @@
-"""The request as the rehearsal model reads it: only what came since the last input matters to it."""
+"""Parses a model request for the rehearsal model, to which only what came since the last input matters."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from ostler.server.models.provider import ModelRequest
-from ostler.server.models.rehearsal.actions import Means
+from ostler.server.models.rehearsal.actions import Capabilities
 from ostler.server.prompt.reminders import INTERRUPTED, is_ours
 
 _FOLDER: Final = re.compile(r"^Working directory: (/.*)$", re.MULTILINE)
@@ -16,7 +16,7 @@ _ERROR_TAGS: Final = ("<tool_use_error>", "</tool_use_error>")
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class EarlierCall:
     """A call of an earlier message."""
 
     id: str
@@ -26,7 +26,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    used_id: str
+    call_id: str
     text: str
     is_error: bool
     refused: bool
@@ -34,63 +34,63 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """A message: what was called, what came back, and what the person said."""
+class ParsedMessage:
+    """A message as far as it matters: its calls, its results, and the texts of the person."""
 
-    used: list[Used] = field(default_factory=list)
+    calls: list[EarlierCall] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
 
-def means_of(request: ModelRequest) -> Means:
+def read_capabilities(request: ModelRequest) -> Capabilities:
     """The tools and the folder that the request names."""
     chosen = request.extras.get("tool_choice")
     forbidden = isinstance(chosen, dict) and chosen.get("type") == "none"
     tools = frozenset() if forbidden else frozenset(tool["name"] for tool in orjson.loads(request.tools))
-    return Means(tools, _folder(request))
+    return Capabilities(tools, _find_folder(request))
 
 
-def since_last_input(messages: Sequence[bytes]) -> list[Exchange]:
+def read_since_last_input(messages: Sequence[bytes]) -> list[ParsedMessage]:
     """The last input and the messages after it."""
-    tail: list[Exchange] = []
+    tail: list[ParsedMessage] = []
     for encoded in reversed(messages):
-        exchange, starts = _exchange(orjson.loads(encoded), last=not tail)
-        tail.append(exchange)
+        parsed, starts = _parse_message(orjson.loads(encoded), last=not tail)
+        tail.append(parsed)
         if starts:
             break
     return tail[::-1]
 
 
-def _exchange(message: dict[str, Any], *, last: bool) -> tuple[Exchange, bool]:
-    exchange = Exchange()
+def _parse_message(message: dict[str, Any], *, last: bool) -> tuple[ParsedMessage, bool]:
+    parsed = ParsedMessage()
     if message["role"] == "assistant":
-        exchange.used.extend(
-            Used(block["id"], block["name"], block["input"])
-            for block in _blocks(message)
+        parsed.calls.extend(
+            EarlierCall(block["id"], block["name"], block["input"])
+            for block in _list_blocks(message)
             if block["type"] == "tool_use"
         )
-        return exchange, False
-    cut = False
-    for block in _blocks(message):
+        return parsed, False
+    interrupted = False
+    for block in _list_blocks(message):
         if block["type"] == "tool_result":
-            exchange.results.append(_result(block))
+            parsed.results.append(_parse_result(block))
         elif block["type"] == "text" and block["text"] == INTERRUPTED:
             # Whatever stands before it belongs to a turn that has ended.
-            exchange.results.clear()
-            exchange.words.clear()
-            cut = True
+            parsed.results.clear()
+            parsed.texts.clear()
+            interrupted = True
         elif block["type"] == "text" and not is_ours(block["text"]):
-            exchange.words.append(block["text"])
-    # News alone, without a result or a word, are an input, too: there is just nothing to do about them.
-    return exchange, not exchange.results and (cut or last or bool(exchange.words))
+            parsed.texts.append(block["text"])
+    # Notifications alone, without a result or a text of a person, are an input, too, with nothing to do about them.
+    return parsed, not parsed.results and (interrupted or last or bool(parsed.texts))
 
 
-def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     content = message["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _result(block: dict[str, Any]) -> Result:
+def _parse_result(block: dict[str, Any]) -> Result:
     content = block.get("content", "")
     if not isinstance(content, str):
         content = "\n".join(part.get("text", f"({part.get('type')})") for part in content)
@@ -100,15 +100,15 @@ def _result(block: dict[str, Any]) -> Result:
     return Result(block["tool_use_id"], content, bool(block.get("is_error")), refused)
 
 
-def _folder(request: ModelRequest) -> str | None:
-    for text in _told(request):
+def _find_folder(request: ModelRequest) -> str | None:
+    for text in _list_prompt_texts(request):
         if found := _FOLDER.search(text):
             return found[1]
     return None
 
 
-def _told(request: ModelRequest) -> Iterator[str]:
+def _list_prompt_texts(request: ModelRequest) -> Iterator[str]:
     system = orjson.loads(request.system)
     yield from [system] if isinstance(system, str) else (block.get("text", "") for block in system)
     for message in request.messages[:1]:
-        yield from (block["text"] for block in _blocks(orjson.loads(message)) if block["type"] == "text")
+        yield from (block["text"] for block in _list_blocks(orjson.loads(message)) if block["type"] == "text")

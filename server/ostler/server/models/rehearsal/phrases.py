@@ -1,4 +1,4 @@
-"""Words of a request, in which quoted text is data: it is never searched for words that mean something."""
+"""Phrases of a request, in which quoted text is data: it is never searched for verbs and joining words."""
 
 import re
 import string
@@ -33,18 +33,18 @@ class Phrase:
         lead = start + len(mask) - len(mask.lstrip())
         return Phrase(self.text[lead : lead + len(stripped)], stripped)
 
-    def after(self, pattern: re.Pattern[str]) -> "Phrase":
-        """What follows the pattern, where it stands first; else the phrase itself."""
+    def strip_prefix(self, pattern: re.Pattern[str]) -> "Phrase":
+        """The phrase without the pattern at its start, where that is there."""
         found = pattern.match(self.mask)
         return self.cut(found.end()) if found else self
 
-    def around(self, word: str, *, last: bool = False) -> tuple["Phrase", "Phrase"] | None:
+    def split_at(self, word: str, *, last: bool = False) -> tuple["Phrase", "Phrase"] | None:
         """What stands before and after the first (or last) such word."""
         mask = self.mask.replace("\n", " ")
         at = (mask.rfind if last else mask.find)(f" {word} ")
         return None if at < 0 else (self.cut(0, at), self.cut(at + len(word) + 2))
 
-    def parts(self, separator: re.Pattern[str]) -> list["Phrase"]:
+    def split(self, separator: re.Pattern[str]) -> list["Phrase"]:
         """The non-empty pieces between the separators."""
         found: list[Phrase] = []
         start = 0
@@ -57,31 +57,31 @@ class Phrase:
     @property
     def quoted(self) -> bool:
         """Is all of it one quoted text?"""
-        return self.mask.startswith(_HIDDEN) and not self.mask.strip(_HIDDEN) and _whole(self.text)
+        return self.mask.startswith(_HIDDEN) and not self.mask.strip(_HIDDEN) and _is_one_quotation(self.text)
 
     @property
     def value(self) -> str:
         """What it says, without the quotation marks."""
-        return _unquoted(self.text) if self.quoted else self.text
+        return _unquote(self.text) if self.quoted else self.text
 
 
-def phrase(text: str) -> Phrase:
+def parse_phrase(text: str) -> Phrase:
     plain = text.replace(_HIDDEN, " ")
-    mask = _QUOTED.sub(_hidden, plain).translate(_LOWER)
+    mask = _QUOTED.sub(_hide_quoted, plain).translate(_LOWER)
     return Phrase(plain, mask).cut(0)
 
 
-def _hidden(match: re.Match[str]) -> str:
+def _hide_quoted(match: re.Match[str]) -> str:
     found = match.group()
     return found.lower() if found.startswith("\\") and len(found.lower()) == len(found) else _HIDDEN * len(found)
 
 
-def _whole(text: str) -> bool:
+def _is_one_quotation(text: str) -> bool:
     found = _QUOTED.match(text)
     return found is not None and found.end() == len(text)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     if text.startswith("```"):
         return text[text.index("\n") + 1 : -3]
     inner = text[1:-1]

@@ -1,4 +1,4 @@
-"""How far a request has come: told anew from the messages each time, because the model remembers nothing."""
+"""How far a request has come: replayed from the messages each time, because the model remembers nothing."""
 
 import re
 from collections import deque
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from ostler.server.models.rehearsal.actions import Action, Call, Means, planned
-from ostler.server.models.rehearsal.conversation import Exchange, Result, Used
+from ostler.server.models.rehearsal.actions import Action, Call, Capabilities, plan_actions
+from ostler.server.models.rehearsal.conversation import EarlierCall, ParsedMessage, Result
 from ostler.server.models.rehearsal.requests import parse
 
-Fate = Literal["done", "failed", "denied", "interrupted"]
+CallStatus = Literal["done", "failed", "denied", "interrupted"]
 
 _DENIED: Final = re.compile(r"\b(?:denied|denies|said no|counts as a no)\b", re.IGNORECASE)
 _INTERRUPTED: Final = re.compile(r"\binterrupted\b|^stopped, because", re.IGNORECASE)
@@ -20,7 +20,7 @@ _UNREAD: Final = re.compile(r"\bread\b", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class Outcome:
     call: Call
-    fate: Fate
+    status: CallStatus
     text: str
 
 
@@ -28,7 +28,7 @@ class Outcome:
 class Progress:
     """What has been done about an input, and what is left."""
 
-    means: Means
+    capabilities: Capabilities
     pending: deque[Action] = field(default_factory=deque)
     outcomes: list[Outcome] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -36,75 +36,75 @@ class Progress:
 
     def add(self, words: Sequence[str]) -> None:
         """A request: the first one, or one that came while this was at work."""
-        wishes = [wish for text in words if text.strip() for wish in parse(text)]
-        self.pending.extend(planned(wishes, self.means))
+        requested_steps = [requested for text in words if text.strip() for requested in parse(text)]
+        self.pending.extend(plan_actions(requested_steps, self.capabilities))
 
-    def called(self, used: Used) -> None:
+    def match_call(self, used: EarlierCall) -> None:
         """Match a call that was made with the action that it was made for."""
-        ahead = next((at for at, action in enumerate(self.pending) if isinstance(action, Call)), None)
-        action = None if ahead is None else self.pending[ahead]
-        # By its name alone: a person may have changed what it was given.
-        if ahead is None or not isinstance(action, Call) or action.tool != used.tool:
+        position = next((at for at, action in enumerate(self.pending) if isinstance(action, Call)), None)
+        action = None if position is None else self.pending[position]
+        # By its name alone: a person may have changed its input.
+        if position is None or not isinstance(action, Call) or action.tool != used.tool:
             self._running[used.id] = Call(used.tool, used.input, f"call {used.tool}")  # another model made it
             return
         # What was to be said before it was said in the same message.
-        for _ in range(ahead + 1):
+        for _ in range(position + 1):
             self.pending.popleft()
         self._running[used.id] = action
 
-    def answered(self, results: Sequence[Result]) -> None:
+    def take_results(self, results: Sequence[Result]) -> None:
         """Take the results of one message, and drop what depended on those that went wrong."""
-        again: list[Action] = []
-        fates: set[Fate] = set()
+        retries: list[Action] = []
+        statuses: set[CallStatus] = set()
         for result in results:
-            call = self._running.pop(result.used_id, None)
+            call = self._running.pop(result.call_id, None)
             if call is None:
                 continue
-            fate = _fate(result)
-            if mended := _second_try(call, fate, result):
-                again += mended
+            status = _classify_result(result)
+            if retry := _plan_retry(call, status, result):
+                retries += retry
                 continue
-            self.outcomes.append(Outcome(call, fate, result.text))
-            fates.add(fate)
-        self._drop(fates)
-        self.pending.extendleft(reversed(again))
+            self.outcomes.append(Outcome(call, status, result.text))
+            statuses.add(status)
+        self._drop_dependents(statuses)
+        self.pending.extendleft(reversed(retries))
 
-    def _drop(self, fates: set[Fate]) -> None:
-        if not fates - {"done"}:
+    def _drop_dependents(self, statuses: set[CallStatus]) -> None:
+        if not statuses - {"done"}:
             return
         # A denial is a person's word, so it ends everything; a failure ends only what depends on it.
-        while self.pending and ("denied" in fates or self.pending[0].join != "apart"):
-            self.left_out.append(self.pending.popleft().doing)
+        while self.pending and ("denied" in statuses or self.pending[0].join != "apart"):
+            self.left_out.append(self.pending.popleft().description)
 
 
-def progress_of(tail: Sequence[Exchange], means: Means) -> Progress:
-    progress = Progress(means)
-    for exchange in tail:
-        for used in exchange.used:
-            progress.called(used)
-        progress.answered(exchange.results)
-        progress.add(exchange.words)
+def replay_progress(tail: Sequence[ParsedMessage], capabilities: Capabilities) -> Progress:
+    progress = Progress(capabilities)
+    for message in tail:
+        for used in message.calls:
+            progress.match_call(used)
+        progress.take_results(message.results)
+        progress.add(message.texts)
     return progress
 
 
-def _fate(result: Result) -> Fate:
+def _classify_result(result: Result) -> CallStatus:
     if not result.is_error:
         return "done"
-    # A command may print such words, too: only what the daemon says itself is taken by its words.
+    # A command may print such words, too: only a text of the daemon's own is judged by its words.
     head = result.text[:500] if result.refused else ""
     if _DENIED.search(head):
         return "denied"
     return "interrupted" if _INTERRUPTED.search(head) else "failed"
 
 
-def _second_try(call: Call, fate: Fate, result: Result) -> list[Action]:
-    """What a call that went wrong is worth trying once more with."""
+def _plan_retry(call: Call, status: CallStatus, result: Result) -> list[Action]:
+    """The actions that try a failed call once more; none where that is of no use."""
     if call.again:
         return []
     once_more = replace(call, again=True)
-    if call.looks and fate == "interrupted":
+    if call.is_read_only and status == "interrupted":
         return [once_more]
-    if call.tool == "Write" and fate == "failed" and _UNREAD.search(result.text[:500]):
+    if call.tool == "Write" and status == "failed" and _UNREAD.search(result.text[:500]):
         path = call.input["file_path"]
         return [Call("Read", {"file_path": path}, f"read {path} first", again=True), replace(once_more, join="after")]
     return []

@@ -10,8 +10,8 @@ import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
 from ostler.server.models.provider import ModelRequest, RawEvent
-from ostler.server.models.rehearsal.events import Timed, events_of
-from ostler.server.models.rehearsal.reply import reply_to
+from ostler.server.models.rehearsal.events import TimedEvent, build_events
+from ostler.server.models.rehearsal.reply import build_reply
 
 PACE_VARIABLE: Final = "OSTLER_REHEARSAL_PACE_MS"
 _DEFAULT_PACE_MS: Final = 10.0
@@ -24,7 +24,7 @@ class RehearsalProvider:
     """The embedded model. It keeps nothing between requests."""
 
     def __init__(self, pace_ms: float | None = None) -> None:
-        self._pace = (_configured_pace() if pace_ms is None else pace_ms) / 1000
+        self._pace = (_read_pace() if pace_ms is None else pace_ms) / 1000
         self._threads = anyio.CapacityLimiter(_THREADS)
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[RawEvent]]:
@@ -41,13 +41,13 @@ class RehearsalProvider:
     @asynccontextmanager
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[RawEvent]]:
         # On a thread: a tail with megabytes of results takes its time to decode.
-        timed = await anyio.to_thread.run_sync(_decided, request, abandon_on_cancel=True, limiter=self._threads)
+        timed = await anyio.to_thread.run_sync(_prepare_events, request, abandon_on_cancel=True, limiter=self._threads)
         if request.stored is not None:
             await request.stored()
-        async with aclosing(self._paced(timed)) as events:
+        async with aclosing(self._pace_events(timed)) as events:
             yield events
 
-    async def _paced(self, timed: list[Timed]) -> AsyncGenerator[RawEvent]:
+    async def _pace_events(self, timed: list[TimedEvent]) -> AsyncGenerator[RawEvent]:
         for event, silence in timed:
             while silence > 0:
                 # Servers of the Messages API say that they are still there, too.
@@ -61,11 +61,11 @@ class RehearsalProvider:
             yield event
 
 
-def _decided(request: ModelRequest) -> list[Timed]:
-    return list(events_of(reply_to(request), request.model))
+def _prepare_events(request: ModelRequest) -> list[TimedEvent]:
+    return list(build_events(build_reply(request), request.model))
 
 
-def _configured_pace() -> float:
+def _read_pace() -> float:
     try:
         given = float(os.environ.get(PACE_VARIABLE, _DEFAULT_PACE_MS))
     except ValueError:

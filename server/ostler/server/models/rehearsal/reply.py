@@ -8,127 +8,127 @@ from typing import Any, Final
 from ostler.server.models.provider import ModelRequest
 from ostler.server.models.rehearsal import speech
 from ostler.server.models.rehearsal.actions import Action, Call, Pause, Speech, Thought
-from ostler.server.models.rehearsal.conversation import means_of, since_last_input
-from ostler.server.models.rehearsal.progress import Outcome, Progress, progress_of
+from ostler.server.models.rehearsal.conversation import read_capabilities, read_since_last_input
+from ostler.server.models.rehearsal.progress import Outcome, Progress, replay_progress
 
 _MAX_CALLS: Final = 10
 _CHARS_PER_TOKEN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TextPart:
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class ThinkingPart:
     text: str
     signature: str
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class PausePart:
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUsePart:
     id: str
     tool: str
     input: dict[str, Any]
 
 
-Part = Words | Thinking | Silence | ToolUse
+ReplyPart = TextPart | ThinkingPart | PausePart | ToolUsePart
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     id: str
-    parts: list[Part]
+    parts: list[ReplyPart]
     input_tokens: int
     """An estimate: four characters each."""
 
     @property
-    def calls(self) -> bool:
-        return any(isinstance(part, ToolUse) for part in self.parts)
+    def has_calls(self) -> bool:
+        return any(isinstance(part, ToolUsePart) for part in self.parts)
 
 
-def reply_to(request: ModelRequest) -> Reply:
-    progress = progress_of(since_last_input(request.messages), means_of(request))
+def build_reply(request: ModelRequest) -> Reply:
+    progress = replay_progress(read_since_last_input(request.messages), read_capabilities(request))
     size = len(request.system) + len(request.tools) + sum(len(message) for message in request.messages)
     # The number of messages makes ids unique within a session; the last message does so after a rewind, too.
     digest = hashlib.sha256(request.messages[-1] if request.messages else b"").hexdigest()[:8]
     unique = f"{len(request.messages)}_{digest}"
-    return Reply(f"msg_rehearsal_{unique}", _parts(progress, unique), max(1, size // _CHARS_PER_TOKEN))
+    return Reply(f"msg_rehearsal_{unique}", _build_parts(progress, unique), max(1, size // _CHARS_PER_TOKEN))
 
 
-def _parts(progress: Progress, unique: str) -> list[Part]:
+def _build_parts(progress: Progress, unique: str) -> list[ReplyPart]:
     before: list[Action] = []
     while progress.pending and not isinstance(progress.pending[0], Call):
         before.append(progress.pending.popleft())
-    calls = _batch(progress.pending)
-    parts = [] if calls else _summary(progress)
-    parts += [part for action in before for part in _spoken(action)]
+    calls = _select_calls(progress.pending)
+    parts = [] if calls else _summarize(progress)
+    parts += [part for action in before for part in _render_action(action)]
     if calls:
-        parts.append(Words(speech.preface([call.doing for call in calls], again=calls[0].again)))
-        parts += [ToolUse(f"toolu_rehearsal_{unique}_{at}", call.tool, call.input) for at, call in enumerate(calls)]
-    return _merged(parts) or [Words(speech.NOTHING_TO_DO)]
+        parts.append(TextPart(speech.announce_calls([call.description for call in calls], again=calls[0].again)))
+        parts += [ToolUsePart(f"toolu_rehearsal_{unique}_{at}", call.tool, call.input) for at, call in enumerate(calls)]
+    return _merge_parts(parts) or [TextPart(speech.NOTHING_TO_DO)]
 
 
-def _batch(pending: deque[Action]) -> list[Call]:
+def _select_calls(pending: deque[Action]) -> list[Call]:
     """The next calls: several only where none of them changes anything or needs the result of another."""
     calls: list[Call] = []
     for action in pending:
         if not isinstance(action, Call) or len(calls) == _MAX_CALLS:
             break
-        if calls and not (calls[-1].looks and action.looks and action.join != "after"):
+        if calls and not (calls[-1].is_read_only and action.is_read_only and action.join != "after"):
             break
         calls.append(action)
     return calls
 
 
-def _spoken(action: Action) -> list[Part]:
+def _render_action(action: Action) -> list[ReplyPart]:
     match action:
         case Speech(text):
-            return [Words(text)]
+            return [TextPart(text)]
         case Thought(text):
             signature = hashlib.sha256(text.encode()).hexdigest()
-            return [Thinking(text, signature)]
+            return [ThinkingPart(text, signature)]
         case Pause(seconds):
-            return [Silence(seconds)]
+            return [PausePart(seconds)]
         case Call():
             return []
 
 
-def _summary(progress: Progress) -> list[Part]:
-    told = [_told(outcome) for outcome in progress.outcomes]
+def _summarize(progress: Progress) -> list[ReplyPart]:
+    lines = [_describe_outcome(outcome) for outcome in progress.outcomes]
     if progress.left_out:
-        told.append(speech.left_out(progress.left_out))
-    return [Words(line[:1].upper() + line[1:]) for line in told]
+        lines.append(speech.describe_left_out(progress.left_out))
+    return [TextPart(line[:1].upper() + line[1:]) for line in lines]
 
 
-def _told(outcome: Outcome) -> str:
-    doing, text = outcome.call.doing, outcome.text
-    match outcome.fate:
+def _describe_outcome(outcome: Outcome) -> str:
+    description, text = outcome.call.description, outcome.text
+    match outcome.status:
         case "done":
-            return speech.told(outcome.call.tool, doing, text)
+            return speech.describe_result(outcome.call.tool, description, text)
         case "denied":
-            return speech.denied(doing, text)
+            return speech.describe_denial(description, text)
         case "interrupted":
-            return speech.interrupted(doing)
+            return speech.describe_interruption(description)
         case "failed":
-            return speech.failed(doing, text)
+            return speech.describe_failure(description, text)
 
 
-def _merged(parts: list[Part]) -> list[Part]:
+def _merge_parts(parts: list[ReplyPart]) -> list[ReplyPart]:
     """Sentences that follow one another are one block; thoughts come first, as the API has them."""
-    merged: list[Part] = []
-    for part in sorted(parts, key=lambda part: not isinstance(part, Thinking)):
+    merged: list[ReplyPart] = []
+    for part in sorted(parts, key=lambda part: not isinstance(part, ThinkingPart)):
         before = merged[-1] if merged else None
-        if isinstance(part, Words) and not part.text.strip():
+        if isinstance(part, TextPart) and not part.text.strip():
             continue
-        if isinstance(part, Words) and isinstance(before, Words):
-            merged[-1] = Words(f"{before.text}\n\n{part.text}")
+        if isinstance(part, TextPart) and isinstance(before, TextPart):
+            merged[-1] = TextPart(f"{before.text}\n\n{part.text}")
         else:
             merged.append(part)
     return merged

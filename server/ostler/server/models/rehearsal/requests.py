@@ -1,11 +1,11 @@
-"""From plain words to steps: small, and honest about what it does not understand."""
+"""Parses a request in plain words into steps; what is not understood becomes a step that says so."""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from ostler.server.models.rehearsal.phrases import Phrase, phrase
-from ostler.server.models.rehearsal.steps import Introduce, Join, Plan, Unclear, Wish
+from ostler.server.models.rehearsal.phrases import Phrase, parse_phrase
+from ostler.server.models.rehearsal.steps import Introduce, Join, Plan, RequestedStep, Unclear
 from ostler.server.models.rehearsal.verbs import COMMANDS, VERBS
 
 EXAMPLES: Final = (
@@ -45,41 +45,43 @@ _SHELL_WORDS: Final = frozenset({"find", "wait"})
 """After `run …;` these are more likely the next command than the next step."""
 
 
-def parse(text: str, *, planning: bool = False) -> list[Wish]:
+def parse(text: str, *, planning: bool = False) -> list[RequestedStep]:
     """The steps in order; what is not understood is among them, and says so."""
     if len(text) > MAX_CHARS:
-        return [Wish(Unclear(f"That is longer than the {MAX_CHARS:,} characters that I read."), _short(text))]
-    whole = phrase(text)
+        return [
+            RequestedStep(Unclear(f"That is longer than the {MAX_CHARS:,} characters that I read."), _shorten(text))
+        ]
+    whole = parse_phrase(text)
     if whole.mask.strip(" .!?") in _GREETINGS:
-        return [Wish(Introduce(), whole.text)]
-    found = [wish for piece, join in _pieces(whole) for wish in _wishes(piece, join, planning)]
+        return [RequestedStep(Introduce(), whole.text)]
+    found = [requested for piece, join in _split_request(whole) for requested in _parse_piece(piece, join, planning)]
     if len(found) > MAX_STEPS:
-        rest = Wish(
+        rest = RequestedStep(
             Unclear(f"I take at most {MAX_STEPS} steps at a time."), f"the other {len(found) - MAX_STEPS} steps"
         )
         return [*found[:MAX_STEPS], rest]
     return found
 
 
-def _pieces(whole: Phrase) -> Iterator[tuple[Phrase, Join]]:
+def _split_request(whole: Phrase) -> Iterator[tuple[Phrase, Join]]:
     """The request, cut where a joining word is followed by a verb."""
     start = 0
     join: Join = "apart"
     verb = _START.match(whole.mask)
     # What is planned has its own joining words: a plan goes on to the end.
     while not (verb and verb["verb"] == "plan"):
-        cut = _next_cut(whole, verb.end() if verb else start, verb["verb"] if verb else "")
+        cut = _find_next_cut(whole, verb.end() if verb else start, verb["verb"] if verb else "")
         if cut is None:
             break
         joiner, verb = cut
         if piece := whole.cut(start, joiner.start()):
             yield piece, join
-        start, join = joiner.end(), _join(joiner.group(), verb["fill"])
+        start, join = joiner.end(), _choose_join(joiner.group(), verb["fill"])
     if rest := whole.cut(start):
         yield rest, join
 
 
-def _next_cut(whole: Phrase, place: int, verb: str) -> tuple[re.Match[str], re.Match[str]] | None:
+def _find_next_cut(whole: Phrase, place: int, verb: str) -> tuple[re.Match[str], re.Match[str]] | None:
     for joiner in _JOINER.finditer(whole.mask, place):
         following = _START.match(whole.mask, joiner.end())
         in_command = verb in COMMANDS and joiner.group().startswith(";")
@@ -88,33 +90,33 @@ def _next_cut(whole: Phrase, place: int, verb: str) -> tuple[re.Match[str], re.M
     return None
 
 
-def _join(joiner: str, fillers: str) -> Join:
+def _choose_join(joiner: str, fillers: str) -> Join:
     if _AFTER.search(joiner) or _AFTER.search(fillers):
         return "after"
     return "with" if joiner.startswith(("and", ",")) else "apart"
 
 
-def _wishes(piece: Phrase, join: Join, planning: bool) -> list[Wish]:
+def _parse_piece(piece: Phrase, join: Join, planning: bool) -> list[RequestedStep]:
     verb = _START.match(piece.mask)
     if verb is None:
-        return [Wish(Unclear(), _short(piece.text), join)]
-    rest = piece.cut(verb.end()).after(_COLON)
-    words = _short(piece.text[verb.start("verb") :])
+        return [RequestedStep(Unclear(), _shorten(piece.text), join)]
+    rest = piece.cut(verb.end()).strip_prefix(_COLON)
+    words = _shorten(piece.text[verb.start("verb") :])
     if verb["verb"] == "plan":
-        step = Unclear("A plan cannot hold another one.") if planning else _plan(rest)
-        return [Wish(step, words, join)]
+        step = Unclear("A plan cannot hold another one.") if planning else _parse_plan(rest)
+        return [RequestedStep(step, words, join)]
     steps = VERBS[verb["verb"]](rest)
     if len(steps) == 1:
-        return [Wish(steps[0], words, join)]
+        return [RequestedStep(steps[0], words, join)]
     # Several files in one step are read beside each other.
-    return [Wish(step, words, join if at == 0 else "with") for at, step in enumerate(steps)]
+    return [RequestedStep(step, words, join if at == 0 else "with") for at, step in enumerate(steps)]
 
 
-def _plan(rest: Phrase) -> Plan | Unclear:
-    steps = parse(rest.after(_TO).text, planning=True) if rest else []
+def _parse_plan(rest: Phrase) -> Plan | Unclear:
+    steps = parse(rest.strip_prefix(_TO).text, planning=True) if rest else []
     return Plan(tuple(steps)) if steps else Unclear("Say what to plan: `plan read README.md then run pytest -q`.")
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text[:200].split())
     return line if len(line) <= 80 and len(text) <= 200 else line[:79] + "…"

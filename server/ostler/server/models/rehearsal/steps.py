@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Join = Literal["apart", "with", "after"]
-"""How a step stands to the one before it: `apart` is done whatever becomes of that one; `with` and `after` only when
+"""How a step depends on the one before it: `apart` is done whatever becomes of that one; `with` and `after` only when
 it went well; `after` also waits for its results."""
 
 
@@ -59,7 +59,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    steps: "tuple[Wish, ...]"
+    steps: "tuple[RequestedStep, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class PermissionTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class UseTool:
     """Any tool, with the input as the person wrote it."""
 
     tool: str
@@ -113,14 +113,14 @@ Step = (
     | Say
     | Wait
     | PermissionTest
-    | Use
+    | UseTool
     | Introduce
     | Unclear
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RequestedStep:
     """One step as a person asked for it."""
 
     step: Step

@@ -1,4 +1,4 @@
-"""One parser for each verb: from what stands after it to the steps that it means."""
+"""One parser for each verb of a request: from the words after the verb to the steps that they ask for."""
 
 import re
 from collections.abc import Callable
@@ -21,14 +21,14 @@ from ostler.server.models.rehearsal.steps import (
     Step,
     Think,
     Unclear,
-    Use,
+    UseTool,
     Wait,
     Write,
 )
 
 MAX_WAIT_SECONDS: Final = 60.0
 
-_BEHIND: Final = re.compile(r"\s+in (?:the )?background\.?$")
+_IN_BACKGROUND: Final = re.compile(r"\s+in (?:the )?background\.?$")
 _AND: Final = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
 _OR: Final = re.compile(r",\s*(?:or\s+)?|\s+or\s+")
 _ME: Final = re.compile(r"me\s+")
@@ -56,8 +56,8 @@ _GLOB: Final = re.compile(r"[*?\[{]")
 _QUOTE_IT: Final = "Put a path with blanks in quotes."
 
 
-def read(rest: Phrase) -> list[Step]:
-    rest = rest.after(_ME)
+def parse_read(rest: Phrase) -> list[Step]:
+    rest = rest.strip_prefix(_ME)
     first, last = None, None
     if found := _LINES.match(rest.mask):
         first, last = int(found[1]), int(found[2] or found[1])
@@ -65,20 +65,20 @@ def read(rest: Phrase) -> list[Step]:
     elif found := _FIRST_LINES.match(rest.mask):
         first, last = 1, int(found[1])
         rest = rest.cut(found.end())
-    rest = rest.after(_FILE)
+    rest = rest.strip_prefix(_FILE)
     if first is None and (found := _THEN_LINES.search(rest.mask[-60:])):
         first, last = int(found[1]), int(found[2] or found[1])
         rest = rest.cut(0, len(rest.mask) - len(found.group()))
     if first is not None and (first < 1 or (last or 0) < first):
         return [Unclear("Lines count from 1, and the first comes before the last.")]
-    paths = [_path(part) for part in rest.parts(_AND)]
+    paths = [_parse_path(part) for part in rest.split(_AND)]
     if not paths or None in paths:
         return [Unclear(f"Name a file: `read README.md`. {_QUOTE_IT}")]
     return [Read(path, first, last) for path in paths if path]
 
 
-def list_files(rest: Phrase) -> list[Step]:
-    named = rest.after(_FILES)
+def parse_list(rest: Phrase) -> list[Step]:
+    named = rest.strip_prefix(_FILES)
     if not named.mask.strip("?!. "):  # `list files.`
         named = Phrase("", "")
     here = _split_in(named) or (named, None)
@@ -87,8 +87,8 @@ def list_files(rest: Phrase) -> list[Step]:
         what, where = Phrase("", ""), named.cut(3)
     if where is None and what and not _GLOB.search(what.mask) and not _ALL_FILES.match(rest.mask):
         what, where = Phrase("", ""), what  # `list src`
-    folder = _place(where) if where else "."
-    pattern = _path(what) if what else "**/*"
+    folder = _parse_place(where) if where else "."
+    pattern = _parse_path(what) if what else "**/*"
     if folder is None or pattern is None:
         return [Unclear(f"Say it like `list *.py in src`. {_QUOTE_IT}")]
     if "/" not in pattern:
@@ -96,84 +96,84 @@ def list_files(rest: Phrase) -> list[Step]:
     return [ListFiles(pattern, None if folder == "." else folder)]
 
 
-def find(rest: Phrase) -> list[Step]:
-    rest = rest.after(_FOR)
+def parse_find(rest: Phrase) -> list[Step]:
+    rest = rest.strip_prefix(_FOR)
     if _ALL_FILES.match(rest.mask) or rest.mask.startswith(("*.", "**")):
-        return list_files(rest)
+        return parse_list(rest)
     what, where = _split_in(rest) or (rest, None)
     shown = what.value
     if not shown:
         return [Unclear("Say what to find: `find TODO in src`.")]
     is_pattern = len(shown) > 2 and not what.quoted and shown[0] == shown[-1] == "/"
     pattern = shown[1:-1] if is_pattern else _SPECIAL.sub(r"\\\g<0>", shown)
-    places = [_place(part) for part in where.parts(_AND)] if where else ["."]
+    places = [_parse_place(part) for part in where.split(_AND)] if where else ["."]
     if None in places:
         return [Unclear(f"Say it like `find TODO in src`. {_QUOTE_IT}")]
-    return [Find(pattern, shown, *_folder_and_glob(place)) for place in places if place]
+    return [Find(pattern, shown, *_split_glob(place)) for place in places if place]
 
 
-def replace(rest: Phrase) -> list[Step]:
-    return _exchange(rest, "with")
+def parse_replace(rest: Phrase) -> list[Step]:
+    return _parse_replacement(rest, "with")
 
 
-def change(rest: Phrase) -> list[Step]:
-    return _exchange(rest, "to")
+def parse_change(rest: Phrase) -> list[Step]:
+    return _parse_replacement(rest, "to")
 
 
-def _exchange(rest: Phrase, word: str) -> list[Step]:
+def _parse_replacement(rest: Phrase, word: str) -> list[Step]:
     every = _EVERY.match(rest.mask) is not None
     hint = f'Say it like `{"replace" if word == "with" else "change"} "old" {word} "new" in notes.txt`.'
-    halves = rest.after(_EVERY).around(word)
-    place = halves[1].around("in", last=True) if halves else None
+    halves = rest.strip_prefix(_EVERY).split_at(word)
+    place = halves[1].split_at("in", last=True) if halves else None
     if halves is None or place is None or not halves[0]:
         return [Unclear(hint)]
-    paths = [_path(part) for part in place[1].parts(_AND)]
+    paths = [_parse_path(part) for part in place[1].split(_AND)]
     if not paths or None in paths:
         return [Unclear(f"{hint} {_QUOTE_IT}")]
     return [Replace(halves[0].value, place[0].value, path, every) for path in paths if path]
 
 
-def write(rest: Phrase) -> list[Step]:
+def parse_write(rest: Phrase) -> list[Step]:
     for word in ("to", "into", "in"):
-        halves = rest.around(word, last=True)
-        path = _path(halves[1].after(_FILE)) if halves else None
+        halves = rest.split_at(word, last=True)
+        path = _parse_path(halves[1].strip_prefix(_FILE)) if halves else None
         if halves and halves[0] and path:
             return [Write(halves[0].value, path)]
     return [Unclear(f'Say it like `write "hello" to notes.txt`. {_QUOTE_IT}')]
 
 
-def create(rest: Phrase) -> list[Step]:
-    rest = rest.after(_NEW_FILE)
+def parse_create(rest: Phrase) -> list[Step]:
+    rest = rest.strip_prefix(_NEW_FILE)
     for word in ("with", "containing"):
-        if halves := rest.around(word):
-            path, content = _path(halves[0]), halves[1].after(_CONTENT).value
+        if halves := rest.split_at(word):
+            path, content = _parse_path(halves[0]), halves[1].strip_prefix(_CONTENT).value
             break
     else:
-        path, content = _path(rest), ""
+        path, content = _parse_path(rest), ""
     return [Write(content, path)] if path else [Unclear(f'Say it like `create notes.txt with "hello"`. {_QUOTE_IT}')]
 
 
-def run(rest: Phrase) -> list[Step]:
-    behind = _BEHIND.search(rest.mask)
-    if behind:
-        rest = rest.cut(0, behind.start())
+def parse_run(rest: Phrase) -> list[Step]:
+    background = _IN_BACKGROUND.search(rest.mask)
+    if background:
+        rest = rest.cut(0, background.start())
     command = rest.value.strip()
     if not command or rest.mask.startswith(("the ", "all ", "my ")):
         return [Unclear("I run a command word for word: `run pytest -q`.")]
-    return [Run(command, in_background=behind is not None)]
+    return [Run(command, in_background=background is not None)]
 
 
-def ask(rest: Phrase) -> list[Step]:
+def parse_ask(rest: Phrase) -> list[Step]:
     if not rest:
         return [Unclear("Say what to ask: `ask me which one: tea, coffee or water`.")]
     choices = _CHOICES.search(rest.mask)
-    question = rest.after(_WHETHER).value
+    question = rest.strip_prefix(_WHETHER).value
     options: tuple[str, ...] = ("Yes", "No")
     if choices:
-        given = tuple(dict.fromkeys(part.value.rstrip("?. ") for part in rest.cut(choices.end()).parts(_OR)))
-        if 2 <= len(given) <= 4 and all(given):
-            question, options = rest.cut(0, choices.start()).value, given
-    elif halves := rest.around("or"):
+        choices_given = tuple(dict.fromkeys(part.value.rstrip("?. ") for part in rest.cut(choices.end()).split(_OR)))
+        if 2 <= len(choices_given) <= 4 and all(choices_given):
+            question, options = rest.cut(0, choices.start()).value, choices_given
+    elif halves := rest.split_at("or"):
         left, right = halves[0].value.split(), halves[1].value.rstrip("?. ")
         if left and right and left[-1] != right:
             options = (left[-1], right)
@@ -181,15 +181,15 @@ def ask(rest: Phrase) -> list[Step]:
     return [Ask(question[:1].upper() + question[1:] + "?", options)]
 
 
-def think(rest: Phrase) -> list[Step]:
-    return [Think(rest.after(_ABOUT).value or "this")]
+def parse_think(rest: Phrase) -> list[Step]:
+    return [Think(rest.strip_prefix(_ABOUT).value or "this")]
 
 
-def say(rest: Phrase) -> list[Step]:
+def parse_say(rest: Phrase) -> list[Step]:
     return [Say(rest.value)] if rest.value.strip() else [Unclear("Say what to say: `say hello`.")]
 
 
-def wait(rest: Phrase) -> list[Step]:
+def parse_wait(rest: Phrase) -> list[Step]:
     if not rest.mask.strip(" ."):
         return [Wait(1.0)]
     found = _SECONDS.match(rest.mask)
@@ -200,48 +200,48 @@ def wait(rest: Phrase) -> list[Step]:
     return [Wait(min(float(found[1]) * scale, MAX_WAIT_SECONDS))]
 
 
-def test_permission(rest: Phrase) -> list[Step]:
+def parse_permission_test(rest: Phrase) -> list[Step]:
     return [PermissionTest()]
 
 
-def use(rest: Phrase) -> list[Step]:
+def parse_call(rest: Phrase) -> list[Step]:
     found = _TOOL.match(rest.mask)
-    given = rest.text[found.end() :].strip() if found else ""
+    written = rest.text[found.end() :].strip() if found else ""
     value: Any = None
     with suppress(orjson.JSONDecodeError):
-        value = orjson.loads(given) if given else {}
+        value = orjson.loads(written) if written else {}
     if found is None or not isinstance(value, dict):
         return [Unclear('Say it like `call Glob {"pattern": "*.py"}`.')]
-    return [Use(rest.text[found.start(1) : found.end(1)], value)]
+    return [UseTool(rest.text[found.start(1) : found.end(1)], value)]
 
 
-def introduce(rest: Phrase) -> list[Step]:
+def parse_help(rest: Phrase) -> list[Step]:
     return [Introduce()]
 
 
 VERBS: Final[dict[str, Callable[[Phrase], list[Step]]]] = {
-    "read": read,
-    "show": read,
-    "open": read,
-    "list": list_files,
-    "find": find,
-    "search": find,
-    "look for": find,
-    "replace": replace,
-    "change": change,
-    "write": write,
-    "save": write,
-    "create": create,
-    "run": run,
-    "execute": run,
-    "ask me": ask,
-    "think": think,
-    "test permission": test_permission,
-    "test permissions": test_permission,
-    "say": say,
-    "wait": wait,
-    "call": use,
-    "help": introduce,
+    "read": parse_read,
+    "show": parse_read,
+    "open": parse_read,
+    "list": parse_list,
+    "find": parse_find,
+    "search": parse_find,
+    "look for": parse_find,
+    "replace": parse_replace,
+    "change": parse_change,
+    "write": parse_write,
+    "save": parse_write,
+    "create": parse_create,
+    "run": parse_run,
+    "execute": parse_run,
+    "ask me": parse_ask,
+    "think": parse_think,
+    "test permission": parse_permission_test,
+    "test permissions": parse_permission_test,
+    "say": parse_say,
+    "wait": parse_wait,
+    "call": parse_call,
+    "help": parse_help,
 }
 """All but `plan`, which holds a request of its own."""
 COMMANDS: Final = frozenset({"run", "execute"})
@@ -250,10 +250,10 @@ COMMANDS: Final = frozenset({"run", "execute"})
 def _split_in(rest: Phrase) -> tuple[Phrase, Phrase] | None:
     if rest.mask.endswith(" here"):
         return rest.cut(0, -len("here")), rest.cut(len(rest.mask) - len("here"))
-    return rest.around("in", last=True)
+    return rest.split_at("in", last=True)
 
 
-def _path(part: Phrase) -> str | None:
+def _parse_path(part: Phrase) -> str | None:
     """A path as written; None where the words cannot be one."""
     if part.quoted:
         return part.value or None
@@ -263,7 +263,7 @@ def _path(part: Phrase) -> str | None:
     return None if not text or " " in part.mask or "\n" in part.mask else text
 
 
-def _place(part: Phrase) -> str | None:
+def _parse_place(part: Phrase) -> str | None:
     """Where to look: a path, a glob, or `.` for the folder that the session works in."""
     if part.mask.rstrip("?!.") in _HERE or part.mask == ".":
         return "."
@@ -272,10 +272,10 @@ def _place(part: Phrase) -> str | None:
         words = words[1:]
     if len(words) > 1 and words[-1].lower() in {"folder", "directory", "file", "files"}:
         words = words[:-1]
-    return _path(Phrase(words[0], part.mask[:1])) if len(words) == 1 else _path(part)
+    return _parse_path(Phrase(words[0], part.mask[:1])) if len(words) == 1 else _parse_path(part)
 
 
-def _folder_and_glob(place: str) -> tuple[str | None, str | None]:
+def _split_glob(place: str) -> tuple[str | None, str | None]:
     if not _GLOB.search(place):
         return (None if place == "." else place), None
     parts = place.split("/")

@@ -4,10 +4,19 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ostler.tools.context import ToolContext
-from ostler.tools.fs import paths
-from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Activity, Block, Failure, Ran, Tool, ToolInput, ToolOutput, text_block
+from ostler.tools import (
+    Activity,
+    Block,
+    Failure,
+    Tool,
+    ToolContext,
+    ToolInput,
+    ToolOutput,
+    ToolResult,
+    check_path,
+    read_in_thread,
+    text_block,
+)
 
 
 class WordCountInput(ToolInput):
@@ -49,12 +58,12 @@ class WordCount(Tool[WordCountInput, WordCountOutput]):
         return f"Count the words of {given.file_path}"
 
     async def validate(self, given: WordCountInput, context: ToolContext) -> Failure | None:
-        flaw = paths.flaw(given.file_path)
-        return Failure(flaw) if flaw is not None else None
+        problem = check_path(given.file_path)
+        return Failure(problem) if problem is not None else None
 
-    async def run(self, given: WordCountInput, context: ToolContext) -> Ran[WordCountOutput] | Failure:
+    async def run(self, given: WordCountInput, context: ToolContext) -> ToolResult[WordCountOutput] | Failure:
         try:
-            return Ran(await read_in_thread(_counted, given.file_path))
+            return ToolResult(await read_in_thread(_count_words, given.file_path))
         except OSError as error:
             return Failure(f"{given.file_path} cannot be read: {error.strerror}.")
 
@@ -62,6 +71,6 @@ class WordCount(Tool[WordCountInput, WordCountOutput]):
         return [text_block(f"{output.lines} lines, {output.words} words, {output.characters} characters")]
 
 
-def _counted(path: str) -> WordCountOutput:
+def _count_words(path: str) -> WordCountOutput:
     text = Path(path).read_text("utf-8", "replace")
     return WordCountOutput(lines=text.count("\n"), words=len(text.split()), characters=len(text))

@@ -1,4 +1,4 @@
-"""What a person may be offered to remember, and which commands acceptEdits lets pass."""
+"""Suggests rules that would allow a command, and recognises the file commands that the mode acceptEdits allows."""
 
 import re
 import shlex
@@ -6,55 +6,55 @@ from collections.abc import Sequence
 from typing import Final
 
 from ostler.tools.commands.rules.match import rule_allows
-from ostler.tools.commands.safety.file_access import file_programs
-from ostler.tools.commands.safety.program_table import data
+from ostler.tools.commands.safety.file_access import load_file_programs
+from ostler.tools.commands.safety.program_table import load_toml
 from ostler.tools.commands.safety.read_only import part_is_read_only
-from ostler.tools.commands.safety.transparent_wrappers import past_harmless
-from ostler.tools.commands.syntax.parsed import Part, Reading
+from ostler.tools.commands.safety.transparent_wrappers import strip_wrappers
+from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand
 
 _MAX_RULES: Final = 5
 _MAX_LENGTH: Final = 500
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
 SIMPLE_FILE_COMMANDS: Final = frozenset({"mkdir", "touch", "cp", "mv", "rm", "rmdir", "sed"})
-"""What acceptEdits lets pass inside the roots, with simple options only."""
+"""What acceptEdits allows inside the roots, with simple options only."""
 _MAKES_NO_LINK: Final = frozenset({"mkdir", "touch"})
 _SUBSTITUTE: Final = re.compile(r"s([/|#,:@])((?:(?!\1)[^\\\n]|\\[^\n])*)\1((?:(?!\1)[^\\\n]|\\[^\n])*)\1[gIip0-9]*")
 
 
-def suggested_rules(reading: Reading) -> list[str]:
+def suggest_rules(parsed: ParsedCommand) -> list[str]:
     """Rule contents that would allow the command next time: one for each part that is not read-only.
 
     Empty where no rule would do, or more than five would be needed.
     """
-    if reading.problem is not None or any("function" in part.inside for part in reading.parts):
+    if parsed.problem is not None or any("function" in part.inside for part in parsed.parts):
         return []
-    rules = [_suggested(part) for part in reading.parts if part.tokens and not part_is_read_only(part)]
+    rules = [_suggest_rule(part) for part in parsed.parts if part.tokens and not part_is_read_only(part)]
     if any(rule is None for rule in rules):
-        return _whole(reading)
+        return _suggest_whole_line(parsed)
     known = list(dict.fromkeys(rule for rule in rules if rule is not None))
     return known if len(known) <= _MAX_RULES else []
 
 
-def _whole(reading: Reading) -> list[str]:
-    command = reading.command.strip()
+def _suggest_whole_line(parsed: ParsedCommand) -> list[str]:
+    command = parsed.command.strip()
     return [command] if len(command) <= _MAX_LENGTH and "*" not in command else []
 
 
-def _suggested(part: Part) -> str | None:
-    inner = past_harmless(part)
+def _suggest_rule(part: SimpleCommand) -> str | None:
+    inner = strip_wrappers(part)
     words = inner.literal_words if inner is not None else None
     if not words:
         return None
-    prefix = _prefix(words)
+    prefix = _find_prefix(words)
     rule = f"{' '.join(prefix)}:*" if prefix else shlex.join(words)
     if (not prefix and "*" in rule) or len(rule) > _MAX_LENGTH or not rule_allows(rule, part):
         return None
     return rule
 
 
-def _prefix(words: Sequence[str]) -> Sequence[str] | None:
+def _find_prefix(words: Sequence[str]) -> Sequence[str] | None:
     """The words that may be followed by anything; None: only the whole command."""
-    known: dict[str, int] = data("prefixes.toml")["prefixes"]
+    known: dict[str, int] = load_toml("prefixes.toml")["prefixes"]
     for length in (2, 1):
         if len(words) >= length and (taken := known.get(" ".join(words[:length]))) is not None:
             prefix = words[:taken]
@@ -63,7 +63,7 @@ def _prefix(words: Sequence[str]) -> Sequence[str] | None:
     return None
 
 
-def is_simple_file_command(part: Part) -> bool:
+def is_simple_file_command(part: SimpleCommand) -> bool:
     """Whether it only creates, copies, moves, removes or edits the files that it names, one by one."""
     words = part.literal_words
     if words is None or len(words) < 2 or part.assignments or part.inside - {"pipe"}:
@@ -72,17 +72,17 @@ def is_simple_file_command(part: Part) -> bool:
         return False
     if words[0] == "sed":
         return _edits_in_place(words[1:])
-    return _has_only(words[1:], file_programs()[words[0]].simple)
+    return _has_only(words[1:], load_file_programs()[words[0]].simple)
 
 
-def only_simple_file_commands(reading: Reading) -> bool:
-    """Whether every part is read-only or a simple file command, and the parts' paths can be judged beforehand.
+def has_only_simple_file_commands(parsed: ParsedCommand) -> bool:
+    """Whether every part is read-only or a simple file command, and the parts' paths can be checked beforehand.
 
     A part may move a link to a name that a later part writes through: so only one may do more than create.
     """
-    if not reading.plain:
+    if not parsed.plain:
         return False
-    changing = [part for part in reading.parts if not part_is_read_only(part)]
+    changing = [part for part in parsed.parts if not part_is_read_only(part)]
     moving = [part for part in changing if part.words[0] not in _MAKES_NO_LINK]
     return all(is_simple_file_command(part) for part in changing) and bool(changing) and len(moving) <= 1
 

@@ -1,7 +1,7 @@
-"""Rules with stars: whether the words of a command fit one.
+"""Matches rules with wildcards (`*`) against the words of a command.
 
-Not by a regular expression: that goes back and tries again, with a few stars and a long command for longer than anybody
-waits, and a project that nobody trusts may bring the rule. Nothing here goes back.
+Not by a regular expression: that backtracks, with a few stars and a long command for longer than anybody waits, and the
+rule may come from an untrusted project. Nothing here backtracks.
 """
 
 from collections import defaultdict
@@ -11,12 +11,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
-_BETWEEN: Final = "\0"
-"""Stands between words where they are compared: no word holds it."""
+_WORD_SEPARATOR: Final = "\0"
+"""Separates words where they are compared: no word contains it."""
 
 
 class _Gap(Enum):
-    """What a star stands for."""
+    """What a star matches."""
 
     WITHIN = "any characters of one word"
     ANY = "any characters, over words too"
@@ -24,41 +24,41 @@ class _Gap(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
-    """A rule one character at a time; each number is a set of places in the rule, with a bit for each."""
+class _Automaton:
+    """A rule as a bit-parallel NFA; each number is a set of positions in the rule, with a bit for each."""
 
-    on_by: Mapping[str, int]
-    """From where a character leads to the next place."""
-    on_by_any: int
+    advance_on: Mapping[str, int]
+    """The positions from which a character leads to the next one."""
+    advance_on_any: int
     stays: int
-    """Where a character of a word may follow without a step: at a star."""
+    """The positions that a character of a word does not leave: at a star."""
     stays_over_words: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
-class Stars:
-    """What has to stand there, piece by piece, and what may stand between two of them."""
+class WildcardPattern:
+    """A compiled rule: the literal pieces of it, and what may come between two of them."""
 
     pieces: tuple[str, ...]
     gaps: tuple[_Gap, ...]
     open_end: bool
-    """After the last word whatever there is may follow, or nothing."""
-    steps: _Steps | None
-    """Where a star stays within its word."""
+    """After the last word anything may follow, or nothing."""
+    automaton: _Automaton | None
+    """None where no star has to stay within its word."""
 
-    def fit(self, words: Iterable[str]) -> bool:
-        """Whether all of the words together are what the rule says."""
-        text = _BETWEEN.join(words)
+    def matches(self, words: Iterable[str]) -> bool:
+        """Whether the words, all together, match the rule."""
+        text = _WORD_SEPARATOR.join(words)
         if self.open_end:
-            text += _BETWEEN
+            text += _WORD_SEPARATOR
         if not self.gaps:
             return text == self.pieces[0]
         if not text.startswith(self.pieces[0]) or not text.endswith(self.pieces[-1]):
             return False
-        return self._stand_in_order(text) if self.steps is None else _leads_to_the_end(self.steps, text)
+        return self._matches_in_order(text) if self.automaton is None else _accepts(self.automaton, text)
 
-    def _stand_in_order(self, text: str) -> bool:
+    def _matches_in_order(self, text: str) -> bool:
         """Each piece where it is first found: an earlier place only leaves more of the text for those that follow."""
         place = len(self.pieces[0])
         for gap, piece in zip(self.gaps, self.pieces[1:-1], strict=False):
@@ -70,37 +70,37 @@ class Stars:
 
 
 @lru_cache(maxsize=8192)
-def stars(words: tuple[str, ...], *, spanning: bool) -> Stars:
-    """A star within a word stays in it where something is allowed, and goes over words where something is caught."""
+def compile_wildcards(words: tuple[str, ...], *, spanning: bool) -> WildcardPattern:
+    """Compiles a rule. `spanning`: a star within a word matches over words too, as deny and ask rules need it."""
     pieces, gaps = [""], list[_Gap]()
     for place, word in enumerate(words):
         first, *others = word.split("*")
-        pieces[-1] += f"{_BETWEEN}{first}" if place else first
+        pieces[-1] += f"{_WORD_SEPARATOR}{first}" if place else first
         pieces += others
         gap = _Gap.SOME if word == "*" else _Gap.ANY if spanning else _Gap.WITHIN
         gaps += [gap] * len(others)
     open_end = len(words) > 1 and words[-1] == "*"
     if open_end:
         gaps[-1] = _Gap.ANY
-    steps = _steps(pieces, gaps) if _Gap.WITHIN in gaps else None
-    return Stars(tuple(pieces), tuple(gaps), open_end, steps)
+    steps = _build_automaton(pieces, gaps) if _Gap.WITHIN in gaps else None
+    return WildcardPattern(tuple(pieces), tuple(gaps), open_end, steps)
 
 
-def _leads_to_the_end(steps: _Steps, text: str) -> bool:
-    """Follows all places at once: of a piece behind a star that ends with its word, the first may be the wrong one.
+def _accepts(steps: _Automaton, text: str) -> bool:
+    """Follows all positions at once: after a star that ends with its word, the first match of a piece may be wrong.
 
     That takes a few operations for each character, on numbers with as many bits as the rule has characters.
     """
     here = 1
     for character in text:
-        stays = steps.stays_over_words if character == _BETWEEN else steps.stays
-        here = (here & stays) | (here & steps.on_by.get(character, steps.on_by_any)) << 1
+        stays = steps.stays_over_words if character == _WORD_SEPARATOR else steps.stays
+        here = (here & stays) | (here & steps.advance_on.get(character, steps.advance_on_any)) << 1
         if not here:
             return False
     return bool(here & steps.end)
 
 
-def _steps(pieces: Sequence[str], gaps: Sequence[_Gap]) -> _Steps:
+def _build_automaton(pieces: Sequence[str], gaps: Sequence[_Gap]) -> _Automaton:
     on_by: defaultdict[str, int] = defaultdict(int)
     on_by_any = stays = stays_over_words = 0
     place = 1
@@ -116,4 +116,4 @@ def _steps(pieces: Sequence[str], gaps: Sequence[_Gap]) -> _Steps:
         if gap in {_Gap.ANY, _Gap.SOME}:
             stays_over_words |= place
     both = {character: places | on_by_any for character, places in on_by.items()}
-    return _Steps(both, on_by_any, stays, stays_over_words, end=place)
+    return _Automaton(both, on_by_any, stays, stays_over_words, end=place)

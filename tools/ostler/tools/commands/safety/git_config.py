@@ -1,4 +1,4 @@
-"""What a repository's own configuration would make git run: switched off where that can be done, found where not."""
+"""Keeps git from running programs that a repository's configuration names: overrides its keys, or reports them."""
 
 import os
 import re
@@ -6,9 +6,9 @@ import stat
 from functools import cache
 from typing import Final
 
-from ostler.tools.commands.safety.program_table import data
+from ostler.tools.commands.safety.program_table import load_toml
 
-_SWITCHED: Final = {
+_OVERRIDES: Final = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
     "core.pager": "cat",
@@ -39,14 +39,14 @@ GIT_GUARD_ENVIRONMENT: Final[dict[str, str]] = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_EDITOR": "false",
     "GIT_ASKPASS": "",
-    "GIT_CONFIG_COUNT": str(len(_SWITCHED)),
-    **{f"GIT_CONFIG_KEY_{place}": key for place, key in enumerate(_SWITCHED)},
-    **{f"GIT_CONFIG_VALUE_{place}": value for place, value in enumerate(_SWITCHED.values())},
+    "GIT_CONFIG_COUNT": str(len(_OVERRIDES)),
+    **{f"GIT_CONFIG_KEY_{place}": key for place, key in enumerate(_OVERRIDES)},
+    **{f"GIT_CONFIG_VALUE_{place}": value for place, value in enumerate(_OVERRIDES.values())},
 }
 """With these git runs nothing that the repository names.
 
 `GIT_EXTERNAL_DIFF` and `diff.external` are not among them: set to nothing they make git fail at the first difference. A
-repository that sets the key is asked about, and the variable is not handed on.
+repository that sets the key needs an ask, and the variable is not passed on.
 """
 UNSET_FOR_READ_ONLY: Final = (
     "BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "POSIXLY_CORRECT", "RIPGREP_CONFIG_PATH", "GREP_OPTIONS", "LESSOPEN",
@@ -67,32 +67,32 @@ class _Unreadable(Exception):
     """A file that git would read and that is not understood here."""
 
 
-def git_config_problem(folder: str) -> str | None:
-    """Which key of the repository around a folder cannot be switched off; None: there is none, or no repository."""
+def find_git_config_problem(folder: str) -> str | None:
+    """Which key of the repository around a folder cannot be overridden; None: there is none, or no repository."""
     try:
-        found = _repository(folder)
+        found = _find_repository(folder)
         if found is None:
             return None
         place, tree = found
         if tree is not None and os.path.lexists(os.path.join(tree, ".gitmodules")):
             return "the repository has submodules, in which git would run with their own configuration"
-        return _first_problem(place)
+        return _find_problem(place)
     except _Unreadable as error:
         return str(error)
     except (OSError, ValueError) as error:
         return f"the repository's configuration cannot be read: {error}"
 
 
-def _first_problem(place: str) -> str | None:
-    common = _common(place)
+def _find_problem(place: str) -> str | None:
+    common = _find_common_dir(place)
     for path in (os.path.join(common, "config"), os.path.join(place, "config.worktree")):
-        for key in _keys(_read(path) or "", path):
+        for key in _parse_keys(_read_small_file(path) or "", path):
             if not _is_harmless(key):
                 return f"the key {key} in {path} cannot be switched off"
     return None
 
 
-def _repository(folder: str) -> tuple[str, str | None] | None:
+def _find_repository(folder: str) -> tuple[str, str | None] | None:
     """The folder with the repository's data, and its work tree."""
     here = os.path.abspath(folder)
     for _ in range(_MAX_LEVELS):
@@ -100,7 +100,7 @@ def _repository(folder: str) -> tuple[str, str | None] | None:
         if os.path.isdir(inner):
             return inner, here
         if os.path.lexists(inner):
-            return _linked(inner, here), here
+            return _read_gitdir_file(inner, here), here
         if all(os.path.lexists(os.path.join(here, name)) for name in ("HEAD", "objects", "refs")):
             return here, None
         above = os.path.dirname(here)
@@ -110,22 +110,22 @@ def _repository(folder: str) -> tuple[str, str | None] | None:
     raise _Unreadable("the folder lies too deep to look for its repository")
 
 
-def _linked(path: str, here: str) -> str:
-    text = _read(path) or ""
+def _read_gitdir_file(path: str, here: str) -> str:
+    text = _read_small_file(path) or ""
     if not text.startswith("gitdir: "):
         raise _Unreadable(f"{path} does not say where the repository is")
     return os.path.join(here, text.removeprefix("gitdir: ").strip())
 
 
-def _common(place: str) -> str:
-    text = _read(os.path.join(place, "commondir"))
+def _find_common_dir(place: str) -> str:
+    text = _read_small_file(os.path.join(place, "commondir"))
     return place if text is None else os.path.join(place, text.strip())
 
 
-def _read(path: str) -> str | None:
+def _read_small_file(path: str) -> str | None:
     """A small regular file; None where there is none."""
     try:
-        # Without waiting: it may be a pipe that nobody writes to.
+        # Non-blocking: it may be a FIFO that nobody writes to.
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
@@ -138,8 +138,8 @@ def _read(path: str) -> str | None:
     return content.decode("utf-8")
 
 
-def _keys(text: str, path: str) -> list[str]:
-    """Every key of a configuration file, in lower case but for its middle. Raises _Unreadable."""
+def _parse_keys(text: str, path: str) -> list[str]:
+    """Every key of a configuration file, in lower case but for the subsection. Raises _Unreadable."""
     keys: list[str] = []
     section = ""
     continued = False
@@ -167,10 +167,10 @@ def _ends_open(line: str) -> bool:
 
 
 @cache
-def _harmless_keys() -> re.Pattern[str]:
-    keys: list[str] = data("git.toml")["harmless"]["keys"]
+def _load_harmless_keys() -> re.Pattern[str]:
+    keys: list[str] = load_toml("git.toml")["harmless"]["keys"]
     return re.compile("|".join(re.escape(key).replace(r"\*", ".+") for key in keys), re.IGNORECASE | re.DOTALL)
 
 
 def _is_harmless(key: str) -> bool:
-    return _harmless_keys().fullmatch(key) is not None
+    return _load_harmless_keys().fullmatch(key) is not None

@@ -1,4 +1,4 @@
-"""The table of programs: which options each may have, and what its operands are."""
+"""The table of read-only programs: loads it, and checks arguments against its options and operands."""
 
 import re
 import tomllib
@@ -53,50 +53,50 @@ class Arguments:
         return any(name in names for name, _, _ in self.options)
 
 
-class Refused(Exception):
-    """An argument that the table does not have."""
+class NotReadOnly(Exception):
+    """A command that may do more than read, for instance by an argument that the table does not have."""
 
 
 @cache
-def programs() -> dict[str, Program]:
+def load_programs() -> dict[str, Program]:
     """The programs that may be read-only, by name."""
-    return _loaded("programs.toml")
+    return _parse_programs("programs.toml")
 
 
 @cache
-def git_forms() -> dict[str, Program]:
+def load_git_forms() -> dict[str, Program]:
     """The forms of git that only read, by subcommand; some have two words."""
-    return _loaded("git.toml", without=("harmless",))
+    return _parse_programs("git.toml", without=("harmless",))
 
 
 @cache
-def data(name: str) -> dict[str, Any]:
+def load_toml(name: str) -> dict[str, Any]:
     """One of the package's TOML files."""
     return tomllib.loads(resources.files("ostler.tools.commands.safety").joinpath(name).read_text("utf-8"))
 
 
-def _loaded(name: str, without: Sequence[str] = ()) -> dict[str, Program]:
-    entries = data(name)
-    return {key: _program(entry, entries) for key, entry in entries.items() if key not in without}
+def _parse_programs(name: str, without: Sequence[str] = ()) -> dict[str, Program]:
+    entries = load_toml(name)
+    return {key: _parse_program(entry, entries) for key, entry in entries.items() if key not in without}
 
 
-def _program(entry: dict[str, Any], entries: dict[str, Any]) -> Program:
+def _parse_program(entry: dict[str, Any], entries: dict[str, Any]) -> Program:
     named = entry.get("like", [])
     merged: dict[str, Any] = {}
     for source in [*(entries[other] for other in ([named] if isinstance(named, str) else named)), entry]:
         for key, value in source.items():
-            merged[key] = _added(merged[key], value) if key in merged else value
+            merged[key] = _merge_values(merged[key], value) if key in merged else value
     known = {field.name for field in fields(Program)}
-    given: dict[str, Any] = {key: frozen(value) for key, value in merged.items() if key in known}
+    given: dict[str, Any] = {key: freeze(value) for key, value in merged.items() if key in known}
     return Program(**given)
 
 
-def frozen(value: Any) -> Any:
+def freeze(value: Any) -> Any:
     """A list as a tuple; anything else as it is."""
     return tuple(value) if isinstance(value, list) else value
 
 
-def _added(before: Any, more: Any) -> Any:
+def _merge_values(before: Any, more: Any) -> Any:
     match before, more:
         case dict(), dict():
             return before | more
@@ -108,8 +108,8 @@ def _added(before: Any, more: Any) -> Any:
             return more
 
 
-def sorted_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
-    """The arguments, every option on the table. Raises Refused, and says which is not."""
+def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
+    """The arguments, all of whose options are in the table. Raises NotReadOnly, and says which is not."""
     found = Arguments()
     waiting = list(tokens)[::-1]
     only_operands = False
@@ -119,20 +119,20 @@ def sorted_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
         if token.kind == "glob" and not only_operands and _is_value_pattern(program, token):
             found.options.append((text[2:].partition("=")[0], None, None))
         elif token.kind != "literal" or only_operands or text == "-" or not text.startswith("-"):
-            found.operands.append(_operand(token, after_dashes=only_operands))
+            found.operands.append(_check_operand(token, after_dashes=only_operands))
         elif text == "--":
             only_operands = True
         elif text in program.exact:
             found.options.append((text, None, None))
         elif text.startswith("--"):
-            _long(program, text, waiting, found)
+            _parse_long_option(program, text, waiting, found)
         elif program.number and _SHORT_NUMBER.fullmatch(text):
             found.options.append(("number", None, None))
         elif program.operands == "numbers" and _NUMBER.fullmatch(text):
             found.operands.append(token)
         else:
-            _short(program, text, waiting, found)
-    _count(program, found)
+            _parse_short_options(program, text, waiting, found)
+    _check_operands(program, found)
     return found
 
 
@@ -142,89 +142,89 @@ def _is_value_pattern(program: Program, token: Word) -> bool:
     return bool(equals) and name.startswith("--") and program.long_values.get(name[2:]) == "text"
 
 
-def _operand(token: Word, *, after_dashes: bool) -> Word:
+def _check_operand(token: Word, *, after_dashes: bool) -> Word:
     if token.kind == "glob":
-        # A file may be called like an option: a pattern has to begin with something that no option begins with.
+        # A file may have the name of an option: a pattern has to begin with a character that no option begins with.
         if token.text[0] in "*?[-" and not after_dashes:
-            raise Refused(f"{token.source} may become an option")
+            raise NotReadOnly(f"{token.source} may become an option")
         if ".." in re.split(r"[*?\[]", token.text, maxsplit=1)[1].split("/"):
-            raise Refused(f"{token.source} goes up behind a pattern")
+            raise NotReadOnly(f"{token.source} goes up behind a pattern")
     elif token.kind == "unknown":
-        raise Refused(f"{token.source} is decided when it runs")
+        raise NotReadOnly(f"{token.source} is decided when it runs")
     return token
 
 
-def _long(program: Program, text: str, waiting: list[Word], found: Arguments) -> None:
+def _parse_long_option(program: Program, text: str, waiting: list[Word], found: Arguments) -> None:
     name, equals, value = text[2:].partition("=")
     if name in program.long_values:
         kind = program.long_values[name]
-        given = Word(value, value, "literal") if equals else _next(text, waiting)
-        found.options.append((name, _checked(text, given, kind), kind))
+        given = Word(value, value, "literal") if equals else _take_next(text, waiting)
+        found.options.append((name, _check_value(text, given, kind), kind))
     elif equals and name in program.long_optional:
         kind = program.long_optional[name]
-        found.options.append((name, _checked(text, Word(value, value, "literal"), kind), kind))
+        found.options.append((name, _check_value(text, Word(value, value, "literal"), kind), kind))
     elif not equals and (name in program.long or name in program.long_optional):
         found.options.append((name, None, None))
     else:
-        raise Refused(f"--{name} is not known to be harmless")
+        raise NotReadOnly(f"--{name} is not known to be harmless")
 
 
-def _short(program: Program, text: str, waiting: list[Word], found: Arguments) -> None:
+def _parse_short_options(program: Program, text: str, waiting: list[Word], found: Arguments) -> None:
     if not program.bundles and len(text) > 2 and text[1] not in program.short_values:
-        raise Refused(f"{text} is not known to be harmless")
+        raise NotReadOnly(f"{text} is not known to be harmless")
     for place in range(1, len(text)):
         letter, rest = text[place], text[place + 1 :]
         if letter in program.short_values:
             kind = program.short_values[letter]
-            given = Word(rest, rest, "literal") if rest else _next(text, waiting)
-            found.options.append((letter, _checked(text, given, kind), kind))
+            given = Word(rest, rest, "literal") if rest else _take_next(text, waiting)
+            found.options.append((letter, _check_value(text, given, kind), kind))
             return
         if letter in program.short_optional and (rest or letter not in program.short):
             kind = program.short_optional[letter]
             given = Word(rest, rest, "literal")
-            found.options.append((letter, _checked(text, given, kind) if rest else None, kind))
+            found.options.append((letter, _check_value(text, given, kind) if rest else None, kind))
             return
         if letter not in program.short:
-            raise Refused(f"-{letter} is not known to be harmless")
+            raise NotReadOnly(f"-{letter} is not known to be harmless")
         found.options.append((letter, None, None))
 
 
-def _next(option: str, waiting: list[Word]) -> Word:
+def _take_next(option: str, waiting: list[Word]) -> Word:
     if not waiting:
-        raise Refused(f"{option} has no value")
+        raise NotReadOnly(f"{option} has no value")
     return waiting.pop()
 
 
-def _checked(option: str, value: Word, kind: ValueKind) -> Word:
+def _check_value(option: str, value: Word, kind: ValueKind) -> Word:
     if value.kind != "literal" and not (value.kind == "home" and kind == "file"):
-        raise Refused(f"the value of {option} is decided when it runs")
+        raise NotReadOnly(f"the value of {option} is decided when it runs")
     if kind == "number" and not _NUMBER.fullmatch(value.text):
-        raise Refused(f"the value of {option} is no number")
+        raise NotReadOnly(f"the value of {option} is no number")
     # `%G` runs the program that checks signatures.
     if kind == "format" and ("%G" in value.text or "signature" in value.text):
-        raise Refused(f"{option} checks signatures")
+        raise NotReadOnly(f"{option} checks signatures")
     return value
 
 
-def _count(program: Program, found: Arguments) -> None:
+def _check_operands(program: Program, found: Arguments) -> None:
     operands = found.operands
     if program.operands == "none" and operands:
-        raise Refused(f"{operands[0].source} is one operand too many")
+        raise NotReadOnly(f"{operands[0].source} is one operand too many")
     if program.operands == "numbers" and not all(_NUMBER.fullmatch(operand.text) for operand in operands):
-        raise Refused("an operand is no number")
+        raise NotReadOnly("an operand is no number")
     if len(operands) < program.least:
-        raise Refused("an operand is missing")
+        raise NotReadOnly("an operand is missing")
     if program.most is not None and len(operands) > program.most:
-        raise Refused(f"{operands[program.most].source} is one operand too many")
+        raise NotReadOnly(f"{operands[program.most].source} is one operand too many")
     if program.list_options and operands and not found.has(program.list_options):
-        raise Refused(f"{operands[0].source} would be created")
+        raise NotReadOnly(f"{operands[0].source} would be created")
     if program.first and operands and operands[0].text not in program.first:
-        raise Refused(f"{operands[0].source} is not known to be harmless")
+        raise NotReadOnly(f"{operands[0].source} is not known to be harmless")
     if program.needs and not found.has(program.needs):
-        raise Refused("it is not known to be harmless")
+        raise NotReadOnly("it is not known to be harmless")
 
 
-def file_operands(program: Program, found: Arguments) -> list[Word]:
+def find_file_operands(program: Program, found: Arguments) -> list[Word]:
     """The words that name files: operands, and the values of some options."""
     named = [value for _, value, kind in found.options if kind == "file" and value is not None]
     match program.operands:

@@ -1,4 +1,4 @@
-"""Programs whose arguments a table of options cannot describe."""
+"""Checks the read-only programs whose arguments a table of options cannot describe."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,12 +7,12 @@ from typing import Final
 
 from ostler.tools.commands.safety.program_table import (
     Arguments,
+    NotReadOnly,
     Program,
-    Refused,
-    file_operands,
-    git_forms,
-    programs,
-    sorted_arguments,
+    find_file_operands,
+    load_git_forms,
+    load_programs,
+    parse_arguments,
 )
 from ostler.tools.commands.syntax.words import Word
 
@@ -59,8 +59,8 @@ _PIDS: Final = re.compile(r"\d+(?:,\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Harmless:
-    """A command that passed, and the files that it reads."""
+class ReadAccess:
+    """What a read-only command reads."""
 
     files: tuple[Word, ...] = ()
     deep: bool = False
@@ -69,78 +69,78 @@ class Harmless:
     git: bool = False
 
 
-def by_options(program: Program, tokens: Sequence[Word]) -> Harmless:
-    """Judges by the table. Raises Refused."""
-    found = sorted_arguments(program, tokens)
-    return _harmless(program, found)
+def check_options(program: Program, tokens: Sequence[Word]) -> ReadAccess:
+    """Checks the options by the table. Raises NotReadOnly."""
+    found = parse_arguments(program, tokens)
+    return _build_access(program, found)
 
 
-def _harmless(program: Program, found: Arguments) -> Harmless:
-    files = tuple(file_operands(program, found))
+def _build_access(program: Program, found: Arguments) -> ReadAccess:
+    files = tuple(find_file_operands(program, found))
     deep = program.deep or found.has(program.deep_options)
     folder = not files and (program.folder or (deep and bool(program.deep_options)))
-    return Harmless(files, deep=deep, folder=folder)
+    return ReadAccess(files, deep=deep, folder=folder)
 
 
-def _literal(tokens: Sequence[Word]) -> list[str]:
+def _require_literals(tokens: Sequence[Word]) -> list[str]:
     for token in tokens:
         if token.kind != "literal":
-            raise Refused(f"{token.source} is decided when it runs")
+            raise NotReadOnly(f"{token.source} is decided when it runs")
     return [token.text for token in tokens]
 
 
-def _echo(tokens: Sequence[Word]) -> Harmless:
+def _check_echo(tokens: Sequence[Word]) -> ReadAccess:
     for token in tokens:
         if token.kind not in {"literal", "glob"}:
-            raise Refused(f"{token.source} is decided when it runs")
-    found = sorted_arguments(Program(operands="files"), [token for token in tokens if token.kind == "glob"])
-    return Harmless(tuple(found.operands))
+            raise NotReadOnly(f"{token.source} is decided when it runs")
+    found = parse_arguments(Program(operands="files"), [token for token in tokens if token.kind == "glob"])
+    return ReadAccess(tuple(found.operands))
 
 
-def _printf(tokens: Sequence[Word]) -> Harmless:
-    words = _literal(tokens)
+def _check_printf(tokens: Sequence[Word]) -> ReadAccess:
+    words = _require_literals(tokens)
     words = words[1:] if words[:1] == ["--"] else words
     if not words or words[0].startswith("-"):
-        raise Refused("printf has an option")
+        raise NotReadOnly("printf has an option")
     # `%n` assigns a variable, and evaluates its subscript.
     if "".join(_FORMATTED.findall(words[0])) != words[0]:
-        raise Refused("the format is not known to be harmless")
-    return Harmless()
+        raise NotReadOnly("the format is not known to be harmless")
+    return ReadAccess()
 
 
-def _test(tokens: Sequence[Word]) -> Harmless:
-    words = _literal(tokens)
+def _check_test(tokens: Sequence[Word]) -> ReadAccess:
+    words = _require_literals(tokens)
     for word in words:
         if word.startswith("-") and word not in _TEST_WORDS and not word[1:].isdecimal():
-            raise Refused(f"{word} is not known to be harmless")
+            raise NotReadOnly(f"{word} is not known to be harmless")
     operands = [token for token in tokens if not token.text.startswith("-") and token.text not in {"!", "(", ")", "]"}]
-    return Harmless(tuple(operands))
+    return ReadAccess(tuple(operands))
 
 
-def _sed(tokens: Sequence[Word]) -> Harmless:
+def _check_sed(tokens: Sequence[Word]) -> ReadAccess:
     if len(tokens) < 2 or tokens[0].literal != "-n" or not _PRINTED_LINES.fullmatch(tokens[1].literal or ""):
-        raise Refused("sed passes only as `sed -n N,Mp`")
-    return by_options(Program(operands="files"), tokens[2:])
+        raise NotReadOnly("sed passes only as `sed -n N,Mp`")
+    return check_options(Program(operands="files"), tokens[2:])
 
 
-def _jq(tokens: Sequence[Word]) -> Harmless:
-    found = sorted_arguments(_JQ, tokens)
+def _check_jq(tokens: Sequence[Word]) -> ReadAccess:
+    found = parse_arguments(_JQ, tokens)
     if found.operands[0].kind != "literal" or _JQ_READS.search(found.operands[0].text):
-        raise Refused("the filter may read the environment or other files")
-    return _harmless(_JQ, found)
+        raise NotReadOnly("the filter may read the environment or other files")
+    return _build_access(_JQ, found)
 
 
-def _date(tokens: Sequence[Word]) -> Harmless:
-    found = sorted_arguments(_DATE, tokens)
+def _check_date(tokens: Sequence[Word]) -> ReadAccess:
+    found = parse_arguments(_DATE, tokens)
     if any(not operand.text.startswith("+") or operand.kind != "literal" for operand in found.operands):
-        raise Refused("date would set the clock")
-    return _harmless(_DATE, found)
+        raise NotReadOnly("date would set the clock")
+    return _build_access(_DATE, found)
 
 
-def _ps(tokens: Sequence[Word]) -> Harmless:
+def _check_ps(tokens: Sequence[Word]) -> ReadAccess:
     # `e` without its dash prints environments, and what ps cannot read with dashes it reads again without them:
     # so only whole words that are known.
-    words = _literal(tokens)[::-1]
+    words = _require_literals(tokens)[::-1]
     while words:
         word = words.pop()
         following = words[-1] if words else ""
@@ -148,95 +148,95 @@ def _ps(tokens: Sequence[Word]) -> Harmless:
         if selects or (word in {"-o", "--format"} and _are_fields(following)):
             words.pop()
         elif word not in _PS_WORDS:
-            raise Refused(f"{word} is not known to be harmless")
-    return Harmless()
+            raise NotReadOnly(f"{word} is not known to be harmless")
+    return ReadAccess()
 
 
 def _are_fields(text: str) -> bool:
     return all(field.removesuffix("=") in _PS_FIELDS for field in text.split(","))
 
 
-def _command(tokens: Sequence[Word]) -> Harmless:
-    words = _literal(tokens)
+def _check_command(tokens: Sequence[Word]) -> ReadAccess:
+    words = _require_literals(tokens)
     if len(words) < 2 or words[0] not in {"-v", "-V"} or any(word.startswith("-") for word in words[1:]):
-        raise Refused("command runs its operand")
-    return Harmless()
+        raise NotReadOnly("command runs its operand")
+    return ReadAccess()
 
 
-def _cd(tokens: Sequence[Word]) -> Harmless:
-    words = _literal(tokens)
+def _check_cd(tokens: Sequence[Word]) -> ReadAccess:
+    words = _require_literals(tokens)
     words = words[1:] if words[:1] == ["--"] else words
     if len(words) != 1 or not words[0] or words[0].startswith("-"):
-        raise Refused("cd needs one folder by its name")
-    return Harmless((tokens[-1],))
+        raise NotReadOnly("cd needs one folder by its name")
+    return ReadAccess((tokens[-1],))
 
 
-def _find(tokens: Sequence[Word]) -> Harmless:
-    table = programs()["find-words"]
+def _check_find(tokens: Sequence[Word]) -> ReadAccess:
+    table = load_programs()["find-words"]
     files: list[Word] = []
     waiting = list(tokens)[::-1]
     while waiting and waiting[-1].text in {"-H", "-L", "-P"}:
         waiting.pop()
     while waiting and waiting[-1].text[:1] not in {"-", "(", "!", ","}:
-        files += sorted_arguments(Program(operands="files"), [waiting.pop()]).operands
+        files += parse_arguments(Program(operands="files"), [waiting.pop()]).operands
     roots = bool(files)
     while waiting:
-        files += _predicate(waiting, table)
-    return Harmless(tuple(files), deep=True, folder=not roots)
+        files += _check_predicate(waiting, table)
+    return ReadAccess(tuple(files), deep=True, folder=not roots)
 
 
-def _predicate(waiting: list[Word], table: Program) -> list[Word]:
+def _check_predicate(waiting: list[Word], table: Program) -> list[Word]:
     word = waiting.pop()
     if word.kind != "literal":
-        raise Refused(f"{word.source} is decided when it runs")
+        raise NotReadOnly(f"{word.source} is decided when it runs")
     name = word.text.removeprefix("-")
     if word.text in {"(", ")", "!", ","} or (word.text.startswith("-") and name in table.long):
         return []
     if not word.text.startswith("-") or name not in table.long_values or not waiting:
-        raise Refused(f"{word.source} is not known to be harmless")
+        raise NotReadOnly(f"{word.source} is not known to be harmless")
     value = waiting.pop()
     if value.kind != "literal":
-        raise Refused(f"{value.source} is decided when it runs")
+        raise NotReadOnly(f"{value.source} is decided when it runs")
     return [value] if table.long_values[name] == "file" else []
 
 
-def _git(tokens: Sequence[Word]) -> Harmless:
+def _check_git(tokens: Sequence[Word]) -> ReadAccess:
     words = [token.literal for token in tokens]
     start = 1 if words[:1] in (["--no-pager"], ["-P"]) else 0
     name = words[start] if start < len(words) else None
     if name is None:
-        raise Refused("git's subcommand is not known")
+        raise NotReadOnly("git's subcommand is not known")
     both = f"{name} {words[start + 1]}" if start + 1 < len(words) else ""
-    two = both in git_forms()
-    form = git_forms().get(both if two else name)
+    two = both in load_git_forms()
+    form = load_git_forms().get(both if two else name)
     if form is None or name in {"common", "history"}:
-        raise Refused(f"git {name} is not known to be harmless")
-    found = sorted_arguments(form, tokens[start + (2 if two else 1) :])
-    files = [*file_operands(form, found), *(_path_in_revision(operand) for operand in found.operands)]
-    return Harmless(tuple(files), git=True)
+        raise NotReadOnly(f"git {name} is not known to be harmless")
+    found = parse_arguments(form, tokens[start + (2 if two else 1) :])
+    files = [*find_file_operands(form, found), *(_extract_path(operand) for operand in found.operands)]
+    return ReadAccess(tuple(files), git=True)
 
 
-def _path_in_revision(operand: Word) -> Word:
+def _extract_path(operand: Word) -> Word:
     """`HEAD:path` and `:!path` name a path too."""
     path = operand.text.rpartition(":")[2] or "."
     return Word(operand.source, path, operand.kind)
 
 
-def _never(tokens: Sequence[Word]) -> Harmless:
-    raise Refused("it is not a program")
+def _refuse(tokens: Sequence[Word]) -> ReadAccess:
+    raise NotReadOnly("it is not a program")
 
 
-SPECIAL: Final[dict[str, Callable[[Sequence[Word]], Harmless]]] = {
-    "cd": _cd,
-    "command": _command,
-    "date": _date,
-    "echo": _echo,
-    "find": _find,
-    "git": _git,
-    "jq": _jq,
-    "never": _never,
-    "printf": _printf,
-    "ps": _ps,
-    "sed": _sed,
-    "test": _test,
+SPECIAL: Final[dict[str, Callable[[Sequence[Word]], ReadAccess]]] = {
+    "cd": _check_cd,
+    "command": _check_command,
+    "date": _check_date,
+    "echo": _check_echo,
+    "find": _check_find,
+    "git": _check_git,
+    "jq": _check_jq,
+    "never": _refuse,
+    "printf": _check_printf,
+    "ps": _check_ps,
+    "sed": _check_sed,
+    "test": _check_test,
 }

@@ -1,18 +1,18 @@
-"""Wrappers that allow rules look through: `timeout 5`, `nice`, `time`, `nohup`, `command`."""
+"""Strips wrappers that allow rules ignore: `timeout 5`, `nice`, `time`, `nohup`, `command`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ostler.tools.commands.safety.wrappers import Wrapper, option_length, wrappers
-from ostler.tools.commands.syntax.parsed import Part
+from ostler.tools.commands.safety.wrappers import Wrapper, count_option_words, load_wrappers
+from ostler.tools.commands.syntax.parsed import SimpleCommand
 
 
-def past_harmless(part: Part) -> Part | None:
-    """The part inside harmless wrappers, all with known options; None where one has others."""
+def strip_wrappers(part: SimpleCommand) -> SimpleCommand | None:
+    """The simple command inside harmless wrappers; None where one of them has an option that is not known."""
     words = part.literal_words
     tokens = part.tokens
-    while words and (wrapper := wrappers().get(words[0])) is not None and wrapper.harmless:
-        skipped = _harmless_length(words, wrapper)
+    while words and (wrapper := load_wrappers().get(words[0])) is not None and wrapper.harmless:
+        skipped = _count_wrapper_words(words, wrapper)
         if skipped is None:
             return None
         words, tokens = words[skipped:], tokens[skipped:]
@@ -21,12 +21,12 @@ def past_harmless(part: Part) -> Part | None:
     return part if tokens is part.tokens else replace(part, tokens=tokens)
 
 
-def _harmless_length(words: Sequence[str], wrapper: Wrapper) -> int | None:
+def _count_wrapper_words(words: Sequence[str], wrapper: Wrapper) -> int | None:
     place = 1
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         if words[place][:2] in {"-o", "-v", "-V"} or words[place].startswith("--output"):
             return None
-        taken, known = option_length(words[place], wrapper)
+        taken, known = count_option_words(words[place], wrapper)
         if not known:
             return None
         place += taken

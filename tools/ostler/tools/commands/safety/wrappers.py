@@ -1,4 +1,7 @@
-"""What runs inside what: a command inside `sudo`, `xargs`, `sh -c`, `find -exec` and their like."""
+"""Unwraps commands: finds what runs inside `sudo`, `xargs`, `sh -c`, `find -exec` and their like.
+
+Also the placeholders, such as `{}`, that `xargs` and `find` replace in the command they run.
+"""
 
 import posixpath
 import re
@@ -8,17 +11,17 @@ from functools import cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from ostler.tools.commands.safety.program_table import data
-from ostler.tools.commands.syntax.parsed import Part, Reading, unknown_word
-from ostler.tools.commands.syntax.parser import read_command
+from ostler.tools.commands.safety.program_table import load_toml
+from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand, make_unknown_word
+from ostler.tools.commands.syntax.parser import parse_command
 from ostler.tools.commands.syntax.strict_parser import ASSIGNMENT
 from ostler.tools.commands.syntax.words import Word
 
 _REPLACING: Final = re.compile(r"-[^-IiJ]*[IiJ](.*)|--replace=?(.*)", re.DOTALL)
 _MAX_DEPTH: Final = 8
 _MAX_INSIDE: Final = 20_000
-"""Parts found in one part; above it is unknown what else there is."""
-_MAX_REMEMBERED: Final = 1_000
+"""Commands found inside one; with more, the rest counts as unknown."""
+_MAX_CACHED: Final = 1_000
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
 _SHELL_VALUES: Final = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _FINDERS: Final = frozenset({"find", "fd", "fdfind"})
@@ -32,33 +35,34 @@ _GIT_FLAGS: Final = frozenset({
 _GIT_VALUES: Final = frozenset({
     "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path", "--super-prefix",
 })  # fmt: skip
-_known: Final[WeakKeyDictionary[Reading, tuple[Part, ...]]] = WeakKeyDictionary()
+_unwrapped_cache: Final[WeakKeyDictionary[ParsedCommand, tuple[SimpleCommand, ...]]] = WeakKeyDictionary()
 _EVALUATING: Final = frozenset({
     "[[", "test", "[", "let", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly",
     "mapfile", "readarray", "wait", "getopts",
 })  # fmt: skip
 
 
-def filled_in(parts: Sequence[Part], marks: Iterable[str]) -> list[Part]:
-    """The parts as they are written, and as they are where a word with a mark in it is another one at each run."""
+def add_placeholder_variants(parts: Sequence[SimpleCommand], placeholders: Iterable[str]) -> list[SimpleCommand]:
+    """The parts as written, and those with a placeholder once more, with each such word unknown."""
     found = list(parts)
     for part in parts:
         words = tuple(
-            unknown_word(word.source) if any(mark in word.text for mark in marks) else word for word in part.tokens
+            make_unknown_word(word.source) if any(mark in word.text for mark in placeholders) else word
+            for word in part.tokens
         )
         found += [replace(part, tokens=words)] if words != part.tokens else []
     return found
 
 
-def marks(part: Part) -> list[str]:
-    """What xargs puts its input in place of. One too many only makes a word unknown."""
+def find_placeholders(part: SimpleCommand) -> list[str]:
+    """The placeholders that xargs replaces by its input. One too many only makes a word unknown."""
     found = {"{}"}
     for word, following in zip(part.tokens, (*part.tokens[1:], None), strict=True):
         if (spelled := _REPLACING.fullmatch(word.text)) is None:
             continue
         value = spelled[1] or spelled[2]
         if not value and following is not None:
-            # Where only the run decides the mark, any word may have it.
+            # Where the placeholder is known only at run time, any word may contain it.
             found.add(following.literal if following.literal is not None else "")
         found.add(value or "{}")
     return sorted(found)
@@ -77,91 +81,91 @@ class Wrapper:
     numbers: bool = False
     assignments: bool = False
     joins: bool = False
-    """Its words are joined to a line that a shell reads."""
+    """Its words are joined to a line that a shell parses."""
     appends: bool = False
-    """It adds words of its own behind the command."""
+    """It appends words of its own to the command."""
     first_is_text: bool = False
     alias: bool = False
 
 
 @cache
-def wrappers() -> dict[str, Wrapper]:
+def load_wrappers() -> dict[str, Wrapper]:
     """The wrappers that are known, by name."""
-    return {name: Wrapper(**_sets(entry)) for name, entry in data("wrappers.toml").items()}
+    return {name: Wrapper(**_freeze_sets(entry)) for name, entry in load_toml("wrappers.toml").items()}
 
 
-def _sets(entry: dict[str, Any]) -> dict[str, Any]:
+def _freeze_sets(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: frozenset(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
-def unwrapped(part: Part) -> tuple[Part, ...]:
+def unwrap(part: SimpleCommand) -> tuple[SimpleCommand, ...]:
     """The part and everything that runs inside it, each with its program's bare name and without git's global options.
 
-    A part whose first word is None stands for something that only the run decides.
+    A part whose first word is None stands for a command that is known only at run time.
     """
-    found: list[Part] = []
+    found: list[SimpleCommand] = []
     waiting = [(part, 0)]
     while waiting:
         here, depth = waiting.pop()
         if depth > _MAX_DEPTH or len(found) > _MAX_INSIDE:
-            found.append(_undecided(here))
+            found.append(_make_undecided(here))
             break
-        named = _with_bare_name(here)
+        named = _strip_program_path(here)
         found.append(named)
         if named.tokens and named.tokens[0].literal == "git":
-            found.extend(_past_git_options(named))
-        waiting.extend((inner, depth + 1) for inner in _inside(named))
+            found.extend(_strip_git_options(named))
+        waiting.extend((inner, depth + 1) for inner in _unwrap_once(named))
     return tuple(found)
 
 
-def all_inside(reading: Reading) -> tuple[Part, ...]:
-    """All that runs in a command: its parts, and what runs inside them. Each decision asks for it several times."""
-    found = _known.get(reading)
+def unwrap_all(parsed: ParsedCommand) -> tuple[SimpleCommand, ...]:
+    """All that runs in a command: its parts, and what runs inside them. Cached: a decision needs it several times."""
+    found = _unwrapped_cache.get(parsed)
     if found is None:
-        found = tuple(inner for part in reading.parts for inner in unwrapped(part))
-        if len(found) <= _MAX_REMEMBERED:
-            _known[reading] = found
+        found = tuple(inner for part in parsed.parts for inner in unwrap(part))
+        if len(found) <= _MAX_CACHED:
+            _unwrapped_cache[parsed] = found
     return found
 
 
-def programs_in(reading: Reading) -> frozenset[str | None]:
+def list_programs(parsed: ParsedCommand) -> frozenset[str | None]:
     """The programs that are run; None among them: one is not known."""
-    return frozenset(part.words[0] for part in all_inside(reading) if part.tokens)
+    return frozenset(part.words[0] for part in unwrap_all(parsed) if part.tokens)
 
 
-def all_resolved(reading: Reading) -> bool:
+def is_fully_resolved(parsed: ParsedCommand) -> bool:
     """Whether it is known of every command in it, wrapped ones too, which program it is."""
-    if reading.problem is not None:
+    if parsed.problem is not None:
         return False
-    if _evaluates_hidden_text(reading):
+    if _evaluates_hidden_text(parsed):
         return False
-    return not any(is_undecided(inner) for inner in all_inside(reading))
+    return not any(is_undecided(inner) for inner in unwrap_all(parsed))
 
 
-def may_run_others(reading: Reading) -> bool:
+def may_run_others(parsed: ParsedCommand) -> bool:
     """Whether one of its parts is a program that runs another, whatever its arguments are."""
-    names = {part.words[0] for part in reading.parts if part.tokens}
-    return not names.isdisjoint(SHELLS | _FINDERS) or any(name in wrappers() for name in names)
+    names = {part.words[0] for part in parsed.parts if part.tokens}
+    return not names.isdisjoint(SHELLS | _FINDERS) or any(name in load_wrappers() for name in names)
 
 
-def is_undecided(part: Part) -> bool:
+def is_undecided(part: SimpleCommand) -> bool:
     """Whether its program is not known. Arithmetic runs none."""
     if not part.tokens or part.tokens[0].kind == "literal":
         return False
     return not part.tokens[0].source.startswith("((")
 
 
-def _evaluates_hidden_text(reading: Reading) -> bool:
-    """Arithmetic and subscripts run substitutions that stand in plain text, as in `x='a[$(id)]'; ((x))`."""
-    names = {part.tokens[0].literal for part in reading.parts if part.tokens}
-    if "let" not in names and "((" not in reading.command and "$[" not in reading.command and not names & _EVALUATING:
+def _evaluates_hidden_text(parsed: ParsedCommand) -> bool:
+    """Arithmetic and subscripts run substitutions in literal text, as in `x='a[$(id)]'; ((x))`."""
+    names = {part.tokens[0].literal for part in parsed.parts if part.tokens}
+    if "let" not in names and "((" not in parsed.command and "$[" not in parsed.command and not names & _EVALUATING:
         return False
-    texts = [token.text for part in reading.parts for token in part.tokens if token.kind == "literal"]
-    texts += [value for part in reading.parts for _, value in part.assignments if value]
+    texts = [token.text for part in parsed.parts for token in part.tokens if token.kind == "literal"]
+    texts += [value for part in parsed.parts for _, value in part.assignments if value]
     return any("[" in text and ("$(" in text or "`" in text) for text in texts)
 
 
-def _with_bare_name(part: Part) -> Part:
+def _strip_program_path(part: SimpleCommand) -> SimpleCommand:
     if not part.tokens or part.tokens[0].kind not in {"literal", "home"}:
         return part
     first = part.tokens[0]
@@ -171,56 +175,56 @@ def _with_bare_name(part: Part) -> Part:
     return replace(part, tokens=(Word(first.source, name, "literal"), *part.tokens[1:]))
 
 
-def _undecided(part: Part, source: str = "") -> Part:
-    return replace(part, tokens=(unknown_word(source or part.text),), assignments=(), redirections=())
+def _make_undecided(part: SimpleCommand, source: str = "") -> SimpleCommand:
+    return replace(part, tokens=(make_unknown_word(source or part.text),), assignments=(), redirections=())
 
 
-def _starting(part: Part, tokens: Sequence[Word]) -> Part:
+def _replace_tokens(part: SimpleCommand, tokens: Sequence[Word]) -> SimpleCommand:
     return replace(part, tokens=tuple(tokens))
 
 
-def _inside(part: Part) -> list[Part]:
+def _unwrap_once(part: SimpleCommand) -> list[SimpleCommand]:
     """What a part runs, one wrapper deep."""
     name = part.tokens[0].literal if part.tokens else None
     if name is None:
         return []
     if name in SHELLS:
-        return _in_shell(part)
+        return _unwrap_shell(part)
     if name == "find":
-        return filled_in(_after_options(part, _FIND_RUNS), ["{}"])
+        return add_placeholder_variants(_find_exec_commands(part, _FIND_RUNS), ["{}"])
     if name in _FINDERS:
-        return filled_in(_after_options(part, _FD_RUNS), ["{"])
-    wrapper = wrappers().get(name)
+        return add_placeholder_variants(_find_exec_commands(part, _FD_RUNS), ["{"])
+    wrapper = load_wrappers().get(name)
     if wrapper is None:
         return []
-    inner = _in_wrapper(part, wrapper)
-    return filled_in(inner, marks(part)) if wrapper.appends and not wrapper.joins else inner
+    inner = _unwrap_wrapper(part, wrapper)
+    return add_placeholder_variants(inner, find_placeholders(part)) if wrapper.appends and not wrapper.joins else inner
 
 
-def _in_shell(part: Part) -> list[Part]:
-    """`-c TEXT`, or what comes in through a heredoc; a script by its path is a program like any other."""
+def _unwrap_shell(part: SimpleCommand) -> list[SimpleCommand]:
+    """`-c TEXT`, or the text of a heredoc; a script by its path is a program like any other."""
     rest = list(part.tokens[1:])
     while rest:
         token = rest.pop(0)
         text = token.literal
         if text is None:
-            return [_undecided(part, token.source)]
+            return [_make_undecided(part, token.source)]
         if text in _SHELL_VALUES:
             rest = rest[1:]
         elif text[:1] in "-+" and len(text) > 1 and text != "--" and not text.startswith("--"):
             if "c" in text[1:] and text[0] == "-":
-                return _lines(part, _first_operand(rest))
+                return _parse_line(part, _find_first_operand(rest))
             if "s" in text[1:]:
                 break
         elif text in {"-", "--"} or not text.startswith("--"):
             operand = rest[0] if text in {"-", "--"} and rest else None if text in {"-", "--"} else token
             if operand is not None:
-                return [_undecided(part, operand.source)] if operand.literal is None else []
-    return _from_input(part)
+                return [_make_undecided(part, operand.source)] if operand.literal is None else []
+    return _unwrap_stdin(part)
 
 
-def _first_operand(rest: Sequence[Word]) -> Word | None:
-    """The text after `-c`: further options may stand between."""
+def _find_first_operand(rest: Sequence[Word]) -> Word | None:
+    """The text after `-c`: further options may come between."""
     waiting = list(rest)
     while waiting:
         token = waiting.pop(0)
@@ -231,57 +235,57 @@ def _first_operand(rest: Sequence[Word]) -> Word | None:
     return None
 
 
-def _from_input(part: Part) -> list[Part]:
+def _unwrap_stdin(part: SimpleCommand) -> list[SimpleCommand]:
     given = [found for found in part.redirections if found.operator.startswith("<")]
     if not given and "pipe" not in part.inside:
         return []
     texts = [found.target for found in given if found.operator.startswith("<<")]
     if not texts or len(texts) < len(given):
-        return [_undecided(part)]
-    return [inner for text in texts for inner in _lines(part, text)]
+        return [_make_undecided(part)]
+    return [inner for text in texts for inner in _parse_line(part, text)]
 
 
-def _lines(part: Part, text: Word | None) -> list[Part]:
-    """The parts of a command line that stands in a word."""
+def _parse_line(part: SimpleCommand, text: Word | None) -> list[SimpleCommand]:
+    """The parts of a command line that is the text of a word."""
     if text is None:
         return []
     if text.literal is None:
-        return [_undecided(part, text.source)]
-    reading = read_command(text.literal)
-    inner = [replace(found, folders=None, inside=found.inside | part.inside) for found in reading.parts]
-    return [*inner, _undecided(part, text.literal)] if reading.problem and text.literal.strip() else inner
+        return [_make_undecided(part, text.source)]
+    parsed = parse_command(text.literal)
+    inner = [replace(found, folders=None, inside=found.inside | part.inside) for found in parsed.parts]
+    return [*inner, _make_undecided(part, text.literal)] if parsed.problem and text.literal.strip() else inner
 
 
-def _after_options(part: Part, options: Iterable[str]) -> list[Part]:
-    """The commands behind find's `-exec` and its like, each up to its end."""
-    found: list[Part] = []
+def _find_exec_commands(part: SimpleCommand, options: Iterable[str]) -> list[SimpleCommand]:
+    """The commands after find's `-exec` and its like, each up to its end."""
+    found: list[SimpleCommand] = []
     tokens = part.tokens
     for place, token in enumerate(tokens):
         text = token.literal
         if text is None:
             # Any word may be another `-exec`.
-            found.append(_undecided(part, token.source)) if token.kind == "unknown" else None
+            found.append(_make_undecided(part, token.source)) if token.kind == "unknown" else None
         elif text in options or text.partition("=")[0] in options:
-            found.append(_starting(part, _until_end(tokens[place + 1 :])))
+            found.append(_replace_tokens(part, _take_until_end(tokens[place + 1 :])))
     return found
 
 
-def _until_end(tokens: Sequence[Word]) -> list[Word]:
+def _take_until_end(tokens: Sequence[Word]) -> list[Word]:
     ends = [place for place, token in enumerate(tokens) if token.literal in {";", "+"}]
     return list(tokens[: ends[0]] if ends else tokens)
 
 
-def _in_wrapper(part: Part, wrapper: Wrapper) -> list[Part]:
-    rest, found, sure = list(part.tokens[1:]), list[Part](), True
+def _unwrap_wrapper(part: SimpleCommand, wrapper: Wrapper) -> list[SimpleCommand]:
+    rest, found, sure = list(part.tokens[1:]), list[SimpleCommand](), True
     if wrapper.alias:
         values = [token for token in rest if token.literal is None or "=" in token.literal]
-        return [inner for token in values for inner in _lines(part, _value_of(token))]
-    found += _option_lines(part, wrapper)
+        return [inner for token in values for inner in _parse_line(part, _extract_value(token))]
+    found += _parse_option_lines(part, wrapper)
     while rest:
         token = rest[0]
         text = token.literal
         if text is None:
-            return [*found, _undecided(part, token.source)]
+            return [*found, _make_undecided(part, token.source)]
         if text == "--":
             rest = rest[1:]
             break
@@ -290,33 +294,33 @@ def _in_wrapper(part: Part, wrapper: Wrapper) -> list[Part]:
             continue
         if text[:1] not in "-+" or not text:
             break
-        if _line_begins(text, wrapper) is not None:
+        if _find_line_start(text, wrapper) is not None:
             break
-        taken, known = option_length(text, wrapper)
+        taken, known = count_option_words(text, wrapper)
         sure = sure and known
         rest = rest[taken:]
     if not sure:
-        return [*found, *_every_beginning(part)]
-    return [*found, *_command_at(part, rest, wrapper)]
+        return [*found, *_list_possible_commands(part)]
+    return [*found, *_unwrap_operands(part, rest, wrapper)]
 
 
-def _option_lines(part: Part, wrapper: Wrapper) -> list[Part]:
-    """The command lines that stand as values of options, before or behind the operands."""
-    found: list[Part] = []
+def _parse_option_lines(part: SimpleCommand, wrapper: Wrapper) -> list[SimpleCommand]:
+    """The command lines that are values of options, before or after the operands."""
+    found: list[SimpleCommand] = []
     for place, token in enumerate(part.tokens):
-        begins = _line_begins(token.literal, wrapper) if token.literal is not None else None
+        begins = _find_line_start(token.literal, wrapper) if token.literal is not None else None
         if begins is None:
             continue
         attached = token.text[begins:]
         following = part.tokens[place + 1] if place + 1 < len(part.tokens) else None
-        found += _lines(part, Word(attached, attached, "literal") if attached else following)
+        found += _parse_line(part, Word(attached, attached, "literal") if attached else following)
     return found
 
 
-def _line_begins(text: str, wrapper: Wrapper) -> int | None:
-    """Where in an option its value begins, which is a command line; null for other options.
+def _find_line_start(text: str, wrapper: Wrapper) -> int | None:
+    """Where in an option its value begins, which is a command line; None for other options.
 
-    It may stand behind others in one word (`su -lc`), and its long name may be cut short (`--comm=`).
+    It may follow others in one word (`su -lc`), and its long name may be abbreviated (`--comm=`).
     """
     if text.startswith("--"):
         name, equals, _ = text.partition("=")
@@ -332,32 +336,32 @@ def _line_begins(text: str, wrapper: Wrapper) -> int | None:
     return None
 
 
-def _command_at(part: Part, rest: list[Word], wrapper: Wrapper) -> list[Part]:
+def _unwrap_operands(part: SimpleCommand, rest: list[Word], wrapper: Wrapper) -> list[SimpleCommand]:
     operands, rest = rest[: wrapper.operands], rest[wrapper.operands :]
     while wrapper.assignments and rest and ASSIGNMENT.match(rest[0].source):
         rest = rest[1:]
     if any(token.literal is None for token in operands):
-        return [_undecided(part)]
+        return [_make_undecided(part)]
     if not rest:
         return []
     if wrapper.first_is_text:
-        return _lines(part, rest[0])
+        return _parse_line(part, rest[0])
     if wrapper.joins:
-        return _joined(part, rest)
-    return [_starting(part, [*rest, unknown_word("")] if wrapper.appends else rest)]
+        return _join_and_parse(part, rest)
+    return [_replace_tokens(part, [*rest, make_unknown_word("")] if wrapper.appends else rest)]
 
 
-def _joined(part: Part, rest: list[Word]) -> list[Part]:
+def _join_and_parse(part: SimpleCommand, rest: list[Word]) -> list[SimpleCommand]:
     texts = [token.literal for token in rest]
     known = [text for text in texts if text is not None]
     if len(known) < len(texts):
-        # The words as they are, for what can be seen in them, and the rest that cannot.
-        return [_starting(part, rest), _undecided(part)]
+        # The words as they are, for the rules that match them, and one unknown command for the rest.
+        return [_replace_tokens(part, rest), _make_undecided(part)]
     line = " ".join(known)
-    return _lines(part, Word(line, line, "literal"))
+    return _parse_line(part, Word(line, line, "literal"))
 
 
-def option_length(text: str, wrapper: Wrapper) -> tuple[int, bool]:
+def count_option_words(text: str, wrapper: Wrapper) -> tuple[int, bool]:
     """How many words an option takes, and whether that is known."""
     if text.startswith("--"):
         name, equals, _ = text.partition("=")
@@ -376,25 +380,25 @@ def option_length(text: str, wrapper: Wrapper) -> tuple[int, bool]:
     return 1, True
 
 
-def _every_beginning(part: Part) -> list[Part]:
-    """With an option that is not known the command may begin anywhere behind it."""
-    return [_starting(part, part.tokens[place:]) for place in range(1, min(len(part.tokens), 200))]
+def _list_possible_commands(part: SimpleCommand) -> list[SimpleCommand]:
+    """After an option that is not known the command may begin anywhere."""
+    return [_replace_tokens(part, part.tokens[place:]) for place in range(1, min(len(part.tokens), 200))]
 
 
-def _value_of(token: Word) -> Word:
+def _extract_value(token: Word) -> Word:
     if token.literal is None:
         return token
     value = token.literal.partition("=")[2]
     return Word(value, value, "literal")
 
 
-def _past_git_options(part: Part) -> list[Part]:
+def _strip_git_options(part: SimpleCommand) -> list[SimpleCommand]:
     """The same without git's global options, where it has any."""
     rest = list(part.tokens[1:])
     while rest:
         text = rest[0].literal
         if text is None:
-            return [_undecided_git(part, rest)]
+            return [_make_undecided_git(part, rest)]
         if text.partition("=")[0] in _GIT_VALUES and ("=" in text or text == "--exec-path"):
             rest = rest[1:]
         elif text in _GIT_VALUES:
@@ -408,5 +412,5 @@ def _past_git_options(part: Part) -> list[Part]:
     return [replace(part, tokens=(part.tokens[0], *rest))]
 
 
-def _undecided_git(part: Part, rest: Sequence[Word]) -> Part:
+def _make_undecided_git(part: SimpleCommand, rest: Sequence[Word]) -> SimpleCommand:
     return replace(part, tokens=(part.tokens[0], *rest))

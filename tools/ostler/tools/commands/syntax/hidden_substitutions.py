@@ -1,10 +1,10 @@
-"""Substitutions that stand in the text and that the tree does not show."""
+"""Finds command substitutions in the source text that the syntax tree does not show."""
 
 import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from ostler.tools.commands.syntax.tree import within
+from ostler.tools.commands.syntax.tree import find_nodes
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -15,40 +15,40 @@ _STOPS: Final = re.compile(rb"[\\'\"`]|\$\(")
 _STOPS_IN_TEXT: Final = re.compile(rb"[\\`]|\$\(")
 
 
-def hidden_substitution(node: "Node", data: bytes, beside: frozenset[str]) -> int | None:
-    """Where one is; nodes of the kinds `beside` are looked at by themselves."""
-    shown = {found.start_byte: found.end_byte for found in within(node, _NESTED | beside)}
-    found = _hidden(data, node.start_byte, own_end(node), shown, quotes=True)
-    return found if found is not None else _hidden_in_heredoc(node, data)
+def find_hidden_substitution(node: "Node", data: bytes, beside: frozenset[str]) -> int | None:
+    """The byte of the first hidden substitution in a node; nodes of the kinds `beside` are checked apart."""
+    shown = {found.start_byte: found.end_byte for found in find_nodes(node, _NESTED | beside)}
+    found = _find_hidden(data, node.start_byte, find_own_end(node), shown, quotes=True)
+    return found if found is not None else _find_hidden_in_heredoc(node, data)
 
 
-def own_end(node: "Node") -> int:
-    """Where a redirection's own text ends: a heredoc's body, and what stands between, is not part of it."""
+def find_own_end(node: "Node") -> int:
+    """Where a redirection's own text ends: the body of a heredoc, and what comes before the body, is not part of it."""
     if node.type != "heredoc_redirect":
         return node.end_byte
     return next((child.end_byte for child in node.children if child.type == "heredoc_start"), node.end_byte)
 
 
-def _hidden_in_heredoc(node: "Node", data: bytes) -> int | None:
+def _find_hidden_in_heredoc(node: "Node", data: bytes) -> int | None:
     start = next((child for child in node.children if child.type == "heredoc_start"), None)
     if start is None or _QUOTES & set(data[start.start_byte : start.end_byte]):
         return None
     for body in (child for child in node.children if child.type == "heredoc_body"):
-        shown = {found.start_byte: found.end_byte for found in within(body, _NESTED)}
+        shown = {found.start_byte: found.end_byte for found in find_nodes(body, _NESTED)}
         # The tree leaves blanks at the beginning of the body out.
         begin = data.rfind(b"\n", 0, body.start_byte) + 1
-        if (found := _hidden(data, begin, body.end_byte, shown, quotes=False)) is not None:
+        if (found := _find_hidden(data, begin, body.end_byte, shown, quotes=False)) is not None:
             return found
     return None
 
 
-def _hidden(data: bytes, place: int, end: int, shown: dict[int, int], *, quotes: bool) -> int | None:
-    """The first substitution outside of those shown. Where quotes count, a single one makes everything text."""
+def _find_hidden(data: bytes, place: int, end: int, shown: dict[int, int], *, quotes: bool) -> int | None:
+    """The first substitution outside of those shown. `quotes`: text in single quotes is skipped."""
     stops = _STOPS if quotes else _STOPS_IN_TEXT
     starts = sorted(shown)
     double = False
     while place < end:
-        # One byte more than the end: the second of a sign may stand there.
+        # One byte more than the end: the second character of `$(` may be there.
         stop = stops.search(data, place, end + 1)
         here = stop.start() if stop is not None else end
         following = bisect_left(starts, place)

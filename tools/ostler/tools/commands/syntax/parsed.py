@@ -1,4 +1,4 @@
-"""What was understood of a command."""
+"""The result of parsing a command: its simple commands, their redirections and what was not understood."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
@@ -8,10 +8,11 @@ from ostler.tools.commands.syntax.words import Word
 Folders = tuple[str, ...] | None
 """The folders that something may run in, relative to where the command starts (`""`); None: that is not known."""
 
-Inside = Literal["substitution", "function", "background", "pipe", "loop"]
+Construct = Literal["substitution", "function", "background", "pipe", "loop"]
+"""A construct of the shell that a simple command may be inside of."""
 
-WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
-_NOWHERE: Final = "/dev/null"
+WRITE_OPERATORS: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
+_NULL_DEVICE: Final = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,15 @@ class Redirection:
     @property
     def writes(self) -> bool:
         """It may create or change a file."""
-        return self.operator in WRITING and not self.copies and self.target.literal != _NOWHERE
+        return self.operator in WRITE_OPERATORS and not self.copies and self.target.literal != _NULL_DEVICE
 
     @property
     def reads(self) -> bool:
-        return self.operator in {"<", "<&", "<>"} and not self.copies and self.target.literal != _NOWHERE
+        return self.operator in {"<", "<&", "<>"} and not self.copies and self.target.literal != _NULL_DEVICE
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SimpleCommand:
     """One simple command."""
 
     text: str
@@ -50,12 +51,12 @@ class Part:
     assignments: tuple[tuple[str, str | None], ...] = ()
     redirections: tuple[Redirection, ...] = ()
     folders: Folders = ("",)
-    inside: frozenset[Inside] = frozenset()
+    inside: frozenset[Construct] = frozenset()
     words: tuple[str | None, ...] = field(init=False, repr=False, compare=False)
     """The words without their quotes; None for one that the shell decides at run time."""
 
     def __post_init__(self) -> None:
-        # Once and for all: each part is compared with many rules.
+        # Computed once: each simple command is compared with many rules.
         words = tuple([token.text if token.kind == "literal" else None for token in self.tokens])
         object.__setattr__(self, "words", words)
 
@@ -71,22 +72,22 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Reading:
-    """A command, taken apart. Equal only to itself: what was found out about it is remembered by it."""
+class ParsedCommand:
+    """A parsed command. Equal only to itself: caches use it as a weak key."""
 
     command: str
-    parts: tuple[Part, ...]
+    parts: tuple[SimpleCommand, ...]
     problem: str | None
     """Why it is not fully understood."""
     plain: bool
     """Nothing but simple commands joined by `&&`, `||`, `;`, `|` and newlines: no expansion, group or assignment."""
 
 
-def literal_word(text: str) -> Word:
-    """A word that stands for itself."""
+def make_literal_word(text: str) -> Word:
+    """A literal word, without quotes."""
     return Word(text, text, "literal")
 
 
-def unknown_word(source: str) -> Word:
-    """A word that only the run decides."""
+def make_unknown_word(source: str) -> Word:
+    """A word whose value is known only at run time."""
     return Word(source, "", "unknown")

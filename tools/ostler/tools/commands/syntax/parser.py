@@ -1,4 +1,4 @@
-"""Reads a command: by the tree, and once more by a strict reader where it is plain."""
+"""Parses a command: by its syntax tree, and once more by the strict parser where it is plain."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -7,89 +7,89 @@ from functools import lru_cache
 from typing import Final
 
 from ostler.tools.commands.syntax import tree
-from ostler.tools.commands.syntax.parsed import Part, Reading
-from ostler.tools.commands.syntax.strict_parser import ASSIGNMENT, RESERVED, PlainCommand, on_one_line, read_plain
-from ostler.tools.commands.syntax.walk import Walk
+from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand
+from ostler.tools.commands.syntax.strict_parser import ASSIGNMENT, RESERVED, PlainCommand, join_lines, parse_plain
+from ostler.tools.commands.syntax.walk import TreeWalk
 from ostler.tools.commands.syntax.words import Word
 
 MAX_BYTES: Final = 100_000
 _TOO_LONG: Final = f"it is longer than {MAX_BYTES} bytes"
 _MAX_PARTS: Final = 1000
-_REMEMBERED_LENGTH: Final = 16_384
-_REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
+_MAX_CACHED_LENGTH: Final = 16_384
+_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 _FILLERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and signs that are drawn as nothing."""
+"""Characters that are displayed as nothing."""
 _BLANKS: Final = frozenset("\t\n ")
-_NO_NAMES: Final = RESERVED - {"time", "coproc", "[["}
-"""Reserved words, but those that the tree shows as a command's name, and that are looked through as such."""
+_NOT_COMMAND_NAMES: Final = RESERVED - {"time", "coproc", "[["}
+"""Reserved words that cannot be a command's name. The three left out are commands for the grammar and for us."""
 
 
-def read_command(command: str) -> Reading:
+def parse_command(command: str) -> ParsedCommand:
     """What a command consists of. Never raises: what is not understood is said in `problem`."""
     if len(command) > MAX_BYTES:
-        # Not remembered: megabytes would be kept for what is known at once.
-        return _too_long(command)
-    return _remembered(command) if len(command) <= _REMEMBERED_LENGTH else _remembered_long(command)
+        # Not cached: megabytes would be kept for an answer that costs nothing.
+        return _refuse_too_long(command)
+    return _parse_cached(command) if len(command) <= _MAX_CACHED_LENGTH else _parse_long_cached(command)
 
 
 @lru_cache(maxsize=256)
-def _remembered(command: str) -> Reading:
-    # One call is judged several times: validation, permission, the run itself.
-    return _read(command)
+def _parse_cached(command: str) -> ParsedCommand:
+    # One call is parsed several times: for validation, permission and execution.
+    return _parse(command)
 
 
 @lru_cache(maxsize=8)
-def _remembered_long(command: str) -> Reading:
-    return _read(command)
+def _parse_long_cached(command: str) -> ParsedCommand:
+    return _parse(command)
 
 
-def forget() -> None:
-    """For who measures: the next command is new."""
-    _remembered.cache_clear()
-    _remembered_long.cache_clear()
+def clear_cache() -> None:
+    """Empties the parse cache. For benchmarks: the next command is parsed anew."""
+    _parse_cached.cache_clear()
+    _parse_long_cached.cache_clear()
 
 
-def _read(command: str) -> Reading:
-    reading = _read_once(command)
-    if reading.problem in {None, _TOO_LONG} or "\n" not in command:
-        return reading
-    # The tree takes some line ends for blanks, behind a pipeline of three for one; a semicolon it knows.
-    line = on_one_line(command)
-    again = _read_once(line) if line is not None else reading
-    return reading if again.problem else replace(again, command=command)
+def _parse(command: str) -> ParsedCommand:
+    parsed = _parse_once(command)
+    if parsed.problem in {None, _TOO_LONG} or "\n" not in command:
+        return parsed
+    # The grammar takes some newlines for blanks, for instance after a pipeline of three; a semicolon it knows.
+    line = join_lines(command)
+    again = _parse_once(line) if line is not None else parsed
+    return parsed if again.problem else replace(again, command=command)
 
 
-def _read_once(command: str) -> Reading:
+def _parse_once(command: str) -> ParsedCommand:
     data = command.encode("utf-8", "surrogatepass")
     known: dict[str, Word] = {}
     if len(data) > MAX_BYTES:
-        return _too_long(command)
-    problem = _refused_character(command)
-    root, distrust = tree.parse(data)
-    problem = problem or distrust
+        return _refuse_too_long(command)
+    problem = _find_refused_character(command)
+    root, tree_problem = tree.parse(data)
+    problem = problem or tree_problem
     if root is None:
-        return Reading(command, (), problem, plain=False)
-    commands = read_plain(command, known) if problem is None else None
-    walk = Walk(command, data, known)
-    walk.program(root)
+        return ParsedCommand(command, (), problem, plain=False)
+    commands = parse_plain(command, known) if problem is None else None
+    walk = TreeWalk(command, data, known)
+    walk.walk_program(root)
     parts = tuple(walk.parts)
-    problem = problem or walk.problem or _bad_name(parts)
+    problem = problem or walk.problem or _find_bad_name(parts)
     if len(parts) > _MAX_PARTS:
-        # All of them are still there for deny and ask rules: only what would let the command pass ends here.
+        # All parts are kept for deny and ask rules: only what would allow the command stops here.
         problem = problem or f"it has more than {_MAX_PARTS} parts"
     plain = problem is None and commands is not None
     if plain and not _agree(commands or [], parts):
-        return Reading(command, parts, "it can be read in two ways", plain=False)
+        return ParsedCommand(command, parts, "it can be read in two ways", plain=False)
     if problem is None and not parts:
         problem = "there is no command in it"
-    return Reading(command, parts, problem, plain=plain)
+    return ParsedCommand(command, parts, problem, plain=plain)
 
 
-def _too_long(command: str) -> Reading:
-    return Reading(command, (), _TOO_LONG, plain=False)
+def _refuse_too_long(command: str) -> ParsedCommand:
+    return ParsedCommand(command, (), _TOO_LONG, plain=False)
 
 
-def _refused_character(command: str) -> str | None:
+def _find_refused_character(command: str) -> str | None:
     if command.isascii() and command.isprintable():
         return None
     refused = {character for character in set(command) - _BLANKS if _is_refused(character)}
@@ -100,29 +100,29 @@ def _refused_character(command: str) -> str | None:
 
 
 def _is_refused(character: str) -> bool:
-    return unicodedata.category(character) in _REFUSED or character in _FILLERS
+    return unicodedata.category(character) in _REFUSED_CATEGORIES or character in _FILLERS
 
 
-def _bad_name(parts: tuple[Part, ...]) -> str | None:
+def _find_bad_name(parts: tuple[SimpleCommand, ...]) -> str | None:
     for part in parts:
         first = part.tokens[0].source if part.tokens else ""
-        if first in _NO_NAMES:
+        if first in _NOT_COMMAND_NAMES:
             return f"the reserved word {first} stands where a command should be"
         if "=" in first and ASSIGNMENT.match(first):
             return f"the assignment {first} stands where a command should be"
     return None
 
 
-def _agree(commands: list[PlainCommand], parts: tuple[Part, ...]) -> bool:
+def _agree(commands: list[PlainCommand], parts: tuple[SimpleCommand, ...]) -> bool:
     return len(commands) == len(parts) and all(map(_is_same, commands, parts))
 
 
-def _is_same(command: PlainCommand, part: Part) -> bool:
-    if tuple(command.words) != part.tokens and _meant(command.words) != _meant(part.tokens):
+def _is_same(command: PlainCommand, part: SimpleCommand) -> bool:
+    if tuple(command.words) != part.tokens and _strip_sources(command.words) != _strip_sources(part.tokens):
         return False
-    mine = [(fd, operator, *_meant([target])) for fd, operator, target in command.redirections]
-    return mine == [(found.fd, found.operator, *_meant([found.target])) for found in part.redirections]
+    mine = [(fd, operator, *_strip_sources([target])) for fd, operator, target in command.redirections]
+    return mine == [(found.fd, found.operator, *_strip_sources([found.target])) for found in part.redirections]
 
 
-def _meant(words: Iterable[Word]) -> list[tuple[str, str]]:
+def _strip_sources(words: Iterable[Word]) -> list[tuple[str, str]]:
     return [(word.text, word.kind) for word in words]

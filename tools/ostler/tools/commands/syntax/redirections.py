@@ -1,4 +1,4 @@
-"""One redirection node, read again from the text: operators, targets, and where a heredoc really ends."""
+"""Reads one redirection node again from the source text: operator, target, and where a heredoc really ends."""
 
 import re
 from typing import TYPE_CHECKING, Final
@@ -13,7 +13,7 @@ _QUOTING: Final = re.compile(r"[\\'\"]")
 _EXPANDS: Final = re.compile(r"[$`\\]")
 _WORD_ENDS: Final = frozenset({b"", *(bytes([byte]) for byte in b" \t\n|&;()<>`")})
 _CLOSING: Final = frozenset({">&-", "<&-"})
-_WORDS: Final = frozenset({
+_WORD_NODES: Final = frozenset({
     "word", "number", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation",
     "simple_expansion", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion",
     "brace_expression",
@@ -21,33 +21,33 @@ _WORDS: Final = frozenset({
 
 
 def read_redirection(node: "Node", data: bytes, folders: Folders) -> "tuple[Redirection, list[Node]] | str":
-    """The redirection, and the words of the command that the tree put behind it; or what is wrong."""
+    """The redirection, and the words of the command that the tree put after it; or what is wrong."""
     if node.type == "heredoc_redirect":
-        return _heredoc(node, data, folders)
+        return _read_heredoc(node, data, folders)
     fd, operator, words = "", "", list["Node"]()
     for child in node.children:
         if child.type == "file_descriptor":
-            fd = _text(child, data)
-        elif child.type in _WORDS:
+            fd = _decode_text(child, data)
+        elif child.type in _WORD_NODES:
             words.append(child)
         elif not operator:
-            operator = _text(child, data)
+            operator = _decode_text(child, data)
         else:
             return f"a redirection holds a {child.type}"
     if operator in _CLOSING:
         closing = next(child for child in node.children if child.type in _CLOSING)
-        if goes_on(closing.end_byte, data):
+        if continues_word(closing.end_byte, data):
             return f"a redirection's target does not end at byte {closing.end_byte}"
         return Redirection(operator, fd, Word("", "", "literal"), folders), words
     if not words or not operator:
         return "a redirection has no target"
-    if goes_on(words[0].end_byte, data):
+    if continues_word(words[0].end_byte, data):
         return f"a redirection's target does not end at byte {words[0].end_byte}"
-    return Redirection(operator, fd, read_word(_text(words[0], data)), folders), words[1:]
+    return Redirection(operator, fd, read_word(_decode_text(words[0], data)), folders), words[1:]
 
 
-def goes_on(end: int, data: bytes) -> bool:
-    """Whether the shell takes what stands behind a word as part of it."""
+def continues_word(end: int, data: bytes) -> bool:
+    """Whether the shell takes what follows a word as part of it."""
     following = data[end : end + 1]
     while following == b"\\" and data.startswith(b"\\\n", end):
         end += 2
@@ -55,20 +55,20 @@ def goes_on(end: int, data: bytes) -> bool:
     return following not in _WORD_ENDS
 
 
-def _heredoc(node: "Node", data: bytes, folders: Folders) -> "tuple[Redirection, list[Node]] | str":
+def _read_heredoc(node: "Node", data: bytes, folders: Folders) -> "tuple[Redirection, list[Node]] | str":
     pieces = {child.type: child for child in node.children}
     start, body, end = (pieces.get(name) for name in ("heredoc_start", "heredoc_body", "heredoc_end"))
     if start is None or end is None:
         return "a heredoc has no end"
-    written = _text(start, data)
+    written = _decode_text(start, data)
     delimiter = read_word(written).literal
     operator = "<<-" if "<<-" in pieces else "<<"
     begin = body.start_byte if body is not None else end.start_byte
     text = data[begin : end.start_byte].decode("utf-8", "surrogatepass")
     if not delimiter or not _ends_here(data, begin, end, delimiter, stripped=operator == "<<-"):
         return "a heredoc does not end where it seems to"
-    fd = _text(pieces["file_descriptor"], data) if "file_descriptor" in pieces else ""
-    words = [child for child in node.children if child.type in _WORDS]
+    fd = _decode_text(pieces["file_descriptor"], data) if "file_descriptor" in pieces else ""
+    words = [child for child in node.children if child.type in _WORD_NODES]
     literal = bool(_QUOTING.search(written)) or not _EXPANDS.search(text)
     target = Word(text, text if literal else "", "literal" if literal else "unknown")
     return Redirection(operator, fd, target, folders), words
@@ -89,5 +89,5 @@ def _ends_here(data: bytes, begin: int, end: "Node", delimiter: str, *, stripped
     return False
 
 
-def _text(node: "Node", data: bytes) -> str:
+def _decode_text(node: "Node", data: bytes) -> str:
     return data[node.start_byte : node.end_byte].decode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""A second, strict reader for plain commands: what it and the tree do not agree on is not understood.
+"""A second, strict parser for plain commands: where it and the syntax tree disagree, a command is not understood.
 
 It knows words, the operators `&&`, `||`, `;`, `|` and newline, comments and simple redirections, and nothing else.
 """
@@ -20,7 +20,7 @@ _COMMENT: Final = re.compile(r"#[^\n]*")
 _BARE: Final = re.compile(
     r"(?:[ \t]*+[A-Za-z_./:=@%+,^-][A-Za-z0-9_./:=@%+,^-]*+(?=[ \t\n|&;]|\Z))++"  # none that may be a descriptor
 )
-"""A run of words that stand for themselves, which most of a command is."""
+"""A run of literal words, which most of a command is."""
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 
 
@@ -32,21 +32,21 @@ class PlainCommand:
     redirections: list[tuple[str, str, Word]] = field(default_factory=list)
 
 
-def read_plain(text: str, known: dict[str, Word] | None = None) -> list[PlainCommand] | None:
+def parse_plain(text: str, known: dict[str, Word] | None = None) -> list[PlainCommand] | None:
     """The simple commands of a plain command; None where it is not one.
 
-    `known`: words that stand for themselves, by their source; what is found is added.
+    `known`: a cache of literal words by their source; what is found is added.
     """
-    reader = _Reader(text, {} if known is None else known)
-    if not reader.read():
+    reader = _StrictParser(text, {} if known is None else known)
+    if not reader.parse():
         return None
     return reader.commands if all(_is_plain(command.words[0]) for command in reader.commands) else None
 
 
-def on_one_line(text: str) -> str | None:
-    """The same without comments, and with `;` for each newline that ends a command; None where it is not plain."""
-    reader = _Reader(text, {})
-    if "\\\n" in text or not reader.read():  # lines that go on are told from others by the tree alone
+def join_lines(text: str) -> str | None:
+    """The command without comments, and with `;` for each newline that ends a command; None where it is not plain."""
+    reader = _StrictParser(text, {})
+    if "\\\n" in text or not reader.parse():  # only the tree knows which lines are continued
         return None
     characters = list(text)
     for begin, end in reader.comments:
@@ -60,7 +60,7 @@ def _is_plain(first: Word) -> bool:
     return first.kind == "literal" and first.source not in RESERVED and not ASSIGNMENT.match(first.source)
 
 
-class _Reader:
+class _StrictParser:
     __slots__ = ("commands", "comments", "known", "line_ends", "open", "place", "text", "waiting")
 
     def __init__(self, text: str, known: dict[str, Word]) -> None:
@@ -73,42 +73,42 @@ class _Reader:
         """Newlines that end a command."""
         self.open: PlainCommand | None = None
         self.waiting = False
-        """An operator wants a command after it, newlines aside."""
+        """An operator needs a command after it; newlines may come between."""
 
-    def read(self) -> bool:
+    def parse(self) -> bool:
         while self.place < len(self.text):
             if bare := _BARE.match(self.text, self.place):
-                self._bare(bare)
+                self._read_bare_words(bare)
             elif separator := _SEPARATOR.match(self.text, self.place):
                 self.place = separator.end()
-                if not self._separator(separator[1]):
+                if not self._read_separator(separator[1]):
                     return False
-            elif not self._step():
+            elif not self._read_token():
                 return False
         return bool(self.commands) and not self.waiting and (self.open is None or bool(self.open.words))
 
-    def _step(self) -> bool:
+    def _read_token(self) -> bool:
         if skipped := _SKIPPED.match(self.text, self.place):
             self.place = skipped.end()
             return True
         if self.text[self.place] == "#":
-            begin, self.place = self.place, _end(_COMMENT.match(self.text, self.place))
+            begin, self.place = self.place, _match_end(_COMMENT.match(self.text, self.place))
             self.comments.append((begin, self.place))
             return True
         if redirection := _REDIRECTION.match(self.text, self.place):
-            return self._redirection("", redirection)
-        return self._word()
+            return self._read_redirection("", redirection)
+        return self._read_word()
 
-    def _bare(self, found: re.Match[str]) -> None:
+    def _read_bare_words(self, found: re.Match[str]) -> None:
         self.place = found.end()
-        words, known = self._command().words, self.known
+        words, known = self._open_command().words, self.known
         for source in found.group().split():
             word = known.get(source)
             if word is None:
                 word = known[source] = Word(source, source, "literal")
             words.append(word)
 
-    def _separator(self, operator: str) -> bool:
+    def _read_separator(self, operator: str) -> bool:
         if self.open is None:
             return operator == "\n"
         if not self.open.words:
@@ -119,29 +119,29 @@ class _Reader:
         self.waiting = operator in {"&&", "||", "|"}
         return True
 
-    def _word(self) -> bool:
+    def _read_word(self) -> bool:
         word, end = scan_word(self.text, self.place)
         if end == self.place or word.kind == "unknown":
             return False
         self.place = end
         if word.source.isdecimal() and (redirection := _REDIRECTION.match(self.text, end)):
-            return not redirection.group().startswith("&") and self._redirection(word.source, redirection)
-        self._command().words.append(word)
+            return not redirection.group().startswith("&") and self._read_redirection(word.source, redirection)
+        self._open_command().words.append(word)
         return True
 
-    def _redirection(self, fd: str, found: re.Match[str]) -> bool:
+    def _read_redirection(self, fd: str, found: re.Match[str]) -> bool:
         blank = _SKIPPED.match(self.text, found.end())
         start = blank.end() if blank else found.end()
         word, end = scan_word(self.text, start)
-        # A comment sign or a number before the next sign would be read otherwise by the shell.
+        # The shell would read a `#`, or a number before the next redirection, in another way.
         following = self.text[end : end + 1]
         if end == start or word.kind == "unknown" or word.source.startswith("#") or following in {"<", ">", "("}:
             return False
         self.place = end
-        self._command().redirections.append((fd, found.group(), word))
+        self._open_command().redirections.append((fd, found.group(), word))
         return True
 
-    def _command(self) -> PlainCommand:
+    def _open_command(self) -> PlainCommand:
         if self.open is None:
             self.open = PlainCommand()
             self.commands.append(self.open)
@@ -149,6 +149,6 @@ class _Reader:
         return self.open
 
 
-def _end(found: re.Match[str] | None) -> int:
+def _match_end(found: re.Match[str] | None) -> int:
     assert found is not None
     return found.end()

@@ -1,4 +1,4 @@
-"""The syntax tree of a command, and every reason not to believe it."""
+"""Parses a command with tree-sitter, and checks whether the tree can be trusted."""
 
 import re
 import threading
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 4096
 _MAX_READS: Final = 600
-"""Pieces that the parser may ask for: it goes back without end on some nonsense, and cannot be stopped otherwise."""
+"""Chunks that the parser may ask for: on some input it backtracks without end, and cannot be stopped otherwise."""
 _MAX_OPENINGS: Final = (("<<", 250), ("${", 1500), ("`", 400), ("|", 2000))
-"""Openings whose number makes the parser's time grow with its square."""
+"""Tokens of which many make the parser's time grow with the square of their number."""
 _MASK: Final = bytes(range(128)) + b"_" * 128
 
-_KNOWN: Final = frozenset({
+_KNOWN_NODES: Final = frozenset({
     "program", "list", "pipeline", "command", "command_name", "redirected_statement", "file_redirect",
     "heredoc_redirect", "herestring_redirect", "heredoc_start", "heredoc_body", "heredoc_content", "heredoc_end",
     "file_descriptor", "negated_command", "subshell", "compound_statement", "if_statement", "elif_clause",
@@ -27,27 +27,27 @@ _KNOWN: Final = frozenset({
     "arithmetic_expansion", "brace_expression", "binary_expression", "unary_expression", "postfix_expression",
     "ternary_expression", "parenthesized_expression", "test_operator", "regex", "extglob_pattern", "comment",
 })  # fmt: skip
-_WHOLE: Final = frozenset({
+_OPAQUE_NODES: Final = frozenset({
     "word", "string", "raw_string", "ansi_c_string", "translated_string", "simple_expansion", "expansion",
     "arithmetic_expansion", "brace_expression", "heredoc_body", "regex", "test_command", "extglob_pattern",
     "concatenation",
 })  # fmt: skip
-"""Nodes whose inside is read again by us, so that every byte of it is accounted for there."""
-_BETWEEN: Final = re.compile(rb"(?:[ \t\n]|\\\n)*")
-_IN_LINE: Final = re.compile(rb"(?:[ \t]|\\\n)*")
+"""Nodes whose text is parsed again by us, so that every byte of it is accounted for there."""
+_BLANKS: Final = re.compile(rb"(?:[ \t\n]|\\\n)*")
+_BLANKS_IN_LINE: Final = re.compile(rb"(?:[ \t]|\\\n)*")
 _ASSIGNED: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(?:\[|\+?=)")
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*|[0-9]+")
 _DESCRIPTOR: Final = re.compile(rb"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
 _AFTER_RESERVED: Final = frozenset({b" ", b"\t", b"\n"})
-_IN_ONE_LINE: Final = frozenset({
+_SINGLE_LINE_NODES: Final = frozenset({
     "command", "file_redirect", "herestring_redirect", "declaration_command", "unset_command", "variable_assignments",
     "redirected_statement",
 })  # fmt: skip
 """Nodes that no newline may divide."""
-_CHECKED: Final = _IN_ONE_LINE | {"variable_assignment", "variable_name", "file_descriptor", "!", "{"}
+_CHECKED_NODES: Final = _SINGLE_LINE_NODES | {"variable_assignment", "variable_name", "file_descriptor", "!", "{"}
 _BEFORE_COMMENT: Final = b" \t\n;&|()"
-_USUAL: Final = frozenset({b"", b" "})
-"""What stands between two leaves nearly always."""
+_USUAL_GAPS: Final = frozenset({b"", b" "})
+"""What nearly always separates two leaves."""
 
 
 def parse(data: bytes) -> "tuple[Node | None, str | None]":
@@ -64,17 +64,17 @@ def parse(data: bytes) -> "tuple[Node | None, str | None]":
         reads += 1
         return masked[place : place + _CHUNK] if reads <= _MAX_READS else b""
 
-    tree = _parser().parse(read)
+    tree = _get_parser().parse(read)
     if reads > _MAX_READS:
         return None, "the parser finds no way through it"
-    # One object for all: it keeps the nodes below that were asked for.
+    # One root object for all: it caches the nodes below it.
     root = tree.root_node
-    return root, _distrust(root, data)
+    return root, _find_problem(root, data)
 
 
 class _Parsers(threading.local):
-    """A parser for each thread: it asks us for its input, so that another thread may come in between, and one parser
-    with two inputs ends the whole process.
+    """A parser for each thread: it calls back for its input, so that another thread may run meanwhile, and one parser
+    with two inputs crashes the process.
     """
 
     parser: "Parser | None" = None
@@ -83,25 +83,25 @@ class _Parsers(threading.local):
 _parsers: Final = _Parsers()
 
 
-def _parser() -> "Parser":
+def _get_parser() -> "Parser":
     if _parsers.parser is None:
-        # Imported here: the daemon is ready before the first command is read.
+        # Imported here, so that the daemon starts faster: no command is parsed before.
         from tree_sitter import Parser  # noqa: PLC0415
 
-        _parsers.parser = Parser(_language())
+        _parsers.parser = Parser(_load_language())
     return _parsers.parser
 
 
 @cache
-def _language() -> "Language":
+def _load_language() -> "Language":
     import tree_sitter_bash  # noqa: PLC0415 - as above
     from tree_sitter import Language  # noqa: PLC0415 - as above
 
     return Language(tree_sitter_bash.language())
 
 
-def _distrust(root: "Node", data: bytes) -> str | None:
-    """Why the tree is not to be believed: an error, an unknown node, a byte that no accepted leaf covers."""
+def _find_problem(root: "Node", data: bytes) -> str | None:
+    """Why the tree cannot be trusted: an error, an unknown node, a byte that no accepted leaf covers."""
     broken = root.has_error
     covered, whole_until = 0, 0
     waiting = [root]
@@ -110,25 +110,25 @@ def _distrust(root: "Node", data: bytes) -> str | None:
         kind, start = node.type, node.start_byte
         if broken and (node.is_error or node.is_missing):
             return f"its syntax is not understood at byte {start}"
-        if kind not in _KNOWN and node.is_named:
+        if kind not in _KNOWN_NODES and node.is_named:
             return f"it holds a {kind}, which is not known"
-        if kind in _CHECKED and (problem := _misread(node, data)) is not None:
+        if kind in _CHECKED_NODES and (problem := _check_node(node, data)) is not None:
             return problem
         children = node.children if node.child_count else None
-        if start >= whole_until and (children is None or kind in _WHOLE):
-            if data[covered:start] not in _USUAL and not _BETWEEN.fullmatch(data, covered, max(covered, start)):
+        if start >= whole_until and (children is None or kind in _OPAQUE_NODES):
+            if data[covered:start] not in _USUAL_GAPS and not _BLANKS.fullmatch(data, covered, max(covered, start)):
                 return f"byte {covered} belongs to no part of it"
             if kind == "comment" and not _is_comment(data, node):
                 return f"a comment is not where the shell sees one, at byte {start}"
             covered = max(covered, node.end_byte)
-            whole_until = covered if kind in _WHOLE else whole_until
+            whole_until = covered if kind in _OPAQUE_NODES else whole_until
         if children is not None:
             waiting.extend(children[::-1])
-    return None if _BETWEEN.fullmatch(data, covered) else f"byte {covered} belongs to no part of it"
+    return None if _BLANKS.fullmatch(data, covered) else f"byte {covered} belongs to no part of it"
 
 
-def _misread(node: "Node", data: bytes) -> str | None:
-    """What the grammar takes for something that the shell does not."""
+def _check_node(node: "Node", data: bytes) -> str | None:
+    """What the grammar reads in another way than the shell."""
     text = data[node.start_byte : node.end_byte]
     match node.type:
         case "variable_assignment":
@@ -141,16 +141,16 @@ def _misread(node: "Node", data: bytes) -> str | None:
             alone = node.parent is not None and node.parent.type in {"negated_command", "compound_statement"}
             fine = not alone or data[node.end_byte : node.end_byte + 1] in _AFTER_RESERVED
         case _:
-            fine = _in_one_line(node, data)
+            fine = _is_on_one_line(node, data)
     return None if fine else f"what looks like a {node.type} at byte {node.start_byte} is none"
 
 
-def _in_one_line(node: "Node", data: bytes) -> bool:
+def _is_on_one_line(node: "Node", data: bytes) -> bool:
     end: int | None = None
     for child in node.children:
         start = child.start_byte
-        usual = end is None or (end <= start and data[end:start] in _USUAL)
-        if not usual and _IN_LINE.fullmatch(data, end or 0, start) is None:
+        usual = end is None or (end <= start and data[end:start] in _USUAL_GAPS)
+        if not usual and _BLANKS_IN_LINE.fullmatch(data, end or 0, start) is None:
             return False
         end = child.end_byte
     return True
@@ -163,7 +163,7 @@ def _is_comment(data: bytes, node: "Node") -> bool:
     return text.startswith(b"#") and b"\n" not in text and ends and (not before or before in _BEFORE_COMMENT)
 
 
-def within(node: "Node", kinds: frozenset[str]) -> "list[Node]":
+def find_nodes(node: "Node", kinds: frozenset[str]) -> "list[Node]":
     """The nodes of these kinds below, the outermost of each branch only, in order."""
     found: list[Node] = []
     waiting = node.children[::-1]

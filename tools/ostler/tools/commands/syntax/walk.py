@@ -1,7 +1,7 @@
-"""From the syntax tree to the simple commands in it, each with the folders that it may run in.
+"""Walks the syntax tree and collects the simple commands in it, each with the folders that it may run in.
 
 The tree groups operators more loosely than the shell does (`a && b >f | c` becomes a pipe whose left side is a list).
-So lists, pipes and redirections are laid out flat first and then grouped by the shell's own precedence.
+So lists, pipes and redirections are flattened first and then grouped by the shell's own precedence.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,10 +10,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ostler.tools.commands.syntax import working_dirs as places
-from ostler.tools.commands.syntax.hidden_substitutions import hidden_substitution, own_end
-from ostler.tools.commands.syntax.parsed import Folders, Inside, Part, Redirection, literal_word, unknown_word
-from ostler.tools.commands.syntax.redirections import goes_on, read_redirection
-from ostler.tools.commands.syntax.tree import within
+from ostler.tools.commands.syntax.hidden_substitutions import find_hidden_substitution, find_own_end
+from ostler.tools.commands.syntax.parsed import (
+    Construct,
+    Folders,
+    Redirection,
+    SimpleCommand,
+    make_literal_word,
+    make_unknown_word,
+)
+from ostler.tools.commands.syntax.redirections import continues_word, read_redirection
+from ostler.tools.commands.syntax.tree import find_nodes
 from ostler.tools.commands.syntax.words import Word, read_word, scan_word
 
 if TYPE_CHECKING:
@@ -34,180 +41,190 @@ _SIMPLE: Final = frozenset({
 _STATEMENTS: Final = (
     _TRANSPARENT | _CONTROL | _SIMPLE | _REDIRECTS | {"subshell", "compound_statement", "function_definition"}
 )
-_BACKGROUND: Final[frozenset[Inside]] = frozenset({"background"})
-_PIPE: Final[frozenset[Inside]] = frozenset({"pipe"})
-_FUNCTION: Final[frozenset[Inside]] = frozenset({"function"})
-_SUBSTITUTION: Final[frozenset[Inside]] = frozenset({"substitution"})
-_LOOP: Final[frozenset[Inside]] = frozenset({"loop"})
+_BACKGROUND: Final[frozenset[Construct]] = frozenset({"background"})
+_PIPE: Final[frozenset[Construct]] = frozenset({"pipe"})
+_FUNCTION: Final[frozenset[Construct]] = frozenset({"function"})
+_SUBSTITUTION: Final[frozenset[Construct]] = frozenset({"substitution"})
+_LOOP: Final[frozenset[Construct]] = frozenset({"loop"})
 _NOT_WORDS: Final = _REDIRECTS | {"variable_assignment", "comment", "file_descriptor"}
 
 
 @dataclass(slots=True)
-class _Item:
-    """A statement with the redirections behind it; no node: only redirections."""
+class _Statement:
+    """A statement with the redirections after it; no node: only redirections."""
 
     node: "Node | None"
     redirects: "list[Node]" = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Walk:
+class TreeWalk:
     """One pass over a tree. `problem` is the first thing that was not understood."""
 
     command: str
     data: bytes
     known: dict[str, Word]
-    """Words that stand for themselves, by their source."""
-    parts: list[Part] = field(default_factory=list)
+    """A cache of literal words by their source."""
+    parts: list[SimpleCommand] = field(default_factory=list)
     problem: str | None = None
-    _moved_somewhere: bool = False
-    """A function that changes the folder was defined: after any command one may be anywhere."""
+    _folder_unknown: bool = False
+    """A function that changes the folder was defined: after any command the folder is unknown."""
 
-    def program(self, root: "Node") -> None:
-        self._sequence(root.children, ("",), frozenset(), 0)
+    def walk_program(self, root: "Node") -> None:
+        self._walk_sequence(root.children, ("",), frozenset(), 0)
 
-    def _text(self, node: "Node") -> str:
-        return self._between(node.start_byte, node.end_byte)
+    def _decode_node(self, node: "Node") -> str:
+        return self._decode_range(node.start_byte, node.end_byte)
 
-    def _between(self, start: int, end: int) -> str:
+    def _decode_range(self, start: int, end: int) -> str:
         if len(self.command) == len(self.data):
-            # Where every character is one byte, the places are the same.
+            # Where every character is one byte, the positions are the same.
             return self.command[start:end]
         return self.data[start:end].decode("utf-8", "surrogatepass")
 
     def _report(self, problem: str) -> None:
         self.problem = self.problem or problem
 
-    def _sequence(self, nodes: "Iterable[Node]", start: Folders, inside: frozenset[Inside], depth: int) -> Folders:
-        """Walks statements one after the other; says where the shell is after them."""
+    def _walk_sequence(
+        self, nodes: "Iterable[Node]", start: Folders, inside: frozenset[Construct], depth: int
+    ) -> Folders:
+        """Walks statements one after the other; returns the folders that the shell may be in after them."""
         if depth > _MAX_DEPTH:
             self._report("it is nested too deeply")
             return None
         here = start
-        for tokens, operator in _split(_flat(nodes), (";", "&", *_CASE_ENDS)):
+        for tokens, operator in _split(_flatten(nodes), (";", "&", *_CASE_ENDS)):
             if operator in _CASE_ENDS:
                 self._report(f"{operator} stands outside of a case")
             if operator == "&":
-                self._and_or(tokens, here, inside | _BACKGROUND, depth)
+                self._walk_and_or(tokens, here, inside | _BACKGROUND, depth)
             else:
-                here = places.joined(*self._and_or(tokens, here, inside, depth))
-            if self._moved_somewhere:
+                here = places.merge_folders(*self._walk_and_or(tokens, here, inside, depth))
+            if self._folder_unknown:
                 here = None
         return here
 
-    def _and_or(
-        self, tokens: "list[_Item | str]", start: Folders, inside: frozenset[Inside], depth: int
+    def _walk_and_or(
+        self, tokens: "list[_Statement | str]", start: Folders, inside: frozenset[Construct], depth: int
     ) -> tuple[Folders, Folders]:
         succeeded, failed, before = start, start, ""
         for pipeline, operator in _split(tokens, ("&&", "||")):
             here = succeeded if before == "&&" else failed if before == "||" else start
-            good, bad = self._pipeline(pipeline, here, inside, depth)
+            good, bad = self._walk_pipeline(pipeline, here, inside, depth)
             if before == "&&":
-                succeeded, failed = good, places.joined(failed, bad)
+                succeeded, failed = good, places.merge_folders(failed, bad)
             elif before == "||":
-                succeeded, failed = places.joined(succeeded, good), bad
+                succeeded, failed = places.merge_folders(succeeded, good), bad
             else:
                 succeeded, failed = good, bad
             before = operator
         return succeeded, failed
 
-    def _pipeline(
-        self, tokens: "list[_Item | str]", start: Folders, inside: frozenset[Inside], depth: int
+    def _walk_pipeline(
+        self, tokens: "list[_Statement | str]", start: Folders, inside: frozenset[Construct], depth: int
     ) -> tuple[Folders, Folders]:
-        if len(tokens) == 1 and isinstance(tokens[0], _Item):
-            return self._item(tokens[0], start, inside, depth)
+        if len(tokens) == 1 and isinstance(tokens[0], _Statement):
+            return self._walk_statement(tokens[0], start, inside, depth)
         negated = "!" in tokens
         unsigned = [found for found in tokens if found != "!"]
         elements = [items for items, _ in _split(unsigned, ("|", "|&"))]
         if len(elements) == 1:
-            good, bad = self._element(elements[0], start, inside, depth)
+            good, bad = self._walk_pipeline_element(elements[0], start, inside, depth)
             return (bad, good) if negated else (good, bad)
         for place, element in enumerate(elements):
-            self._element(element, start, inside | _PIPE if place else inside, depth)
+            self._walk_pipeline_element(element, start, inside | _PIPE if place else inside, depth)
         return start, start
 
-    def _element(
-        self, tokens: "list[_Item | str]", start: Folders, inside: frozenset[Inside], depth: int
+    def _walk_pipeline_element(
+        self, tokens: "list[_Statement | str]", start: Folders, inside: frozenset[Construct], depth: int
     ) -> tuple[Folders, Folders]:
-        items = [token for token in tokens if isinstance(token, _Item)]
+        items = [token for token in tokens if isinstance(token, _Statement)]
         if len(items) != 1:
             self._report("an operator has no command")
             return None, None
-        return self._item(items[0], start, inside, depth)
+        return self._walk_statement(items[0], start, inside, depth)
 
-    def _item(self, item: _Item, start: Folders, inside: frozenset[Inside], depth: int) -> tuple[Folders, Folders]:
+    def _walk_statement(
+        self, item: _Statement, start: Folders, inside: frozenset[Construct], depth: int
+    ) -> tuple[Folders, Folders]:
         node = item.node
         if node is None or node.type in _SIMPLE:
-            return self._simple(item, start, inside, depth)
+            return self._walk_simple(item, start, inside, depth)
         first = len(self.parts)
-        end = self._compound(node, start, inside, depth + 1)
+        end = self._walk_compound(node, start, inside, depth + 1)
         if item.redirects:
             self._redirect_compound(item, first, start)
             for redirect in item.redirects:
-                self._substitutions(redirect, start, inside, depth)
+                self._walk_substitutions(redirect, start, inside, depth)
         return end, end
 
-    def _redirect_compound(self, item: _Item, first: int, start: Folders) -> None:
+    def _redirect_compound(self, item: _Statement, first: int, start: Folders) -> None:
         """A group's redirections go to its last part, opened where the group began."""
-        redirections, words = self._redirections(item.redirects, start)
+        redirections, words = self._read_redirections(item.redirects, start)
         if words:
             self._report("a word follows a group")
         if len(self.parts) == first:
-            self.parts.append(Part("", (), folders=start))
+            self.parts.append(SimpleCommand("", (), folders=start))
         last = self.parts[-1]
         self.parts[-1] = replace(last, redirections=(*last.redirections, *redirections))
 
-    def _compound(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> Folders:
+    def _walk_compound(self, node: "Node", start: Folders, inside: frozenset[Construct], depth: int) -> Folders:
         first = node.children[0].type if node.children else ""
         if node.type == "subshell":
-            self._sequence(node.children[1:-1], start, inside, depth)
+            self._walk_sequence(node.children[1:-1], start, inside, depth)
             return start
         if node.type == "compound_statement" and first == "{":
-            return self._sequence(node.children[1:-1], start, inside, depth)
+            return self._walk_sequence(node.children[1:-1], start, inside, depth)
         if node.type == "compound_statement":
-            self.parts.append(Part(self._text(node), (unknown_word(self._text(node)),), folders=start, inside=inside))
-            self._substitutions(node, start, inside, depth)
+            self.parts.append(
+                SimpleCommand(
+                    self._decode_node(node), (make_unknown_word(self._decode_node(node)),), folders=start, inside=inside
+                )
+            )
+            self._walk_substitutions(node, start, inside, depth)
             return start
         if node.type == "function_definition":
-            self._moved_somewhere |= bool(places.MOVES.search(self._text(node)))
-            self._sequence(node.children, None, inside | _FUNCTION, depth)
-            return None if self._moved_somewhere else start
-        return self._control(node, start, inside, depth)
+            self._folder_unknown |= bool(places.MAY_CHANGE_FOLDER.search(self._decode_node(node)))
+            self._walk_sequence(node.children, None, inside | _FUNCTION, depth)
+            return None if self._folder_unknown else start
+        return self._walk_control(node, start, inside, depth)
 
-    def _control(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> Folders:
+    def _walk_control(self, node: "Node", start: Folders, inside: frozenset[Construct], depth: int) -> Folders:
         if node.type not in _CONTROL:
             self._report(f"it holds a {node.type} where a command should be")
             return None
         here = start
         if node.type in _LOOPS:
             inside |= _LOOP
-            here = None if places.MOVES.search(self._text(node)) else start
+            here = None if places.MAY_CHANGE_FOLDER.search(self._decode_node(node)) else start
         group: list[Node] = []
         body = node.children
         if node.type == "case_item":
-            # The strokes between patterns are no pipes.
+            # The `|` between patterns is no pipe.
             patterns = next((place for place, child in enumerate(body) if child.type == ")"), 0)
             for child in body[:patterns]:
-                self._nested(child, here, inside, depth)
+                self._walk_nested(child, here, inside, depth)
             body = body[patterns:]
         for child in body:
             counts = node.type in _LOOPS and child.type == "variable_assignment"
             if child.type in _STATEMENTS | _OPERATORS and not counts and child.type not in _CASE_ENDS:
                 group.append(child)
             else:
-                here = places.joined(here, self._sequence(group, here, inside, depth))
+                here = places.merge_folders(here, self._walk_sequence(group, here, inside, depth))
                 group = []
-                self._nested(child, here, inside, depth)
-        return places.joined(here, self._sequence(group, here, inside, depth))
+                self._walk_nested(child, here, inside, depth)
+        return places.merge_folders(here, self._walk_sequence(group, here, inside, depth))
 
-    def _simple(self, item: _Item, start: Folders, inside: frozenset[Inside], depth: int) -> tuple[Folders, Folders]:
+    def _walk_simple(
+        self, item: _Statement, start: Folders, inside: frozenset[Construct], depth: int
+    ) -> tuple[Folders, Folders]:
         node = item.node
         among = [(child.type, child) for child in node.children] if node is not None else []
         own = [child for kind, child in among if kind in _REDIRECTS]
-        redirections, more = self._redirections([*own, *item.redirects], start)
-        tokens, assignments = self._words(node, among) if node is not None else ([], [])
-        part = Part(
-            text=self._span(item),
+        redirections, more = self._read_redirections([*own, *item.redirects], start)
+        tokens, assignments = self._read_words(node, among) if node is not None else ([], [])
+        part = SimpleCommand(
+            text=self._decode_span(item),
             tokens=(*tokens, *more),
             assignments=tuple(assignments),
             redirections=tuple(redirections),
@@ -216,33 +233,33 @@ class Walk:
         )
         self.parts.append(part)
         for holder in ([node] if node is not None else []) + item.redirects:
-            self._nested(holder, start, inside, depth)
-        return places.after(part.words, start, assigns=bool(assignments))
+            self._walk_nested(holder, start, inside, depth)
+        return places.track_folder_change(part.words, start, assigns=bool(assignments))
 
-    def _span(self, item: _Item) -> str:
+    def _decode_span(self, item: _Statement) -> str:
         if item.node is not None and not item.redirects:
-            return self._text(item.node)
+            return self._decode_node(item.node)
         nodes = [*([item.node] if item.node is not None else []), *item.redirects]
-        end = max(own_end(node) for node in nodes)
-        return self._between(nodes[0].start_byte, end)
+        end = max(find_own_end(node) for node in nodes)
+        return self._decode_range(nodes[0].start_byte, end)
 
-    def _words(
+    def _read_words(
         self, node: "Node", among: "list[tuple[str, Node]]"
     ) -> "tuple[list[Word], list[tuple[str, str | None]]]":
         match node.type:
             case "test_command":
-                return self._test_words(node), []
+                return self._read_test_words(node), []
             case "variable_assignment":
-                return [], [self._assignment(node)]
+                return [], [self._read_assignment(node)]
             case "variable_assignments":
-                return [], [self._assignment(child) for _, child in among]
+                return [], [self._read_assignment(child) for _, child in among]
             case "command":
-                assigned = [self._assignment(child) for kind, child in among if kind == "variable_assignment"]
-                return self._spaced([child for kind, child in among if kind not in _NOT_WORDS]), assigned
+                assigned = [self._read_assignment(child) for kind, child in among if kind == "variable_assignment"]
+                return self._read_spaced_words([child for kind, child in among if kind not in _NOT_WORDS]), assigned
             case _:
-                return self._spaced([child for kind, child in among if kind not in _REDIRECTS]), []
+                return self._read_spaced_words([child for kind, child in among if kind not in _REDIRECTS]), []
 
-    def _spaced(self, nodes: "list[Node]") -> list[Word]:
+    def _read_spaced_words(self, nodes: "list[Node]") -> list[Word]:
         spans = [node.byte_range for node in nodes]
         for (_, end), (start, _) in pairwise(spans):
             if end == start:
@@ -250,17 +267,17 @@ class Walk:
         data, known, words = self.data, self.known, list[Word]()
         for start, end in spans:
             # The tree sometimes ends a word early, in the middle of what the shell takes as one.
-            if data[end : end + 1] != b" " and goes_on(end, data):
+            if data[end : end + 1] != b" " and continues_word(end, data):
                 self._report(f"a word does not end at byte {end}")
-            source = self._between(start, end)
+            source = self._decode_range(start, end)
             words.append(known.get(source) or read_word(source))
         return words
 
-    def _test_words(self, node: "Node") -> list[Word]:
-        """`[` as the command that it is; of `[[` only its name is certain."""
-        text = self._text(node)
+    def _read_test_words(self, node: "Node") -> list[Word]:
+        """`[` is a command like others; of `[[` only the name is known."""
+        text = self._decode_node(node)
         if text.startswith("[["):
-            return [literal_word("[["), unknown_word(text)]
+            return [make_literal_word("[["), make_unknown_word(text)]
         words, place = list[Word](), 0
         while place < len(text):
             if text[place] in " \t":
@@ -268,20 +285,20 @@ class Walk:
                 continue
             word, end = scan_word(text, place)
             if end == place:
-                return [literal_word("["), unknown_word(text)]
+                return [make_literal_word("["), make_unknown_word(text)]
             words.append(word)
             place = end
         return words
 
-    def _assignment(self, node: "Node") -> tuple[str, str | None]:
-        if goes_on(node.end_byte, self.data):
+    def _read_assignment(self, node: "Node") -> tuple[str, str | None]:
+        if continues_word(node.end_byte, self.data):
             self._report(f"a value does not end at byte {node.end_byte}")
-        name, _, value = self._text(node).partition("=")
+        name, _, value = self._decode_node(node).partition("=")
         if any(child.type in {"array", "subscript"} for child in node.children):
             return name.rstrip("+").partition("[")[0], None
         return name.rstrip("+"), read_word(value).literal if value else ""
 
-    def _redirections(self, nodes: "Sequence[Node]", start: Folders) -> tuple[list[Redirection], list[Word]]:
+    def _read_redirections(self, nodes: "Sequence[Node]", start: Folders) -> tuple[list[Redirection], list[Word]]:
         redirections: list[Redirection] = []
         words: list[Word] = []
         for node in nodes:
@@ -290,38 +307,38 @@ class Walk:
                 self._report(found)
                 continue
             redirections.append(found[0])
-            words += self._spaced(found[1])
+            words += self._read_spaced_words(found[1])
         return redirections, words
 
-    def _nested(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> None:
-        """Walks the substitutions in a node, after a look for ones that the tree does not show."""
+    def _walk_nested(self, node: "Node", start: Folders, inside: frozenset[Construct], depth: int) -> None:
+        """Walks the substitutions in a node, after a search for ones that the tree does not show."""
         if node.type in _SUBSTITUTIONS:
-            self._substitution(node, start, inside, depth)
+            self._walk_substitution(node, start, inside, depth)
             return
         text = self.data[node.start_byte : node.end_byte]
         if b"(" not in text and b"`" not in text:
             return
-        if (place := hidden_substitution(node, self.data, _statements_below(node))) is not None:
+        if (place := find_hidden_substitution(node, self.data, _select_separate_kinds(node))) is not None:
             self._report(f"a substitution at byte {place} is not shown by the tree")
-        self._substitutions(node, start, inside, depth)
+        self._walk_substitutions(node, start, inside, depth)
 
-    def _substitutions(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> None:
-        for found in within(node, _SUBSTITUTIONS | _statements_below(node)):
+    def _walk_substitutions(self, node: "Node", start: Folders, inside: frozenset[Construct], depth: int) -> None:
+        for found in find_nodes(node, _SUBSTITUTIONS | _select_separate_kinds(node)):
             if found.type in _SUBSTITUTIONS:
-                self._substitution(found, start, inside, depth)
+                self._walk_substitution(found, start, inside, depth)
 
-    def _substitution(self, node: "Node", start: Folders, inside: frozenset[Inside], depth: int) -> None:
-        self._sequence(node.children[1:-1], start, inside | _SUBSTITUTION, depth + 1)
+    def _walk_substitution(self, node: "Node", start: Folders, inside: frozenset[Construct], depth: int) -> None:
+        self._walk_sequence(node.children[1:-1], start, inside | _SUBSTITUTION, depth + 1)
 
 
-def _statements_below(node: "Node") -> frozenset[str]:
-    """Commands that the tree puts inside a heredoc's redirection stand beside it, and are walked by themselves."""
+def _select_separate_kinds(node: "Node") -> frozenset[str]:
+    """The kinds of nodes that are walked apart: the tree puts commands that follow a heredoc inside its redirection."""
     return _STATEMENTS - _REDIRECTS if node.type == "heredoc_redirect" else frozenset()
 
 
-def _flat(nodes: "Iterable[Node]") -> "list[_Item | str]":
+def _flatten(nodes: "Iterable[Node]") -> "list[_Statement | str]":
     """Statements, the operators between them, and each redirection with the statement before it."""
-    tokens: list[_Item | str] = []
+    tokens: list[_Statement | str] = []
     waiting = list(nodes)[::-1]
     while waiting:
         node = waiting.pop()
@@ -329,34 +346,34 @@ def _flat(nodes: "Iterable[Node]") -> "list[_Item | str]":
         if kind in _REDIRECTS:
             _attach(tokens, node)
             if kind == "heredoc_redirect":
-                waiting.extend(_beside(node)[::-1])
+                waiting.extend(_find_trailing_statements(node)[::-1])
         elif kind in _TRANSPARENT:
             waiting.extend(node.children[::-1])
         elif kind in _STATEMENTS:
-            if tokens and isinstance(tokens[-1], _Item):
+            if tokens and isinstance(tokens[-1], _Statement):
                 tokens.append(";")
-            tokens.append(_Item(node))
+            tokens.append(_Statement(node))
         elif kind in _OPERATORS:
             tokens.append(kind)
     return tokens
 
 
-def _attach(tokens: "list[_Item | str]", redirect: "Node") -> None:
+def _attach(tokens: "list[_Statement | str]", redirect: "Node") -> None:
     last = tokens[-1] if tokens else None
-    if isinstance(last, _Item):
+    if isinstance(last, _Statement):
         last.redirects.append(redirect)
     else:
-        tokens.append(_Item(None, [redirect]))
+        tokens.append(_Statement(None, [redirect]))
 
 
-def _beside(heredoc: "Node") -> "list[Node]":
+def _find_trailing_statements(heredoc: "Node") -> "list[Node]":
     return [child for child in heredoc.children if child.type in _OPERATORS or child.type in _STATEMENTS]
 
 
-def _split(tokens: "list[_Item | str]", operators: tuple[str, ...]) -> "list[tuple[list[_Item | str], str]]":
-    """The runs between these operators, each with the operator behind it; runs of nothing are left out."""
-    runs: list[tuple[list[_Item | str], str]] = []
-    run: list[_Item | str] = []
+def _split(tokens: "list[_Statement | str]", operators: tuple[str, ...]) -> "list[tuple[list[_Statement | str], str]]":
+    """The runs between these operators, each with the operator after it; empty runs are left out."""
+    runs: list[tuple[list[_Statement | str], str]] = []
+    run: list[_Statement | str] = []
     for token in tokens:
         if isinstance(token, str) and token in operators:
             runs.append((run, token))

@@ -1,4 +1,4 @@
-"""One word of a command: what the shell makes of its quotes, and whether anything in it is decided only at run time."""
+"""Parses one word of a command: removes its quotes, and finds whether its value is known only at run time."""
 
 import re
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ BLANKS: Final = " \t\n"
 METACHARACTERS: Final = " \t\n|&;()<>"
 _GLOBS: Final = "*?["
 _ESCAPABLE: Final = '$`"\\\n'
-"""What a backslash takes its meaning from inside double quotes."""
+"""The characters that a backslash escapes inside double quotes."""
 _HARMLESS_AFTER_DOLLAR: Final = '" |)/'
-"""After one of these a dollar inside double quotes stands for itself."""
+"""Before one of these a dollar inside double quotes is literal."""
 
 _SIMPLE: Final = re.compile(r"""(?:([A-Za-z0-9_./:=@%+,^-]+)|'([^']*)'|"([^"$`\\]*)")(?=[ \t\n|&;()<>]|\Z)""")
 """A word that is all bare or all in one pair of quotes, which most are."""
 
-Kind = Literal["literal", "glob", "home", "unknown"]
+WordKind = Literal["literal", "glob", "home", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as written, and what becomes of it."""
+    """A word as written, and what the shell makes of it."""
 
     source: str
     text: str
     """Without its quotes; of a glob the pattern, with what was quoted made literal by brackets."""
-    kind: Kind
-    """`home`: it begins with `~/` and is literal otherwise. `unknown`: the text says nothing."""
+    kind: WordKind
+    """`home`: it begins with `~/` and is literal otherwise. `unknown`: its value is known only at run time."""
 
     @property
     def literal(self) -> str | None:
@@ -44,15 +44,15 @@ def scan_word(text: str, start: int) -> tuple[Word, int]:
     if (simple := _SIMPLE.match(text, start)) is not None:
         bare, single, double = simple.groups()
         return Word(simple.group(), bare or single or double or "", "literal"), simple.end()
-    scan = _Scan(text, start)
+    scan = _WordScanner(text, start)
     while scan.place < len(text) and text[scan.place] not in METACHARACTERS:
         if not scan.step():
             return Word(text[start:], "", "unknown"), len(text)
     source = text[start : scan.place]
-    return Word(source, *scan.result(source)), scan.place
+    return Word(source, *scan.build_result(source)), scan.place
 
 
-class _Scan:
+class _WordScanner:
     __slots__ = ("brace", "bracket", "glob", "home", "listed", "pattern", "place", "plain", "start", "text", "unknown")
 
     def __init__(self, text: str, start: int) -> None:
@@ -64,23 +64,23 @@ class _Scan:
         self.glob = self.bracket = self.brace = self.listed = self.home = self.unknown = False
 
     def step(self) -> bool:
-        """Reads one character or one quoted piece; False where it does not end."""
+        """Reads one character or one quoted piece; False where the piece is not closed."""
         match self.text[self.place]:
             case "'":
-                return self._single()
+                return self._read_single_quotes()
             case '"':
-                return self._double()
+                return self._read_double_quotes()
             case "\\":
-                return self._backslash()
+                return self._read_backslash()
             case "`":
                 return False
             case "$":
-                self._dollar()
+                self._read_dollar()
             case character:
-                self._bare(character)
+                self._read_bare(character)
         return True
 
-    def result(self, source: str) -> tuple[str, Kind]:
+    def build_result(self, source: str) -> tuple[str, WordKind]:
         if self.unknown or (self.brace and self.listed):
             return "", "unknown"
         if self.home:
@@ -89,25 +89,25 @@ class _Scan:
             return "".join(self.pattern), "glob"
         return "".join(self.plain), "literal"
 
-    def _quoted(self, text: str) -> None:
+    def _append_quoted(self, text: str) -> None:
         self.plain.append(text)
         self.pattern.append("".join(f"[{character}]" if character in _GLOBS else character for character in text))
 
-    def _single(self) -> bool:
+    def _read_single_quotes(self) -> bool:
         end = self.text.find("'", self.place + 1)
         if end < 0:
             return False
-        self._quoted(self.text[self.place + 1 : end])
+        self._append_quoted(self.text[self.place + 1 : end])
         self.place = end + 1
         return True
 
-    def _double(self) -> bool:
+    def _read_double_quotes(self) -> bool:
         text, place, read = self.text, self.place + 1, list[str]()
         while place < len(text):
             character = text[place]
             following = text[place + 1 : place + 2]
             if character == '"':
-                self._quoted("".join(read))
+                self._append_quoted("".join(read))
                 self.place = place + 1
                 return True
             if character == "`" or (character == "$" and following not in _HARMLESS_AFTER_DOLLAR):
@@ -120,25 +120,25 @@ class _Scan:
             place += 1
         return False
 
-    def _backslash(self) -> bool:
+    def _read_backslash(self) -> bool:
         following = self.text[self.place + 1 : self.place + 2]
         if not following:
             return False
         if following != "\n":
-            self._quoted(following)
+            self._append_quoted(following)
         self.place += 2
         return True
 
-    def _dollar(self) -> None:
+    def _read_dollar(self) -> None:
         following = self.text[self.place + 1 : self.place + 2]
         if following == "(" or (following and following not in METACHARACTERS):
             self.unknown = True
-        self._quoted("$")
+        self._append_quoted("$")
         self.place += 1
 
-    def _bare(self, character: str) -> None:
+    def _read_bare(self, character: str) -> None:
         if character == "~":
-            self._tilde()
+            self._read_tilde()
         elif character in "*?" or (character == "]" and self.bracket):
             self.glob = True
         elif character == "[":
@@ -151,7 +151,7 @@ class _Scan:
         self.pattern.append(character)
         self.place += 1
 
-    def _tilde(self) -> None:
+    def _read_tilde(self) -> None:
         if self.place == self.start:
             following = self.text[self.place + 1 : self.place + 2]
             self.home = not following or following == "/" or following in METACHARACTERS

@@ -1,4 +1,4 @@
-"""In which folders a part may run: what `cd` makes of them."""
+"""Tracks the working directories that a simple command may run in, across `cd`."""
 
 import posixpath
 import re
@@ -8,51 +8,53 @@ from typing import Final
 
 from ostler.tools.commands.syntax.parsed import Folders
 
-_MOST: Final = 8
-MOVES: Final = re.compile(r"\b(?:cd|pushd|popd|eval|source|trap|builtin|command|exec)\b|(?:^|[\s;&|({])\.\s")
-"""A text that may hold a change of folder."""
-_LOOKED_THROUGH: Final = frozenset({"builtin", "command"})
+_MAX_FOLDERS: Final = 8
+MAY_CHANGE_FOLDER: Final = re.compile(
+    r"\b(?:cd|pushd|popd|eval|source|trap|builtin|command|exec)\b|(?:^|[\s;&|({])\.\s"
+)
+"""Matches source text that may change the folder."""
+_PASS_THROUGH: Final = frozenset({"builtin", "command"})
 _LOSES_TRACK: Final = frozenset({"pushd", "popd", "eval", "source", ".", "shopt", "set", "alias"})
 
 
-def joined(first: Folders, second: Folders) -> Folders:
-    """Where either may be."""
+def merge_folders(first: Folders, second: Folders) -> Folders:
+    """The folders of both; None where one is unknown, or there are too many."""
     if first is None or second is None:
         return None
     if first == second:
         return first
     both = tuple(dict.fromkeys((*first, *second)))
-    return both if len(both) <= _MOST else None
+    return both if len(both) <= _MAX_FOLDERS else None
 
 
-def after(words: Sequence[str | None], folders: Folders, *, assigns: bool) -> tuple[Folders, Folders]:
-    """Where the shell is after a simple command that succeeded, and after one that failed."""
-    if words and words[0] in _LOOKED_THROUGH:
-        words = list(dropwhile(_LOOKED_THROUGH.__contains__, words))
+def track_folder_change(words: Sequence[str | None], folders: Folders, *, assigns: bool) -> tuple[Folders, Folders]:
+    """The folders that the shell may be in after a simple command succeeded, and after it failed."""
+    if words and words[0] in _PASS_THROUGH:
+        words = list(dropwhile(_PASS_THROUGH.__contains__, words))
     if not words:
         return folders, folders
     if words[0] is None or words[0] in _LOSES_TRACK:
         return None, None
     if words[0] != "cd":
         return folders, folders
-    target = _target(words[1:])
+    target = _find_cd_target(words[1:])
     if target is None or assigns or folders is None:
         return None, folders
-    return tuple(dict.fromkeys(_moved(folder, target) for folder in folders)), folders
+    return tuple(dict.fromkeys(_change_folder(folder, target) for folder in folders)), folders
 
 
-def _target(arguments: Sequence[str | None]) -> str | None:
+def _find_cd_target(arguments: Sequence[str | None]) -> str | None:
     rest = arguments[1:] if arguments and arguments[0] == "--" else arguments
     if len(rest) != 1 or not rest[0] or rest[0].startswith("-"):
         return None
     return rest[0]
 
 
-def _moved(folder: str, target: str) -> str:
-    # The shell goes to a parent by the names, not through the links: so does this.
+def _change_folder(folder: str, target: str) -> str:
+    # The shell resolves `..` by the names, not through links: so does this.
     return posixpath.normpath(posixpath.join(folder, target)) if folder else posixpath.normpath(target)
 
 
-def resolved(start: str, folder: str) -> str:
+def resolve_folder(start: str, folder: str) -> str:
     """The absolute folder that a relative one means where the command starts in a folder."""
     return posixpath.normpath(posixpath.join(start, folder))

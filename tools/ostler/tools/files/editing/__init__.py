@@ -1,1 +1,1 @@
-"""How a file is changed: read-before-write, the plan of an edit, the write itself, and its diff."""
+"""How the file tools change a file: read-before-write, the plan of an edit, the write itself, and its diff."""

@@ -1,4 +1,4 @@
-"""What an editor says about a file after a change, in bounds, for clients and for the model."""
+"""Diagnostics of an editor after a change of a file: as output for clients, and rendered for the model, limited."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,8 +20,8 @@ class DiagnosticOutput(ToolOutput):
     column: int | None
 
 
-def outputs(found: Sequence[Diagnostic] | None) -> list[DiagnosticOutput] | None:
-    """Errors first, each kind in the order of lines."""
+def build_outputs(found: Sequence[Diagnostic] | None) -> list[DiagnosticOutput] | None:
+    """Converts diagnostics for the output: errors first, each severity in the order of lines."""
     if found is None:
         return None
     ordered = sorted(found, key=lambda each: (_ORDER[each.severity], each.line or 0, each.column or 0))
@@ -31,19 +31,19 @@ def outputs(found: Sequence[Diagnostic] | None) -> list[DiagnosticOutput] | None
     ]
 
 
-def rendered(found: Sequence[DiagnosticOutput] | None) -> str:
-    """Lines below a result; nothing where nobody looked."""
+def render_diagnostics(found: Sequence[DiagnosticOutput] | None) -> str:
+    """Renders diagnostics as lines below a result; empty where there is no source of diagnostics."""
     if found is None:
         return ""
     if not found:
         return "\nDiagnostics now: none."
-    lines = [_line(each) for each in found[:_LINES]]
+    lines = [_format_line(each) for each in found[:_LINES]]
     if len(found) > _LINES:
         lines.append(f"… and {len(found) - _LINES} more")
     return "\n".join(["\nDiagnostics now:", *lines])
 
 
-def _line(found: DiagnosticOutput) -> str:
+def _format_line(found: DiagnosticOutput) -> str:
     place = "" if found.line is None else f" {found.line}" + ("" if found.column is None else f":{found.column}")
     message = " ".join(found.message.split())
     cut = message if len(message) <= _LINE_CHARS else f"{message[:_LINE_CHARS]}…"

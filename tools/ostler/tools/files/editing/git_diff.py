@@ -1,7 +1,7 @@
-"""A change as git writes patches, where the file is in a repository.
+"""A change in the format of `git diff`, where the file is in a repository.
 
-Made from the hunks that there are already: asking git would run what the repository's settings name, and take longer
-than the edit.
+Built from the hunks that were computed already: git itself would run programs that the repository's settings name, and
+take longer than the edit.
 """
 
 import os
@@ -26,7 +26,7 @@ class GitDiff(ToolOutput):
     patch: str
 
 
-def repository_of(place: str) -> str | None:
+def find_repository(place: str) -> str | None:
     """The folder at the top of the repository that a real path is in. Touches the disk."""
     folder = os.path.dirname(place)
     while True:
@@ -38,13 +38,13 @@ def repository_of(place: str) -> str | None:
         folder = above
 
 
-def git_diff(place: str, found: list[Hunk] | None, mode: int, *, added: bool) -> GitDiff | None:
+def build_git_diff(place: str, found: list[Hunk] | None, mode: int, *, added: bool) -> GitDiff | None:
     """Null outside of repositories, and where the patch is too long to show. Touches the disk."""
-    repository = repository_of(place)
+    repository = find_repository(place)
     if repository is None or found is None:
         return None
     filename = os.path.relpath(place, repository)
-    old, new = _quoted(f"a/{filename}"), _quoted(f"b/{filename}")
+    old, new = _quote_path(f"a/{filename}"), _quote_path(f"b/{filename}")
     head = [f"diff --git {old} {new}\n"]
     if added:
         head.append(f"new file mode {'100755' if mode & 0o111 else '100644'}\n")
@@ -54,23 +54,23 @@ def git_diff(place: str, found: list[Hunk] | None, mode: int, *, added: bool) ->
         repository=repository,
         filename=filename,
         status="added" if added else "modified",
-        additions=count(found, "+"),
-        deletions=count(found, "-"),
-        patch="".join([*head, *(_text(hunk) for hunk in found)]),
+        additions=count_changed(found, "+"),
+        deletions=count_changed(found, "-"),
+        patch="".join([*head, *(_format_hunk(hunk) for hunk in found)]),
     )
 
 
-def count(found: list[Hunk], sign: Literal["+", "-"]) -> int:
+def count_changed(found: list[Hunk], sign: Literal["+", "-"]) -> int:
     return sum(line.startswith(sign) for hunk in found for line in hunk.lines)
 
 
-def _text(hunk: Hunk) -> str:
+def _format_hunk(hunk: Hunk) -> str:
     head = f"@@ -{hunk.old_start},{hunk.old_lines} +{hunk.new_start},{hunk.new_lines} @@\n"
     return head + "".join(f"{line}\n" for line in hunk.lines)
 
 
-def _quoted(path: str) -> str:
-    """As git writes names that hold more than plain letters."""
+def _quote_path(path: str) -> str:
+    """Quotes a path with other than printable ASCII characters as git does."""
     if path.isascii() and path.isprintable() and not any(each in '"\\' for each in path):
         return path
     parts: list[str] = []

@@ -1,8 +1,8 @@
 """Edits of large files, in a process of their own.
 
 Each step of an edit is one long call into the interpreter (decode, find, join, encode), which keeps every other thread
-waiting for the lock: a tenth of a second for each fifty megabytes. The process does what would be done here, with the
-same code, and its memory goes with it.
+waiting for the lock: a tenth of a second for each fifty megabytes. The process runs the same code as for a small file,
+and its memory is freed with it.
 """
 
 import ctypes
@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from ostler.tools.files.editing.diff import Hunk
 from ostler.tools.files.editing.git_diff import GitDiff
-from ostler.tools.process.environment import clean_environment
-from ostler.tools.process.orphans import awaited
+from ostler.tools.process.environment import build_clean_environment
+from ostler.tools.process.orphans import exclude_from_reaping
 from ostler.tools.services import FileRead
 from ostler.tools.tool import Failure
 
@@ -28,20 +28,20 @@ _PROGRAM: Final = "from ostler.tools.files.editing.large_edit import main; main(
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What is to be done to which file."""
+class EditRequest:
+    """The edit that the process is to do. It is sent as JSON."""
 
     given: dict[str, Any]
     """The input of Edit."""
     place: str
     read: FileRead | None
     umask: int | None = None
-    """Null: it is only planned."""
+    """Null: the edit is only planned."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What an edit does, or did."""
+class EditResponse:
+    """What an edit would change, or has changed."""
 
     status: os.stat_result
     """Of the file before it."""
@@ -62,67 +62,67 @@ def is_large(place: str) -> bool:
         return False
 
 
-def ask(order: Order) -> Told | Failure:
-    """Blocks. Raises OSError with the words of the disk, and for a process that ends without an answer."""
-    status = os.stat(order.place)
+def run_worker(request: EditRequest) -> EditResponse | Failure:
+    """Plans or does an edit in a process. Blocks. Raises OSError, also for a process that ends without an answer."""
+    status = os.stat(request.place)
     # Isolated: neither the person's variables nor their folder decide which modules it gets.
     running = subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-I", "-c", _PROGRAM, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=clean_environment(),
+        env=build_clean_environment(),
         cwd="/",
         start_new_session=True,
     )
-    with awaited(running.pid), running:
+    with exclude_from_reaping(running.pid), running:
         try:
-            data, _ = running.communicate(json.dumps(asdict(order)).encode(), _SECONDS)
+            data, _ = running.communicate(json.dumps(asdict(request)).encode(), _SECONDS)
         except subprocess.TimeoutExpired:
             raise OSError(0, f"it took longer than {_SECONDS:g} s") from None
         finally:
             running.kill()
     try:
-        told: dict[str, Any] = json.loads(data)
+        answer: dict[str, Any] = json.loads(data)
     except ValueError:
         raise OSError(0, "the process that was to do it has died") from None
-    return _understood(told, status)
+    return _parse_response(answer, status)
 
 
-def _understood(told: dict[str, Any], status: os.stat_result) -> Told | Failure:
-    if "failure" in told:
-        return Failure(**told["failure"])
-    hunks, git_diff, read = told["hunks"], told["git_diff"], told["read"]
-    return Told(
+def _parse_response(answer: dict[str, Any], status: os.stat_result) -> EditResponse | Failure:
+    if "failure" in answer:
+        return Failure(**answer["failure"])
+    hunks, git_diff, read = answer["hunks"], answer["git_diff"], answer["read"]
+    return EditResponse(
         status,
-        told["digest"],
-        told["first_line"],
-        told["old_string"],
-        told["new_string"],
+        answer["digest"],
+        answer["first_line"],
+        answer["old_string"],
+        answer["new_string"],
         None if hunks is None else [Hunk.model_validate(each) for each in hunks],
-        None if read is None else read_of(read),
+        None if read is None else parse_read(read),
         None if git_diff is None else GitDiff.model_validate(git_diff),
     )
 
 
-def read_of(told: dict[str, Any]) -> FileRead:
-    """As JSON has it, whose lists are tuples here."""
-    ranges = {name: tuple((first, last) for first, last in told[name]) for name in ("ranges", "shown")}
-    return FileRead(**{**told, **ranges})
+def parse_read(answer: dict[str, Any]) -> FileRead:
+    """Builds a FileRead from JSON, whose lists are tuples here."""
+    ranges = {name: tuple((first, last) for first, last in answer[name]) for name in ("ranges", "shown")}
+    return FileRead(**{**answer, **ranges})
 
 
 def main() -> None:
-    """The process itself. It ends with who asked: a daemon that comes back takes the file as it finds it."""
-    _end_with(int(sys.argv[1]))
-    # Here and not above: who asks is imported by what does the work.
-    from ostler.tools.files.editing.large_edit_worker import answer  # noqa: PLC0415
+    """Entry point of the process. It ends with its parent: a daemon that is restarted takes the file as it is."""
+    _die_with_parent(int(sys.argv[1]))
+    # Imported here: the worker module imports this one.
+    from ostler.tools.files.editing.large_edit_worker import handle_request  # noqa: PLC0415
 
-    sys.stdout.write(json.dumps(answer(json.load(sys.stdin))))
+    sys.stdout.write(json.dumps(handle_request(json.load(sys.stdin))))
     sys.stdout.flush()
 
 
-def _end_with(parent: int) -> None:
-    """The kernel tells of the end of the thread that started this process, which waits for it until then."""
+def _die_with_parent(parent: int) -> None:
+    """Has the kernel kill this process when the thread that started it ends; that thread waits for it until then."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""What Write and Edit have in common: the checks before, the permission, and the write itself."""
+"""What Write, Edit and NotebookEdit share: the checks before, the permission, the write itself, and the output."""
 
 import os
 from collections.abc import Callable
@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from ostler.tools.context import Surroundings, ToolContext
+from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.files.editing import diagnostics, large_edit, notebook_create, read_state
 from ostler.tools.files.editing.diagnostics import DiagnosticOutput
-from ostler.tools.files.editing.diff import Hunk, hunks, snippet, unified
-from ostler.tools.files.editing.git_diff import GitDiff, git_diff
+from ostler.tools.files.editing.diff import Hunk, compute_hunks, format_unified, render_snippet
+from ostler.tools.files.editing.git_diff import GitDiff, build_git_diff
 from ostler.tools.fs import paths
-from ostler.tools.fs.atomic_write import Replaced, save_over
+from ostler.tools.fs.atomic_write import PathChanged, save_if_unchanged
 from ostler.tools.fs.encoding import UTF_8, Encoding
-from ostler.tools.fs.protected_paths import why_guarded
-from ostler.tools.fs.text_file import MAX_FILE_BYTES, TextFile, TooLarge, Unreadable, digest_of, load
+from ostler.tools.fs.protected_paths import find_protection_reason
+from ostler.tools.fs.text_file import MAX_FILE_BYTES, TextFile, TooLarge, Unreadable, hash_bytes, load
 from ostler.tools.services import FileRead, OlderFile
 from ostler.tools.threads import change_in_thread, read_in_thread
 from ostler.tools.tool import (
@@ -32,9 +32,9 @@ from ostler.tools.tool import (
 )
 
 MAX_ORIGINAL_CHARS: Final = DEFAULT_MAX_RESULT_CHARS
-"""Of a field more would be cut for clients: a file with its end cut off looks like one that ends there."""
+"""A longer field would be cut for clients, and a file with its end cut off looks like one that ends there."""
 _MAX_SHOWN: Final = 500
-"""Characters of a path that a failure names: one that is too long would hide what is said about it."""
+"""Characters of a path in a failure: a longer one would hide the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +49,30 @@ class Plan:
     """The first line that differs; null where the call gave the whole text."""
     old_string: str = ""
     new_string: str = ""
-    told: large_edit.Told | None = None
-    """Of a large file: what the process says that has its texts, which are not here."""
+    response: large_edit.EditResponse | None = None
+    """For a large file: the response of its process; the texts themselves are not here."""
 
     @property
     def hunks(self) -> list[Hunk] | None:
-        return self.told.hunks if self.told else hunks(self.before.text if self.before else "", self.text)
+        return (
+            self.response.hunks if self.response else compute_hunks(self.before.text if self.before else "", self.text)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A plan that only has to be written down."""
+class PreparedChange:
+    """A planned change with its bytes, ready to be written."""
 
     plan: Plan
     data: bytes
     hunks: list[Hunk] | None
-    order: large_edit.Order | None = None
-    """Of a large file: what its process is to do."""
+    request: large_edit.EditRequest | None = None
+    """For a large file: the request for its process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a call wrote."""
+class CompletedChange:
+    """A change that was written."""
 
     plan: Plan
     hunks: list[Hunk] | None
@@ -98,30 +100,30 @@ class ChangeOutput(ToolOutput):
 
 
 Planner = Callable[[str, FileRead | None], Plan | Failure]
-"""Given the real path and what the session has read of it: blocking, on a thread."""
+"""Takes the real path and what the session has read of it. It blocks, and runs on a thread."""
 
 
 @runtime_checkable
-class EditPlanner(Protocol):
-    """One that another process can be told: for a file that is large."""
+class SerializablePlanner(Protocol):
+    """A planner whose input can be sent to another process, for a large file."""
 
     @property
     def edit_input(self) -> dict[str, Any]: ...
     def __call__(self, place: str, read: FileRead | None, /) -> Plan | Failure: ...
 
 
-def unusable(path: str) -> Failure | None:
-    flaw = paths.malformed(path) or paths.too_long(path)
-    if flaw is None and path.endswith("/"):
+def check_path(path: str) -> Failure | None:
+    problem = paths.check_form(path) or paths.check_length(path)
+    if problem is None and path.endswith("/"):
         return Failure(f"{path} ends with a slash, as folders do: give the path of a file.")
-    return Failure(flaw, read_state.RELATIVE) if flaw is not None else None
+    return Failure(problem, read_state.RELATIVE) if problem is not None else None
 
 
-def flawed(path: str) -> Failure | None:
-    """The same for who leaves all notebooks alone."""
-    if paths.malformed(path) is None and notebook_create.is_notebook(path, path):
-        return notebook_create.why_not_edited(path, path)
-    return unusable(path)
+def check_text_path(path: str) -> Failure | None:
+    """The same for a tool that does not change notebooks."""
+    if paths.check_form(path) is None and notebook_create.is_notebook(path, path):
+        return notebook_create.refuse_edit(path, path)
+    return check_path(path)
 
 
 def is_unc(path: str) -> bool:
@@ -136,58 +138,60 @@ def load_if_there(place: str) -> TextFile | None:
         return None
 
 
-def _planned(path: str, place: str, planner: Planner, read: FileRead | None) -> Plan | Failure:
-    """What would be written now, or why not. Blocking."""
+def _try_plan(path: str, place: str, planner: Planner, read: FileRead | None) -> Plan | Failure:
+    """The plan as of now, or why there is none, also for errors of the file. Blocks."""
     try:
-        return _unwritable_name(path, place) or _plan(place, planner, read)
+        return _check_name(path, place) or _plan(place, planner, read)
     except (Unreadable, OSError) as error:
-        return failure_of(path, error)
+        return build_failure(path, error)
 
 
 def _plan(place: str, planner: Planner, read: FileRead | None) -> Plan | Failure:
-    order = _order(place, planner, read)
-    if order is None:
+    request = _build_request(place, planner, read)
+    if request is None:
         return planner(place, read)
-    told = large_edit.ask(order)
-    return told if isinstance(told, Failure) else _told_plan(place, told)
+    response = large_edit.run_worker(request)
+    return response if isinstance(response, Failure) else _plan_from_response(place, response)
 
 
-def _order(place: str, planner: Planner, read: FileRead | None) -> large_edit.Order | None:
-    if isinstance(planner, EditPlanner) and large_edit.is_large(place):
-        return large_edit.Order(planner.edit_input, place, read)
+def _build_request(place: str, planner: Planner, read: FileRead | None) -> large_edit.EditRequest | None:
+    if isinstance(planner, SerializablePlanner) and large_edit.is_large(place):
+        return large_edit.EditRequest(planner.edit_input, place, read)
     return None
 
 
-def _told_plan(place: str, told: large_edit.Told) -> Plan:
-    before = TextFile("", UTF_8, told.status, told.digest)
-    return Plan(place, before, "", told.first_line, told.old_string, told.new_string, told)
+def _plan_from_response(place: str, response: large_edit.EditResponse) -> Plan:
+    before = TextFile("", UTF_8, response.status, response.digest)
+    return Plan(place, before, "", response.first_line, response.old_string, response.new_string, response)
 
 
-def _unwritable_name(path: str, place: str) -> Failure | None:
-    """Through a link any name can be reached; what is done to a file has to be told in JSON."""
-    if paths.printable(place) == place:
+def _check_name(path: str, place: str) -> Failure | None:
+    """Refuses a real path that is not UTF-8, as a link can lead to: a change of it could not be reported in JSON."""
+    if paths.make_printable(place) == place:
         return None
-    return Failure(f"{path} leads to {paths.printable(place)}, whose name is not UTF-8. Give it another name first.")
+    return Failure(
+        f"{path} leads to {paths.make_printable(place)}, whose name is not UTF-8. Give it another name first."
+    )
 
 
-async def flaw_of(path: str, planner: Planner, context: ToolContext) -> Failure | None:
-    """What is wrong with a call as far as can be told without its permission."""
+async def validate_change(path: str, planner: Planner, context: ToolContext) -> Failure | None:
+    """Checks a call as far as is possible before it is permitted."""
     if is_unc(path):
         return None
-    place = await read_in_thread(paths.real, path)
-    planned = await read_in_thread(_planned, path, place, planner, context.reads.get(place))
+    place = await read_in_thread(paths.resolve_path, path)
+    planned = await read_in_thread(_try_plan, path, place, planner, context.reads.get(place))
     return planned if isinstance(planned, Failure) else None
 
 
-def failure_of(path: str, error: Exception) -> Failure:
-    """What the model is told of it."""
+def build_failure(path: str, error: Exception) -> Failure:
+    """The failure that the model is shown for an exception."""
     path = path[:_MAX_SHOWN]
     match error:
         case TooLarge():
             return Failure(str(error), read_state.TOO_LARGE)
         case Unreadable():
             return Failure(str(error))
-        case Replaced():
+        case PathChanged():
             return Failure(f"Nothing was written: {error}", read_state.CHANGED)
         case OSError():
             return Failure(f"{path} cannot be written: {error.strerror}.")
@@ -195,149 +199,153 @@ def failure_of(path: str, error: Exception) -> Failure:
             raise error
 
 
-async def permission(path: str, planner: Planner, context: ToolContext, approved: paths.Approved) -> Check:
+async def check_permission(path: str, planner: Planner, context: ToolContext, approved: paths.ApprovedPaths) -> Check:
     if is_unc(path):
         return AskFirst(f"Write to {path}?", reason="It is on another machine.", safety=True)
-    place = await read_in_thread(paths.real, path)
+    place = await read_in_thread(paths.resolve_path, path)
     approved.note(context.call_id, place)
-    return await read_in_thread(_permission, path, place, planner, context.reads.get(place), context.surroundings)
+    return await read_in_thread(_check_permission, path, place, planner, context.reads.get(place), context.session)
 
 
-def _permission(path: str, place: str, planner: Planner, read: FileRead | None, surroundings: Surroundings) -> Check:
-    if paths.of_the_daemon(place, surroundings):
+def _check_permission(path: str, place: str, planner: Planner, read: FileRead | None, session: SessionView) -> Check:
+    if paths.is_in_daemon_home(place, session):
         return Refuse(f"{path} is in the daemon's own folder.")
-    guard = why_guarded(paths.written(path), place)
-    inside = paths.inside_roots(place, surroundings)
-    if guard is None and inside and surroundings.mode == "acceptEdits":
+    guard = find_protection_reason(paths.normalize_path(path), place)
+    inside = paths.is_inside_roots(place, session)
+    if guard is None and inside and session.mode == "acceptEdits":
         return Allow()
-    # A plan that fails by now may work again when it runs: it is asked for all the same.
-    planned = _planned(path, place, planner, read)
-    diff = unified(path, planned.hunks) if isinstance(planned, Plan) else None
+    # A plan that fails now may succeed when the call runs: the person is asked all the same.
+    planned = _try_plan(path, place, planner, read)
+    diff = format_unified(path, planned.hunks) if isinstance(planned, Plan) else None
     exists = isinstance(planned, Failure) or planned.before is not None
-    leads = "" if place == paths.written(path) else f", which leads to {paths.printable(place)}"
+    leads = "" if place == paths.normalize_path(path) else f", which leads to {paths.make_printable(place)}"
     message = f"{'Change' if exists else 'Create'} {path}{leads}?"
     if guard is not None:
         return AskFirst(message, reason=f"This file is guarded: {guard}.", safety=True, diff=diff)
     return AskFirst(message, reason="" if inside else "It is outside the session's folders.", diff=diff)
 
 
-async def write(path: str, planner: Planner, context: ToolContext, approved: paths.Approved) -> Written | Failure:
+async def write(
+    path: str, planner: Planner, context: ToolContext, approved: paths.ApprovedPaths
+) -> CompletedChange | Failure:
     """Plans again, since an ask may have been open for hours, and writes at once."""
-    place = await read_in_thread(paths.real, path)
-    if approved.moved(context.call_id, place):
+    place = await read_in_thread(paths.resolve_path, path)
+    if approved.has_moved(context.call_id, place):
         return Failure(
             f"{path} leads to another place than when it was allowed. Nothing was written.", read_state.CHANGED
         )
     read = context.reads.get(place)
     try:
-        prepared = await read_in_thread(prepare, path, place, planner, read, context.surroundings)
+        prepared = await read_in_thread(prepare, path, place, planner, read, context.session)
         if isinstance(prepared, Failure):
             return prepared
         # It returns when the disk has it: from here on the old content cannot be lost.
-        await context.history.keep(place, _older(prepared.plan.before))
-        written = await change_in_thread(save, prepared, read, context.surroundings.umask)
-    except (Unreadable, Replaced, OSError) as error:
-        return failure_of(path, error)
-    if isinstance(written, Written):
+        await context.history.keep(place, _build_older_file(prepared.plan.before))
+        written = await change_in_thread(save, prepared, read, context.session.umask)
+    except (Unreadable, PathChanged, OSError) as error:
+        return build_failure(path, error)
+    if isinstance(written, CompletedChange):
         context.reads.put(place, written.read)
     return written
 
 
 def prepare(
-    path: str, place: str, planner: Planner, read: FileRead | None, surroundings: Surroundings
-) -> Prepared | Failure:
-    """All but the writing. Blocks; raises Unreadable and OSError."""
-    # Here too: a path of another machine was not looked at before, and may turn out to be none.
-    if paths.of_the_daemon(place, surroundings):
+    path: str, place: str, planner: Planner, read: FileRead | None, session: SessionView
+) -> PreparedChange | Failure:
+    """Plans and encodes, all but the writing. Blocks; raises Unreadable and OSError."""
+    # Here too: the path of another machine was not resolved before, and may turn out to be a local one.
+    if paths.is_in_daemon_home(place, session):
         return Failure(f"{path} is in the daemon's own folder.", read_state.DENIED)
-    planned = _unwritable_name(path, place) or _plan(place, planner, read)
+    planned = _check_name(path, place) or _plan(place, planner, read)
     if isinstance(planned, Failure):
         return planned
-    if planned.told is not None:
-        return Prepared(planned, b"", planned.hunks, _order(place, planner, read))
-    encoding = _encoding(planned)
+    if planned.response is not None:
+        return PreparedChange(planned, b"", planned.hunks, _build_request(place, planner, read))
+    encoding = _choose_encoding(planned)
     try:
         data = encoding.encode(planned.text)
     except UnicodeEncodeError as error:
-        # By our name for it: some of Python's codecs call themselves `charmap`.
+        # With our own name of the codec: some of Python's call themselves `charmap`.
         letter = error.object[error.start]
         return Failure(f"{path} is written in {encoding.codec}, which has no {letter!r}. Nothing was written.")
     if len(data) > MAX_FILE_BYTES:
         return Failure("The content is more than 1 GiB.", read_state.TOO_LARGE)
-    return Prepared(planned, data, planned.hunks)
+    return PreparedChange(planned, data, planned.hunks)
 
 
-def _encoding(planned: Plan) -> Encoding:
+def _choose_encoding(planned: Plan) -> Encoding:
     return planned.before.encoding if planned.before else UTF_8
 
 
-def _older(before: TextFile | None) -> OlderFile | None:
+def _build_older_file(before: TextFile | None) -> OlderFile | None:
     if before is None:
         return None
     content = partial(before.encoding.encode, before.text)
     return OlderFile(before.status.st_mode, before.status.st_size, before.digest, content)
 
 
-def save(prepared: Prepared, read: FileRead | None, umask: int) -> Written | Failure:
-    """Blocks; raises Replaced and OSError."""
-    if prepared.order is not None:
-        return _saved_elsewhere(replace(prepared.order, umask=umask))
+def save(prepared: PreparedChange, read: FileRead | None, umask: int) -> CompletedChange | Failure:
+    """Writes a prepared change. Blocks; raises PathChanged and OSError."""
+    if prepared.request is not None:
+        return _save_in_worker(replace(prepared.request, umask=umask))
     planned, data = prepared.plan, prepared.data
     before = planned.before
-    status = save_over(planned.place, data, umask, before.status if before else None)
-    digest = digest_of(data)
+    status = save_if_unchanged(planned.place, data, umask, before.status if before else None)
+    digest = hash_bytes(data)
     if planned.first_line is None:
-        known = read_state.after_write(status, digest, planned.text)
+        known = read_state.build_after_write(status, digest, planned.text)
     else:
-        known = read_state.after_edit(read, status, digest, planned.text, planned.first_line)
-    return Written(planned, prepared.hunks, known, _git_diff(prepared, status))
+        known = read_state.build_after_edit(read, status, digest, planned.text, planned.first_line)
+    return CompletedChange(planned, prepared.hunks, known, _build_git_diff(prepared, status))
 
 
-def _saved_elsewhere(order: large_edit.Order) -> Written | Failure:
-    told = large_edit.ask(order)
-    if isinstance(told, Failure):
-        return told
-    assert told.read is not None
-    return Written(_told_plan(order.place, told), told.hunks, told.read, told.git_diff)
+def _save_in_worker(request: large_edit.EditRequest) -> CompletedChange | Failure:
+    response = large_edit.run_worker(request)
+    if isinstance(response, Failure):
+        return response
+    assert response.read is not None
+    return CompletedChange(
+        _plan_from_response(request.place, response), response.hunks, response.read, response.git_diff
+    )
 
 
-def _git_diff(prepared: Prepared, status: os.stat_result) -> GitDiff | None:
-    # To git, whatever is in another encoding is bytes.
-    if _encoding(prepared.plan) != UTF_8:
+def _build_git_diff(prepared: PreparedChange, status: os.stat_result) -> GitDiff | None:
+    # For git, text in another encoding is binary.
+    if _choose_encoding(prepared.plan) != UTF_8:
         return None
-    return git_diff(prepared.plan.place, prepared.hunks, status.st_mode, added=prepared.plan.before is None)
+    return build_git_diff(prepared.plan.place, prepared.hunks, status.st_mode, added=prepared.plan.before is None)
 
 
-async def output_of(path: str, written: Written, context: ToolContext) -> dict[str, Any]:
-    """What the outputs have in common; waits a moment for what editors say about the change."""
+async def build_output_fields(path: str, written: CompletedChange, context: ToolContext) -> dict[str, Any]:
+    """The fields that all outputs have; waits a moment for diagnostics of the change."""
     return {
         "kind": "update" if written.plan.before else "create",
         "file_path": path,
         "structured_patch": written.hunks,
-        "original": original(written.plan),
-        "original_left_out": written.plan.before is not None and original(written.plan) is None,
+        "original": get_original(written.plan),
+        "original_left_out": written.plan.before is not None and get_original(written.plan) is None,
         "git_diff": written.git_diff,
         "user_modified": context.changed_by_person,
-        "diagnostics": diagnostics.outputs(await context.diagnostics.after_change(path, written.plan.place)),
+        "diagnostics": diagnostics.build_outputs(await context.diagnostics.collect(path, written.plan.place)),
     }
 
 
-def rendered(output: ChangeOutput) -> list[Block]:
-    """What the model reads: which file, the changed places as they are now, and what there is to say about them."""
-    told = f"File {'created' if output.kind == 'create' else 'updated'}: {output.file_path}"
+def render_output(output: ChangeOutput) -> list[Block]:
+    """Renders for the model: which file, the changed passages as they are now, and diagnostics."""
+    text = f"File {'created' if output.kind == 'create' else 'updated'}: {output.file_path}"
     # Of a new file the model has just written every line.
-    changed = snippet(output.structured_patch) if output.kind == "update" else ""
-    told += f"\n{changed}" if changed else ""
+    changed = render_snippet(output.structured_patch) if output.kind == "update" else ""
+    text += f"\n{changed}" if changed else ""
     if output.user_modified:
-        told += "\n(The person changed the text before it was written.)"
-    return [text_block(told + diagnostics.rendered(output.diagnostics))]
+        text += "\n(The person changed the text before it was written.)"
+    return [text_block(text + diagnostics.render_diagnostics(output.diagnostics))]
 
 
-def original(planned: Plan) -> str | None:
-    if planned.before is None or planned.told is not None or len(planned.before.text) > MAX_ORIGINAL_CHARS:
+def get_original(planned: Plan) -> str | None:
+    if planned.before is None or planned.response is not None or len(planned.before.text) > MAX_ORIGINAL_CHARS:
         return None
     return planned.before.text
 
 
-def change(path: str, written: Written) -> FileChanged:
-    return FileChanged(written.plan.place, unified(path, written.hunks))
+def describe_change(path: str, written: CompletedChange) -> FileChanged:
+    return FileChanged(written.plan.place, format_unified(path, written.hunks))

@@ -1,26 +1,28 @@
-"""The passage of a file that comes nearest to a text that is not in it."""
+"""Finds the passage of a file that is most similar to a text that is not in it (fuzzy match)."""
 
 from typing import Final
 
-from ostler.tools.text import cut, numbered
+from ostler.tools.text import cut_line, number_line
 
 _LINES_LOOKED_AT: Final = 200_000
-_LINE_LOOKED_AT: Final = 1_000
-_LINE_COMPARED: Final = 200
+_LINE_CHARS_LOOKED_AT: Final = 1_000
+_LINE_CHARS_COMPARED: Final = 200
 _WINDOW: Final = 40
 _CANDIDATES: Final = 8
 _AT_A_TIME: Final = 5_000
 _CLOSE_ENOUGH: Final = 60.0
 
 
-def closest_passage(text: str, wanted: str) -> str | None:
-    """Numbered lines, or null where nothing is near. Takes a fraction of a second on any file."""
+def find_closest_passage(text: str, wanted: str) -> str | None:
+    """The numbered lines of the passage, or null where none is similar. Takes a fraction of a second on any file."""
     # Only failures get here, and the library takes as long to load as a call to run.
     from rapidfuzz import fuzz, process  # noqa: PLC0415
 
-    spans = _spans(text)
-    lines = [text[begin : min(end, begin + _LINE_LOOKED_AT)].strip()[:_LINE_COMPARED] for begin, end in spans]
-    sought = [line.strip()[:_LINE_COMPARED] for line in wanted.split("\n")]
+    spans = _find_line_spans(text)
+    lines = [
+        text[begin : min(end, begin + _LINE_CHARS_LOOKED_AT)].strip()[:_LINE_CHARS_COMPARED] for begin, end in spans
+    ]
+    sought = [line.strip()[:_LINE_CHARS_COMPARED] for line in wanted.split("\n")]
     while len(sought) > 1 and not sought[-1]:
         sought.pop()
     sought = sought[:_WINDOW]
@@ -29,7 +31,7 @@ def closest_passage(text: str, wanted: str) -> str | None:
     if not sought[anchor]:
         return None
     near: list[tuple[float, int]] = []
-    # A bit at a time: each call keeps all other threads waiting.
+    # In chunks: each call holds the interpreter's lock.
     for start in range(0, len(lines), _AT_A_TIME):
         found = process.extract(
             sought[anchor],
@@ -50,11 +52,11 @@ def closest_passage(text: str, wanted: str) -> str | None:
     if best_score < _CLOSE_ENOUGH:
         return None
     shown = [text[begin:end].removesuffix("\r") for begin, end in spans[best : best + len(sought)]]
-    return "\n".join(numbered(number, cut(line)) for number, line in enumerate(shown, best + 1))
+    return "\n".join(number_line(number, cut_line(line)) for number, line in enumerate(shown, best + 1))
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
-    """Where the first lines begin and end: to split all of a large file would hold everybody up."""
+def _find_line_spans(text: str) -> list[tuple[int, int]]:
+    """Where the first lines begin and end: to split all of a large file would hold the interpreter's lock too long."""
     spans: list[tuple[int, int]] = []
     place = 0
     while place <= len(text) and len(spans) < _LINES_LOOKED_AT:

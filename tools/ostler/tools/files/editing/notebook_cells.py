@@ -1,4 +1,4 @@
-"""A change of one cell, and the notebook's text after it: everything else stays as it was written."""
+"""Replaces, inserts or deletes a cell, and serialises the notebook: everything else stays as it was written."""
 
 import hashlib
 import re
@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from ostler.tools.files.editing import read_state
 from ostler.tools.formats import notebook_json
-from ostler.tools.formats.notebook import Json, Notebook, id_of, places_of
+from ostler.tools.formats.notebook import Json, Notebook, find_cells, get_cell_id
 from ostler.tools.tool import Failure
 
 EditMode = Literal["replace", "insert", "delete"]
@@ -16,13 +16,13 @@ CellType = Literal["code", "markdown"]
 CELL_NEEDED: Final = 11
 TYPE_NEEDED: Final = 12
 _INDENTED: Final = re.compile(r"\{(\r?\n)([ \t]*)\"")
-_NAMED: Final = 20
-"""Cells that a failure names."""
+_MAX_NAMED: Final = 20
+"""How many cells a failure lists."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a call wants of a notebook."""
+class CellEdit:
+    """The edit of one cell that a call asks for."""
 
     mode: EditMode
     cell_id: str | None
@@ -31,7 +31,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class EditedNotebook:
     """The notebook after a change."""
 
     text: str
@@ -39,8 +39,8 @@ class Changed:
     cell_type: str
 
 
-def flaw(wanted: Wanted) -> Failure | None:
-    """What is wrong whatever the notebook holds."""
+def check_edit(wanted: CellEdit) -> Failure | None:
+    """Checks the edit by itself, whatever the notebook holds."""
     if wanted.mode != "insert" and not wanted.cell_id:
         return Failure(f"cell_id is needed to {wanted.mode} a cell.", CELL_NEEDED)
     if wanted.mode == "insert" and wanted.cell_type is None:
@@ -48,57 +48,57 @@ def flaw(wanted: Wanted) -> Failure | None:
     return None
 
 
-def change(path: str, notebook: Notebook, wanted: Wanted) -> Changed | Failure:
-    """Changes the content of the notebook that it is given."""
-    place = _place(path, notebook, wanted.cell_id) if wanted.cell_id else -1
+def apply_edit(path: str, notebook: Notebook, wanted: CellEdit) -> EditedNotebook | Failure:
+    """Applies the edit to `notebook.content`, in place."""
+    place = _find_cell(path, notebook, wanted.cell_id) if wanted.cell_id else -1
     if isinstance(place, Failure):
         return place
     match wanted.mode:
         case "insert":
             place += 1
-            cell = _new_cell(notebook, wanted)
+            cell = _build_cell(notebook, wanted)
             notebook.cells.insert(place, cell)
         case "replace":
             cell = notebook.cells[place]
-            _replace(cell, wanted, as_lines=_stores_lines(notebook))
+            _replace_source(cell, wanted, as_lines=_stores_lines(notebook))
         case "delete":
             # Its id is that of the place where it was.
-            cell_id = id_of(notebook.cells[place], place)
+            cell_id = get_cell_id(notebook.cells[place], place)
             cell = notebook.cells.pop(place)
-            return Changed(written(notebook), cell_id, cell["cell_type"])
-    text = written(notebook)
+            return EditedNotebook(serialize_notebook(notebook), cell_id, cell["cell_type"])
+    text = serialize_notebook(notebook)
     if text == notebook.file.text:
         return Failure(f"The cell {wanted.cell_id} of {path} is like that already.", read_state.SAME)
-    return Changed(text, id_of(cell, place), cell["cell_type"])
+    return EditedNotebook(text, get_cell_id(cell, place), cell["cell_type"])
 
 
-def _place(path: str, notebook: Notebook, cell_id: str) -> int | Failure:
-    found = places_of(notebook.cells, cell_id)
+def _find_cell(path: str, notebook: Notebook, cell_id: str) -> int | Failure:
+    found = find_cells(notebook.cells, cell_id)
     if len(found) == 1:
         return found[0]
     if found:
         return Failure(f"{len(found)} cells of {path} have the id {cell_id!r}.", read_state.AMBIGUOUS)
-    ids = [id_of(cell, place) for place, cell in enumerate(notebook.cells)]
-    more = ", …" if len(ids) > _NAMED else ""
-    there = f"Its cells are: {', '.join(ids[:_NAMED])}{more}." if ids else "It has no cells."
+    ids = [get_cell_id(cell, place) for place, cell in enumerate(notebook.cells)]
+    more = ", …" if len(ids) > _MAX_NAMED else ""
+    there = f"Its cells are: {', '.join(ids[:_MAX_NAMED])}{more}." if ids else "It has no cells."
     return Failure(f"{path} has no cell {cell_id[:100]!r}. {there}", read_state.NOT_FOUND)
 
 
-def _new_cell(notebook: Notebook, wanted: Wanted) -> Json:
+def _build_cell(notebook: Notebook, wanted: CellEdit) -> Json:
     """With its keys in the order in which Jupyter writes them."""
     cell: Json = {"cell_type": wanted.cell_type}
     if wanted.cell_type == "code":
         cell["execution_count"] = None
     if notebook.has_ids:
-        cell["id"] = _new_id(notebook, wanted)
+        cell["id"] = _generate_id(notebook, wanted)
     cell["metadata"] = {}
     if wanted.cell_type == "code":
         cell["outputs"] = []
-    cell["source"] = _stored(wanted.source, as_lines=_stores_lines(notebook))
+    cell["source"] = _format_source(wanted.source, as_lines=_stores_lines(notebook))
     return cell
 
 
-def _new_id(notebook: Notebook, wanted: Wanted) -> str:
+def _generate_id(notebook: Notebook, wanted: CellEdit) -> str:
     """Eight hexadecimal digits, as nbformat makes them; but the same each time, since a change is planned twice."""
     seed = f"{notebook.file.digest}\n{wanted.cell_id}\n{wanted.source}"
     taken = {cell.get("id") for cell in notebook.cells}
@@ -108,9 +108,9 @@ def _new_id(notebook: Notebook, wanted: Wanted) -> str:
     return made
 
 
-def _replace(cell: Json, wanted: Wanted, *, as_lines: bool) -> None:
-    """What the old source printed is not what the new one prints."""
-    cell["source"] = _stored(wanted.source, as_lines=as_lines)
+def _replace_source(cell: Json, wanted: CellEdit, *, as_lines: bool) -> None:
+    """Also drops the outputs: what the old source printed is not what the new one prints."""
+    cell["source"] = _format_source(wanted.source, as_lines=as_lines)
     if wanted.cell_type is not None:
         cell["cell_type"] = wanted.cell_type
     if cell["cell_type"] == "code":
@@ -129,7 +129,7 @@ def _stores_lines(notebook: Notebook) -> bool:
     return not sources or any(isinstance(source, list) for source in sources)
 
 
-def _stored(source: str, *, as_lines: bool) -> Any:
+def _format_source(source: str, *, as_lines: bool) -> Any:
     if not as_lines:
         return source
     lines = source.split("\n")
@@ -137,11 +137,11 @@ def _stored(source: str, *, as_lines: bool) -> Any:
     return kept + ([lines[-1]] if lines[-1] else [])
 
 
-def written(notebook: Notebook) -> str:
-    """As the file was written: indentation, line ends, escapes, and the newline at its end."""
+def serialize_notebook(notebook: Notebook) -> str:
+    """Serialises in the style of the file: indentation, line ends, escapes, and the newline at its end."""
     before = notebook.file.text
     indented = _INDENTED.match(before.lstrip("\ufeff \t\r\n"))
-    text = notebook_json.written(
+    text = notebook_json.serialize(
         notebook.content,
         indent=indented[2] if indented else None,
         separators=None if indented or '": ' in before[:200] else (",", ":"),

@@ -1,4 +1,4 @@
-"""Nobody writes over what they have not seen: the checks of Write and Edit, and what is remembered afterwards."""
+"""Read-before-write: the checks that a file was read and is unchanged, and what is known of it after a write."""
 
 import os
 from dataclasses import replace
@@ -8,7 +8,7 @@ from ostler.tools.fs.text_file import TextFile, count_lines
 from ostler.tools.services import FileRead
 from ostler.tools.tool import Failure
 
-# The numbers that clients know these failures by.
+# The error codes by which clients recognise these failures.
 MISSING: Final = 1
 NOT_READ: Final = 2
 CHANGED: Final = 3
@@ -23,8 +23,8 @@ TOO_LARGE: Final = 10
 Range = tuple[int, int]
 
 
-def merged(ranges: tuple[Range, ...], new: Range) -> tuple[Range, ...]:
-    """Ranges that touch become one."""
+def merge_range(ranges: tuple[Range, ...], new: Range) -> tuple[Range, ...]:
+    """Adds a range; ranges that touch become one."""
     joined: list[Range] = []
     for first, last in sorted([*((first, last) for first, last in ranges), new]):
         if joined and first <= joined[-1][1] + 1:
@@ -38,22 +38,22 @@ def covers(ranges: tuple[Range, ...], wanted: Range) -> bool:
     return any(first <= wanted[0] and wanted[1] <= last for first, last in ranges)
 
 
-def unchanged(read: FileRead, status: os.stat_result) -> bool:
+def is_unchanged(read: FileRead, status: os.stat_result) -> bool:
     return read.mtime_ns == status.st_mtime_ns and read.size == status.st_size
 
 
-def not_read(path: str) -> Failure:
+def fail_not_read(path: str) -> Failure:
     return Failure(f"{path} has not been read in this session. Read it first.", NOT_READ)
 
 
-def still_as_read(path: str, read: FileRead, file: TextFile) -> Failure | None:
-    """The time first; where only that moved, the content decides."""
-    if unchanged(read, file.status) or read.digest == file.digest:
+def check_unchanged(path: str, read: FileRead, file: TextFile) -> Failure | None:
+    """By modification time and size; where these differ, the digest of the content decides."""
+    if is_unchanged(read, file.status) or read.digest == file.digest:
         return None
     return Failure(f"{path} has changed since it was read. Read it again.", CHANGED)
 
 
-def wholly_seen(path: str, read: FileRead) -> Failure | None:
+def check_fully_read(path: str, read: FileRead) -> Failure | None:
     if not read.partial:
         return None
     parts = ", ".join(f"{first}-{last}" for first, last in read.ranges[:10]) or "none"
@@ -64,16 +64,18 @@ def wholly_seen(path: str, read: FileRead) -> Failure | None:
     )
 
 
-def after_write(status: os.stat_result, digest: str, text: str) -> FileRead:
-    """Who has written all of a file knows all of it."""
+def build_after_write(status: os.stat_result, digest: str, text: str) -> FileRead:
+    """What the session knows after it wrote the whole file: all of it."""
     total = count_lines(text)
     ranges = ((1, total),) if total else ()
     return FileRead(status.st_mtime_ns, status.st_size, digest, ranges, total)
 
 
-def after_edit(before: FileRead | None, status: os.stat_result, digest: str, text: str, first_line: int) -> FileRead:
-    """Who knew all still does; else what stands before the first change is still where it was."""
-    whole = after_write(status, digest, text)
+def build_after_edit(
+    before: FileRead | None, status: os.stat_result, digest: str, text: str, first_line: int
+) -> FileRead:
+    """What the session knows after an edit: all, if it did before; else the ranges before the first changed line."""
+    whole = build_after_write(status, digest, text)
     if before is None or not before.partial:
         return whole
     kept = tuple((first, min(last, first_line - 1)) for first, last in before.ranges if first < first_line)

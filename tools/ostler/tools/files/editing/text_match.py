@@ -1,4 +1,7 @@
-"""Straight and curly quotes: taken as equal in what is looked for, and written as the file has them."""
+"""Finds the text that an edit replaces, and builds the replacement, with the line ends and quotes of the file.
+
+Straight and curly quotes are equal in the search; the replacement is written with those that the file has.
+"""
 
 # ruff: noqa: RUF001, RUF003 - the curly quotes are meant
 
@@ -16,14 +19,14 @@ _CLOSED_BY: Final = {"“": "”", "„": "“", "‟": "”", "‘": "’", "�
 _OPENED_BY: Final = {"”": "“", "“": "„", "’": "‘", "‘": "‚"}
 _QUOTE: Final = re.compile(f"[\"'{_DOUBLE}{_SINGLE}]")
 _TOKEN: Final = re.compile(r"\w+|\s+|[^\w\s]")
-_MOST_COMPARED: Final = 250_000
-"""Pairs of words: what differs in more of them is taken for something new."""
-MAX_PLACES: Final = 100_000
+_MAX_TOKEN_PAIRS: Final = 250_000
+"""Old tokens times new tokens up to which texts are aligned; beyond, all quotes between count as new."""
+MAX_REPLACEMENTS: Final = 100_000
 
 
-def straight(text: str) -> str:
-    """One character for one, so that places stay what they are."""
-    # Not with str.translate, which would hold everybody up for half a second on a long text.
+def straighten_quotes(text: str) -> str:
+    """Replaces curly quotes by straight ones, character by character, so that positions stay the same."""
+    # Not with str.translate, which holds the interpreter's lock for half a second on a long text.
     if text.isascii():
         return text
     for curly in _DOUBLE:
@@ -34,63 +37,63 @@ def straight(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The text of an edit, and which of the quotes in `new` are those of `old`."""
+class QuoteMapping:
+    """Which of the quotes in the new text of an edit are those of the old text."""
 
     new: str
     quotes: list[str]
-    """Those of `old`, in order: a passage that was found for it has as many."""
+    """The quotes of `old`, in order: a passage that matches it has as many."""
     kept: list[int | None]
-    """For each quote of `new` the one of `old` that it is; null where it is a new one."""
+    """For each quote of `new` the index of the same one in `old`; null where it is a new one."""
 
     @classmethod
-    def of(cls, old: str, new: str) -> "Given":
-        return cls(new, _QUOTE.findall(old), _lined_up(_tokens(old), _tokens(new)))
+    def of(cls, old: str, new: str) -> "QuoteMapping":
+        return cls(new, _QUOTE.findall(old), _align_quotes(_tokenize(old), _tokenize(new)))
 
-    def written_for(self, found: str) -> str:
-        """The new text with the quotes of the passage that it replaces."""
+    def adapt_to(self, found: str) -> str:
+        """Returns the new text with the quotes of the passage that it replaces."""
         quotes: list[str] = _QUOTE.findall(found)
         if quotes == self.quotes:
             return self.new
         if not any(mark in _DOUBLE + _SINGLE for mark in quotes):
-            return straight(self.new)
+            return straighten_quotes(self.new)
         kept = (None if place is None else quotes[place] for place in self.kept)
-        return _QUOTE.sub(partial(_written, found, kept), self.new)
+        return _QUOTE.sub(partial(_choose_quote, found, kept), self.new)
 
 
-def _written(found: str, kept: Iterator[str | None], quote: re.Match[str]) -> str:
-    """A quote that was there stays; a new one is curly only where all of its kind in the passage are."""
+def _choose_quote(found: str, kept: Iterator[str | None], quote: re.Match[str]) -> str:
+    """Chooses how a quote is written: as it was; a new one is curly only where all of its kind in the passage are."""
     there, mark = next(kept), quote.group()
     if there is not None:
         return there
     if mark not in "\"'" or mark in found:
         return mark
     curly = _DOUBLE if mark == '"' else _SINGLE
-    if _in_a_word(quote.string, quote.start()):
-        return next((found[place] for place in _places(found, curly) if _in_a_word(found, place)), mark)
-    pair = _pair(found, curly)
+    if _is_in_word(quote.string, quote.start()):
+        return next((found[place] for place in _find_marks(found, curly) if _is_in_word(found, place)), mark)
+    pair = _find_pair(found, curly)
     if pair is None:
         return mark
     return pair[0] if _opens(quote.string, quote.start()) else pair[1]
 
 
-def _lined_up(old: list[str], new: list[str]) -> list[int | None]:
+def _align_quotes(old: list[str], new: list[str]) -> list[int | None]:
     kept: dict[int, int] = {}
-    for first, other, size in _equal_parts(old, new):
+    for first, other, size in _find_equal_parts(old, new):
         kept.update(zip(range(other, other + size), range(first, first + size), strict=True))
-    ordinals = {place: ordinal for ordinal, place in enumerate(_quote_places(old))}
-    return [ordinals[kept[place]] if place in kept else None for place in _quote_places(new)]
+    ordinals = {place: ordinal for ordinal, place in enumerate(_find_quotes(old))}
+    return [ordinals[kept[place]] if place in kept else None for place in _find_quotes(new)]
 
 
-def _tokens(text: str) -> list[str]:
+def _tokenize(text: str) -> list[str]:
     return _TOKEN.findall(text.replace("\r\n", "\n"))
 
 
-def _quote_places(tokens: list[str]) -> list[int]:
+def _find_quotes(tokens: list[str]) -> list[int]:
     return [place for place, token in enumerate(tokens) if _QUOTE.match(token)]
 
 
-def _equal_parts(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int]]:
+def _find_equal_parts(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int]]:
     """Where both are the same, as (place in old, place in new, length)."""
     shorter = min(len(old), len(new))
     head = next((place for place in range(shorter) if old[place] != new[place]), shorter)
@@ -99,17 +102,19 @@ def _equal_parts(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int
     yield 0, 0, head
     yield len(old) - tail, len(new) - tail, tail
     between, other = old[head : len(old) - tail], new[head : len(new) - tail]
-    if len(between) * len(other) <= _MOST_COMPARED:
+    if len(between) * len(other) <= _MAX_TOKEN_PAIRS:
         for block in SequenceMatcher(None, between, other, autojunk=False).get_matching_blocks():
-            # Marks alone are equal by chance: the apostrophe of a word that went is not the quote of one that came.
+            # Punctuation alone is equal by chance: the apostrophe of a removed word is not the quote of an added one.
             if any(token[0].isalnum() for token in between[block.a : block.a + block.size]):
                 yield head + block.a, head + block.b, block.size
 
 
-def _pair(found: str, curly: str) -> tuple[str, str] | None:
-    """How the passage opens and closes what it quotes; what it does not show is what goes with the other."""
+def _find_pair(found: str, curly: str) -> tuple[str, str] | None:
+    """The opening and closing quote of the passage; one that does not occur is derived from the other."""
     # An apostrophe says nothing of how a text is quoted: code under a comment with `don’t` has straight quotes.
-    marks = [(_opens(found, place), found[place]) for place in _places(found, curly) if not _in_a_word(found, place)]
+    marks = [
+        (_opens(found, place), found[place]) for place in _find_marks(found, curly) if not _is_in_word(found, place)
+    ]
     if not marks:
         return None
     opening = next((mark for opens, mark in marks if opens), None)
@@ -117,7 +122,7 @@ def _pair(found: str, curly: str) -> tuple[str, str] | None:
     return opening or _OPENED_BY.get(closing or "", marks[0][1]), closing or _CLOSED_BY.get(opening or "", marks[0][1])
 
 
-def _places(text: str, marks: str) -> Iterator[int]:
+def _find_marks(text: str, marks: str) -> Iterator[int]:
     return (place for place, letter in enumerate(text) if letter in marks)
 
 
@@ -125,45 +130,45 @@ def _opens(text: str, place: int) -> bool:
     return place == 0 or text[place - 1] in " \t\r\n([{<—–-=/“‘„‚"
 
 
-def _in_a_word(text: str, place: int) -> bool:
+def _is_in_word(text: str, place: int) -> bool:
     return text[max(place - 1, 0) : place].isalnum() and text[place + 1 : place + 2].isalnum()
 
 
-class TooMany(Exception):
-    """The text stands in more places than one call should touch."""
+class TooManyMatches(Exception):
+    """The text occurs more often than one call may replace."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """From where to where in the file's text, and what comes there."""
+class Replacement:
+    """A span of the file's text, and the text that replaces it."""
 
     start: int
     end: int
     new: str
 
 
-def find_places(text: str, old: str, new: str) -> list[Place]:
-    """All places, by the strictest comparison that finds any."""
+def find_replacements(text: str, old: str, new: str) -> list[Replacement]:
+    """All occurrences of `old` with their replacements, by the strictest comparison that finds any."""
     if "\r" in text and "\n" not in text:
         # Lines as they ended on the first Macintosh: Read shows them as lines, too.
-        old, new = _with_returns(old), _with_returns(new)
-    new = _with_line_ends_of(text, new)
-    exact = _spans(text, old)
+        old, new = _convert_to_returns(old), _convert_to_returns(new)
+    new = _adopt_line_ends(text, new)
+    exact = _find_spans(text, old)
     if exact:
-        return [_place(text, start, end, new) for start, end in exact]
-    straight_text, straight_old = straight(text), straight(old)
-    spans = _spans(straight_text, straight_old) or _across_line_ends(straight_text, straight_old)
-    given = Given.of(old, new)
-    return [_place(text, start, end, given.written_for(text[start:end])) for start, end in spans]
+        return [_build_replacement(text, start, end, new) for start, end in exact]
+    straight_text, straight_old = straighten_quotes(text), straighten_quotes(old)
+    spans = _find_spans(straight_text, straight_old) or _find_across_line_ends(straight_text, straight_old)
+    given = QuoteMapping.of(old, new)
+    return [_build_replacement(text, start, end, given.adapt_to(text[start:end])) for start, end in spans]
 
 
-def _place(text: str, start: int, end: int, new: str) -> Place:
+def _build_replacement(text: str, start: int, end: int, new: str) -> Replacement:
     # In a file with both, a line end that stays the first of the passage stays what it was.
     kept = text.startswith("\r\n", start) and new.startswith("\n")
-    return Place(start, end, f"\r{new}" if kept else new)
+    return Replacement(start, end, f"\r{new}" if kept else new)
 
 
-def apply(text: str, places: list[Place]) -> str:
+def apply_replacements(text: str, places: list[Replacement]) -> str:
     parts: list[str] = []
     here = 0
     for place in places:
@@ -172,32 +177,32 @@ def apply(text: str, places: list[Place]) -> str:
     return "".join([*parts, text[here:]])
 
 
-def line_of(text: str, offset: int) -> int:
+def get_line_number(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def _starts(text: str, old: str) -> list[int]:
+def _find_starts(text: str, old: str) -> list[int]:
     found: list[int] = []
     start = text.find(old)
     while start >= 0:
         found.append(start)
-        if len(found) > MAX_PLACES:
-            raise TooMany
+        if len(found) > MAX_REPLACEMENTS:
+            raise TooManyMatches
         start = text.find(old, start + len(old))
     return found
 
 
-def _spans(text: str, old: str) -> list[tuple[int, int]]:
-    """From where to where, never from between CR and LF: nobody means half of a line end."""
+def _find_spans(text: str, old: str) -> list[tuple[int, int]]:
+    """Spans of exact matches; one that starts between CR and LF is extended to the whole line end."""
     spans: list[tuple[int, int]] = []
-    for start in _starts(text, old):
+    for start in _find_starts(text, old):
         free = spans[-1][1] if spans else 0
         spans.append((start - 1 if text.startswith("\r\n", start - 1) and start > free else start, start + len(old)))
     return spans
 
 
-def _across_line_ends(text: str, old: str) -> list[tuple[int, int]]:
-    """Compares with every line end as LF, and tells where that is in the text as it stands."""
+def _find_across_line_ends(text: str, old: str) -> list[tuple[int, int]]:
+    """Compares with every line end as LF, and maps the matches back to the text as it is."""
     if "\r\n" not in text and "\r\n" not in old:
         return []
     ends = [match.start() for match in re.finditer("\r\n", text)]
@@ -205,17 +210,17 @@ def _across_line_ends(text: str, old: str) -> list[tuple[int, int]]:
     feeds = [place - index for index, place in enumerate(ends)]
     plain_old = old.replace("\r\n", "\n")
     spans: list[tuple[int, int]] = []
-    for start in _starts(text.replace("\r\n", "\n"), plain_old):
+    for start in _find_starts(text.replace("\r\n", "\n"), plain_old):
         end = start + len(plain_old)
         spans.append((start + bisect_left(feeds, start), end + bisect_left(feeds, end)))
     return spans
 
 
-def _with_returns(text: str) -> str:
+def _convert_to_returns(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\n", "\r")
 
 
-def _with_line_ends_of(text: str, new: str) -> str:
+def _adopt_line_ends(text: str, new: str) -> str:
     if "\n" not in new:
         return new
     returns = text.count("\r\n")

@@ -1,1 +1,1 @@
-"""What Read shows of a file: lines, media, stored results, and what was shown already."""
+"""How Read reads and shows a file: lines, media, stored results, and what was shown already."""

@@ -1,14 +1,14 @@
-"""What Read gives back, kind by kind, and how the model sees it."""
+"""The outputs of Read, one for each kind of file, and their rendering for the model."""
 
 from typing import Literal
 
 from pydantic import Field
 
 from ostler.tools.formats.image import MediaType, Picture, image_block
-from ostler.tools.formats.notebook import Cell, Shown
+from ostler.tools.formats.notebook import Cell, RenderedOutput
 from ostler.tools.formats.pdf import Document, Page
-from ostler.tools.fs.text_file import size_in_words
-from ostler.tools.text import numbered
+from ostler.tools.fs.text_file import format_size
+from ostler.tools.text import number_line
 from ostler.tools.tool import Block, ToolOutput, text_block
 
 ReadKind = Literal["text", "image", "notebook", "pdf", "parts", "file_unchanged"]
@@ -87,7 +87,7 @@ class CellResult(ToolOutput):
     pictures: list[PictureOutput]
 
     @classmethod
-    def of(cls, shown: Shown) -> "CellResult":
+    def of(cls, shown: RenderedOutput) -> "CellResult":
         return cls(kind=shown.kind, text=shown.text, pictures=[PictureOutput.of(each) for each in shown.pictures])
 
 
@@ -106,7 +106,7 @@ class CellOutput(ToolOutput):
             id=cell.id,
             cell_type=cell.kind,
             source=cell.source,
-            execution_count=cell.run,
+            execution_count=cell.execution_count,
             outputs=[CellResult.of(each) for each in cell.outputs],
         )
 
@@ -162,43 +162,43 @@ class DocumentOutput(ReadOutput):
         )
 
 
-def rendered(output: ReadOutput) -> list[Block]:
-    """The blocks of the result."""
+def render_output(output: ReadOutput) -> list[Block]:
+    """Renders the output as content blocks of the result."""
     if output.warning is not None:
         return [text_block(f"({output.warning})")]
     match output:
         case TextOutput():
-            return [text_block(_lines(output))]
+            return [text_block(_render_lines(output))]
         case ImageOutput():
-            return [text_block(_about(output)), output.image.block]
+            return [text_block(_describe_image(output)), output.image.block]
         case NotebookOutput():
-            return _joined(_notebook(output))
+            return _join_texts(_render_notebook(output))
         case DocumentOutput():
-            return _joined(_document(output))
+            return _join_texts(_render_document(output))
         case _:
             raise AssertionError(f"an output of kind {output.kind} is a warning")
 
 
-def _lines(output: TextOutput) -> str:
+def _render_lines(output: TextOutput) -> str:
     lines = output.content.split("\n")
-    parts = [numbered(number, line) for number, line in enumerate(lines, output.start_line)]
+    parts = [number_line(number, line) for number, line in enumerate(lines, output.start_line)]
     last = output.start_line + output.num_lines - 1
     if last < output.total_lines:
         parts.append(f"({output.total_lines - last} more lines; go on with offset {last + 1})")
     return "\n".join(parts)
 
 
-def _about(output: ImageOutput) -> str:
-    """A model that points at something in the picture has to know how far it was made smaller."""
+def _describe_image(output: ImageOutput) -> str:
+    """Describes an image with both sizes: a model that gives coordinates has to know how far it was scaled down."""
     image = output.image
     size = f"{image.original_width}x{image.original_height}"
     if (image.width, image.height) != (image.original_width, image.original_height):
         size += f", shown as {image.width}x{image.height}"
     frames = ", animated: the first frame" if image.animated else ""
-    return f"Image {output.file_path} ({size} pixels{frames}, {size_in_words(output.file_bytes)})"
+    return f"Image {output.file_path} ({size} pixels{frames}, {format_size(output.file_bytes)})"
 
 
-def _notebook(output: NotebookOutput) -> list[str | Block]:
+def _render_notebook(output: NotebookOutput) -> list[str | Block]:
     parts: list[str | Block] = []
     for cell in output.cells:
         run = f' run="{cell.execution_count}"' if cell.execution_count is not None else ""
@@ -214,7 +214,7 @@ def _notebook(output: NotebookOutput) -> list[str | Block]:
     return parts
 
 
-def _document(output: DocumentOutput) -> list[str | Block]:
+def _render_document(output: DocumentOutput) -> list[str | Block]:
     parts: list[str | Block] = [f"PDF document {output.file_path} ({output.total_pages} pages)\n"]
     for page in output.pages:
         parts.append(f'<page number="{page.number}">\n')
@@ -230,8 +230,8 @@ def _document(output: DocumentOutput) -> list[str | Block]:
     return parts
 
 
-def _joined(parts: list[str | Block]) -> list[Block]:
-    """Neighbouring texts in one block."""
+def _join_texts(parts: list[str | Block]) -> list[Block]:
+    """Joins neighbouring texts into one block."""
     blocks: list[Block] = []
     for part in parts:
         if not isinstance(part, str):

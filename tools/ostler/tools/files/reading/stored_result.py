@@ -1,12 +1,12 @@
-"""Lines of a persisted result, shown as Read shows those of a file."""
+"""Reads lines of a persisted result (`result://ID`), as Read does with those of a file."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ostler.tools.search.stored_text import result_of
-from ostler.tools.services import NoSuchResult, Results
-from ostler.tools.text import cut_of, longest
+from ostler.tools.search.stored_text import parse_result_path
+from ostler.tools.services import NoSuchResult, StoredResults
+from ostler.tools.text import cut_requested_line, get_line_limit
 from ostler.tools.tool import Failure
 
 _BYTES_PER_TOKEN: Final = 4
@@ -14,7 +14,7 @@ _BYTES_PER_TOKEN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ResultLines:
-    """A window of a result, or why there is nothing in it."""
+    """Lines of a result, or a warning why there are none."""
 
     content: str = ""
     num_lines: int = 0
@@ -23,20 +23,22 @@ class ResultLines:
     warning: str | None = None
 
 
-async def read_result(path: str, first: int, count: int, results: Results, *, max_tokens: int) -> ResultLines | Failure:
-    """`count` lines from line `first` on of the result that `path` names, as `result://ID`."""
-    result_id = result_of(path)
+async def read_result(
+    path: str, first: int, count: int, results: StoredResults, *, max_tokens: int
+) -> ResultLines | Failure:
+    """Reads `count` lines from line `first` on of the result that `path` names, as `result://ID`."""
+    result_id = parse_result_path(path)
     if result_id is None:
         return Failure(f"{path[:200]!r} is not the path of a result, which begins with result://.")
-    window = _Window(first, first + count, max_tokens * _BYTES_PER_TOKEN)
+    window = _LineCollector(first, first + count, max_tokens * _BYTES_PER_TOKEN)
     try:
-        await window.fill(results.pieces(result_id))
+        await window.fill(results.read_pieces(result_id))
     except NoSuchResult as error:
         return Failure(str(error))
-    return _answer(path, window, max_tokens)
+    return _build_lines(path, window, max_tokens)
 
 
-def _answer(path: str, window: "_Window", max_tokens: int) -> ResultLines | Failure:
+def _build_lines(path: str, window: "_LineCollector", max_tokens: int) -> ResultLines | Failure:
     if window.total == 0:
         return ResultLines(warning="The result is empty.")
     if window.first > window.total:
@@ -53,13 +55,13 @@ def _answer(path: str, window: "_Window", max_tokens: int) -> ResultLines | Fail
 
 
 @dataclass(slots=True)
-class _Window:
+class _LineCollector:
     """Counts all lines and keeps those that are wanted, each only as far as it is shown."""
 
     first: int
     end: int
     max_bytes: int
-    """No more characters are kept: each is a byte at least."""
+    """At most so many characters are kept: each is at least one byte."""
     lines: list[str] = field(default_factory=list)
     total: int = 0
     overflowed: bool = False
@@ -67,45 +69,45 @@ class _Window:
     _part: str = ""
     """The beginning of the line that is being read."""
     _open: bool = False
-    """Something stands in that line."""
+    """That line is not empty."""
     _kept: int = 0
 
     @property
-    def kept_of_a_line(self) -> int:
-        """Enough to see that a line is too long, also where a carriage return ends what is kept."""
-        return longest(self.end - self.first) + 2
+    def max_line_chars(self) -> int:
+        """How much of a line is kept: enough to see that it is too long, even if what is kept ends with CR."""
+        return get_line_limit(self.end - self.first) + 2
 
     async def fill(self, pieces: AsyncIterator[str]) -> None:
         async for piece in pieces:
-            self._take(piece)
+            self._feed(piece)
         if self._open:
             self._close_line()
         self.total = self._line - 1
 
-    def _take(self, piece: str) -> None:
+    def _feed(self, piece: str) -> None:
         breaks = piece.count("\n")
         if self.overflowed or self._line >= self.end or self._line + breaks < self.first:
-            self._pass(piece, breaks)
+            self._skip(piece, breaks)
             return
         *whole, rest = piece.split("\n")
         for text in whole:
-            self._add(text)
+            self._append_text(text)
             self._close_line()
         if rest:
-            self._add(rest)
+            self._append_text(rest)
 
-    def _pass(self, piece: str, breaks: int) -> None:
-        """A piece of which no line is wanted."""
+    def _skip(self, piece: str, breaks: int) -> None:
+        """Counts the lines of a piece of which none is wanted."""
         self._line += breaks
         self._open = not piece.endswith("\n") if piece else self._open
 
-    def _add(self, text: str) -> None:
+    def _append_text(self, text: str) -> None:
         self._open = True
-        self._part = (self._part + text[: self.kept_of_a_line])[: self.kept_of_a_line]
+        self._part = (self._part + text[: self.max_line_chars])[: self.max_line_chars]
 
     def _close_line(self) -> None:
         if self.first <= self._line < self.end and not self.overflowed:
-            line = cut_of(self._part.removesuffix("\r"), self.end - self.first, self.max_bytes)
+            line = cut_requested_line(self._part.removesuffix("\r"), self.end - self.first, self.max_bytes)
             self.lines.append(line)
             self._kept += len(line)
             self.overflowed = self._kept > self.max_bytes

@@ -1,1 +1,1 @@
-"""What a command printed: its file, the text that the model sees, and pictures."""
+"""The output of a command: its file, the text that the model sees, pictures, and what exit codes mean."""

@@ -1,4 +1,4 @@
-"""All that a command printed, where that is more than its call's output holds."""
+"""The full output of a command, where that is more than its call's output holds."""
 
 import codecs
 import contextlib
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ostler.tools.shell.output.cleaning import Cleaning
-from ostler.tools.shell.output.output_file import SHOWN_BYTES, OutputFile, hole_in, left_out
+from ostler.tools.shell.output.cleaning import StreamCleaner
+from ostler.tools.shell.output.output_file import SHOWN_BYTES, OutputFile, compute_hole, format_left_out
 
-_AT_ONCE: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 
 
 @dataclass(slots=True)
-class PrintedText:
-    """The file of a command, by a descriptor of its own: whoever removes the file takes nothing away from this.
+class FullOutput:
+    """The output file of a command, by a descriptor of its own: it stays readable when the file is removed.
 
-    A call that is cancelled on its way leaves it to nobody; then it goes with the last one who knows of it.
+    Where nobody closes it, as after a call that is cancelled, it is closed when it is garbage collected.
     """
 
     descriptor: int
@@ -26,27 +26,27 @@ class PrintedText:
 
     @property
     def hole(self) -> range:
-        """The places that the file does not keep."""
-        return hole_in(self.size)
+        """The byte range that the file does not keep."""
+        return compute_hole(self.size)
 
     def pieces(self) -> Iterator[str]:
-        """As the model reads it. Blocks; raises OSError."""
-        decoder, cleaning, place = codecs.getincrementaldecoder("utf-8")("replace"), Cleaning(), 0
+        """The text for the model, in pieces. Blocks; raises OSError."""
+        decoder, cleaning, place = codecs.getincrementaldecoder("utf-8")("replace"), StreamCleaner(), 0
         while place < self.size:
-            data = os.pread(self.descriptor, min(_AT_ONCE, self.size - place), place)
+            data = os.pread(self.descriptor, min(_CHUNK_BYTES, self.size - place), place)
             if not data:
-                break  # the command itself has cut its file
+                break  # the command itself has truncated its file
             # Looked at after reading: where the command goes on, a hole may have come meanwhile.
-            hole = hole_in(os.fstat(self.descriptor).st_size)
+            hole = compute_hole(os.fstat(self.descriptor).st_size)
             if place in hole:
-                yield cleaning.take(decoder.decode(b"", final=True)) + cleaning.rest()
+                yield cleaning.feed(decoder.decode(b"", final=True)) + cleaning.flush()
                 after = min(hole.stop, self.size)
-                yield left_out(after - place)
+                yield format_left_out(after - place)
                 place = after
             else:
-                yield cleaning.take(decoder.decode(data))
+                yield cleaning.feed(decoder.decode(data))
                 place += len(data)
-        yield cleaning.take(decoder.decode(b"", final=True)) + cleaning.rest()
+        yield cleaning.feed(decoder.decode(b"", final=True)) + cleaning.flush()
 
     def close(self) -> None:
         if self.descriptor >= 0:
@@ -58,9 +58,9 @@ class PrintedText:
             self.close()
 
 
-def all_printed(output: OutputFile) -> PrintedText | None:
-    """All of it, where that is more than is shown; null where no descriptor is left for it, too."""
+def open_full_output(output: OutputFile) -> FullOutput | None:
+    """The full output, where that is more than is shown; null also where no descriptor is left for it."""
     with contextlib.suppress(OSError):
         size = output.size
-        return PrintedText(os.dup(output.descriptor), size) if size > SHOWN_BYTES else None
+        return FullOutput(os.dup(output.descriptor), size) if size > SHOWN_BYTES else None
     return None

@@ -1,4 +1,4 @@
-"""A picture that a command printed: as it is, or as a data URI."""
+"""Finds a picture that a command printed: raw, or as a data URI."""
 
 import base64
 import binascii
@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from ostler.tools.fs.text_file import Unreadable, size_in_words
+from ostler.tools.fs.text_file import Unreadable, format_size
 from ostler.tools.threads import change_in_thread, change_later
 
 if TYPE_CHECKING:
@@ -27,28 +27,28 @@ def may_be_picture(shown: str) -> bool:
     return shown.startswith(_AS_TEXT) or shown[:100].lstrip().startswith(_URI_BEGINS)
 
 
-async def picture_in(output: "OutputFile", shown: str) -> "Picture | str | None":
-    """The picture that the whole output is; null where it is none, words where nobody can see anything in it."""
+async def find_picture(output: "OutputFile", shown: str) -> "Picture | str | None":
+    """The picture that the whole output is; null where it is none, a message where it cannot be shown."""
     # Most calls never need it.
     from ostler.tools.formats.image_file import load_picture  # noqa: PLC0415
 
-    path = await change_in_thread(_picture_file, output, shown)
+    path = await change_in_thread(_find_picture_file, output, shown)
     if path is None:
         return None
     is_raw = path == output.path
     if is_raw and output.size > _MAX_BYTES:
-        return _unseen(f"it is {size_in_words(output.size)}, and the limit is {size_in_words(_MAX_BYTES)}.")
+        return _describe_unseen(f"it is {format_size(output.size)}, and the limit is {format_size(_MAX_BYTES)}.")
     try:
         return (await load_picture(path)).picture
     except (Unreadable, OSError) as error:
-        return _unseen(str(error).replace(path, "it", 1)) if is_raw else None
+        return _describe_unseen(str(error).replace(path, "it", 1)) if is_raw else None
     finally:
         if path != output.path:
-            change_later(_remove, path)
+            change_later(_remove_file, path)
 
 
-def _picture_file(output: "OutputFile", shown: str) -> str | None:
-    """Where the bytes of the picture are."""
+def _find_picture_file(output: "OutputFile", shown: str) -> str | None:
+    """The path of a file with the bytes of the picture; null where there is none."""
     size = output.size
     if shown.startswith(_AS_TEXT):
         return output.path if os.pread(output.descriptor, 8, 0).startswith(_RAW) else None
@@ -58,16 +58,16 @@ def _picture_file(output: "OutputFile", shown: str) -> str | None:
     if found is None:
         return None
     with contextlib.suppress(binascii.Error):
-        return _written(output, base64.b64decode(found[1]))
+        return _write_picture(output, base64.b64decode(found[1]))
     return None
 
 
-def _unseen(why: str) -> str:
-    """In the place of its bytes, which are no text."""
+def _describe_unseen(why: str) -> str:
+    """The message in place of a picture's bytes."""
     return f"(The command printed a picture that cannot be shown: {why})"
 
 
-def _written(output: "OutputFile", data: bytes) -> str:
+def _write_picture(output: "OutputFile", data: bytes) -> str:
     path = f"{output.path}.image"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "wb") as file:
@@ -75,6 +75,6 @@ def _written(output: "OutputFile", data: bytes) -> str:
     return path
 
 
-def _remove(path: str) -> None:
+def _remove_file(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

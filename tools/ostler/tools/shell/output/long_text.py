@@ -1,4 +1,4 @@
-"""A text that is longer than what an output holds of it: it is read in pieces, once, and let go of."""
+"""The interface to a result's full text, where the output holds only a part: read in pieces, once, and closed."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -7,20 +7,20 @@ from ostler.tools.tool import ToolOutput
 
 
 class LongText(Protocol):
-    """All that a call gave, wherever that is."""
+    """The full text of a result, wherever it is stored."""
 
     def pieces(self) -> Iterator[str]:
-        """As the model would read it, in pieces that none has to be kept. Blocks; raises OSError."""
+        """The text for the model, in pieces of which none has to be kept. Blocks; raises OSError."""
         ...
 
     def close(self) -> None:
-        """Let go of the place where it is. Blocks."""
+        """Releases the file or other place where it is stored. Blocks."""
         ...
 
 
 class LongOutput(ToolOutput):
     """An output that may hold only a part of its text, of a tool with a limit for its results."""
 
-    def long_text(self) -> LongText | None:
-        """All of it; null where the output itself holds all."""
+    def open_long_text(self) -> LongText | None:
+        """The full text; null where the output itself holds all."""
         return None

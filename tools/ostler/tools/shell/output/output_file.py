@@ -1,7 +1,7 @@
-"""What a command prints: a file from its start, so that it can outlive the call and the daemon, bounded on the disk.
+"""The file that a command's output goes to, so that it can outlive the call and the daemon; bounded on the disk.
 
-Of very much output the beginning and the end are kept: the middle becomes a hole in the file, so that places in it stay
-what they are and the disk holds no more than a few megabytes of each command.
+Of very much output the beginning and the end are kept: the middle becomes a hole in the file, so that byte offsets stay
+valid and the disk holds no more than a few megabytes of each command.
 """
 
 import codecs
@@ -15,33 +15,33 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ostler.tools.shell.output.output_file_pool import SpareFiles, spares_of
+from ostler.tools.shell.output.output_file_pool import OutputFilePool, find_pool
 
 MAX_BYTES: Final = 4 * 1024**3
-"""A command that has printed as much does nothing else: it is ended."""
-_KEPT: Final = 500_000
+"""A command that has printed more is ended."""
+_SHOWN_END_BYTES: Final = 500_000
 """Bytes of the beginning, and of the end, that are shown."""
-SHOWN_BYTES: Final = 2 * _KEPT
-"""Of more, only these are shown; all that the file has of it is `PrintedText`."""
+SHOWN_BYTES: Final = 2 * _SHOWN_END_BYTES
+"""Of more output, only these are shown; all that the file has of it is `FullOutput`."""
 _HEAD_ON_DISK: Final = 16 * 1024 * 1024
 _TAIL_ON_DISK: Final = 32 * 1024 * 1024
 _HOLE_FROM: Final = 64 * 1024 * 1024
 """Fewer bytes are not worth a hole."""
 _PUNCH_HOLE: Final = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
-_AT_ONCE: Final = 64 * 1024
-_NEWEST: Final = 32 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
+_NEWEST_BYTES: Final = 32 * 1024
 _NOTICE: Final = b"Terminated\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class OutputPiece:
     """A piece of the output."""
 
     offset: int
-    """Where it begins: later than asked for, where there was more than anybody wants to see at once."""
+    """The byte offset of its beginning: later than asked for, where there was more than the limit."""
     data: bytes
     lines: int
-    """Lines that ended between the place that was asked for and the end of this piece."""
+    """Lines that ended between the offset that was asked for and the end of this piece."""
 
     @property
     def end(self) -> int:
@@ -50,12 +50,12 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What the shell wrote down at its end."""
+    """What the shell wrote into its end file."""
 
     folder: str | None
-    """Where it was; null where the command did not let it say so."""
+    """The shell's last folder; null where the command kept it from writing that."""
     exit_code: int | None
-    """Null where it was ended before it could tell."""
+    """Null where the shell was ended before it could write it."""
 
 
 @dataclass(slots=True)
@@ -64,21 +64,21 @@ class OutputFile:
 
     path: str
     descriptor: int
-    spares: SpareFiles | None = None
-    """Where it goes when it is not needed any more; null: it is removed."""
+    pool: OutputFilePool | None = None
+    """The pool that it goes to when it is not needed any more; null: it is removed."""
 
     @classmethod
     def create(cls, place: Path, prefix: str, *, may_be_used_again: bool = True) -> "OutputFile":
         path = str(place / f"{prefix}{secrets.token_hex(8)}.out")
-        spares = spares_of(str(place)) if may_be_used_again else None
-        # Everybody writes at its end: what one program writes never covers what another wrote.
+        spares = find_pool(str(place)) if may_be_used_again else None
+        # All programs append: none overwrites what another wrote.
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         if spares is not None and spares.take(path):
             return cls(path, os.open(path, flags), spares)
-        return cls(path, cls._made(place, path, flags | os.O_CREAT | os.O_EXCL), spares)
+        return cls(path, cls._make_file(place, path, flags | os.O_CREAT | os.O_EXCL), spares)
 
     @staticmethod
-    def _made(place: Path, path: str, flags: int) -> int:
+    def _make_file(place: Path, path: str, flags: int) -> int:
         try:
             return os.open(path, flags, 0o600)
         except FileNotFoundError:
@@ -95,18 +95,18 @@ class OutputFile:
         return f"{self.path}.end"
 
     def make_end_file(self) -> None:
-        """So that a sandbox can let the shell write to it and to nothing beside it."""
+        """Made before the start, so that a sandbox can allow the shell to write to this file only."""
         os.close(os.open(self.end_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     @property
     def size(self) -> int:
         return os.fstat(self.descriptor).st_size
 
-    def newest(self, place: int, most: int = _NEWEST) -> Printed:
-        """What came after a place; of very much only the end."""
+    def read_newest(self, place: int, most: int = _NEWEST_BYTES) -> OutputPiece:
+        """The output after an offset; of very much only the end."""
         size, lines, tail = self.size, 0, b""
         if size - place > _HEAD_ON_DISK:
-            # Not worth reading, and perhaps a hole already; lines that nobody saw are not counted.
+            # Not worth reading, and perhaps a hole already; its lines are not counted.
             place = size - most
         while place < size:
             chunk = os.pread(self.descriptor, min(1024 * 1024, size - place), place)
@@ -115,10 +115,10 @@ class OutputFile:
             place += len(chunk)
             lines += chunk.count(b"\n")
             tail = (tail + chunk)[-most:]
-        return Printed(place - len(tail), tail, lines)
+        return OutputPiece(place - len(tail), tail, lines)
 
-    def after(self, place: int, most: int) -> Printed:
-        """What came after a place, from there on; a hole is passed over."""
+    def read_after(self, place: int, most: int) -> OutputPiece:
+        """The output from an offset on; a hole is skipped."""
         size = self.size
         place = max(0, min(place, size))
         if size > _HOLE_FROM and place < _HEAD_ON_DISK:
@@ -126,59 +126,62 @@ class OutputFile:
         elif size > _HOLE_FROM:
             place = max(place, size - _TAIL_ON_DISK)
         data = os.pread(self.descriptor, min(most, size - place), place)
-        return Printed(place, data, data.count(b"\n"))
+        return OutputPiece(place, data, data.count(b"\n"))
 
-    def shown(self) -> str:
+    def read_shown(self) -> str:
         """All of it, or its beginning and its end."""
         size = self.size
         if size <= SHOWN_BYTES:
-            return decoded(os.pread(self.descriptor, size, 0))
-        head, tail = os.pread(self.descriptor, _KEPT, 0), os.pread(self.descriptor, _KEPT, size - _KEPT)
-        return decoded(head) + left_out(size - SHOWN_BYTES) + decoded(tail)
+            return decode_output(os.pread(self.descriptor, size, 0))
+        head, tail = (
+            os.pread(self.descriptor, _SHOWN_END_BYTES, 0),
+            os.pread(self.descriptor, _SHOWN_END_BYTES, size - _SHOWN_END_BYTES),
+        )
+        return decode_output(head) + format_left_out(size - SHOWN_BYTES) + decode_output(tail)
 
-    def at_once(self, most: int) -> "tuple[str, Ending] | None":
-        """All of it and how it ended, where both are short and in the kernel's memory; null where that would wait."""
+    def read_nowait(self, most: int) -> "tuple[str, Ending] | None":
+        """All output and how it ended, where both are short and in the page cache; null where reading would block."""
         size = self.size
         nowait = getattr(os, "RWF_NOWAIT", None)
         if size > most or nowait is None:
             return None
         try:
-            data = _in_memory(self.descriptor, size, nowait)
+            data = _read_cached(self.descriptor, size, nowait)
             end = os.open(self.end_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             return None
         try:
-            ended = _in_memory(end, os.fstat(end).st_size, nowait)
+            ended = _read_cached(end, os.fstat(end).st_size, nowait)
         except OSError:
             return None
         finally:
             os.close(end)
-        return decoded(data), _ending(ended)
+        return decode_output(data), _parse_ending(ended)
 
-    def take_back_notice(self, place: int) -> None:
-        """What the shell says of the end of its command, where we have ended both: it stands behind this place."""
-        said = os.pread(self.descriptor, _AT_ONCE, place)
-        lines = said.splitlines(keepends=True)
-        if len(said) < _AT_ONCE and _NOTICE in lines:
+    def remove_kill_notice(self, place: int) -> None:
+        """Removes the shell's "Terminated" line after an offset, where we have ended both the command and the shell."""
+        printed = os.pread(self.descriptor, _CHUNK_BYTES, place)
+        lines = printed.splitlines(keepends=True)
+        if len(printed) < _CHUNK_BYTES and _NOTICE in lines:
             lines.remove(_NOTICE)
             os.ftruncate(self.descriptor, place)
             os.pwrite(self.descriptor, b"".join(lines), place)
 
     def trim(self) -> None:
-        """Give back what nobody will look at."""
-        hole = hole_in(self.size)
-        if hole and (kernel := _kernel()) is not None:
-            # Where the file system has no holes the file grows to its limit.
+        """Gives the middle of a large file, which is never shown, back to the disk."""
+        hole = compute_hole(self.size)
+        if hole and (kernel := _load_libc()) is not None:
+            # Where the file system supports no holes, the file grows to its limit.
             kernel.fallocate(
                 self.descriptor, _PUNCH_HOLE, ctypes.c_int64(hole.start), ctypes.c_int64(len(hole) // 4096 * 4096)
             )
 
-    def ending(self) -> Ending:
-        """The folder, where it is known, and the exit code in the last line."""
+    def read_ending(self) -> Ending:
+        """The shell's last folder, where it is known, and its exit code."""
         data = b""
         with contextlib.suppress(OSError), open(self.end_path, "rb") as file:
             data = file.read(65536)
-        return _ending(data)
+        return _parse_ending(data)
 
     def close(self) -> None:
         if self.descriptor >= 0:
@@ -187,25 +190,25 @@ class OutputFile:
 
     def remove(self) -> None:
         self.close()
-        if self.spares is not None and self.spares.give(self.path):
+        if self.pool is not None and self.pool.put_back(self.path):
             return
         for path in (self.path, self.end_path):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
 
-def hole_in(size: int) -> range:
-    """The places in a file of so many bytes that nobody looks at, whether they are a hole already or not."""
+def compute_hole(size: int) -> range:
+    """The byte range of a file of that size that is never shown, whether it is a hole already or not."""
     return range(_HEAD_ON_DISK, size - _TAIL_ON_DISK) if size > _HOLE_FROM else range(0)
 
 
-def left_out(count: int) -> str:
-    """What stands in the place of bytes that are not shown."""
+def format_left_out(count: int) -> str:
+    """The text in place of bytes that are not shown."""
     return f"\n… ({count} bytes left out) …\n"
 
 
-def _in_memory(descriptor: int, size: int, nowait: int) -> bytes:
-    """Raises OSError where it is not there as a whole."""
+def _read_cached(descriptor: int, size: int, nowait: int) -> bytes:
+    """Reads from the page cache; raises OSError where not all of it is there."""
     if not size:
         return b""
     buffer = bytearray(size)
@@ -214,27 +217,27 @@ def _in_memory(descriptor: int, size: int, nowait: int) -> bytes:
     return bytes(buffer)
 
 
-def _ending(data: bytes) -> Ending:
+def _parse_ending(data: bytes) -> Ending:
     folder, _, code = data.removesuffix(b"\n").rpartition(b"\n")
     if not code.isdigit():
-        # The shell above was ended before it could write: all that there is are the words of the one below.
-        return Ending(_folder(data.removesuffix(b"\n")), None)
-    return Ending(_folder(folder), int(code))
+        # The outer shell was ended before it could write: there is only the folder, from the inner one.
+        return Ending(_parse_folder(data.removesuffix(b"\n")), None)
+    return Ending(_parse_folder(folder), int(code))
 
 
-def _folder(written: bytes) -> str | None:
+def _parse_folder(written: bytes) -> str | None:
     return os.fsdecode(written) if written.startswith(b"/") else None
 
 
-def decoded(data: bytes) -> str:
-    """In pieces: one call for all of it would keep the event loop from the interpreter's lock meanwhile."""
-    if len(data) <= _AT_ONCE:
+def decode_output(data: bytes) -> str:
+    """Decodes in pieces: one call for all of it would keep the event loop from the interpreter's lock meanwhile."""
+    if len(data) <= _CHUNK_BYTES:
         return data.decode("utf-8", "replace")
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    pieces = (data[place : place + _AT_ONCE] for place in range(0, len(data), _AT_ONCE))
+    pieces = (data[place : place + _CHUNK_BYTES] for place in range(0, len(data), _CHUNK_BYTES))
     return "".join([*map(decoder.decode, pieces), decoder.decode(b"", final=True)])
 
 
 @cache
-def _kernel() -> ctypes.CDLL | None:
+def _load_libc() -> ctypes.CDLL | None:
     return ctypes.CDLL(None) if sys.platform == "linux" else None

@@ -1,4 +1,4 @@
-"""Output files that are used again.
+"""A pool of empty output files that are used again.
 
 To make a file takes up to a millisecond on a file system that has just seen many of them go; to give one that is there
 another name takes a thirtieth of that. A command needs two.
@@ -13,23 +13,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-MOST: Final = 32
+MAX_SPARES: Final = 32
 _SUFFIXES: Final = ("", ".end")
 _SET_LEASE: Final[int | None] = getattr(fcntl, "F_SETLEASE", None)
 
 
-class SpareFiles:
-    """Pairs of empty files that nobody has open, in a folder of their own. All of it blocks, for very short."""
+class OutputFilePool:
+    """Pairs of empty files that no process has open, in a folder of their own. All of it blocks, very briefly."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
         self._names: list[str] | None = []
-        """Null when no more are taken."""
-        self._empty()
+        """Null once the pool is closed."""
+        self._remove_files()
 
     def take(self, path: str) -> bool:
-        """Put a spare pair at a path and beside it, where nothing is; false where there is none."""
+        """Moves a spare pair to a path that is free; false where there is no spare one."""
         with self._lock:
             name = self._names.pop() if self._names else None
         if name is None:
@@ -38,16 +38,16 @@ class SpareFiles:
             for suffix in _SUFFIXES:
                 os.rename(self._folder / f"{name}{suffix}", f"{path}{suffix}")
         except OSError:
-            # Somebody has removed them; whatever is left of the pair is in the way of a new one.
+            # They have been removed; what is left of the pair would be in the way of a new one.
             _unlink([Path(f"{path}{suffix}") for suffix in _SUFFIXES])
             return False
         return True
 
-    def give(self, path: str) -> bool:
-        """Keep a pair that has been used; false where it is to be removed instead."""
-        if self._names is None or len(self._names) >= MOST:
+    def put_back(self, path: str) -> bool:
+        """Keeps a pair that has been used; false where the caller is to remove it instead."""
+        if self._names is None or len(self._names) >= MAX_SPARES:
             return False
-        if not all(_emptied(f"{path}{suffix}") for suffix in _SUFFIXES):
+        if not all(_empty_if_unused(f"{path}{suffix}") for suffix in _SUFFIXES):
             return False
         name = secrets.token_hex(8)
         kept = [self._folder / f"{name}{suffix}" for suffix in _SUFFIXES]
@@ -67,17 +67,17 @@ class SpareFiles:
     def close(self) -> None:
         with self._lock:
             self._names = None
-        self._empty()
+        self._remove_files()
         with contextlib.suppress(OSError):
             self._folder.rmdir()
 
-    def _empty(self) -> None:
+    def _remove_files(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             _unlink(list(self._folder.iterdir()))
 
 
-def _emptied(path: str) -> bool:
-    """Whether nobody has the file open any more, so that no word of an old command can come into it."""
+def _empty_if_unused(path: str) -> bool:
+    """Empties a file that no process has open, into which no old command can print; false where one has."""
     if _SET_LEASE is None:
         return False
     try:
@@ -85,7 +85,7 @@ def _emptied(path: str) -> bool:
     except OSError:
         return False
     try:
-        # The kernel gives this lease only to the one who is alone with a file.
+        # The kernel grants this lease only where no other process has the file open.
         fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_WRLCK)
         fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_UNLCK)
         os.ftruncate(descriptor, 0)
@@ -102,19 +102,19 @@ def _unlink(paths: Sequence[Path]) -> None:
             os.unlink(path)
 
 
-_kept: Final[dict[str, SpareFiles]] = {}
+_pools: Final[dict[str, OutputFilePool]] = {}
 
 
 def keep_spares(place: Path, folder: Path) -> None:
-    """From now on, the files of a place are kept in a folder when they are not needed any more."""
+    """From now on, output files of a place are kept in a pool in that folder when they are not needed any more."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    _kept[str(place)] = SpareFiles(folder)
+    _pools[str(place)] = OutputFilePool(folder)
 
 
 def drop_spares(place: Path) -> None:
-    if (spares := _kept.pop(str(place), None)) is not None:
+    if (spares := _pools.pop(str(place), None)) is not None:
         spares.close()
 
 
-def spares_of(place: str) -> SpareFiles | None:
-    return _kept.get(place)
+def find_pool(place: str) -> OutputFilePool | None:
+    return _pools.get(place)

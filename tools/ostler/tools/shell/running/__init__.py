@@ -1,1 +1,1 @@
-"""How a command runs: its program, its profile, its launch, and the copier of its output."""
+"""Runs a command: its shell, the person's profile, its launch, and the copier of its output."""

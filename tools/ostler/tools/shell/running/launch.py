@@ -1,4 +1,4 @@
-"""What is done before a command can start: its folder, its output file, its variables, its sandbox."""
+"""Prepares a command for its start: its folder, its output file, its environment variables, its sandbox."""
 
 import contextlib
 import os
@@ -10,147 +10,151 @@ import anyio
 
 from ostler.tools.context import ToolContext
 from ostler.tools.fs import cached_io
-from ostler.tools.process.environment import command_environment, output_prefix
-from ostler.tools.sandbox import confined, hold, release, wrap
-from ostler.tools.sandbox.policy import Confinement, confinement, kept_to_reading
-from ostler.tools.services import Watch
+from ostler.tools.process.environment import build_command_environment, build_output_prefix
+from ostler.tools.sandbox import confine_environment, hold_placeholders, release_placeholders, wrap
+from ostler.tools.sandbox.policy import Confinement, choose_confinement, restrict_to_reading
+from ostler.tools.services import WatchSpec
 from ostler.tools.shell.output.output_file import OutputFile
-from ostler.tools.shell.running.profile import Snapshot
-from ostler.tools.shell.running.program import Begin, ShellProgram, bash
+from ostler.tools.shell.running.profile import ProfileSnapshot
+from ostler.tools.shell.running.program import ShellProgram, ShellStart, build_bash_arguments
 from ostler.tools.threads import change_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_QUICK: Final = 0.002
-"""Seconds that nobody else notices."""
+_QUICK_SECONDS: Final = 0.002
+"""Seconds for which the event loop may be blocked."""
 
 
 class NoFolder(Exception):
-    """There is no folder left to run it in."""
+    """The folder to run it in does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What is to be run, and how long somebody waits for it."""
+class CommandSpec:
+    """The command to run, its time limit, and whether it runs in the background."""
 
     command: str
     seconds: float
     description: str | None = None
     in_background: bool = False
-    """It goes behind its call at once."""
+    """It goes to the background at once."""
     may_go_on: bool = False
-    """When the time is over it goes behind its call, instead of being ended."""
-    watch: Watch | None = None
-    """What it prints is watched, behind its call."""
-    program: ShellProgram = bash
-    outside: bool = False
+    """When its time is over it goes to the background, instead of being ended."""
+    watch: WatchSpec | None = None
+    """What it prints is monitored, in the background."""
+    program: ShellProgram = build_bash_arguments
+    outside_sandbox: bool = False
     """A person allowed it to run outside the sandbox."""
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedCommand:
     """All that a command needs to be started."""
 
     folder: str
     output: OutputFile
     arguments: list[str]
     environment: dict[str, str]
-    held: frozenset[str] | None = None
+    placeholders: frozenset[str] | None = None
     sandboxed: bool = False
 
-    def drop(self) -> None:
+    def discard(self) -> None:
         self.output.remove()
-        if self.held is not None:
-            release(self.held)
+        if self.placeholders is not None:
+            release_placeholders(self.placeholders)
 
 
-class _Pace:
-    """Whether commands are made ready on the event loop: where it is quick, a trip to a thread takes longer than it."""
+class _Preparer:
+    """Prepares commands, on the event loop where the last time was quick: a thread would take longer."""
 
     def __init__(self) -> None:
         self._quick = False
-        """Until it has been seen: the first time the shell is looked for, and the folder may have to be made."""
+        """Not yet known to be: the first time the shell is looked for, and the folder may have to be made."""
 
-    def allows(self, order: Order, context: ToolContext) -> bool:
-        sandboxing = context.surroundings.sandboxing
-        outside = sandboxing is None or order.outside or not sandboxing.wanted(only_reads=context.only_reads)
+    def allows(self, spec: CommandSpec, context: ToolContext) -> bool:
+        sandboxing = context.session.sandboxing
+        outside = sandboxing is None or spec.outside_sandbox or not sandboxing.is_wanted(only_reads=context.only_reads)
         return self._quick and outside
 
-    def prepare(self, order: Order, context: ToolContext, profile: Snapshot | None, folder: str) -> Prepared:
+    def prepare(
+        self, spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot | None, folder: str
+    ) -> PreparedCommand:
         began = time.perf_counter()
         try:
-            return _prepare(order, context, profile, folder)
+            return _prepare(spec, context, profile, folder)
         finally:
-            self._quick = time.perf_counter() - began < _QUICK
+            self._quick = time.perf_counter() - began < _QUICK_SECONDS
 
-    def find_and_prepare(self, order: Order, context: ToolContext, profile: Snapshot | None) -> Prepared:
-        surroundings = context.surroundings
-        folder = next((each for each in (surroundings.shell_folder, surroundings.folder) if os.path.isdir(each)), None)
+    def find_and_prepare(
+        self, spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot | None
+    ) -> PreparedCommand:
+        session = context.session
+        folder = next((each for each in (session.shell_folder, session.folder) if os.path.isdir(each)), None)
         if folder is None:
-            raise NoFolder(f"The folder {surroundings.folder} does not exist any more.")
-        return self.prepare(order, context, profile, folder)
+            raise NoFolder(f"The folder {session.folder} does not exist any more.")
+        return self.prepare(spec, context, profile, folder)
 
 
-_pace: Final = _Pace()
+_preparer: Final = _Preparer()
 
 
-async def made_ready(order: Order, context: ToolContext) -> Prepared:
-    """Raises NoFolder, SandboxMissing, NotProtectable and OSError."""
-    profile = await _profile_of(context)
-    if _pace.allows(order, context):
-        with contextlib.suppress(cached_io.WouldWait):
-            folder = context.surroundings.shell_folder
+async def prepare(spec: CommandSpec, context: ToolContext) -> PreparedCommand:
+    """Makes all that a command needs. Raises NoFolder, SandboxMissing, NotProtectable and OSError."""
+    profile = await _load_profile(context)
+    if _preparer.allows(spec, context):
+        with contextlib.suppress(cached_io.WouldBlock):
+            folder = context.session.shell_folder
             if cached_io.is_folder(folder):
-                return _pace.prepare(order, context, profile, folder)
-    prepared: Prepared | None = None
-    # Shielded: what is made ready by a call that ends meanwhile would be nobody's, its file and descriptor too.
+                return _preparer.prepare(spec, context, profile, folder)
+    prepared: PreparedCommand | None = None
+    # Shielded: what is prepared for a call that ends meanwhile would leak, with its file and descriptor.
     with anyio.CancelScope(shield=True):
-        prepared = await change_in_thread(_pace.find_and_prepare, order, context, profile)
+        prepared = await change_in_thread(_preparer.find_and_prepare, spec, context, profile)
     assert prepared is not None
     return prepared
 
 
-async def _profile_of(context: ToolContext) -> Snapshot | None:
-    """Without a wait, but for the first command and now and then: it cannot be sourced on the event loop."""
-    profile = context.surroundings.profile
+async def _load_profile(context: ToolContext) -> ProfileSnapshot | None:
+    """Mostly from the cache; for the first command, and when it is to be checked again, sourced elsewhere than here."""
+    profile = context.session.profile
     if profile is None:
         return None
-    return profile.at_once() or await profile.current()
+    return profile.get_cached() or await profile.load_current()
 
 
-def _prepare(order: Order, context: ToolContext, profile: Snapshot | None, folder: str) -> Prepared:
-    surroundings = context.surroundings
-    sandboxing = surroundings.sandboxing
+def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot | None, folder: str) -> PreparedCommand:
+    session = context.session
+    sandboxing = session.sandboxing
     confined_by = None
-    if sandboxing is not None and not order.outside:
-        confined_by = confinement(sandboxing, surroundings, only_reads=context.only_reads)
-    # A command that passed because of its words alone has to mean just them.
+    if sandboxing is not None and not spec.outside_sandbox:
+        confined_by = choose_confinement(sandboxing, session, only_reads=context.only_reads)
+    # A command that was allowed because its text only reads must not be changed by functions and aliases.
     definitions = None
-    if profile is not None and profile.definitions and not context.only_reads and profile.concerns(order.command):
+    if profile is not None and profile.definitions and not context.only_reads and profile.may_be_used_by(spec.command):
         definitions = profile.definitions
-    # One that a sandbox shows to what runs in it is not used again.
-    prefix, again = output_prefix(context.call_id), confined_by is None
+    # A file that was visible inside a sandbox is not used again.
+    prefix, again = build_output_prefix(context.call_id), confined_by is None
     output = OutputFile.create(context.output_folder, prefix, may_be_used_again=again)
     try:
-        begin = Begin(order.command, folder, output.end_path, surroundings.umask, definitions)
-        arguments = order.program(begin)
-        environment: Mapping[str, str] = command_environment(surroundings.environment, context.call_id, profile)
+        start = ShellStart(spec.command, folder, output.end_path, session.umask, definitions)
+        arguments = spec.program(start)
+        environment: Mapping[str, str] = build_command_environment(session.environment, context.call_id, profile)
         if context.only_reads:
-            environment = kept_to_reading(environment, surroundings.roots)
-        prepared = Prepared(folder, output, arguments, dict(environment))
-        return prepared if confined_by is None else _in_the_sandbox(prepared, confined_by, definitions)
+            environment = restrict_to_reading(environment, session.roots)
+        prepared = PreparedCommand(folder, output, arguments, dict(environment))
+        return prepared if confined_by is None else _wrap_in_sandbox(prepared, confined_by, definitions)
     except BaseException:
         output.remove()
         raise
 
 
-def held_note(output_path: str) -> str:
-    """The file beside a command's output that says which names are kept from being created while it runs."""
+def build_note_path(output_path: str) -> str:
+    """The path of the file beside a command's output that lists the placeholders which it holds."""
     return f"{output_path}.held"
 
 
-def _in_the_sandbox(prepared: Prepared, by: Confinement, definitions: str | None) -> Prepared:
+def _wrap_in_sandbox(prepared: PreparedCommand, by: Confinement, definitions: str | None) -> PreparedCommand:
     prepared.output.make_end_file()
     profile = replace(
         by.profile,
@@ -158,14 +162,14 @@ def _in_the_sandbox(prepared: Prepared, by: Confinement, definitions: str | None
         own_files=(prepared.output.end_path,),
         shown_files=(definitions,) if definitions is not None else (),
     )
-    held = hold(profile, held_note(prepared.output.path)) if profile.kind == "workspace" else None
+    held = hold_placeholders(profile, build_note_path(prepared.output.path)) if profile.kind == "workspace" else None
     try:
-        # The shell above the command stays. No signal from inside reaches the first process, so it is that only where
-        # none is sent: `kill $$` is not reading.
+        # The outer shell stays. Signals from inside do not reach the init process, so the command is that only where it
+        # sends none: `kill $$` is not read-only.
         arguments = wrap(prepared.arguments, profile, by.support, stays=profile.kind == "read_only")
     except BaseException:
         if held is not None:
-            release(held)
+            release_placeholders(held)
         raise
-    environment = confined(prepared.environment)
-    return replace(prepared, arguments=arguments, environment=environment, held=held, sandboxed=True)
+    environment = confine_environment(prepared.environment)
+    return replace(prepared, arguments=arguments, environment=environment, placeholders=held, sandboxed=True)

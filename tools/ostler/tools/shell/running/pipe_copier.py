@@ -1,8 +1,8 @@
-"""From a command's pipe to its file, by a process that outlives the daemon.
+"""Copies a command's output from a pipe to its file, in a process that outlives the daemon.
 
 Were the file itself the command's output, `echo oops >/dev/stderr` in any script would empty it: to open a regular file
 through one of those names is to open it anew, with all that `>` does. A pipe that is opened anew is the same pipe. And
-were the daemon itself at the other end, a task that goes on without the daemon would die of its next word.
+were the daemon itself the reader, a task that goes on without the daemon would get SIGPIPE when it prints next.
 """
 
 import os
@@ -13,14 +13,14 @@ from typing import Final
 
 import anyio
 
-from ostler.tools.process.orphans import no_orphan_yet
-from ostler.tools.process.process import Watched
+from ostler.tools.process.orphans import block_orphan_scan
+from ostler.tools.process.process import WatchedProcess
 
-_PATIENCE: Final = 2.0
-"""Seconds for the last words of a command that has ended. Only a process that nobody has found can still be writing."""
+_GRACE_SECONDS: Final = 2.0
+"""Seconds for the last output of an ended command. Only a process that was not found can still be writing."""
 
 
-class Copier(Watched):
+class PipeCopier(WatchedProcess):
     """Ends by itself when nobody can write to its pipe any more; then the file has all of it."""
 
     def __init__(self, pid: int, pipe: int) -> None:
@@ -28,14 +28,14 @@ class Copier(Watched):
         self._pipe = pipe
 
     @classmethod
-    def start(cls, output: int) -> "Copier":
-        """Into the file that is open there. Raises OSError."""
+    def start(cls, output: int) -> "PipeCopier":
+        """Copies into the file with that descriptor. Raises OSError."""
         pipe_end, pipe = os.pipe()
         try:
-            with no_orphan_yet():
+            with block_orphan_scan():
                 return cls(
                     os.posix_spawn(
-                        _cat(),
+                        _find_cat(),
                         ["cat"],
                         {},
                         file_actions=[(os.POSIX_SPAWN_DUP2, pipe_end, 0), (os.POSIX_SPAWN_DUP2, output, 1)],
@@ -65,7 +65,7 @@ class Copier(Watched):
     async def finish(self) -> None:
         """Wait until all is in the file."""
         self.close_pipe()
-        with anyio.move_on_after(_PATIENCE):
+        with anyio.move_on_after(_GRACE_SECONDS):
             await self.wait()
         if not self.ended:
             os.kill(self.pid, signal.SIGKILL)
@@ -74,5 +74,5 @@ class Copier(Watched):
 
 
 @cache
-def _cat() -> str:
+def _find_cat() -> str:
     return shutil.which("cat") or "/bin/cat"

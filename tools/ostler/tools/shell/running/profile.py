@@ -1,6 +1,6 @@
-"""The person's profile, sourced once: its variables for every command, its functions and aliases for allowed ones.
+"""The person's shell profile, sourced once: variables for every command, functions and aliases for allowed ones.
 
-It may hang, print, exit or become another program: then commands have the daemon's own variables, and that is told.
+It may hang, print, exit or exec another program: then commands have the daemon's own variables, and that is reported.
 """
 
 import contextlib
@@ -19,32 +19,32 @@ import anyio
 
 from ostler.protocol.ids import CallId
 from ostler.tools import commands
-from ostler.tools.process.environment import MARKER, clean_environment, may_pass
+from ostler.tools.process.environment import MARKER, build_clean_environment, may_inherit
 from ostler.tools.process.process import Child, spawn
 from ostler.tools.threads import change_in_thread, read_in_thread
 
 TIME_LIMIT: Final = 5.0
 LOOK_EVERY: Final = 2.0
-"""Seconds for which nobody looks whether a file has changed."""
+"""Seconds after which the files are checked for changes again."""
 _MAX_BYTES: Final = 2 * 1024 * 1024
-_PATIENCE: Final = 0.5
-_CLEAN_UP: Final = 10.0
+_GRACE_SECONDS: Final = 0.5
+_CLEAN_UP_SECONDS: Final = 10.0
 _CHUNK: Final = 64 * 1024
-_ANSWER: Final = 99
-"""The descriptor that it answers on: none that a profile opens by its number, nor the shell for itself."""
-_OF_THE_MACHINE: Final = ("/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/bashrc", "/etc/environment")
-_OF_THE_PERSON: Final = (".bash_profile", ".bash_login", ".profile", ".bashrc", ".bash_aliases")
+_ANSWER_DESCRIPTOR: Final = 99
+"""The descriptor that it answers on: one that neither a profile nor the shell itself uses."""
+_MACHINE_FILES: Final = ("/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/bashrc", "/etc/environment")
+_HOME_FILES: Final = (".bash_profile", ".bash_login", ".profile", ".bashrc", ".bash_aliases")
 # What is only about that shell, or about an agent that ended with it.
-_LEFT_OUT: Final = frozenset({"_", "PWD", "OLDPWD", "SHLVL", MARKER, "SSH_AUTH_SOCK", "SSH_AGENT_PID"})
+_EXCLUDED_VARIABLES: Final = frozenset({"_", "PWD", "OLDPWD", "SHLVL", MARKER, "SSH_AUTH_SOCK", "SSH_AGENT_PID"})
 _NAME: Final = re.compile(r"^(?:alias (?:-- )?)?([^\s=()]+)(?: \(\) ?$|=)", re.MULTILINE)
-_ASKS_BACK: Final = re.compile(
+_INTERACTIVE_ALIAS: Final = re.compile(
     r"^alias (?:-- )?(?:rm|cp|mv|ln)='[^\n]* (?:-\w*[iI]|--interactive)[^\n]*\n", re.MULTILINE
 )
-"""`rm -i` and its like: nobody answers them, and they would do nothing and say that all is well."""
+"""`rm -i` and its like: nobody answers them, and they would do nothing and exit with 0."""
 _TOKEN: Final = re.compile(r"[^\s;|&()<>'\"\\]+")
 _SOURCING: Final = frozenset({".", "source", "eval", "trap", "command", "builtin", "type", "declare", "alias"})
 
-# Only words of the shell's own, which no PATH and no alias changes.
+# Only builtins, which no PATH and no alias changes.
 _SCRIPT: Final = r"""
 \builtin shopt -u expand_aliases
 \builtin set +eufvx
@@ -60,103 +60,103 @@ for OSTLER_NAME in $(\builtin compgen -e); do \builtin printf '%s=%s\0' "$OSTLER
 \builtin printf '\0%s\0' @mark@
 } >&@answer@ 2>/dev/null
 """
-_BEFORE: Final = f'cd "$0" 2>/dev/null || cd /; exec {_ANSWER}>&1 >/dev/null; exec "$@"'
+_BEFORE: Final = f'cd "$0" 2>/dev/null || cd /; exec {_ANSWER_DESCRIPTOR}>&1 >/dev/null; exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a profile makes of a shell."""
+class ProfileSnapshot:
+    """What a profile changes in a shell."""
 
-    given: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     """Variables that it sets."""
-    taken: frozenset[str] = frozenset()
-    """Variables that it takes away."""
+    removed_variables: frozenset[str] = frozenset()
+    """Variables that it unsets."""
     definitions: str | None = None
     """A file with its functions and aliases; null where it has none."""
     names: frozenset[str] = frozenset()
-    """What those are called."""
+    """The names of its functions and aliases."""
 
-    def concerns(self, command: str) -> bool:
-        """Whether a command may use what it defines: to read many functions takes longer than most commands."""
-        reading = commands.read_command(command)
+    def may_be_used_by(self, command: str) -> bool:
+        """Whether a command may use what it defines: to source many functions takes longer than most commands."""
+        reading = commands.parse_command(command)
         if reading.problem is not None or not reading.plain:
             return True
         programs = {part.words[0] for part in reading.parts if part.words}
         words = {*_TOKEN.findall(command), *programs, "command_not_found_handle"}
         return None in programs or not self.names.isdisjoint(words) or not _SOURCING.isdisjoint(words)
 
-    def applied(self, environment: Mapping[str, str]) -> dict[str, str]:
-        kept = {name: value for name, value in environment.items() if name not in self.taken}
-        return {**kept, **self.given}
+    def apply_to(self, environment: Mapping[str, str]) -> dict[str, str]:
+        kept = {name: value for name, value in environment.items() if name not in self.removed_variables}
+        return {**kept, **self.variables}
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedProfile:
     home: str
-    marks: tuple[tuple[int, int] | None, ...]
+    file_stamps: tuple[tuple[int, int] | None, ...]
     """Time and size of each file, by which a change is noticed."""
-    snapshot: Snapshot
+    snapshot: ProfileSnapshot
 
 
 class ShellProfile:
-    """The profile as it is now."""
+    """The person's profile, cached until one of its files changes."""
 
-    def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, report_problem: Callable[[str], None]) -> None:
         self._folder = folder
-        self._tell = tell
-        """Hears once why a profile could not be used."""
+        self._report_problem = report_problem
+        """Called once with the reason why a profile could not be used."""
         self._lock = anyio.Lock()
-        """Whoever waits for a profile that hangs waits here: on a thread, files of others would wait behind it."""
-        self._known: _Known | None = None
-        self._looked = 0.0
+        """Calls wait here for a profile that hangs: on a thread, other calls' file accesses would wait for it."""
+        self._cached: _CachedProfile | None = None
+        self._checked_at = 0.0
 
-    def at_once(self) -> Snapshot | None:
-        """What is known, without a look at the disk; null where it is time for one."""
-        known = self._known
-        if known is None or time.monotonic() - self._looked > LOOK_EVERY or known.home != _home():
+    def get_cached(self) -> ProfileSnapshot | None:
+        """The cached snapshot, without a look at the disk; null where it is time for one."""
+        known = self._cached
+        if known is None or time.monotonic() - self._checked_at > LOOK_EVERY or known.home != _find_home():
             return None
         return known.snapshot
 
-    async def current(self) -> Snapshot:
-        """Looks whether a file has changed, and sources them again where one has."""
+    async def load_current(self) -> ProfileSnapshot:
+        """Checks whether a file has changed, and sources them again where one has."""
         async with self._lock:
-            if (snapshot := self.at_once()) is not None:  # somebody else has looked meanwhile
+            if (snapshot := self.get_cached()) is not None:  # another call has checked meanwhile
                 return snapshot
-            home = _home()
+            home = _find_home()
             # Before they are sourced: what changes meanwhile is noticed next time.
-            marks = await read_in_thread(_marks, home)
-            known = self._known
-            if known is None or (known.home, known.marks) != (home, marks):
-                known = self._known = _Known(home, marks, await self._sourced(home))
-            self._looked = time.monotonic()
+            stamps = await read_in_thread(_stamp_files, home)
+            known = self._cached
+            if known is None or (known.home, known.file_stamps) != (home, stamps):
+                known = self._cached = _CachedProfile(home, stamps, await self._source_profile(home))
+            self._checked_at = time.monotonic()
             return known.snapshot
 
-    async def _sourced(self, home: str) -> Snapshot:
-        before = clean_environment()
+    async def _source_profile(self, home: str) -> ProfileSnapshot:
+        before = build_clean_environment()
         try:
-            told = await _told_by_bash(before, home)
-            return await change_in_thread(self._snapshot, before, told)
+            state = await _read_shell_state(before, home)
+            return await change_in_thread(self._build_snapshot, before, state)
         except (_Unusable, OSError) as error:
-            self._tell(str(error))
-            return Snapshot()
+            self._report_problem(str(error))
+            return ProfileSnapshot()
 
-    def _snapshot(self, before: Mapping[str, str], told: "_Told") -> Snapshot:
-        after = {name: value for name, value in told.environment.items() if _is_kept(name)}
+    def _build_snapshot(self, before: Mapping[str, str], state: "_ShellState") -> ProfileSnapshot:
+        after = {name: value for name, value in state.environment.items() if _is_kept(name)}
         if "PATH" in after:
-            after["PATH"] = _joined(before.get("PATH", ""), after["PATH"])
-        return Snapshot(
-            given={name: value for name, value in after.items() if before.get(name) != value},
-            taken=frozenset(name for name in before if name not in told.environment and _is_kept(name)),
-            definitions=self._stored(told),
-            names=frozenset(_NAME.findall(f"{told.functions}\n{told.aliases}")),
+            after["PATH"] = _join_paths(before.get("PATH", ""), after["PATH"])
+        return ProfileSnapshot(
+            variables={name: value for name, value in after.items() if before.get(name) != value},
+            removed_variables=frozenset(name for name in before if name not in state.environment and _is_kept(name)),
+            definitions=self._store_definitions(state),
+            names=frozenset(_NAME.findall(f"{state.functions}\n{state.aliases}")),
         )
 
-    def _stored(self, told: "_Told") -> str | None:
-        if not told.functions.strip() and told.aliases.strip() == "shopt -u extglob":
+    def _store_definitions(self, state: "_ShellState") -> str | None:
+        if not state.functions.strip() and state.aliases.strip() == "shopt -u extglob":
             return None
         # Functions first: an alias would change what they say. They may hold patterns that only extglob can read; what
-        # the profile has made of that stands behind the aliases.
-        text = f"shopt -s extglob\n{told.functions}\n{told.aliases}\nshopt -s expand_aliases\n"
+        # the profile has made of that comes after the aliases.
+        text = f"shopt -s extglob\n{state.functions}\n{state.aliases}\nshopt -s expand_aliases\n"
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._folder / "profile.bash"
         new = self._folder / f"profile-{secrets.token_hex(4)}.new"
@@ -168,31 +168,31 @@ class ShellProfile:
 
 
 class _Unusable(Exception):
-    """The profile did not let itself be asked; the message says how."""
+    """The profile could not be read; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What a shell with the profile has to say."""
+class _ShellState:
+    """The variables, functions and aliases of a shell with the profile."""
 
     environment: Mapping[str, str]
     functions: str
     aliases: str
 
 
-def _home() -> str:
+def _find_home() -> str:
     return os.path.expanduser("~")
 
 
-def _files(home: str) -> list[str]:
-    return [*_OF_THE_MACHINE, *(os.path.join(home, name) for name in _OF_THE_PERSON)]
+def _list_files(home: str) -> list[str]:
+    return [*_MACHINE_FILES, *(os.path.join(home, name) for name in _HOME_FILES)]
 
 
-def _marks(home: str) -> tuple[tuple[int, int] | None, ...]:
-    return tuple(map(_mark, _files(home)))
+def _stamp_files(home: str) -> tuple[tuple[int, int] | None, ...]:
+    return tuple(map(_stamp_file, _list_files(home)))
 
 
-def _mark(path: str) -> tuple[int, int] | None:
+def _stamp_file(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
     except OSError:
@@ -201,19 +201,19 @@ def _mark(path: str) -> tuple[int, int] | None:
 
 
 def _is_kept(name: str) -> bool:
-    return name not in _LEFT_OUT and may_pass(name)
+    return name not in _EXCLUDED_VARIABLES and may_inherit(name)
 
 
-def _joined(own: str, of_the_profile: str) -> str:
-    """A login shell begins with a path of its own: what the daemon was started with still comes first."""
-    known = of_the_profile.split(":")
+def _join_paths(own: str, profile_path: str) -> str:
+    """Joins two search paths. A login shell begins with a path of its own: the daemon's own still comes first."""
+    known = profile_path.split(":")
     return ":".join([*(folder for folder in own.split(":") if folder and folder not in known), *known])
 
 
-async def _told_by_bash(environment: Mapping[str, str], home: str) -> _Told:
-    """As the person's terminal has it: most files that define something end at once where nobody is to type.
+async def _read_shell_state(environment: Mapping[str, str], home: str) -> _ShellState:
+    """As an interactive shell has it: most profile files end at once in a shell that is not interactive.
 
-    Some become another program or take for ever without a terminal: those are asked as a script would.
+    Some exec another program or hang without a terminal: those are read by a shell that is not interactive.
     """
     try:
         return await _ask_bash(environment, home, "-i")
@@ -221,28 +221,28 @@ async def _told_by_bash(environment: Mapping[str, str], home: str) -> _Told:
         return await _ask_bash(environment, home)
 
 
-async def _ask_bash(environment: Mapping[str, str], home: str, *options: str) -> _Told:
-    """Starts a shell that reads the profile as a login does, with nobody at its keyboard."""
+async def _ask_bash(environment: Mapping[str, str], home: str, *options: str) -> _ShellState:
+    """Starts a login shell that reads the profile, without a terminal, and reads its answer."""
     mark, call = secrets.token_hex(16), CallId(f"profile-{secrets.token_hex(8)}")
     bash = shutil.which("bash") or "/bin/bash"
-    script = _SCRIPT.replace("@mark@", mark).replace("@answer@", str(_ANSWER))
+    script = _SCRIPT.replace("@mark@", mark).replace("@answer@", str(_ANSWER_DESCRIPTOR))
     login = [bash, "--login", *options, "-c", script]
     reading, writing = os.pipe()
     try:
         os.set_blocking(reading, False)
-        child = _started(
+        child = _start_shell(
             [bash, "--noprofile", "--norc", "-c", _BEFORE, home, *login], {**environment, MARKER: call}, writing
         )
         try:
-            data = await _read(reading, child, f"{mark}\0".encode())
+            data = await _read_answer(reading, child, f"{mark}\0".encode())
         finally:
-            await _end(child, call)
+            await _end_shell(child, call)
     finally:
         os.close(reading)
-    return await read_in_thread(_parsed, data, mark.encode())
+    return await read_in_thread(_parse_answer, data, mark.encode())
 
 
-def _started(arguments: list[str], environment: Mapping[str, str], writing: int) -> Child:
+def _start_shell(arguments: list[str], environment: Mapping[str, str], writing: int) -> Child:
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     noise = os.dup(nothing)
     try:
@@ -252,30 +252,30 @@ def _started(arguments: list[str], environment: Mapping[str, str], writing: int)
         os.close(writing)
 
 
-async def _read(reading: int, child: Child, mark: bytes) -> bytes:
-    """Until it has said all. What it has left running may keep the pipe open for ever."""
+async def _read_answer(reading: int, child: Child, mark: bytes) -> bytes:
+    """Reads until the answer is complete: a process that the profile left running may keep the pipe open for ever."""
     data = bytearray()
 
-    async def until_the_end(scope: anyio.CancelScope) -> None:
+    async def cancel_at_exit(scope: anyio.CancelScope) -> None:
         await child.wait()
         scope.cancel()
 
     with anyio.move_on_after(TIME_LIMIT) as limit:
         async with anyio.create_task_group() as group:
-            group.start_soon(until_the_end, group.cancel_scope)
-            while _take(reading, data) and data.count(mark) < 3:
+            group.start_soon(cancel_at_exit, group.cancel_scope)
+            while _read_available(reading, data) and data.count(mark) < 3:
                 await anyio.wait_readable(reading)
             group.cancel_scope.cancel()
     if limit.cancelled_caught:
         raise _Unusable(f"The profile takes longer than {TIME_LIMIT:g} s.")
-    _take(reading, data)
+    _read_available(reading, data)
     if len(data) > _MAX_BYTES:
         raise _Unusable(f"The profile defines more than {_MAX_BYTES} bytes.")
     return bytes(data)
 
 
-def _take(reading: int, data: bytearray) -> bool:
-    """What is there; false at the end, and where it is too much."""
+def _read_available(reading: int, data: bytearray) -> bool:
+    """Reads what is available; false at the end, and where it is too much."""
     with contextlib.suppress(BlockingIOError):
         while len(data) <= _MAX_BYTES and (chunk := os.read(reading, _CHUNK)):
             data += chunk
@@ -283,13 +283,13 @@ def _take(reading: int, data: bytearray) -> bool:
     return True
 
 
-async def _end(child: Child, call: CallId) -> None:
-    """With all that the profile has started, whatever that has dropped."""
+async def _end_shell(child: Child, call: CallId) -> None:
+    """Ends the shell with all that the profile has started."""
     with anyio.CancelScope(shield=True):
-        with anyio.move_on_after(_PATIENCE):
+        with anyio.move_on_after(_GRACE_SECONDS):
             await child.wait()
-        with anyio.move_on_after(_CLEAN_UP):
-            # An interactive shell does not hear a polite request.
+        with anyio.move_on_after(_CLEAN_UP_SECONDS):
+            # An interactive shell ignores SIGTERM.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGKILL)
             await child.end_tree(call)
@@ -297,15 +297,15 @@ async def _end(child: Child, call: CallId) -> None:
         child.release()
 
 
-def _parsed(data: bytes, mark: bytes) -> _Told:
+def _parse_answer(data: bytes, mark: bytes) -> _ShellState:
     variables, found, rest = data.partition(mark + b"\0")
     functions, found_too, rest = rest.partition(b"\0" + mark + b"\0")
     aliases, whole, _ = rest.partition(b"\0" + mark + b"\0")
     if not (found and found_too and whole):
         raise _Unusable("The profile ends the shell that reads it, or becomes another program.")
     named = (variable.partition(b"=") for variable in variables.split(b"\0") if variable)
-    return _Told(
+    return _ShellState(
         {os.fsdecode(name): os.fsdecode(value) for name, _, value in named},
         os.fsdecode(functions),
-        _ASKS_BACK.sub("", os.fsdecode(aliases)),
+        _INTERACTIVE_ALIAS.sub("", os.fsdecode(aliases)),
     )

@@ -1,4 +1,8 @@
-"""The shells that commands run in: started behind a gate, and telling at the end where they were and how it went."""
+"""Builds the command lines of the shells that run commands.
+
+A shell waits for a line on its standard input (the gate) before it begins, and writes its last folder and its exit code
+into a file at its end.
+"""
 
 import base64
 import shlex
@@ -9,7 +13,7 @@ from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class ShellStart:
     """What a shell is started with."""
 
     command: str
@@ -18,36 +22,36 @@ class Begin:
     """The file for the folder in which it ends, and for its exit code in the last line."""
     umask: int
     definitions: str | None = None
-    """A file with the person's functions and aliases; null where the command is to mean just what it says."""
+    """A file with the person's functions and aliases; null where the command is to run without them."""
 
 
-ShellProgram = Callable[[Begin], list[str]]
+ShellProgram = Callable[[ShellStart], list[str]]
 """The command line. Looks for the program, and so blocks."""
 
 
-def bash(begin: Begin) -> list[str]:
-    return [bash_path(), "--noprofile", "--norc", "-c", bash_script(begin), "bash", begin.command]
+def build_bash_arguments(start: ShellStart) -> list[str]:
+    return [find_bash(), "--noprofile", "--norc", "-c", build_bash_script(start), "bash", start.command]
 
 
-def bash_script(begin: Begin) -> str:
-    """Waits at the gate, runs its argument in a shell below it, and says how that ended.
+def build_bash_script(start: ShellStart) -> str:
+    """Waits at the gate, runs its argument in a subshell, and writes down how that ended.
 
-    The shell above stays to write the exit code down: a daemon that starts later cannot wait for it.
+    The outer shell stays to write the exit code: a daemon that starts later cannot wait for it.
     """
-    end = shlex.quote(begin.end_path)
-    # Nobody hears of it, not even in a command that shows what it runs.
+    end = shlex.quote(start.end_path)
+    # It prints nothing, not even under `set -x`.
     at_the_end = shlex.quote(f"{{ builtin pwd -P >|{end}; }} >/dev/null 2>&1")
-    known = f". {shlex.quote(begin.definitions)} 2>/dev/null; " if begin.definitions else ""
-    # A command that has put a trap of its own in the place of ours tells, too, unless it leaves with `exit`.
-    told = f'\\builtin set +vx -- "$?"; \\builtin trap - DEBUG; \\builtin pwd -P >|{end}'
-    after = f'{{ {told}; }} >/dev/null 2>&1; \\builtin exit "$1"'
+    known = f". {shlex.quote(start.definitions)} 2>/dev/null; " if start.definitions else ""
+    # Also for a command that has replaced our EXIT trap by its own, unless it leaves with `exit`.
+    write_end = f'\\builtin set +vx -- "$?"; \\builtin trap - DEBUG; \\builtin pwd -P >|{end}'
+    after = f'{{ {write_end}; }} >/dev/null 2>&1; \\builtin exit "$1"'
     # In one line, so that the shell counts the command's own lines from 1.
     return "; ".join(
         (
-            *_gate(begin, "builtin "),
-            # The command sees no arguments, and itself where a shell that was started for it has it.
+            *_build_gate(start, "builtin "),
+            # The command sees no arguments, and itself in the variable in which `bash -c` has it.
             "BASH_EXECUTION_STRING=$1; set --",
-            # The shell above says nothing itself: of a command that dies by a signal it would show all of this line.
+            # The outer shell prints nothing itself: of a command that dies by a signal it would show all of this line.
             "exec 3>&2 2>/dev/null",
             f'(trap -- {at_the_end} EXIT; {known}\\builtin eval -- "$BASH_EXECUTION_STRING"; {after}) 2>&3 3>&-',
             f'set -- "$?"; builtin printf "%s\\n" "$1" >>{end}; exit "$1"',
@@ -55,21 +59,21 @@ def bash_script(begin: Begin) -> str:
     )
 
 
-def _gate(begin: Begin, builtin: str = "") -> tuple[str, ...]:
+def _build_gate(start: ShellStart, builtin: str = "") -> tuple[str, ...]:
     return (
-        # The end of the file instead of a line: the daemon is gone, and the command must not run.
+        # End of file instead of a line: the daemon is gone, and the command must not run.
         "IFS= read -r REPLY || exit 125",
         "unset REPLY",
         "exec </dev/null",
-        f"umask {begin.umask:03o}",
-        f"{builtin}cd -- {shlex.quote(begin.folder)} || exit 125",
+        f"umask {start.umask:03o}",
+        f"{builtin}cd -- {shlex.quote(start.folder)} || exit 125",
         # The daemon's own folder, where `cd -` would go to.
         "unset OLDPWD",
     )
 
 
 @cache
-def bash_path() -> str:
+def find_bash() -> str:
     return shutil.which("bash") or "/bin/bash"
 
 
@@ -96,32 +100,32 @@ exit 1
 """
 
 
-def powershell(begin: Begin) -> list[str]:
-    end = shlex.quote(begin.end_path)
-    program = shlex.quote(pwsh_path() or "pwsh")
+def build_powershell_arguments(start: ShellStart) -> list[str]:
+    end = shlex.quote(start.end_path)
+    program = shlex.quote(find_pwsh() or "pwsh")
     options = "-NoLogo -NoProfile -NonInteractive -OutputFormat Text -EncodedCommand"
     script = "; ".join(
         (
-            *_gate(begin),
-            # It says nothing itself, not even that what it waited for was ended.
+            *_build_gate(start),
+            # It prints nothing itself, not even that the process it waited for was killed.
             "exec 3>&2 2>/dev/null",
             f'{program} {options} "$1" 2>&3 3>&-',
             f'set -- "$?"; printf "%s\\n" "$1" >>{end}; exit "$1"',
         )
     )
-    return ["/bin/sh", "-c", script, "sh", encoded(powershell_script(begin))]
+    return ["/bin/sh", "-c", script, "sh", encode_script(build_powershell_script(start))]
 
 
-def powershell_script(begin: Begin) -> str:
-    command = base64.b64encode(begin.command.encode()).decode()
-    return _POWERSHELL.replace("@command@", command).replace("@end@", begin.end_path.replace("'", "''"))
+def build_powershell_script(start: ShellStart) -> str:
+    command = base64.b64encode(start.command.encode()).decode()
+    return _POWERSHELL.replace("@command@", command).replace("@end@", start.end_path.replace("'", "''"))
 
 
-def encoded(script: str) -> str:
+def encode_script(script: str) -> str:
     """As `-EncodedCommand` takes it."""
     return base64.b64encode(script.encode("utf-16-le")).decode()
 
 
 @cache
-def pwsh_path() -> str | None:
+def find_pwsh() -> str | None:
     return shutil.which("pwsh")

@@ -1,4 +1,4 @@
-"""Acting on a daemon as clients do, and as the turn engine will."""
+"""Calls that tests make on a daemon as clients do, and events that they write as the turn engine does."""
 
 from typing import Any
 
@@ -13,25 +13,25 @@ from tests.support.daemon import Daemon, EventStream
 from tests.support.inprocess import InProcessDaemon
 
 
-def create(daemon: Daemon, **params: Any) -> str:
+def create_session(daemon: Daemon, **params: Any) -> str:
     return str(daemon.call("session/create", cwd="/", **params)["id"])
 
 
-def rename(daemon: Daemon, session_id: str, *titles: str) -> None:
+def rename_session(daemon: Daemon, session_id: str, *titles: str) -> None:
     for title in titles:
         daemon.call("session/update", session_id=session_id, title=title)
 
 
-def titles(events: list[dict[str, Any]]) -> list[str]:
+def extract_titles(events: list[dict[str, Any]]) -> list[str]:
     return [event["data"]["session"]["title"] for event in events]
 
 
-def replayed(daemon: Daemon, query: str = "?after=0") -> list[dict[str, Any]]:
+def replay_events(daemon: Daemon, query: str = "?after=0") -> list[dict[str, Any]]:
     """Everything that is stored; a last event of our own tells where it ends."""
-    marker = create(daemon, title="the end")
+    marker = create_session(daemon, title="the end")
     found: list[dict[str, Any]] = []
     with daemon.follow(query) as stream:
-        for event in stream.events():
+        for event in stream.read_events():
             if event["session_id"] == marker:
                 break
             found.append(event)
@@ -39,22 +39,22 @@ def replayed(daemon: Daemon, query: str = "?after=0") -> list[dict[str, Any]]:
     return found
 
 
-def daemon_shape(record: sessions.SessionRecord, cursor: int) -> dict[str, Any]:
+def build_session_shape(record: sessions.SessionRecord, cursor: int) -> dict[str, Any]:
     from ostler.protocol.ids import Cursor
-    from ostler.server.engine.journal.session_view import session_shape
+    from ostler.server.engine.journal.session_view import build_session
 
-    return session_shape(record, Cursor(cursor)).model_dump()
+    return build_session(record, Cursor(cursor)).model_dump()
 
 
 def make_agent(daemon: InProcessDaemon, parent_id: str, agent_id: str) -> str:
-    """A session that works for another, as the engine will make them."""
+    """A session that works for another, as the engine makes them."""
     from dataclasses import replace
 
     def work(tx: Tx) -> None:
         parent = sessions.get(tx.connection, SessionId(parent_id))
         agent = replace(parent, id=SessionId(agent_id), parent_id=parent.id)
         sessions.put(tx.connection, agent)
-        shown = Session.model_validate(daemon_shape(agent, tx.next_cursor))
+        shown = Session.model_validate(build_session_shape(agent, tx.next_cursor))
         tx.append("session.created", Scope(agent.id, agent.root_id), data=SessionData(session=shown))
 
     daemon.write(work, parent_id)
@@ -73,22 +73,22 @@ def start_message(daemon: InProcessDaemon, session_id: str, message_id: str) -> 
     daemon.write(work, session_id)
 
 
-def delta(message_id: str, offset: int, text: str, index: int = 0) -> MessageDelta:
+def build_delta(message_id: str, offset: int, text: str, index: int = 0) -> MessageDelta:
     return MessageDelta(message_id=MessageId(message_id), index=index, kind="text", offset=offset, text=text)
 
 
-def note(tx: Tx, scope: Scope) -> None:
+def append_notice(tx: Tx, scope: Scope) -> None:
     from ostler.protocol.events import Notice
 
     tx.append("notice", scope, data=Notice(level="info", text="stored"))
 
 
-def first_deltas(stream: EventStream, count: int) -> list[dict[str, Any]]:
-    deltas = (event for event in stream.events() if event["type"] == "message.delta")
+def take_deltas(stream: EventStream, count: int) -> list[dict[str, Any]]:
+    deltas = (event for event in stream.read_events() if event["type"] == "message.delta")
     return [next(deltas) for _ in range(count)]
 
 
-def message_shape(session_id: str, message_id: str, text: str) -> Message:
+def build_message(session_id: str, message_id: str, text: str) -> Message:
     return Message.model_validate(
         {
             "id": message_id,
@@ -102,21 +102,21 @@ def message_shape(session_id: str, message_id: str, text: str) -> Message:
 
 def finish_message(daemon: InProcessDaemon, session_id: str, message_id: str, text: str) -> None:
     scope = Scope(SessionId(session_id), SessionId(session_id))
-    message = message_shape(session_id, message_id, text)
-    daemon.write(lambda tx: complete(tx, scope, message), session_id)
+    message = build_message(session_id, message_id, text)
+    daemon.write(lambda tx: append_completed(tx, scope, message), session_id)
 
 
-def progress(text: str) -> ToolProgress:
+def build_progress(text: str) -> ToolProgress:
     from ostler.protocol.ids import CallId
 
     return ToolProgress(call_id=CallId("m_1#0"), kind="shell", elapsed_ms=1, data={"output": text})
 
 
-def begin(tx: Tx, scope: Scope, message: Message) -> int:
+def append_started(tx: Tx, scope: Scope, message: Message) -> int:
     data = MessageData(message=message.model_copy(update={"content": []}))
     return tx.append("message.started", scope, data=data)
 
 
-def complete(tx: Tx, scope: Scope, message: Message) -> int:
+def append_completed(tx: Tx, scope: Scope, message: Message) -> int:
     messages.add(tx.connection, message)
     return tx.append("message.completed", scope, reference=message.id)

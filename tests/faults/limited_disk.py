@@ -1,4 +1,4 @@
-"""Places with little room for a daemon's home, and ways to give it more."""
+"""Homes of daemons on disks with little space, and ways to free some of it."""
 
 import contextlib
 import resource
@@ -14,7 +14,7 @@ _MEGABYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class LimitedDisk:
     """A daemon whose disk is nearly full, and the way to free some of it."""
 
     kind: str
@@ -23,26 +23,26 @@ class Room:
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[Room]:
+def mount_small_disk(folder: Path) -> Iterator[LimitedDisk]:
     """A file system of a few megabytes; where it cannot be mounted, a limit on the size of files."""
-    disk = folder / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=5m,mode=700", "tmpfs", str(disk)]
+    mount_point = folder / "disk"
+    mount_point.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=5m,mode=700", "tmpfs", str(mount_point)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
-        with limited_files(folder) as room:
-            yield room
+        with limit_file_size(folder) as limited:
+            yield limited
         return
     try:
-        ballast = disk / "ballast"
+        ballast = mount_point / "ballast"
         ballast.write_bytes(bytes(2 * _MEGABYTE))
-        yield Room("a file system of 5 MB", Daemon(disk / "home"), ballast.unlink)
+        yield LimitedDisk("a file system of 5 MB", Daemon(mount_point / "home"), ballast.unlink)
     finally:
-        # Lazily: the working folder of nobody is in it, but a daemon that is just dying may hold a file.
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+        # Lazily: a daemon that is just exiting may still have a file open on it.
+        subprocess.run(["umount", "--lazy", str(mount_point)], check=True)
 
 
 @contextlib.contextmanager
-def limited_files(folder: Path) -> Iterator[Room]:
+def limit_file_size(folder: Path) -> Iterator[LimitedDisk]:
     """No file may grow past two megabytes; to SQLite that is an I/O error, not a full disk."""
     daemon = Daemon(folder / "home", prefix=["prlimit", f"--fsize={2 * _MEGABYTE}:unlimited"])
 
@@ -50,4 +50,4 @@ def limited_files(folder: Path) -> Iterator[Room]:
         daemon.prefix = []
         resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
-    yield Room("files of at most 2 MB", daemon, free)
+    yield LimitedDisk("files of at most 2 MB", daemon, free)

@@ -1,4 +1,4 @@
-"""`ostler chat` and `attach` as a person has them: something is typed, something is read."""
+"""`ostler chat` and `attach` in a process, on a terminal or on pipes: tests type input and read output."""
 
 import os
 import pty
@@ -14,11 +14,11 @@ from tests.support.forked import fork_command
 WAIT_SECONDS = 30.0
 
 
-class Talk:
-    """One terminal or pipe; what was read is kept."""
+class ChatDriver:
+    """Drives one chat on a terminal or on pipes, and keeps all its output."""
 
     def __init__(self, cli: Cli, *arguments: str, cwd: Path | None = None, terminal: bool = False) -> None:
-        self.read = ""
+        self.output = ""
         """All that was printed so far."""
         self._seen = 0
         if terminal:
@@ -35,19 +35,19 @@ class Talk:
     def type(self, text: str) -> None:
         os.write(self._in, text.encode())
 
-    def say(self, line: str) -> None:
+    def type_line(self, line: str) -> None:
         self.type(f"{line}\n")
 
-    def until(self, text: str) -> str:
+    def read_until(self, text: str) -> str:
         """Read on until this appears after what was waited for before; what came up to it."""
         deadline = time.monotonic() + WAIT_SECONDS
-        while (at := self.read.find(text, self._seen)) < 0:
-            assert self._more(deadline), f"no {text!r} in {self.read[self._seen :]!r}"
-        found = self.read[self._seen : at + len(text)]
+        while (at := self.output.find(text, self._seen)) < 0:
+            assert self._read_more(deadline), f"no {text!r} in {self.output[self._seen :]!r}"
+        found = self.output[self._seen : at + len(text)]
         self._seen = at + len(text)
         return found
 
-    def _more(self, deadline: float) -> bool:
+    def _read_more(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._out], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             return False
@@ -55,10 +55,10 @@ class Talk:
             piece = os.read(self._out, 65536)
         except OSError:  # how Linux says that the terminal is closed
             return False
-        self.read += piece.decode("utf-8", "replace").replace("\r\n", "\n")
+        self.output += piece.decode("utf-8", "replace").replace("\r\n", "\n")
         return bool(piece)
 
-    def end_of_input(self) -> None:
+    def close_input(self) -> None:
         """What Ctrl-D is in a pipe."""
         os.close(self._in)
         self._in = -1
@@ -69,7 +69,7 @@ class Talk:
     def wait(self) -> int:
         """Read all there is, and give the exit code."""
         deadline = time.monotonic() + WAIT_SECONDS
-        while self._more(deadline):
+        while self._read_more(deadline):
             pass
         return self.process.wait(WAIT_SECONDS)
 

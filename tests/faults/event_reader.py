@@ -1,4 +1,4 @@
-"""What a reader has seen of the log, over however many connections it took."""
+"""A reader of the log, and the events that it has received over all its connections."""
 
 import hashlib
 import http.client
@@ -9,12 +9,12 @@ from typing import Any, Final
 from tests.support.daemon import Daemon, EventStream
 
 SILENT_SECONDS: Final = 10.0
-"""Less than the time between two comments of a quiet stream: what is waited for does not come any more."""
+"""Less than the time between two comments of a quiet stream: an event that has not come by then never will."""
 _LIVE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenEvent:
     """An event as it came; its bytes are the same whether it came live or was replayed."""
 
     kind: str
@@ -23,15 +23,15 @@ class Seen:
 
 
 @dataclass(slots=True, eq=False)
-class Journal:
-    """A reader that goes on where it was whenever it connects."""
+class EventReader:
+    """A reader that resumes where it was whenever it connects."""
 
     session_id: str | None = None
     """None: it follows everything."""
     after: int = 0
     """Where it began."""
     last: int = 0
-    seen: dict[int, Seen] = field(default_factory=dict)
+    seen: dict[int, SeenEvent] = field(default_factory=dict)
     gone: bool = False
     """The session that it follows was deleted."""
     lagged: int = 0
@@ -55,33 +55,33 @@ class Journal:
     def read(self, stream: EventStream, enough: Callable[[], bool]) -> None:
         if enough():
             return
-        for event in stream.events():
-            self.note(event)
+        for event in stream.read_events():
+            self.record(event)
             if enough():
                 return
 
-    def note(self, event: dict[str, Any]) -> None:
+    def record(self, event: dict[str, Any]) -> None:
         cursor = event["cursor"]
         if cursor is None:
-            self._note_passing(event)
+            self._record_transient(event)
             return
         if cursor <= self.last:
             self.problems.append(f"cursor {cursor} came after {self.last}")
         self.last = cursor
         text = repr((event["type"], event["time"], event["data"]))
-        self.seen[cursor] = Seen(event["type"], event["session_id"], hashlib.sha256(text.encode()).digest())
+        self.seen[cursor] = SeenEvent(event["type"], event["session_id"], hashlib.sha256(text.encode()).digest())
 
-    def missing(self, log: dict[int, Seen]) -> list[int]:
-        """Lines of the log, or of its session, that this reader should have seen and has not, or saw otherwise."""
-        wanted = {
+    def find_missing(self, log: dict[int, SeenEvent]) -> list[int]:
+        """Events of the log, or of its session, that this reader has not received, or with other content."""
+        expected = {
             cursor: seen
             for cursor, seen in log.items()
             if self.after < cursor <= self.last and self.session_id in (None, seen.session_id)
         }
-        return [cursor for cursor, seen in wanted.items() if self.seen.get(cursor) != seen]
+        return [cursor for cursor, seen in expected.items() if self.seen.get(cursor) != seen]
 
-    def vanished(self, log: dict[int, Seen]) -> list[int]:
-        """What this reader saw, and what is not in the log, though its session was not deleted."""
+    def find_vanished(self, log: dict[int, SeenEvent]) -> list[int]:
+        """Events that this reader received and that are not in the log, though their session was not deleted."""
         deleted = {seen.session_id for seen in log.values() if seen.kind == "session.deleted"}
         return [
             cursor
@@ -93,12 +93,12 @@ class Journal:
         query = f"?session={self.session_id}" if self.session_id else ""
         return daemon.follow(query, {"Last-Event-ID": str(max(self.last, self.after))}, timeout)
 
-    def _note_passing(self, event: dict[str, Any]) -> None:
+    def _record_transient(self, event: dict[str, Any]) -> None:
         if event["type"] == "stream.reset":
             self.problems.append(f"the stream was reset after cursor {self.last}: {event['data']['reason']}")
         if event["type"] == "stream.lagged":
             self.lagged += 1
             resume = event["data"]["cursor"]
-            # A reader of one session may be sent past lines that are not its own, never back.
+            # A reader of one session may be sent past events of other sessions, never back.
             if resume < self.last or (self.session_id is None and resume > max(self.last, self.after)):
                 self.problems.append(f"told to go on from {resume}, but {self.last} was the last that came")

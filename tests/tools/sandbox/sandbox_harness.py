@@ -1,4 +1,4 @@
-"""A project with its surroundings, and a way to run the same attempt inside and outside the sandbox."""
+"""A project with folders around it, and a way to run the same attempt inside and outside the sandbox."""
 
 import contextlib
 import os
@@ -13,7 +13,15 @@ from typing import Any
 
 import pytest
 
-from ostler.tools.sandbox import Profile, Support, confined, hold, probe_sandbox, release, wrap
+from ostler.tools.sandbox import (
+    Profile,
+    Support,
+    confine_environment,
+    hold_placeholders,
+    probe_sandbox,
+    release_placeholders,
+    wrap,
+)
 
 NOBODY = 65534
 GOT_IT = "GOT IT"
@@ -21,18 +29,18 @@ BEGAN = "it began"
 
 
 @cache
-def support() -> Support:
+def get_support() -> Support:
     return probe_sandbox()
 
 
-def needs_the_sandbox() -> Support:
-    if not support().works:
-        pytest.skip(f"the sandbox does not work here: {support().reason}")
-    return support()
+def require_sandbox() -> Support:
+    if not get_support().works:
+        pytest.skip(f"the sandbox does not work here: {get_support().reason}")
+    return get_support()
 
 
-def python() -> str:
-    """One that everybody may start."""
+def find_python() -> str:
+    """A python that every user may start."""
     found = shutil.which("python3", path="/usr/bin:/bin:/usr/local/bin")
     if found is None:
         pytest.skip("there is no python3 that a plain user could start")
@@ -40,14 +48,17 @@ def python() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandResult:
     code: int
     output: str
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
-    """`project` is the only root; `outside` is anybody's, `daemon` is hidden, `home` the person's."""
+class SandboxHarness:
+    """Runs commands in the sandbox of a project and outside it.
+
+    `project` is the only root; `outside` is open to everybody, `daemon` is hidden, `home` is the person's.
+    """
 
     place: Path
     user: int | None
@@ -72,7 +83,7 @@ class Box:
     def home(self) -> Path:
         return self.place / "home"
 
-    def profile(self, kind: Any = "workspace", **changes: Any) -> Profile:
+    def build_profile(self, kind: Any = "workspace", **changes: Any) -> Profile:
         usual = Profile(
             kind=kind,
             roots=(str(self.project),),
@@ -82,24 +93,24 @@ class Box:
         )
         return replace(usual, **changes)
 
-    def put(self, path: str, text: str = "text\n", mode: int = 0o644) -> Path:
-        """A file below the place, with its folders, that belongs to whoever runs commands."""
+    def put_file(self, path: str, text: str = "text\n", mode: int = 0o644) -> Path:
+        """Writes a file below `place`, with its folders, owned by the user that runs commands."""
         file = self.place / path
         for folder in reversed([file.parent, *file.parent.parents]):
             if self.place in folder.parents and not folder.exists():
                 folder.mkdir()
-                self.give(folder)
+                self.set_owner(folder)
         file.write_text(text)
         file.chmod(mode)
-        self.give(file)
+        self.set_owner(file)
         return file
 
-    def give(self, path: Path) -> None:
+    def set_owner(self, path: Path) -> None:
         if self.user is not None:
             os.chown(path, self.user, self.user)
 
-    def run(self, script: str, profile: Profile | None = None, **changes: Any) -> Done:
-        """In the sandbox."""
+    def run(self, script: str, profile: Profile | None = None, **changes: Any) -> CommandResult:
+        """Runs a script in the sandbox."""
         return self.run_arguments(["/bin/bash", "--noprofile", "--norc", "-c", script], profile, **changes)
 
     def run_arguments(
@@ -109,28 +120,30 @@ class Box:
         *,
         without: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
-    ) -> Done:
-        given = confined(self.variables()) if environment is None else environment
-        with self.wrapped(arguments, profile) as wrapped:
-            return self.start(_without(wrapped, without), given)
+    ) -> CommandResult:
+        given = confine_environment(self.build_variables()) if environment is None else environment
+        with self.wrap_arguments(arguments, profile) as wrapped:
+            return self.run_process(_drop_flags(wrapped, without), given)
 
     @contextlib.contextmanager
-    def wrapped(self, arguments: list[str], profile: Profile | None = None) -> Iterator[list[str]]:
-        profile = profile or self.profile()
-        held = hold(profile)
+    def wrap_arguments(self, arguments: list[str], profile: Profile | None = None) -> Iterator[list[str]]:
+        profile = profile or self.build_profile()
+        held = hold_placeholders(profile)
         try:
-            yield wrap(arguments, profile, needs_the_sandbox())
+            yield wrap(arguments, profile, require_sandbox())
         finally:
-            release(held)
+            release_placeholders(held)
 
-    def outside(self, script: str) -> Done:
-        """The same user, and no sandbox."""
-        return self.start(["/bin/bash", "--noprofile", "--norc", "-c", script], self.variables())
+    def run_outside(self, script: str) -> CommandResult:
+        """Runs a script as the same user, without the sandbox."""
+        return self.run_process(["/bin/bash", "--noprofile", "--norc", "-c", script], self.build_variables())
 
-    def variables(self) -> dict[str, str]:
+    def build_variables(self) -> dict[str, str]:
         return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.home)}
 
-    def start(self, arguments: list[str], environment: Mapping[str, str], output: int = subprocess.PIPE) -> Done:
+    def run_process(
+        self, arguments: list[str], environment: Mapping[str, str], output: int = subprocess.PIPE
+    ) -> CommandResult:
         done = subprocess.run(
             arguments,
             env=environment,
@@ -144,11 +157,11 @@ class Box:
             group=self.user,
             extra_groups=None if self.user is None else [],
         )
-        return Done(done.returncode, (done.stdout or b"").decode("utf-8", "replace"))
+        return CommandResult(done.returncode, (done.stdout or b"").decode("utf-8", "replace"))
 
 
-def _without(arguments: list[str], dropped: tuple[str, ...]) -> list[str]:
-    """A sandbox with a hole: without one flag and its value."""
+def _drop_flags(arguments: list[str], dropped: tuple[str, ...]) -> list[str]:
+    """Drops one flag and its value: a sandbox with a hole."""
     size = len(dropped)
     for place in range(len(arguments) - size) if size else ():
         if tuple(arguments[place : place + size]) == dropped:
@@ -157,24 +170,31 @@ def _without(arguments: list[str], dropped: tuple[str, ...]) -> list[str]:
     return arguments
 
 
-def refused(box: Box, attempt: str, profile: Profile | None = None, *, works_outside: bool = True) -> Done:
-    """The attempt prints GOT IT where it succeeds: not inside, and outside where that can be shown."""
-    inside = box.run(f"echo {BEGAN}; {attempt}", profile)
+def assert_refused(
+    sandbox: SandboxHarness, attempt: str, profile: Profile | None = None, *, works_outside: bool = True
+) -> CommandResult:
+    """Asserts that an attempt, which prints GOT IT if it succeeds, fails inside and works outside."""
+    inside = sandbox.run(f"echo {BEGAN}; {attempt}", profile)
     assert BEGAN in inside.output, inside.output
     assert GOT_IT not in inside.output, inside.output
     if works_outside:
-        outside = box.outside(attempt)
+        outside = sandbox.run_outside(attempt)
         assert GOT_IT in outside.output, outside.output
     return inside
 
 
-def make_box(user: int | None) -> Box:
+def make_harness(user: int | None) -> SandboxHarness:
     # Not below /tmp: that is covered as a whole, and nothing would be shown by what is missing there.
     place = Path(tempfile.mkdtemp(prefix="ostler-box-", dir="/var/tmp")).resolve()
     place.chmod(0o755)
-    box = Box(place, user)
-    box.give(place)
-    for folder in (box.project, box.outside_folder, box.daemon, box.home):
+    sandbox = SandboxHarness(place, user)
+    sandbox.set_owner(place)
+    for folder in (
+        sandbox.project,
+        sandbox.outside_folder,
+        sandbox.daemon,
+        sandbox.home,
+    ):
         folder.mkdir(mode=0o755)
-        box.give(folder)
-    return box
+        sandbox.set_owner(folder)
+    return sandbox
