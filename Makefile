@@ -11,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help demo test lint check bench faults format generate install upgrade clean
+.PHONY: help demo test quick lint check bench faults format generate install upgrade clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 18
@@ -28,6 +28,9 @@ demo: $(STAMP) ## the main job, from a cold start, in a temporary home
 test: $(STAMP) ## the tests
 	@$(BIN)/python -m pytest
 
+quick: $(STAMP) ## the tests that need no daemon and do not wait, in less than a minute
+	@$(BIN)/python -m pytest -m 'not bench and not daemon and not slow'
+
 lint: $(STAMP) ## format, lint, types, import contracts, dependencies, generated files
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/ruff check --quiet .
@@ -35,7 +38,7 @@ lint: $(STAMP) ## format, lint, types, import contracts, dependencies, generated
 	@$(BIN)/pyright --level error >.venv/pyright.log || { cat .venv/pyright.log; exit 1; }
 	@$(BIN)/lint-imports --no-logo >.venv/imports.log || { cat .venv/imports.log; exit 1; }
 	@$(BIN)/deptry . >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
-	@$(BIN)/python scripts/generate.py --check
+	@$(BIN)/python -m scripts.generate --check
 
 check: lint test ## lint and test: the whole truth
 
@@ -44,7 +47,7 @@ format: $(STAMP) ## rewrite the code as the formatter wants it
 	@$(BIN)/ruff check --quiet --fix .
 
 generate: $(STAMP) ## write the generated documentation again
-	@$(BIN)/python scripts/generate.py
+	@$(BIN)/python -m scripts.generate
 
 faults: $(STAMP) ## 200 kills, full disks, broken files: a table
 	@$(BIN)/python -m tests.faults

@@ -1,8 +1,9 @@
-"""Fixtures for all rooms."""
+"""Fixtures for all tests."""
 
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,40 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # How fast examples are made says something about the machine's neighbours, and nothing about the code.
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
+
+
+_DAEMON_FIXTURES: Final = frozenset(
+    {
+        "bypassing_harness",
+        "cli",
+        "daemon",
+        "daemon_cli",
+        "harness",
+        "impatient_harness",
+        "own_harness",
+        "probed",
+        "rehearsal_cli",
+        "rehearsal_daemon",
+        "scene",
+        "shared_daemon",
+    }
+)
+_DAEMON_CLASSES: Final = frozenset({"Cli", "Daemon", "InProcessDaemon"})
+"""A test module that has one of these starts daemons itself."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts a daemon, so that `make quick` can leave it out."""
+    for item in items:
+        if isinstance(item, pytest.Function) and _starts_daemon(item):
+            item.add_marker(pytest.mark.daemon)
+
+
+def _starts_daemon(test: pytest.Function) -> bool:
+    if test.nodeid.startswith("tests/faults/"):
+        return True
+    return not _DAEMON_FIXTURES.isdisjoint(test.fixturenames) or not _DAEMON_CLASSES.isdisjoint(vars(test.module))
 
 
 @pytest.fixture
