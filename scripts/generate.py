@@ -10,17 +10,22 @@ from ostler.protocol.generate.openrpc import build_openrpc
 from ostler.protocol.generate.reference import render_reference
 from ostler.protocol.generate.schema import build_json_schema
 from ostler.protocol.generate.typescript import render_typescript
+from scripts.house_picture import draw_house
+from scripts.page_links import refresh_links
 
-DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
+ROOT: Final = Path(__file__).resolve().parent.parent
+DOCS: Final = ROOT / "docs"
 
 
 def generate_files() -> dict[str, str]:
     """What each file should hold."""
     return {
+        "house.svg": draw_house(ROOT),
         "openrpc.json": _format_json(build_openrpc()),
         "ostler.d.ts": render_typescript(),
         "reference.md": render_reference(),
         "schema.json": _format_json(build_json_schema()),
+        "walk.md": refresh_links(DOCS / "walk.md"),
     }
 
 
