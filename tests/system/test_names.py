@@ -33,8 +33,16 @@ def syntax_tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text("utf-8"))
 
 
-def defined_names() -> Iterator[tuple[str, str]]:
-    """Every name that the code gives to something, and where."""
+@cache
+def defined_names() -> dict[str, str]:
+    """Every name that the code gives to something, and the first place where it does."""
+    names: dict[str, str] = {}
+    for name, place in _walk_names():
+        names.setdefault(name, place)
+    return names
+
+
+def _walk_names() -> Iterator[tuple[str, str]]:
     for file in product_files():
         place = str(file.relative_to(ROOT))
         yield file.stem, place
@@ -72,7 +80,7 @@ def test_no_name_uses_another_word_for_a_thing_of_the_glossary(word: str) -> Non
     rule = WORDS[word]
     wrong = [
         f"{name} ({place})"
-        for name, place in defined_names()
+        for name, place in defined_names().items()
         if name.strip("_").lower() not in wire_names() and is_wrong(name, word, rule)
     ]
     assert not wrong, f"{word}: say {rule['say']}, or add its other meaning to glossary.toml: {wrong}"
@@ -102,9 +110,8 @@ def test_a_wrong_word_is_noticed(name: str, word: str) -> None:
 
 @pytest.mark.parametrize("word", WORDS)
 def test_every_exception_of_the_glossary_is_needed(word: str) -> None:
-    names = [name for name, _ in defined_names()]
     patterns = WORDS[word].get("other_meaning", {})
-    assert not [pattern for pattern in patterns if not any(re.search(pattern, name) for name in names)]
+    assert not [pattern for pattern in patterns if not any(re.search(pattern, name) for name in defined_names())]
 
 
 def test_functions_are_verbs_and_not_participles() -> None:

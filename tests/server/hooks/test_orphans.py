@@ -3,8 +3,12 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.server.hooks.hooking import Project
 from tests.support.repository import ROOT
+
+pytestmark = pytest.mark.slow
 
 INHERITING = """
 import anyio, ctypes, sys

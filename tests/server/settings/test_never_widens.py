@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from ostler.server.settings import Settings
 from tests.server.settings.machine import PersonMachine
 
+pytestmark = pytest.mark.slow
+
 WHOLE = {
     "permissions": {
         "deny": ["Bash(rm:*)", "Read(~/.ssh/**)"],

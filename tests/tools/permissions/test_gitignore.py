@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from ostler.tools.permissions import BadPattern, compile_path
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("a", "b", "ab", "a.b", ".a", "B")
 PIECES = (
     "a",
