@@ -149,6 +149,10 @@ class ToolContext:
     """Where a command's output may be kept while it runs."""
     only_reads: bool = False
     """The call was allowed because it changes nothing, and must be restricted to reading."""
+    allowed_by_check: bool = False
+    """The tool's own check allowed the call, and nobody else: what it runs must be what was checked."""
+    allowed_by_text: bool = False
+    """The text of a command allowed it, by the check or by a rule: nothing in it may change what its words mean."""
     results: StoredResults = field(default_factory=NoResults)
     """Results of earlier calls that were too long to be shown whole."""
     history: FileHistory = field(default_factory=NoHistory)

@@ -17,7 +17,7 @@ from ostler.tools.commands import (
     sets_dangerous_variable,
     unwrap,
 )
-from ostler.tools.commands.safety.file_access import load_file_programs
+from ostler.tools.commands.safety.file_programs import load_file_programs
 from ostler.tools.fs import paths
 
 _MAX_PARTS: Final = 50
@@ -112,7 +112,7 @@ def _writes_unknown_file(part: SimpleCommand) -> bool:
     if any(found.target.kind == "unknown" or found.folders is None for found in writing):
         return True
     program = load_file_programs().get(part.tokens[0].literal or "") if part.tokens else None
-    if program is None or (program.writes == "none" and not program.writes_to):
+    if program is None or (program.writes == "none" and not program.writes_to and program.transfer is None):
         return False
     return part.folders is None or any(token.kind == "unknown" for token in part.tokens)
 

@@ -12,7 +12,8 @@ from ostler.protocol.ids import SessionId
 from ostler.protocol.session import Mode
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
-from ostler.tools.shell.bash_policy import compute_binding, compute_binding_nowait, judge, judge_nowait
+from ostler.tools.shell.approval_binding import compute_binding
+from ostler.tools.shell.bash_policy import compute_binding_nowait, judge, judge_nowait
 from tests.tools.commands.generated_commands import plain_commands, shell_text
 from tests.tools.commands.safety.test_program_table import ASKS, PASSES
 

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
         suggest_rules,
     )
     from ostler.tools.commands.safety.destructive import is_destructive
-    from ostler.tools.commands.safety.file_access import FileAccess, find_file_accesses, find_unnamed_accesses
+    from ostler.tools.commands.safety.file_access import (
+        FileAccess,
+        FileEffects,
+        find_file_accesses,
+        find_file_effects,
+        find_unnamed_accesses,
+    )
+    from ostler.tools.commands.safety.file_targets import FileAction
     from ostler.tools.commands.safety.git_config import (
         GIT_GUARD_ENVIRONMENT,
         UNSET_FOR_READ_ONLY,
@@ -49,6 +56,8 @@ __all__ = [
     "SIMPLE_FILE_COMMANDS",
     "UNSET_FOR_READ_ONLY",
     "FileAccess",
+    "FileAction",
+    "FileEffects",
     "ParsedCommand",
     "ReadOnlyVerdict",
     "Redirection",
@@ -58,6 +67,7 @@ __all__ = [
     "Word",
     "explain_not_read_only",
     "find_file_accesses",
+    "find_file_effects",
     "find_forbidding_rule",
     "find_git_config_problem",
     "find_helping_rule",
@@ -97,6 +107,9 @@ __getattr__ = export_lazily(
         "Redirection": "syntax.parsed",
         "SIMPLE_FILE_COMMANDS": "rules.suggest",
         "FileAccess": "safety.file_access",
+        "FileAction": "safety.file_targets",
+        "FileEffects": "safety.file_access",
+        "find_file_effects": "safety.file_access",
         "UNSET_FOR_READ_ONLY": "safety.git_config",
         "UncoveredCommand": "rules.match",
         "Word": "syntax.words",

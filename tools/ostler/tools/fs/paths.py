@@ -115,6 +115,12 @@ def is_in_daemon_home(path: str, surroundings: SessionView, real: PathResolver =
     return bool(surroundings.home) and is_inside(path, real(surroundings.home))
 
 
+def holds_daemon_home(path: str, surroundings: SessionView, real: PathResolver = resolve_path) -> bool:
+    """Whether the daemon's own folder is below it."""
+    home = surroundings.real_home or (real(surroundings.home) if surroundings.home else None)
+    return home is not None and is_inside(home, path)
+
+
 def format_path(path: str, folder: str) -> str:
     """The path as people and models read it: relative to the folder where it is inside."""
     relative = os.path.relpath(path, folder) if is_inside(path, folder) else path

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ostler.tools.commands import FileAccess, ParsedCommand
+from ostler.tools.commands import FileAccess, FileAction, FileEffects, ParsedCommand
 from ostler.tools.fs import paths
 
 OWN_STREAMS: Final = frozenset(
@@ -20,9 +20,13 @@ class AccessedPath:
 
     written: str
     real: str
-    writes: bool = False
+    action: FileAction = "read"
     deep: bool = False
     """Everything below it as well."""
+
+    @property
+    def writes(self) -> bool:
+        return self.action != "read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,12 @@ class CommandSubject:
     paths: tuple[AccessedPath, ...]
     edits: bool = False
     """It does nothing but change these paths, as Edit would: rules that allow Edit allow it."""
+    unknown_reads: bool = False
+    """It reads files of which only the run tells the names."""
+    unknown_writes: bool = False
+    """The same for files that it changes."""
+    unchecked: str | None = None
+    """A folder that holds more files than were looked at."""
     like_tool: str | None = None
     """As above."""
 
@@ -76,7 +86,20 @@ def resolve_access(
     path: str, *, writes: bool = False, deep: bool = False, real: paths.PathResolver = paths.resolve_path
 ) -> AccessedPath:
     """The path, resolved. Reads the file system, and so blocks."""
-    return AccessedPath(paths.normalize_path(path), real(path), writes, deep)
+    return AccessedPath(paths.normalize_path(path), real(path), "write" if writes else "read", deep)
+
+
+def build_command_subject(
+    parsed: ParsedCommand, effects: FileEffects, real: paths.PathResolver = paths.resolve_path
+) -> CommandSubject:
+    """What rules are matched with for a command that has these effects. Blocks, as above."""
+    return CommandSubject(
+        parsed,
+        resolve_accesses(effects.accesses, real),
+        unknown_reads=effects.unknown_reads,
+        unknown_writes=effects.unknown_writes,
+        unchecked=effects.unchecked,
+    )
 
 
 def resolve_accesses(
@@ -87,7 +110,9 @@ def resolve_accesses(
     def found(path: str) -> str:
         return resolve_in_command(path, real)
 
-    return tuple(resolve_access(each.path, writes=each.writes, deep=each.deep, real=found) for each in touched)
+    return tuple(
+        AccessedPath(paths.normalize_path(each.path), found(each.path), each.action, each.deep) for each in touched
+    )
 
 
 def resolve_in_command(path: str, real: paths.PathResolver = paths.resolve_path) -> str:

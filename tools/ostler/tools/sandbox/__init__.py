@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ostler.tools.sandbox.profile import NotProtectable, Profile
     from ostler.tools.sandbox.protection import (
         HeldPlaceholders,
+        check_protection,
         find_guarded,
         hold_placeholders,
         rehold_placeholders,
@@ -29,6 +30,7 @@ __all__ = [
     "Profile",
     "Proxy",
     "Support",
+    "check_protection",
     "clean_path",
     "confine_environment",
     "describe_support",
@@ -54,6 +56,7 @@ __getattr__ = export_lazily(
         "Profile": "profile",
         "Proxy": "proxy",
         "Support": "probe",
+        "check_protection": "protection",
         "clean_path": "executables",
         "confine_environment": "environment",
         "describe_support": "probe",

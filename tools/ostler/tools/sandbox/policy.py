@@ -32,9 +32,9 @@ class SandboxSettings:
     model_may_disable: bool = False
     """The model may ask for a command to run outside of it."""
 
-    def is_wanted(self, *, only_reads: bool) -> bool:
-        """Whether a command is to run in it, where it works."""
-        return self.mode in {"on", "required"} or (only_reads and self.mode == "auto")
+    def is_wanted(self, *, restricted: bool) -> bool:
+        """Whether a command is to run in it, where it works; `restricted`: its text alone allowed it."""
+        return self.mode in {"on", "required"} or (restricted and self.mode == "auto")
 
     @property
     def may_be_left(self) -> bool:
@@ -54,9 +54,11 @@ class Confinement:
     support: Support
 
 
-def choose_confinement(settings: SandboxSettings, session: SessionView, *, only_reads: bool) -> Confinement | None:
+def choose_confinement(
+    settings: SandboxSettings, session: SessionView, *, only_reads: bool, only_edits: bool = False
+) -> Confinement | None:
     """How a command is to be run; null: outside. Blocks the first time. Raises SandboxMissing."""
-    if not settings.is_wanted(only_reads=only_reads):
+    if not settings.is_wanted(restricted=only_reads or only_edits):
         return None
     support = settings.support()
     if not support.works:
@@ -68,8 +70,8 @@ def choose_confinement(settings: SandboxSettings, session: SessionView, *, only_
         roots=session.roots,
         folder=session.shell_folder,
         hidden=settings.hidden,
-        network=settings.hosts if settings.hosts and settings.proxy and not only_reads else "none",
-        proxy=settings.proxy if not only_reads else None,
+        network=settings.hosts if settings.hosts and settings.proxy and not (only_reads or only_edits) else "none",
+        proxy=settings.proxy if not (only_reads or only_edits) else None,
     )
     return Confinement(profile, support)
 

@@ -69,6 +69,11 @@ def plan_protection(profile: Profile) -> Protection:
     return found
 
 
+def check_protection(profile: Profile) -> None:
+    """Raises NotProtectable where a name cannot be kept from a command; makes nothing. Blocks."""
+    plan_protection(profile)
+
+
 def list_parents(path: str, roots: Iterable[str]) -> Iterator[str]:
     """The folders above a path, up to the root that it is in."""
     above = [root for root in roots if paths.is_inside(path, root) and path != root]

@@ -11,7 +11,8 @@ from ostler.protocol.ids import CallId
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.description import render_description
 from ostler.tools.sandbox import NotProtectable
-from ostler.tools.shell.bash_policy import ApprovalBinding, is_longer, is_quick_to_parse, parse_ahead
+from ostler.tools.shell.approval_binding import ApprovalBinding
+from ostler.tools.shell.bash_policy import is_longer, is_quick_to_parse, parse_ahead
 from ostler.tools.shell.git_effects import GitChanges
 from ostler.tools.shell.git_head import ReflogEntry, ReflogSnapshot, may_move_head, read_reflog_since, snapshot_reflogs
 from ostler.tools.shell.result import (
@@ -219,7 +220,9 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             return Failure(f"timeout is {given.timeout}, but must be from 1 to {maximum} milliseconds.")
         return None
 
-    async def execute_command(self, given: ShellInput, context: ToolContext) -> ToolResult[ShellOutput] | Failure:
+    async def execute_command(
+        self, given: ShellInput, context: ToolContext, *, only_edits: bool = False
+    ) -> ToolResult[ShellOutput] | Failure:
         """Runs a command that has been allowed, and returns its result."""
         # A limit that the model gave is waited out; without one, what takes long goes on in the background, except for
         # a mere wait, which would only be another way to waste the time.
@@ -237,6 +240,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             may_go_on=may_go_on,
             program=self.build_arguments,
             outside_sandbox=given.dangerously_disable_sandbox,
+            only_edits=only_edits,
         )
         before: ReflogSnapshot | None = None
         if may_move_head(given.command):

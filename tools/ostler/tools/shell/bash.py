@@ -11,15 +11,13 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.fs.cached_io import WouldBlock
 from ostler.tools.permissions.subject import Subject
+from ostler.tools.shell.approval_binding import ApprovalBinding, compute_binding, digest_script
 from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask
 from ostler.tools.shell.bash_policy import (
-    ApprovalBinding,
     Judgement,
     changes_folder,
     classify_activity,
-    compute_binding,
     compute_binding_nowait,
-    digest_script,
     find_subject,
     find_subject_nowait,
     is_quick_to_parse,
@@ -38,7 +36,7 @@ from ostler.tools.shell.sed_command import parse_sed_command
 from ostler.tools.shell.sed_edit import PendingSedEdits, WriteOutcome
 from ostler.tools.shell.sleep_detection import begins_with_sleep, only_sleeps
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Activity, AskFirst, Check, Failure, Refuse, ToolResult
+from ostler.tools.tool import Activity, Allow, AskFirst, Check, Failure, Refuse, ToolResult
 
 
 class Bash(ShellTool):
@@ -137,7 +135,13 @@ class Bash(ShellTool):
                 return written
             if written is not None:
                 return _build_edit_result(written, round((time.monotonic() - began) * 1000))
-        return await self.execute_command(given, context)
+        if not context.allowed_by_check or context.only_reads:
+            return await self.execute_command(given, context)
+        # Looked at once more: what an edit would do depends on the files that are there.
+        judged = await read_in_thread(judge, given.command, context.session)
+        if not isinstance(judged.check, Allow):
+            return Failure(CHANGED_SINCE_ALLOWED)
+        return await self.execute_command(given, context, only_edits=judged.only_edits)
 
 
 def _may_be_edit(given: ShellInput) -> bool:

@@ -1,9 +1,5 @@
-"""Bash's own permission check of a command: whether it only reads, edits inside the roots, or touches guarded files.
+"""Bash's own permission check of a command: whether it only reads, edits inside the roots, or touches guarded files."""
 
-It also binds an approval to what runs: the folder and the content of the scripts.
-"""
-
-import hashlib
 import os
 import re
 from collections.abc import Callable, Container, Iterable
@@ -12,26 +8,32 @@ from functools import cache
 from typing import Final
 
 from ostler.tools import commands
-from ostler.tools.commands import ParsedCommand, ReadOnlyVerdict, SimpleCommand
-from ostler.tools.commands.syntax.words import read_word
+from ostler.tools.commands import FileAction, ParsedCommand, ReadOnlyVerdict, SimpleCommand
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.fs.protected_paths import find_protection_reason
-from ostler.tools.permissions.subject import OWN_STREAMS, AccessedPath, CommandSubject, resolve_accesses
+from ostler.tools.permissions.subject import OWN_STREAMS, AccessedPath, CommandSubject, build_command_subject
+from ostler.tools.sandbox import NotProtectable, check_protection
+from ostler.tools.sandbox.policy import SandboxMissing, choose_confinement
+from ostler.tools.shell.approval_binding import ApprovalBinding, list_scripts
 from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
-_MAX_SCRIPT_BYTES: Final = 16 * 1024 * 1024
 _QUICK_LENGTH: Final = 2_048
 _QUICK_SIGNS: Final = 100
 """What makes a command slow to parse: a thousand parts fit into two thousand characters, and take 60 ms."""
 _SIGNS: Final = re.compile(r"[^A-Za-z0-9_./:=@%+,^ -]")
-_INTERPRETERS: Final = frozenset(
-    {"bash", "sh", "dash", "zsh", "ksh", "python", "node", "ruby", "perl", "php", "source", "."}
-)
 _FOLDER_COMMANDS: Final = frozenset({"cd", "pushd", "popd"})
 _HARMLESS_FILES: Final = OWN_STREAMS | {"/dev/null", "/dev/tty"}
+_VERBS: Final[dict[FileAction, str]] = {
+    "read": "reads",
+    "write": "writes",
+    "create": "writes",
+    "move": "moves",
+    "link": "links",
+    "delete": "deletes",
+}
 _DEVICE_FOLDERS: Final = ("/dev/", "/proc/", "/sys/")
 """Writing there reaches a device, a socket or the kernel."""
 parse_command = commands.parse_command
@@ -84,7 +86,7 @@ def find_subject(command: str, folder: str, edits: bool = False) -> CommandSubje
 
 
 def _build_subject(read: ParsedCommand, folder: str, real: paths.PathResolver) -> CommandSubject:
-    return CommandSubject(read, resolve_accesses(commands.find_file_accesses(read, folder), real))
+    return build_command_subject(read, commands.find_file_effects(read, folder), real)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class Judgement:
     read_only: ReadOnlyVerdict
     subject: CommandSubject
     """What rules are matched with."""
+    only_edits: bool = False
+    """It is allowed because it does nothing but change files inside the roots."""
 
 
 def judge(command: str, session: SessionView) -> Judgement:
@@ -104,23 +108,33 @@ def judge(command: str, session: SessionView) -> Judgement:
 
 def _judge_subject(command: str, about: CommandSubject, session: SessionView, real: paths.PathResolver) -> Judgement:
     read_only = commands.is_read_only(about.parsed, session.shell_folder)
-    return Judgement(_check(command, about, read_only, session, real), read_only, about)
-
-
-def _check(
-    command: str, about: CommandSubject, read_only: ReadOnlyVerdict, session: SessionView, real: paths.PathResolver
-) -> Check:
     message = f"Run this command: {_shorten(command, 200)}"
-    if (guard := _find_guarded(about.paths, session, real)) is not None:
-        return AskFirst(message, reason=guard, safety=True)
-    inside = _find_outside(about, session, real)
-    if read_only.ok and inside is None:
-        return Allow()
+    if (guard := _find_guarded(about, session, real, read_only=read_only.ok)) is not None:
+        return Judgement(AskFirst(message, reason=guard, safety=True), read_only, about)
+    outside = _find_outside(about, session, real)
+    if read_only.ok and outside is None:
+        return Judgement(Allow(), read_only, about)
     edits = session.mode == "acceptEdits" and commands.has_only_simple_file_commands(about.parsed)
-    if edits and inside is None:
-        return Allow()
-    reason = inside if read_only.ok and inside is not None else _explain(read_only)
-    return AskFirst(message, reason=reason)
+    if edits and outside is None:
+        problem = _find_edit_problem(session)
+        if problem is None:
+            return Judgement(Allow(), read_only, about, only_edits=True)
+        return Judgement(AskFirst(message, reason=problem), read_only, about)
+    reason = outside if (read_only.ok or edits) and outside is not None else _explain(read_only)
+    return Judgement(AskFirst(message, reason=reason), read_only, about)
+
+
+def _find_edit_problem(session: SessionView) -> str | None:
+    """Why the sandbox, which edits by commands run in, cannot keep them from what is guarded; null where it can."""
+    if session.sandboxing is None:
+        return None
+    try:
+        by = choose_confinement(session.sandboxing, session, only_reads=False, only_edits=True)
+        if by is not None:
+            check_protection(by.profile)
+    except (NotProtectable, SandboxMissing, OSError) as error:
+        return str(error)
+    return None
 
 
 def _explain(read_only: ReadOnlyVerdict) -> str:
@@ -134,18 +148,37 @@ def _shorten(text: str, most: int = 80) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def _find_guarded(places: tuple[AccessedPath, ...], session: SessionView, real: paths.PathResolver) -> str | None:
+def _find_guarded(
+    about: CommandSubject, session: SessionView, real: paths.PathResolver, *, read_only: bool
+) -> str | None:
     """Why a person has to be asked, in every mode; null where nothing is guarded."""
-    for place in places:
+    for place in about.paths:
         if paths.is_in_daemon_home(place.real, session, real):
             return f"{place.written} is in the daemon's own folder."
-        if place.writes and (why := find_protection_reason(place.written, place.real)):
-            return f"It writes {place.written}, which is guarded: {why}."
+        if place.deep and paths.holds_daemon_home(place.real, session, real) and not (read_only and _covers(session)):
+            return f"The daemon's own folder is below {place.written}."
+        if place.writes and not _is_reinstalled(place) and (why := find_protection_reason(place.written, place.real)):
+            return f"It {_VERBS[place.action]} {place.written}, which is guarded: {why}."
+    if about.unchecked is not None and any(place.action in {"create", "move"} for place in about.paths):
+        return f"{about.unchecked} holds more files than can be looked at, and some of them may be guarded elsewhere."
     return None
+
+
+def _is_reinstalled(place: AccessedPath) -> bool:
+    """Packages bring guarded names along; to delete what a package manager put there makes nothing run."""
+    return place.action == "delete" and "/node_modules/" in place.real
+
+
+def _covers(session: SessionView) -> bool:
+    """Whether what only reads runs in the sandbox, which covers the daemon's own folder."""
+    sandboxing = session.sandboxing
+    return sandboxing is not None and sandboxing.is_wanted(restricted=True) and sandboxing.support().works
 
 
 def _find_outside(about: CommandSubject, session: SessionView, real: paths.PathResolver) -> str | None:
     """What it touches outside the session's folders; null where all is inside."""
+    if about.unchecked is not None:
+        return f"{about.unchecked} holds more files than can be looked at."
     for place in about.paths:
         if not _is_harmless(place) and not paths.is_inside_roots(place.real, session, real):
             return f"{place.written} is outside the session's folders."
@@ -198,64 +231,6 @@ def _is_named_write(place: AccessedPath, absolute: Container[str], session: Sess
     return paths.is_inside_roots(place.real, session) or (place.written == place.real and place.written in absolute)
 
 
-# Binding of approvals: what is approved is what runs.
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalBinding:
-    """What an approval is bound to, beside the text of the command."""
-
-    folder: str
-    scripts: tuple[tuple[str, str], ...]
-    """Each script that it runs by its path, with a digest of its content."""
-
-    @property
-    def digest(self) -> str:
-        """A digest of all of it, to be stored with an ask."""
-        joined = "\0".join((self.folder, *(part for script in self.scripts for part in script)))
-        return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def compute_binding(command: str, session: SessionView) -> ApprovalBinding:
-    """Blocks: reads the scripts."""
-    folder = session.shell_folder
-    found: dict[str, str] = {}
-    for part in parse_command(command).parts:
-        for inner in (part, *commands.unwrap(part)):
-            for path in _list_scripts(inner):
-                place = os.path.join(folder, inner.folder or "", path)
-                found[paths.normalize_path(place)] = digest_script(place)
-    return ApprovalBinding(folder, tuple(sorted(found.items())))
-
-
-def _list_scripts(part: SimpleCommand) -> list[str]:
-    """The program, where it is given by its path, or all files that an interpreter may run."""
-    words = part.words
-    if not words or words[0] is None:
-        return []
-    # As it is written: what runs inside something else is known by its bare name.
-    written = read_word(part.tokens[0].source)
-    if "/" in written.text:
-        return [os.path.expanduser(written.text) if written.kind == "home" else written.text]
-    if words[0] not in _INTERPRETERS and words[0].rstrip("0123456789.") not in _INTERPRETERS:
-        return []
-    return [word for word in words[1:] if word is not None and not word.startswith("-")]
-
-
-def digest_script(path: str) -> str:
-    """A digest of its content; empty where there is none. Blocks."""
-    try:
-        with open(path, "rb", opener=_open_nonblocking) as file:
-            return hashlib.sha256(file.read(_MAX_SCRIPT_BYTES)).hexdigest()
-    except (OSError, ValueError):
-        return ""
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    """To open a FIFO in the place of a script would block for ever."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 # Without blocking, for commands that need no look at the disk.
 
 
@@ -275,10 +250,10 @@ def find_subject_nowait(command: str, folder: str, real: paths.PathResolver) -> 
     """As `find_subject`, without blocking; None as above."""
     if (read := _parse_simple(command)) is None:
         return None
-    touched = commands.find_unnamed_accesses(read, folder)
-    if touched is None or any(each.path != folder for each in touched):
+    effects = commands.find_unnamed_accesses(read, folder)
+    if effects is None or any(each.path != folder for each in effects.accesses):
         return None
-    return CommandSubject(read, resolve_accesses(touched, real))
+    return build_command_subject(read, effects, real)
 
 
 def compute_binding_nowait(command: str, session: SessionView) -> ApprovalBinding | None:
@@ -291,7 +266,7 @@ def _parse_simple(command: str) -> ParsedCommand | None:
     if not is_quick_to_parse(command):
         return None
     read = parse_command(command)
-    if any(part.tokens and (part.words[0] is None or _list_scripts(part)) for part in read.parts):
+    if any(part.tokens and (part.words[0] is None or list_scripts(part)) for part in read.parts):
         return None
     return None if commands.may_run_others(read) or "git" in commands.list_programs(read) else read
 

@@ -146,11 +146,9 @@ def check(command: str, session: SessionView) -> Check:
 def find_subject(command: str, folder: str) -> CommandSubject:
     """What rules are matched with. Blocks, as above."""
     try:
-        touched = [
-            FileAccess(_resolve_path(each, folder), writes=False, deep=each.deep) for each in list_read_paths(command)
-        ]
+        touched = [FileAccess(_resolve_path(each, folder), "read", deep=each.deep) for each in list_read_paths(command)]
     except NotReadOnly:
-        touched = [FileAccess(os.path.join(folder, word), writes=True) for word in _list_possible_files(command)]
+        touched = [FileAccess(os.path.join(folder, word), "write") for word in _list_possible_files(command)]
     return CommandSubject(parse_for_rules(command), resolve_accesses(touched))
 
 

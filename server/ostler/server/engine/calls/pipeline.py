@@ -143,7 +143,7 @@ class Pipeline:
         await self._store_start(pending, tool)
         pending.began = began = time.perf_counter()
         try:
-            result = await tool.run(parsed_input, self._refresh_context(context, read_only=read_only))
+            result = await tool.run(parsed_input, self._refresh_context(pending, context, read_only=read_only))
             took = int((time.perf_counter() - began) * 1000)
             if isinstance(result, Failure):
                 pending.call = pending.call.changed(duration_ms=took)
@@ -165,12 +165,24 @@ class Pipeline:
             await stored
         pending.started = True
 
-    def _refresh_context(self, context: ToolContext, *, read_only: bool) -> ToolContext:
-        """The context with the present view of the session, which may have changed while an ask was open."""
+    def _refresh_context(self, pending: PendingCall, context: ToolContext, *, read_only: bool) -> ToolContext:
+        """The context with the present view of the session, which may have changed while an ask was open.
+
+        It says, too, what allowed the call.
+        """
         now = self.session.view
-        if context.session is now and not read_only:
+        decision = pending.call.decision
+        by_check = decision is not None and decision.by in {"read_only", "tool"}
+        by_rule = decision is not None and decision.by == "rule" and "(" in (decision.rule or "")
+        if context.session is now and not by_check and not by_rule:
             return context
-        return replace(context, session=now, only_reads=read_only)
+        return replace(
+            context,
+            session=now,
+            only_reads=read_only,
+            allowed_by_check=by_check,
+            allowed_by_text=by_check or by_rule,
+        )
 
     def _build_context(self, pending: PendingCall, reads: CallFileReads) -> ToolContext:
         scope = Scope(self.session.record.id, self.session.record.root_id, pending.call.turn_id)

@@ -115,17 +115,19 @@ def _match_command(own: CommandRules, subject: CommandSubject) -> RuleMatch | No
 
 def _match_files(rules: RuleSet, behavior: ForbiddingBehavior, subject: CommandSubject) -> RuleMatch | None:
     """Match rules about files with a command that names them; one that only edits, with rules about all files, too."""
-    if not subject.paths:
-        return None
     reading = [rule for rule in _list_rules(rules, behavior, "Read") if rule.pattern is not None]
     writing = [rule for rule in _list_rules(rules, behavior, "Edit") if rule.pattern is not None or subject.edits]
     for place in subject.paths:
         for rule in (*reading, *writing) if place.writes else reading:
             if _matches_place(rule, place):
                 return RuleMatch(rule)
-        if place.deep and reading:
-            # The content of the folder is not listed here, and the rule may be about a file in it.
-            return RuleMatch(reading[0], unsure=True)
+    # What is not listed here may be a file that a rule is about: all below a folder, or names that only the run tells.
+    if reading and (subject.unknown_reads or any(place.deep for place in subject.paths)):
+        return RuleMatch(reading[0], unsure=True)
+    if (both := [*writing, *reading]) and (
+        subject.unknown_writes or any(place.deep and place.writes for place in subject.paths)
+    ):
+        return RuleMatch(both[0], unsure=True)
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ostler.tools.commands.rules.match import rule_allows
-from ostler.tools.commands.safety.file_access import load_file_programs
+from ostler.tools.commands.safety.file_programs import load_file_programs
 from ostler.tools.commands.safety.program_table import load_toml
 from ostler.tools.commands.safety.read_only import part_is_read_only
 from ostler.tools.commands.safety.transparent_wrappers import strip_wrappers

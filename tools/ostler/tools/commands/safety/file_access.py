@@ -1,26 +1,30 @@
-"""Finds the files that a command visibly reads or writes."""
+"""Says which files a command line reads, writes, creates, moves, links and deletes, by a look at the disk.
+
+One function, which guards, roots, rules, the mode acceptEdits and the classifier all ask. What counts is the effect and
+not the operand: a destination that is a folder gets the base name of each source, a folder that is moved or copied is
+everything below it, and what an earlier part of the line moves or links leads on to where it came from.
+"""
 
 import glob
 import itertools
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
 
-from ostler.tools.commands.safety.program_table import NotReadOnly, freeze, load_programs, load_toml
-from ostler.tools.commands.safety.read_only import check_words
-from ostler.tools.commands.safety.wrappers import unwrap_all
-from ostler.tools.commands.syntax.parsed import Folders, ParsedCommand, SimpleCommand
+from ostler.tools.commands.safety.file_effects import list_effects
+from ostler.tools.commands.safety.file_targets import Effect, FileAction, FileTarget, Transfer, UnknownEffect
+from ostler.tools.commands.syntax.parsed import Folders, ParsedCommand
 from ostler.tools.commands.syntax.words import Word
 from ostler.tools.commands.syntax.working_dirs import resolve_folder
 
-_MAX_MATCHES: Final = 1000
+_MAX_MATCHES: Final = 1_000
+_MAX_BELOW: Final = 10_000
+"""Entries below folders that are looked at for one command: more would hold up the call."""
+_MAX_ALIASES: Final = 100
 _GLOB_BEGINS: Final = re.compile(r"[*?\[]")
-
-OperandChoice = Literal["all", "last", "but_last", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,178 +32,277 @@ class FileAccess:
     """One path, absolute but not resolved."""
 
     path: str
-    writes: bool
+    action: FileAction
     deep: bool = False
     """Everything below it as well."""
 
-
-@dataclass(frozen=True, slots=True)
-class FileProgram:
-    """One entry of files.toml."""
-
-    reads: OperandChoice = "none"
-    writes: OperandChoice = "none"
-    skips: int = 0
-    unless: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    writes_to: tuple[str, ...] = ()
-    simple: tuple[str, ...] = ()
-
-
-_READS_ALL: Final = FileProgram(reads="all")
-
-
-@cache
-def load_file_programs() -> dict[str, FileProgram]:
-    """Programs that read or write the files that their operands name."""
-    return {name: FileProgram(**_freeze_entry(entry)) for name, entry in load_toml("files.toml").items()}
-
-
-def _freeze_entry(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: freeze(value) for key, value in entry.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _AccessTarget:
-    """A word of a simple command that names what it reads or writes."""
-
-    word: Word | None
-    """None: the folder that it runs in."""
-    folders: Folders
-    writes: bool
-    deep: bool = False
-
     @property
-    def is_a_path(self) -> bool:
-        return self.word is not None and self.word.kind != "unknown" and self.word.text not in {"", "-"}
+    def writes(self) -> bool:
+        return self.action != "read"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEffects:
+    """What a command does to files, as far as its words and the disk tell."""
+
+    accesses: tuple[FileAccess, ...]
+    unknown: str | None = None
+    """Why it may do more than that; None: that is all."""
+    unknown_reads: bool = False
+    """It reads files of which only the run tells the names."""
+    unknown_writes: bool = False
+    """The same for files that it changes."""
+    unchecked: str | None = None
+    """What holds more files than were looked at."""
+
+
+def find_file_effects(parsed: ParsedCommand, folder: str) -> FileEffects:
+    """What a command does to files, run in a folder; what runs inside wrappers included. Blocks: looks at the disk."""
+    resolver = _EffectResolver(folder)
+    if parsed.problem is not None:
+        resolver.add_unknown(UnknownEffect(f"it is not fully understood: {parsed.problem}"))
+    for part in parsed.parts:
+        if any(value is None for _, value in part.assignments) or "loop" in part.inside:
+            resolver.add_unknown(UnknownEffect("variables in it are known only when it runs"))
+        for effect in list_effects(part):
+            resolver.add(effect)
+    return resolver.build_result()
 
 
 def find_file_accesses(parsed: ParsedCommand, folder: str) -> tuple[FileAccess, ...]:
-    """The files that a command visibly reads or writes, run in a folder; what runs inside wrappers included.
-
-    A path whose folder is not known is taken from where the command starts.
-    """
-    found = (
-        each
-        for inner in unwrap_all(parsed)
-        for named in _find_targets(inner)
-        for each in _resolve_target(named, folder)
-    )
-    return tuple(dict.fromkeys(found))
+    """The files alone."""
+    return find_file_effects(parsed, folder).accesses
 
 
-def find_unnamed_accesses(parsed: ParsedCommand, folder: str) -> tuple[FileAccess, ...] | None:
-    """The same without access to the file system; None where a file is named."""
-    found = [named for inner in unwrap_all(parsed) for named in _find_targets(inner)]
-    if any(named.is_a_path for named in found):
-        return None
-    return tuple(dict.fromkeys(each for named in found for each in _resolve_target(named, folder)))
+def find_unnamed_accesses(parsed: ParsedCommand, folder: str) -> FileEffects | None:
+    """The same without access to the disk; None where a file is named, or much has to be looked at."""
+    resolver = _EffectResolver(folder)
+    for part in parsed.parts:
+        for effect in list_effects(part):
+            if isinstance(effect, Transfer) or (
+                isinstance(effect, FileTarget)
+                and (_names_path(effect.word) or effect.follows or effect.action != "read")
+            ):
+                return None
+            resolver.add(effect)
+    return resolver.build_result()
 
 
-def _find_targets(part: SimpleCommand) -> Iterator[_AccessTarget]:
-    for redirection in part.redirections:
-        if redirection.writes or redirection.reads:
-            yield _AccessTarget(redirection.target, redirection.folders, redirection.writes)
-    if not part.tokens:
-        return
-    try:
-        # By its words alone: redirections and assignments, which would refuse it, do not matter here.
-        access = check_words(part)
-    except NotReadOnly:
-        yield from _find_operand_targets(part)
-        return
-    for word in access.files:
-        yield _AccessTarget(word, part.folders, writes=False, deep=access.deep)
-    if access.folder:
-        yield _AccessTarget(None, part.folders, writes=False, deep=access.deep)
+def _names_path(word: Word | None) -> bool:
+    return word is not None and word.kind != "unknown" and word.text not in {"", "-"}
 
 
-def _find_operand_targets(part: SimpleCommand) -> Iterator[_AccessTarget]:
-    name = part.words[0] or ""
-    if name == "dd":
-        for named in part.literal_words or ():
-            key, _, value = named.partition("=")
-            if key in {"if", "of"}:
-                yield _AccessTarget(Word(value, value, "literal"), part.folders, writes=key == "of")
-        return
-    program = load_file_programs().get(name) or (_READS_ALL if name in load_programs() else None)
-    if program is None:
-        return
-    operands, written, options = _sort_arguments(program, part.tokens[1:])
-    if not any(option in program.unless for option in options):
-        operands = operands[program.skips :]
-    in_place = name == "sed" and any(option[:2] == "-i" or option == "--in-place" for option in options)
-    target_given = bool(written) and program.writes == "last"
-    for place, word in enumerate(operands):
-        last = place == len(operands) - 1 and len(operands) > 1 and not target_given
-        writes = in_place or program.writes == "all" or (program.writes == "last" and last)
-        if writes or program.reads != "none":
-            yield _AccessTarget(word, part.folders, writes)
-    for word in written:
-        yield _AccessTarget(word, part.folders, writes=True)
+@dataclass(slots=True)
+class _EffectResolver:
+    """Collects the effects of one command, in the order of its parts."""
 
+    start: str
+    found: dict[FileAccess, None] = field(default_factory=dict)
+    aliases: list[tuple[str, str]] = field(default_factory=list)
+    """Names that the line itself makes, and what they lead to."""
+    unknown: str | None = None
+    unknown_reads: bool = False
+    unknown_writes: bool = False
+    unchecked: str | None = None
+    budget: int = field(default_factory=lambda: _MAX_BELOW)
 
-def _sort_arguments(program: FileProgram, tokens: Sequence[Word]) -> tuple[list[Word], list[Word], list[str]]:
-    """Operands, files named by options that write, and the options."""
-    operands, written, options = list[Word](), list[Word](), list[str]()
-    waiting = list(tokens)[::-1]
-    only_operands = False
-    while waiting:
-        token = waiting.pop()
-        text = token.text
-        if only_operands or token.kind != "literal" or not text.startswith("-") or text == "-":
-            operands.append(token)
-            continue
-        only_operands = text == "--"
-        name, equals, value = text.partition("=")
-        options.append(name)
-        if equals and name.startswith("--"):
-            # Better one path too many than one too few.
-            (written if name in program.writes_to else operands).append(Word(value, value, "literal"))
-        elif (option := _find_value_option(text, program.writes_to)) and waiting:
-            written.append(waiting.pop())
-        elif (option := _find_value_option(text, program.values)) and waiting:
-            options.append(option)
-            waiting.pop()
-        elif attached := next((text[2:] for option in program.writes_to if text[:2] == option and text[2:]), ""):
-            written.append(Word(attached, attached, "literal"))
-    return operands, written, options
+    def build_result(self) -> FileEffects:
+        return FileEffects(tuple(self.found), self.unknown, self.unknown_reads, self.unknown_writes, self.unchecked)
 
+    def add(self, effect: Effect) -> None:
+        match effect:
+            case FileTarget():
+                self._add_target(effect)
+            case Transfer():
+                self._add_transfer(effect)
+            case UnknownEffect():
+                self.add_unknown(effect)
 
-def _find_value_option(text: str, names: Sequence[str]) -> str:
-    """The option, alone or last in a bundle, whose value is the next word."""
-    if text in names:
-        return text
-    last = f"-{text[-1]}"
-    return last if not text.startswith("--") and last in names else ""
+    def add_unknown(self, effect: UnknownEffect) -> None:
+        self.unknown = self.unknown or effect.reason
+        self.unknown_reads |= effect.reads
+        self.unknown_writes |= effect.writes
 
+    def _add_target(self, target: FileTarget) -> None:
+        for path in self._list_paths(target.word, target.folders, target.action):
+            if target.deep and target.action != "read":
+                self._add_below(path, path, target.action)
+            else:
+                self._add_path(path, target.action, deep=target.deep)
+                if target.deep and target.follows:
+                    self._add_links(path)
+        if target.word is not None and target.word.kind == "glob":
+            for place in _list_glob_folders(target.word, self._list_folders(target.folders)):
+                self._add_path(place, "read", deep=True)
 
-def _resolve_target(named: _AccessTarget, start: str) -> Iterator[FileAccess]:
-    word, writes, deep = named.word, named.writes, named.deep
-    if word is None:
-        for place in _resolve_folders(named.folders, start):
-            yield FileAccess(place, writes, deep)
-        return
-    if not named.is_a_path:
-        return
-    if word.kind == "home":
-        yield FileAccess(os.path.expanduser(word.text), writes, deep)
-        return
-    for place in _resolve_folders(named.folders, start):
-        path = posixpath.join(place, word.text)
-        if word.kind == "glob":
-            yield from _expand_glob(path, place, writes=writes, deep=deep)
+    def _add_path(self, path: str, action: FileAction, *, deep: bool = False) -> None:
+        self.found[FileAccess(path, action, deep)] = None
+        for alias, source in self._list_sources(path):
+            self.found[FileAccess(source + path[len(alias) :], action, deep)] = None
+
+    def _list_sources(self, path: str) -> Iterator[tuple[str, str]]:
+        """What the line itself moved, copied or linked to this name, or to a folder above it."""
+        plain = posixpath.normpath(path)
+        return ((alias, source) for alias, source in self.aliases if plain == alias or plain.startswith(f"{alias}/"))
+
+    def _add_transfer(self, transfer: Transfer) -> None:
+        destinations = list(self._list_paths(transfer.destination, transfer.folders, "write"))
+        sources = [
+            (word, path) for word in transfer.sources for path in self._list_paths(word, transfer.folders, "read")
+        ]
+        for destination in destinations:
+            folder = self._is_folder(destination, transfer, several=len(sources) > 1)
+            if not sources:
+                self._add_path(destination, "write")
+            for word, source in sources:
+                self._add_one_transfer(transfer, word, source, destination, folder=folder)
+
+    def _is_folder(self, destination: str, transfer: Transfer, *, several: bool) -> bool:
+        if transfer.destination_is == "name":
+            return False
+        given = transfer.destination_is == "folder" or several or destination.endswith("/")
+        # Any of the aliases may be a folder by then, and so may one that the line makes before.
+        made = any(each.path.rstrip("/") == destination.rstrip("/") for each in self.found if each.action == "create")
+        return (
+            given
+            or made
+            or os.path.isdir(destination)
+            or any(
+                os.path.isdir(source + destination[len(alias) :]) for alias, source in self._list_sources(destination)
+            )
+        )
+
+    def _add_one_transfer(self, transfer: Transfer, word: Word, source: str, destination: str, *, folder: bool) -> None:
+        contents = transfer.copies_inside and word.text.endswith("/")
+        name = word.text.lstrip("/") if transfer.keeps_path else posixpath.basename(source.rstrip("/"))
+        inside = folder or transfer.copies_inside
+        targets = [destination]
+        if inside and not contents:
+            # `..` and `.` have no base name of their own.
+            named = name if name not in {"", ".", ".."} else ""
+            targets = [posixpath.join(destination, named)]
+        if transfer.copies_inside and not folder:
+            targets.append(destination)
+        for target in targets:
+            if transfer.action == "link":
+                self._add_link(source, word, target)
+            else:
+                self._add_moved(source, target, transfer)
+
+    def _add_link(self, source: str, word: Word, target: str) -> None:
+        """A link is read through later: making one is to read what it leads to, with all below."""
+        relative = posixpath.join(posixpath.dirname(target), word.text) if word.kind == "literal" else source
+        self._add_path(target, "link")
+        for place in dict.fromkeys((source, relative)):
+            self._add_path(place, "read", deep=os.path.isdir(place))
+            self._add_alias(target, place)
+
+    def _add_moved(self, source: str, target: str, transfer: Transfer) -> None:
+        moves = transfer.action == "move"
+        if transfer.deep:
+            self._add_below(source, source, "move" if moves else "read")
+            self._add_below(source, target, "create")
         else:
-            yield FileAccess(path, writes, deep)
+            self._add_path(source, "move" if moves else "read")
+            self._add_path(target, "create")
+        self._add_alias(target, source)
+
+    def _add_alias(self, alias: str, source: str) -> None:
+        plain = posixpath.normpath(source)
+        # What was itself moved before leads on to where it came from.
+        earlier = [origin + plain[len(moved) :] for moved, origin in self._list_sources(source)]
+        self.aliases += [(posixpath.normpath(alias), each) for each in (plain, *earlier)]
+        if len(self.aliases) > _MAX_ALIASES:
+            self.add_unknown(UnknownEffect("it moves more than can be followed", reads=True, writes=True))
+            self.aliases = self.aliases[:_MAX_ALIASES]
+
+    def _add_below(self, tree: str, target: str, action: FileAction) -> None:
+        """The same as happens to a path happens to all below it; `target` is where that lies."""
+        below = self._list_below(tree) if os.path.isdir(tree) and not os.path.islink(tree.rstrip("/")) else []
+        # What an earlier part of the line moved there lies below it as well.
+        earlier = [
+            found
+            for alias, source in self.aliases
+            if alias == posixpath.normpath(tree)
+            for found in (self._list_below(source) or ())
+        ]
+        self._add_path(target, action, deep=below is None)
+        for relative in (*(below or ()), *earlier):
+            self._add_path(posixpath.join(target, relative), action)
+
+    def _list_below(self, tree: str) -> list[str] | None:
+        """All below a folder, relative to it, links not followed; None where there is too much."""
+        below = list(itertools.islice(_walk(tree), self.budget + 1))
+        if len(below) > self.budget:
+            self.unchecked = self.unchecked or tree
+            self.add_unknown(UnknownEffect(f"{tree} holds too many files to look at", reads=True, writes=True))
+            return None
+        self.budget -= len(below)
+        return [name for name, _ in below]
+
+    def _add_links(self, tree: str) -> None:
+        """What is read through the links below a folder."""
+        waiting, seen = [tree], set[str]()
+        while waiting:
+            here = waiting.pop()
+            for relative, is_link in _walk(here):
+                self.budget -= 1
+                if self.budget < 0:
+                    self.unchecked = self.unchecked or tree
+                    return
+                path = posixpath.join(here, relative)
+                if is_link and (real := os.path.realpath(path)) not in seen:
+                    seen.add(real)
+                    self._add_path(path, "read", deep=True)
+                    waiting += [real] if os.path.isdir(real) else []
+
+    def _list_paths(self, word: Word | None, folders: Folders, action: FileAction) -> Iterator[str]:
+        """The paths that a word may mean. A folder that is not known is taken for where the command starts."""
+        if word is None:
+            yield from self._list_folders(folders)
+            return
+        if word.kind == "unknown":
+            reads = action == "read"
+            self.add_unknown(UnknownEffect(f"{word.source or 'a name'} is known only when it runs", reads, not reads))
+        if not _names_path(word):
+            return
+        if word.kind == "home":
+            yield os.path.expanduser(word.text)
+            return
+        if folders is None and not word.text.startswith("/"):
+            self.add_unknown(
+                UnknownEffect("the folder that it runs in is not known", action == "read", action != "read")
+            )
+        for place in self._list_folders(folders):
+            path = posixpath.join(place, word.text)
+            if word.kind == "glob":
+                yield from itertools.islice(glob.iglob(path), _MAX_MATCHES)
+            else:
+                yield path
+
+    def _list_folders(self, folders: Folders) -> list[str]:
+        return [self.start] if folders is None else [resolve_folder(self.start, folder) for folder in folders]
 
 
-def _expand_glob(pattern: str, place: str, *, writes: bool, deep: bool) -> Iterator[FileAccess]:
-    """The folder that the pattern searches, and the files that match now."""
-    fixed = posixpath.dirname(_GLOB_BEGINS.split(pattern[len(place) :], maxsplit=1)[0])
-    yield FileAccess(posixpath.join(place, fixed.lstrip("/")) if fixed else place, writes, deep=True)
-    for path in itertools.islice(glob.iglob(pattern), _MAX_MATCHES):
-        yield FileAccess(path, writes, deep)
+def _list_glob_folders(word: Word, folders: list[str]) -> Iterator[str]:
+    """The folders that a pattern searches: which names it finds there is known only when it runs."""
+    fixed = posixpath.dirname(_GLOB_BEGINS.split(word.text, maxsplit=1)[0])
+    for place in folders:
+        yield posixpath.join(place, fixed) if fixed else place
 
 
-def _resolve_folders(folders: Folders, start: str) -> list[str]:
-    return [start] if folders is None else [resolve_folder(start, folder) for folder in folders]
+def _walk(tree: str) -> Iterator[tuple[str, bool]]:
+    """Everything below a folder, relative to it, and whether it is a link. What cannot be read is left out."""
+    waiting = [""]
+    while waiting:
+        inner = waiting.pop()
+        try:
+            with os.scandir(os.path.join(tree, inner)) as entries:
+                for entry in entries:
+                    relative = posixpath.join(inner, entry.name)
+                    is_link = entry.is_symlink()
+                    yield relative, is_link
+                    if not is_link and entry.is_dir(follow_symlinks=False):
+                        waiting.append(relative)
+        except OSError:
+            continue

@@ -66,6 +66,8 @@ class ReadAccess:
     deep: bool = False
     folder: bool = False
     """It reads the folder that it runs in."""
+    follows: bool = False
+    """With `deep`: through the links below, too."""
     git: bool = False
 
 

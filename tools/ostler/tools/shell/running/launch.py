@@ -3,15 +3,23 @@
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from ostler.tools import commands
 from ostler.tools.context import ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.process.environment import build_command_environment, build_output_prefix
-from ostler.tools.sandbox import confine_environment, hold_placeholders, release_placeholders, wrap
+from ostler.tools.sandbox import (
+    confine_environment,
+    hold_placeholders,
+    release_placeholders,
+    resolve_program,
+    wrap,
+)
 from ostler.tools.sandbox.policy import Confinement, choose_confinement, restrict_to_reading
 from ostler.tools.services import WatchSpec
 from ostler.tools.shell.output.output_file import OutputFile
@@ -46,6 +54,8 @@ class CommandSpec:
     program: ShellProgram = build_bash_arguments
     outside_sandbox: bool = False
     """A person allowed it to run outside the sandbox."""
+    only_edits: bool = False
+    """It was allowed because it does nothing but change files inside the roots, and is restricted to that."""
 
 
 @dataclass(slots=True)
@@ -74,7 +84,8 @@ class _Preparer:
 
     def allows(self, spec: CommandSpec, context: ToolContext) -> bool:
         sandboxing = context.session.sandboxing
-        outside = sandboxing is None or spec.outside_sandbox or not sandboxing.is_wanted(only_reads=context.only_reads)
+        restricted = context.only_reads or spec.only_edits
+        outside = sandboxing is None or spec.outside_sandbox or not sandboxing.is_wanted(restricted=restricted)
         return self._quick and outside
 
     def prepare(
@@ -128,7 +139,7 @@ def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot |
     sandboxing = session.sandboxing
     confined_by = None
     if sandboxing is not None and not spec.outside_sandbox:
-        confined_by = choose_confinement(sandboxing, session, only_reads=context.only_reads)
+        confined_by = choose_confinement(sandboxing, session, only_reads=context.only_reads, only_edits=spec.only_edits)
     # A command that was allowed because its text only reads must not be changed by functions and aliases.
     definitions = None
     if profile is not None and profile.definitions and not context.only_reads and profile.may_be_used_by(spec.command):
@@ -137,16 +148,27 @@ def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot |
     prefix, again = build_output_prefix(context.call_id), confined_by is None
     output = OutputFile.create(context.output_folder, prefix, may_be_used_again=again)
     try:
-        start = ShellStart(spec.command, folder, output.end_path, session.umask, definitions)
-        arguments = spec.program(start)
         environment: Mapping[str, str] = build_command_environment(session.environment, context.call_id, profile)
+        programs: tuple[tuple[str, str], ...] = ()
         if context.only_reads:
             environment = restrict_to_reading(environment, session.roots)
+            programs = _find_programs(spec.command, environment["PATH"], session.roots)
+        start = ShellStart(
+            spec.command, folder, output.end_path, session.umask, definitions, context.allowed_by_text, programs
+        )
+        arguments = spec.program(start)
         prepared = PreparedCommand(folder, output, arguments, dict(environment))
         return prepared if confined_by is None else _wrap_in_sandbox(prepared, confined_by, definitions)
     except BaseException:
         output.remove()
         raise
+
+
+def _find_programs(command: str, path: str, roots: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The programs of a command that only reads, found by us outside the roots, also after all links."""
+    names = commands.list_programs(commands.parse_command(command)) - {None}
+    found = ((name, resolve_program(name, path, roots)) for name in sorted(map(str, names)) if "/" not in name)
+    return tuple((name, place) for name, place in found if place is not None)
 
 
 def build_note_path(output_path: str) -> str:

@@ -23,6 +23,10 @@ class ShellStart:
     umask: int
     definitions: str | None = None
     """A file with the person's functions and aliases; null where the command is to run without them."""
+    locked: bool = False
+    """Nothing in the command may change what its later words mean: its text is what allowed it."""
+    programs: tuple[tuple[str, str], ...] = ()
+    """Programs by name, each with the path at which it was found: the shell looks for them nowhere else."""
 
 
 ShellProgram = Callable[[ShellStart], list[str]]
@@ -42,6 +46,7 @@ def build_bash_script(start: ShellStart) -> str:
     # It prints nothing, not even under `set -x`.
     at_the_end = shlex.quote(f"{{ builtin pwd -P >|{end}; }} >/dev/null 2>&1")
     known = f". {shlex.quote(start.definitions)} 2>/dev/null; " if start.definitions else ""
+    locks = _build_locks(start)
     # Also for a command that has replaced our EXIT trap by its own, unless it leaves with `exit`.
     write_end = f'\\builtin set +vx -- "$?"; \\builtin trap - DEBUG; \\builtin pwd -P >|{end}'
     after = f'{{ {write_end}; }} >/dev/null 2>&1; \\builtin exit "$1"'
@@ -53,10 +58,16 @@ def build_bash_script(start: ShellStart) -> str:
             "BASH_EXECUTION_STRING=$1; set --",
             # The outer shell prints nothing itself: of a command that dies by a signal it would show all of this line.
             "exec 3>&2 2>/dev/null",
-            f'(trap -- {at_the_end} EXIT; {known}\\builtin eval -- "$BASH_EXECUTION_STRING"; {after}) 2>&3 3>&-',
+            f'(trap -- {at_the_end} EXIT; {known}{locks}\\builtin eval -- "$BASH_EXECUTION_STRING"; {after}) 2>&3 3>&-',
             f'set -- "$?"; builtin printf "%s\\n" "$1" >>{end}; exit "$1"',
         )
     )
+
+
+def _build_locks(start: ShellStart) -> str:
+    """Before the line begins: pins its programs, and makes the variables read-only that decide what a word means."""
+    pins = "".join(f"\\builtin hash -p {shlex.quote(path)} {shlex.quote(name)}; " for name, path in start.programs)
+    return f"{pins}\\builtin readonly PATH IFS BASH_ENV ENV; " if start.locked else pins
 
 
 def _build_gate(start: ShellStart, builtin: str = "") -> tuple[str, ...]:
