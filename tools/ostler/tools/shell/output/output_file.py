@@ -158,14 +158,14 @@ class OutputFile:
             os.close(end)
         return decode_output(data), _parse_ending(ended)
 
-    def remove_kill_notice(self, place: int) -> None:
-        """Removes the shell's "Terminated" line after an offset, where we have ended both the command and the shell."""
+    def remove_kill_notices(self, place: int) -> None:
+        """Removes the shell's "Terminated" lines after an offset, where we ended the command and the shell."""
         printed = os.pread(self.descriptor, _CHUNK_BYTES, place)
         lines = printed.splitlines(keepends=True)
         if len(printed) < _CHUNK_BYTES and _NOTICE in lines:
-            lines.remove(_NOTICE)
+            # One for each program: a loop may have started another after the first was ended.
             os.ftruncate(self.descriptor, place)
-            os.pwrite(self.descriptor, b"".join(lines), place)
+            os.pwrite(self.descriptor, b"".join(line for line in lines if line != _NOTICE), place)
 
     def trim(self) -> None:
         """Gives the middle of a large file, which is never shown, back to the disk."""

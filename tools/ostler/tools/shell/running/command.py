@@ -107,7 +107,7 @@ class RunningCommand:
                 await self.child.wait()
                 await self._finish_copying()
             if not by_itself:
-                self.output.remove_kill_notice(printed)
+                self.output.remove_kill_notices(printed)
             self.child.release()
             if self.placeholders is not None:
                 held, self.placeholders = self.placeholders, None
