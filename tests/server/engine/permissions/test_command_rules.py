@@ -160,3 +160,15 @@ def test_what_the_parser_does_not_understand_is_allowed_by_no_rule_but_one_about
     driver = harness.open_session(rules={"allow": ["Bash(echo:*)"]})
     for command in ("echo 'unfinished", "echo \x0b x", "echo a\u00a0b", "echo \u202ex"):
         assert explain_command(driver, command)["behavior"] == "ask", command
+
+
+@pytest.mark.parametrize("trick", ["read PATH <<< $PWD", "printf -v PATH %s $PWD", "PATH=$PWD"])
+def test_what_a_rule_allows_starts_with_the_sessions_own_path(harness: Harness, trick: str) -> None:
+    """Even where a person allowed the trick: a program of the project does not get a known program's name by it."""
+    folder = make_project(harness)
+    (folder / "npm").write_text("#!/bin/sh\ntouch planted\n")
+    (folder / "npm").chmod(0o755)
+    line = f"{trick}; npm test"
+    driver = run_calls(harness, bash(line), folder=folder, rules={"allow": [f"Bash({line})", "Bash(npm test:*)"]})
+    assert not (folder / "planted").exists()
+    assert list_decisions(driver) == [("allow", "rule")]

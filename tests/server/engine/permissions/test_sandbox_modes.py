@@ -68,6 +68,28 @@ def test_protected_names_of_the_workspace_cannot_be_written_in_the_sandbox(
     assert not file.exists() or "planted" not in file.read_text()
 
 
+@needs_sandbox
+def test_simple_file_commands_of_accept_edits_run_in_the_workspace_sandbox(harness: Harness) -> None:
+    folder = make_project(harness)
+    (folder / "f").write_text("x")
+    driver = run_calls(harness, bash("cp f g"), bash("mkdir d && mv f d"), folder=folder, mode="acceptEdits")
+    outputs = [data["call"]["output"] for data in driver.list_event_data("tool.completed")]
+    assert [output["sandboxed"] for output in outputs] == [True, True]
+    assert (folder / "d" / "f").exists()
+    assert (folder / "g").exists()
+
+
+@needs_sandbox
+def test_accept_edits_asks_where_the_sandbox_cannot_protect_a_name(harness: Harness) -> None:
+    folder = make_project(harness)
+    (folder / "f").write_text("x")
+    (folder / ".envrc").symlink_to("f")
+    driver = harness.open_session(folder=folder, mode="acceptEdits")
+    found = explain_command(driver, "cp f g")
+    assert found["behavior"] == "ask"
+    assert "is a link" in found["reason"]
+
+
 def test_required_without_bubblewrap_runs_nothing(own_harness: Callable[..., Harness], tmp_path: Path) -> None:
     harness = own_harness(OSTLER_SANDBOX__MODE="required", PATH=make_path_without_bubblewrap(tmp_path))
     driver = run_calls(harness, bash("touch it"), bash("ls"), rules=ALL)
