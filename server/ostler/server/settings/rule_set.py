@@ -80,6 +80,10 @@ class RuleSet:
             known = self._prepared[behavior, tool] = CommandRules.of(behavior, rules)
         return known
 
+    @property
+    def denies_anything(self) -> bool:
+        return any(behavior == "deny" for behavior, _ in self._index)
+
     def list_denied_tools(self) -> frozenset[str]:
         """Tools and MCP servers that are denied as a whole, which the model is not even told of."""
         whole = {rule.rule.tool for rule in self.rules if rule.behavior == "deny" and rule.rule.content is None}

@@ -179,3 +179,23 @@ def test_an_ask_rule_asks_before_a_file_is_read(harness: Harness) -> None:
     driver.answer(ask, "allow")
     driver.wait_for_turn_end(turn_id)
     assert SECRET in driver.fetch_result_texts()[0]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Edit", {"file_path": "secrets/x", "old_string": "not there", "new_string": "new"}),
+        ("Edit", {"file_path": "secrets/none", "old_string": "a", "new_string": "b"}),
+        ("Write", {"file_path": "secrets/x", "content": "new"}),
+        ("Read", {"file_path": "secrets/none"}),
+        ("Read", {"file_path": "secrets"}),
+    ],
+)
+def test_what_a_rule_denies_is_told_as_denied_whatever_else_is_wrong_with_the_call(
+    harness: Harness, tool: str, given: Json
+) -> None:
+    folder = make_project_with_secrets(harness, "Read(./secrets)", "Edit(./secrets/**)")
+    call = calls(tool, {**given, "file_path": str(folder / given["file_path"])})
+    driver = open_session_with_calls(harness, call, folder=folder, mode="acceptEdits")
+    assert [denial["tool"] for denial in driver.run_turn()["denials"]] == [tool]
+    assert get_last_decision(driver)["by"] == "rule"

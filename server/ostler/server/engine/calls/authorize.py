@@ -110,6 +110,8 @@ class Authorizer:
         """The input with which the call may run; raises CallFailed or Denied where it may not."""
         if pending.ask is None:
             pending.spans.begin("validate")
+            # Before the tool's own checks: what a rule denies is told as denied, whatever else is wrong with it.
+            await self._refuse_denied(tool, parsed_input)
             await self._validate(tool, parsed_input, context)
             pending.spans.begin("hooks_before")
             parsed_input, outcome, early = await self._run_pre_hooks(pending, tool, parsed_input, context)
@@ -265,10 +267,16 @@ class Authorizer:
                 "Its folder, a script or a server of it is another one than when it was allowed. Ask again."
             )
         # Hours may have passed: a deny rule that was added meanwhile counts.
+        await self._refuse_denied(tool, parsed_input)
+        return parsed_input
+
+    async def _refuse_denied(self, tool: AnyTool, parsed_input: ToolInput) -> None:
+        """Raises Denied where a deny rule forbids the call for certain."""
+        if not self.session.rules.denies_anything:
+            return  # to find out what a call touches takes time
         denied = find_denial(await self._build_case(tool, parsed_input, Pass()), self.session.permission)
         if denied is not None:
             raise Denied(denied, f"Permission to use {tool.name} was denied. {denied.reason}")
-        return parsed_input
 
     def _build_denial(self, tool: AnyTool, parsed_input: ToolInput, ask: Ask, answer: Deny | DenyAlways) -> Denied:
         hook = (ask.answered_by or "").startswith(HOOK_PREFIX)
