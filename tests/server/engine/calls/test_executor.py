@@ -51,6 +51,22 @@ def test_an_unsafe_call_that_waits_holds_back_the_safe_ones_behind_it(harness: H
     driver.expect_usable()
 
 
+def test_an_unknown_tool_holds_back_nobody(harness: Harness) -> None:
+    driver = harness.open_session()
+    blocks = [safe_gate(driver, "a"), calls("NoSuchTool", {}), safe_gate(driver, "b")]
+    harness.api.script(driver.name, message(*blocks), DONE)
+    turn_id = driver.start()
+    driver.wait_at_gate("a")
+    driver.wait_at_gate("b")
+    driver.open_gate("b")
+    driver.open_gate("a")
+    driver.wait_for_turn_end(turn_id)
+    first, unknown, last = driver.fetch_result_texts()
+    assert (first, last) == ("passed a", "passed b")
+    assert "NoSuchTool" in unknown
+    driver.expect_usable()
+
+
 def test_safe_calls_run_beside_each_other_and_are_delivered_in_order(harness: Harness) -> None:
     driver = harness.open_session()
     harness.api.script(driver.name, message(*(safe_gate(driver, name) for name in "abc")), DONE)

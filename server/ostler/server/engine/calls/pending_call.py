@@ -80,7 +80,9 @@ class PendingCall:
 
     def is_safe(self) -> bool:
         """Whether it may run concurrently with other safe calls."""
-        if self.tool is None or self.parsed_input is None:
+        if self.tool is None:
+            return True  # it ends at once with the error that no tool has the name, and holds back nobody
+        if self.parsed_input is None:
             return False
         try:
             return self.tool.is_concurrency_safe(self.parsed_input)
