@@ -57,6 +57,8 @@ class Allow(Generic[I]):
     """The call may run; with `input` in place of its own, where one is given."""
 
     input: I | None = None
+    own_state: bool = False
+    """It changes nothing but the session's own state (tasks, todos), which the mode `plan` allows."""
 
 
 @dataclass(frozen=True, slots=True)

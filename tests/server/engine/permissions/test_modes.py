@@ -56,6 +56,12 @@ def test_plan_mode_reads_and_changes_nothing(harness: Harness) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["a"]
 
 
+def test_plan_mode_lets_the_sessions_own_state_change(harness: Harness) -> None:
+    driver = harness.open_session(mode="plan")
+    found = explain_rule(driver.daemon, driver.id, "TaskStop", task_id="b00000000")
+    assert found["behavior"] == "allow", found
+
+
 def test_plan_mode_knows_a_long_command_that_only_reads(harness: Harness) -> None:
     folder = make_project(harness)
     (folder / "a").write_text("a\n")

@@ -58,7 +58,7 @@ class TaskStop(Tool[TaskStopInput, TaskStopOutput]):
         return f"Stop {given.task_id[:100]}"
 
     async def check_permission(self, given: TaskStopInput, context: ToolContext) -> Check:
-        return Allow()  # it ends only what the session itself began
+        return Allow(own_state=True)  # it ends only what the session itself began
 
     async def run(self, given: TaskStopInput, context: ToolContext) -> ToolResult[TaskStopOutput] | Failure:
         known = await context.tasks.list_tasks()
