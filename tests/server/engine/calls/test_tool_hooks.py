@@ -13,7 +13,7 @@ from tests.support.hooks import (
     read_hook_inputs,
 )
 from tests.support.messages_api.replies import message
-from tests.support.model_replies import bash, read
+from tests.support.model_replies import bash, read, write
 from tests.support.projects import (
     OSTLER_SETTINGS,
     build_rules,
@@ -305,3 +305,13 @@ def test_a_no_of_a_hook_that_ends_the_turn_is_told_as_the_hooks(harness: Harness
     refused, waiting = driver.fetch_result_texts()
     assert "A hook said no to this call, in these words: not today" in refused
     assert "a hook said no to another call" in waiting
+
+
+def test_a_hook_is_told_of_a_file_that_a_call_changed_and_of_one_that_a_command_changed(harness: Harness) -> None:
+    folder = make_project_with_hook(harness, "FileChanged", {}, matcher="a.txt|b.txt")
+    (folder / "b.txt").write_text("old\n")
+    blocks = [write(folder / "a.txt"), write(folder / "other"), read(folder / "b.txt"), bash("echo more >> b.txt")]
+    rules = {"allow": ["Bash", "Edit"]}
+    run_calls(harness, *blocks, folder=folder, trust=True, rules=rules)
+    given = [(each["hook_event_name"], each["file_path"]) for each in read_hook_inputs(folder)]
+    assert given == [("FileChanged", str(folder / "a.txt")), ("FileChanged", str(folder / "b.txt"))]

@@ -50,6 +50,7 @@ class PendingCall:
     partial_output: PartialOutput = field(default_factory=PartialOutput)
     changes: list[Change] = field(default_factory=list)
     """Changes of the session that are applied in the order of the calls."""
+    changed_files: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Notes for the model about it, besides its result."""
     hook_stop: str | None = None

@@ -112,11 +112,17 @@ class Pipeline:
         except Exception as error:  # noqa: BLE001 - a boundary, as above: what a tool raises is its bug, and a result
             self.complete_with_error(pending, _report_tool_error(pending, error))
         if pending.started:
+            pending.spans.begin("hooks_after")
             await self._run_post_hooks(pending)
+            await self._run_file_hooks(pending)
+
+    async def _run_file_hooks(self, pending: PendingCall) -> None:
+        hooks = SessionHooks(self.session, pending.call.turn_id)
+        for path in pending.changed_files:
+            await hooks.fire_file_changed(path)
 
     async def _run_post_hooks(self, pending: PendingCall) -> None:
         """Step 9: PostToolUse or PostToolUseFailure hooks."""
-        pending.spans.begin("hooks_after")
         event = "PostToolUseFailure" if pending.call.is_error else "PostToolUse"
         if not self.session.hooks.has_hooks_for(event, pending.call.tool):
             return
@@ -229,6 +235,7 @@ class Pipeline:
             for change in result.changes
             if isinstance(change, FileChanged)
         ]
+        pending.changed_files = [change.path for change in files]
         self._store(
             pending, CompletedCall(pending.call, reads.added, files, _find_git_change(pending, result), shown.whole)
         )

@@ -1,5 +1,6 @@
 """Fires hook events in a session: builds the payload, runs the hooks, and records their runs and messages."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,10 @@ class SessionHooks:
         if not self.session.hooks.has_hooks_for(event):
             return NO_OUTCOME
         return await self._run(event, more, None)
+
+    async def fire_file_changed(self, path: str) -> None:
+        """Fire the event about a file that a call of the session changed, or that was read and changed since."""
+        await self.fire("FileChanged", file_path=path, file_name=os.path.basename(path))
 
     async def _run(self, event: str, more: Mapping[str, Any], call_id: CallId | None) -> Outcome:
         session = self.session

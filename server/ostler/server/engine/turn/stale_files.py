@@ -11,6 +11,7 @@ from typing import Final
 
 import anyio
 
+from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.prompt.environment import to_printable
 from ostler.tools.files.editing.read_state import is_unchanged
@@ -43,6 +44,9 @@ async def describe_stale_files(session: LiveSession) -> str | None:
     if found != told:
         # A file that was read again since is dropped, so that its next change is reported.
         session.remember(told_stale=found)
+    hooks = SessionHooks(session, None)
+    for name in new[:_MAX_NAMED]:
+        await hooks.fire_file_changed(name)
     return _format_hint(new, found) if new else None
 
 
