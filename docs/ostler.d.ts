@@ -396,7 +396,7 @@ export interface ConfigListen {
   host?: string;
   /** 0 is any free port. A taken one falls back to a free one, and `daemon.json` says which. */
   port?: number;
-  /** The Unix socket. Null: `ostler.sock` in the runtime folder. */
+  /** The Unix socket. Null: in the runtime folder, under a name of this home's own. */
   socket?: string | null;
   /** Further values of `Host` that are accepted, as `name` or `name:port`. */
   allow_hosts?: Array<string>;

@@ -26,7 +26,7 @@ class Listen(Section):
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
     """0 is any free port. A taken one falls back to a free one, and `daemon.json` says which."""
     socket: PathText | None = None
-    """The Unix socket. Null: `ostler.sock` in the runtime folder."""
+    """The Unix socket. Null: in the runtime folder, under a name of this home's own."""
     allow_hosts: list[HostName] = []
     """Further values of `Host` that are accepted, as `name` or `name:port`."""
     allow_origins: list[str] = []

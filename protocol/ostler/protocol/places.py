@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -49,11 +50,12 @@ class Places:
 
     @property
     def socket(self) -> Path:
-        path = self.runtime / "ostler.sock"
+        # A runtime folder is shared by all homes of a user: there, the name is this home's own.
+        shared = self.runtime != self.data
+        path = self.runtime / (f"ostler-{_shorten(self.data)}.sock" if shared else "ostler.sock")
         if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
             return path
-        short = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"ostler-{os.getuid()}" / f"{short}.sock"
+        return Path(tempfile.gettempdir()) / f"ostler-{os.getuid()}" / f"{_shorten(path)}.sock"
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -71,4 +73,12 @@ def find_places(home: str | None = None) -> Places:
     import platformdirs  # noqa: PLC0415
 
     dirs = platformdirs.PlatformDirs("ostler", appauthor=False)
-    return Places(dirs.user_config_path, dirs.user_data_path, dirs.user_state_path, dirs.user_runtime_path)
+    with warnings.catch_warnings():
+        # Without XDG_RUNTIME_DIR it takes a folder in the temporary one, and says so. Nobody needs to know.
+        warnings.simplefilter("ignore")
+        runtime = dirs.user_runtime_path
+    return Places(dirs.user_config_path, dirs.user_data_path, dirs.user_state_path, runtime)
+
+
+def _shorten(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
