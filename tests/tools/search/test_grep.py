@@ -195,8 +195,16 @@ async def test_a_session_in_a_worktree_of_ours_searches_it(session: Session) -> 
     fill_folder(session, {".ostler/worktrees/x/a.py": "hit\n", "b.py": "hit\n"})
     assert await grep_text(session, pattern="hit") == "b.py"
     tree = str(session.folder / ".ostler/worktrees/x")
-    session.change_view(folder=tree, roots=(tree,))
+    session.change_view(folder=tree, shell_folder=tree, roots=(tree,))
     assert await grep_text(session, pattern="hit") == "a.py"
+
+
+async def test_a_search_without_a_path_begins_where_the_session_is(session: Session) -> None:
+    fill_folder(session, {"src/deep/a.py": "hit\n", "b.py": "hit\n"})
+    session.change_view(shell_folder=str(session.folder / "src"))
+    assert await grep_text(session, pattern="hit") == "deep/a.py"
+    assert await grep_text(session, pattern="hit", path="deep") == "deep/a.py"
+    assert (await session.expect_result(Glob(), pattern="*.py")).output.filenames == ["deep/a.py"]
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ class SessionView:
 
     session_id: SessionId
     folder: str
-    """The session's own folder: where relative paths of searches start."""
+    """The session's own folder."""
     shell_folder: str
-    """Where the next command starts."""
+    """The folder that the session is in: where the next command starts, and searches without a path."""
     roots: tuple[str, ...]
     """The folders that the person chose: the session's own and the additional ones."""
     mode: Mode

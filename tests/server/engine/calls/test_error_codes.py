@@ -16,7 +16,8 @@ def list_error_codes(harness: Harness, *blocks: object, **session: object) -> li
 def test_a_tools_own_number_is_told(harness: Harness) -> None:
     missing = calls("Edit", {"file_path": "/nowhere/at/all", "old_string": "a", "new_string": "b"})
     relative = calls("Read", {"file_path": "a.txt"})
-    assert list_error_codes(harness, missing, relative, on_ask="deny") == [1, 8]
+    nothing = [calls(name, {"pattern": "x", "path": "nowhere"}) for name in ("Grep", "Glob")]
+    assert list_error_codes(harness, missing, relative, *nothing, on_ask="deny") == [1, 8, 1, 1]
 
 
 def test_what_a_rule_denied_has_a_number_too(harness: Harness) -> None:

@@ -13,6 +13,8 @@ from ostler.tools.permissions.subject import AccessedPath, PathSubject
 from ostler.tools.search.glob_pattern import get_literal_prefix
 from ostler.tools.tool import Allow, AskFirst, Check, Failure, Refuse
 
+MISSING: Final = 1
+"""The code of a missing path, as of a file that Read does not find."""
 _MAX_BYTES: Final = 100_000
 """Linux takes 128 KiB in one argument."""
 _ANY_NAME: Final = "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
@@ -34,7 +36,7 @@ class SearchRoot:
     pattern: str
     """The rest of the pattern, relative to `base`."""
     folder: str
-    """The session's folder: names are shown relative to it."""
+    """The folder that the session is in: names are shown relative to it."""
     home: str
     """The daemon's own folder, which is left out."""
     may_read: Callable[[str], bool] | None
@@ -64,7 +66,7 @@ class SearchRoot:
 
 def resolve_root(path: str | None, session: SessionView, pattern: str = "") -> SearchRoot:
     """Resolves the root: leading folders of the pattern become part of it, and a pattern from / needs no path."""
-    folder = paths.resolve_path(session.folder)
+    folder = paths.resolve_path(session.shell_folder)
     written = paths.normalize_path(os.path.join(folder, path or ""))
     if pattern.startswith("/"):
         written, pattern = "/", f"./{pattern.lstrip('/')}"
@@ -118,7 +120,8 @@ def _fail_closed(root: SearchRoot) -> Failure:
 
 def _fail_missing(root: SearchRoot, session: SessionView) -> Failure:
     return Failure(
-        describe_missing(root.written, build_path_filter(session, allowed=False)).replace("The file", "The path", 1)
+        describe_missing(root.written, build_path_filter(session, allowed=False)).replace("The file", "The path", 1),
+        MISSING,
     )
 
 
@@ -137,7 +140,7 @@ def fail_moved(root: SearchRoot) -> Failure:
 
 
 def check_length(path: str | None, session: SessionView) -> Failure | None:
-    problem = paths.check_length(os.path.join(session.folder, path or ""))
+    problem = paths.check_length(os.path.join(session.shell_folder, path or ""))
     return Failure(problem) if problem is not None else None
 
 
