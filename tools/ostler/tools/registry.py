@@ -76,10 +76,8 @@ class ToolSet:
         object.__setattr__(self, "by_name", names | {tool.name: tool for tool in self.tools})
 
     def extend(self, further: Iterable[AnyTool]) -> "ToolSet":
-        """Returns a set with further built-in tools, each at its place in the order."""
-        own = [tool for tool in self.tools if tool.source == "built-in"]
-        others = [tool for tool in self.tools if tool.source != "built-in"]
-        return ToolSet((*sorted([*own, *further], key=_get_name), *others), self.unavailable)
+        """Returns a set with further tools at its end: what was sent before them stays as it was."""
+        return ToolSet((*self.tools, *further), self.unavailable)
 
     def find(self, name: str) -> AnyTool | str:
         """The tool by its name or alias, or a message for the model about why there is none."""

@@ -206,7 +206,7 @@ class SessionActor:
         now = await read_session_facts(self.live)
         waiting = self.live.tasks.notifications.list_waiting(self.record.id)
         input_message = setup.build_input_message(
-            turn.id, now, (each.text for each in waiting), blocks, self.last_reason
+            turn.id, now, (each.text for each in waiting), blocks, self.last_reason, settings.output_schema
         )
         begun = turn.model_copy(update={"status": "running", "started_at": times.now()})
         toolset, prefix, new_state = await setup.build_tools_and_prompt(settings, now)

@@ -38,6 +38,15 @@ CALL_CUT: Final = wrap_note(
     "Your last message reached its length limit in the middle of a tool call, which was not run. "
     "Do the same in smaller pieces."
 )
+
+
+def ask_for_form(schema: str) -> str:
+    """Asks for the answer of a turn in the form of a JSON Schema."""
+    return wrap_note(
+        f"Give the answer of this turn by calling StructuredOutput, as an object that fits this JSON Schema: {schema}"
+    )
+
+
 NUDGE: Final = wrap_note("Give the answer by calling StructuredOutput: words alone do not reach the caller.")
 RESUMED: Final = wrap_note("The daemon was restarted. Go on with what you were doing.")
 

@@ -1,5 +1,7 @@
 """A turn whose answer has to fit a JSON schema."""
 
+import json
+
 import pytest
 
 from tests.support.driver import Harness
@@ -18,7 +20,7 @@ OSLO = {"city": "Oslo", "people": 700_000}
 
 @pytest.fixture(autouse=True)
 def _other_tools(harness: Harness) -> None:
-    harness.api.may_rewrite = True  # a form is a tool of its turn, and the next turn has it no more
+    harness.api.may_rewrite = True  # the first turn with a form adds its tool
 
 
 def test_the_answer_in_its_form_ends_the_turn(harness: Harness) -> None:
@@ -27,10 +29,31 @@ def test_the_answer_in_its_form_ends_the_turn(harness: Harness) -> None:
     assert (turn["reason"], turn["structured_output"], turn["error"]) == ("completed", OSLO, None)
     assert len(driver.requests) == 1
     sent = {tool["name"]: tool for tool in driver.requests[0].body["tools"]}
-    assert sent["StructuredOutput"]["input_schema"] == FORM
+    assert sent["StructuredOutput"]["input_schema"] == {"type": "object"}
+    assert json.dumps(FORM, separators=(",", ":")) in str(driver.requests[0].messages[0])
     assert driver.outline_messages()[-1] == ("user", ["tool_result"])
     driver.expect_usable()
-    assert "StructuredOutput" not in {tool["name"] for tool in driver.requests[-1].body["tools"]}
+    assert driver.requests[-1].body["tools"] == driver.requests[0].body["tools"]
+
+
+def test_the_tools_that_were_sent_stay_as_they_are_before_and_after_a_turn_with_a_form(harness: Harness) -> None:
+    driver = harness.open_session(DONE, message(calls("StructuredOutput", OSLO)), DONE)
+    driver.run_turn()
+    driver.run_turn(output_schema=FORM)
+    driver.run_turn()
+    before, during, after = (request.body["tools"] for request in driver.requests)
+    assert during[:-1] == before
+    assert during[-1]["name"] == "StructuredOutput"
+    assert after == during
+
+
+def test_a_form_that_nobody_asked_for_is_not_taken(harness: Harness) -> None:
+    given = message(calls("StructuredOutput", OSLO))
+    driver = harness.open_session(given, given, DONE)
+    driver.run_turn(output_schema=FORM)
+    turn = driver.run_turn()
+    assert (turn["structured_output"], turn["result_text"]) == (None, "Done.")
+    assert "Answer in words" in driver.fetch_result_texts()[-1]
 
 
 def test_an_answer_that_does_not_fit_is_explained_and_given_again(harness: Harness) -> None:

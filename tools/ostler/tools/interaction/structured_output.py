@@ -39,14 +39,22 @@ class StructuredOutputOutput(ToolOutput):
 
 
 class StructuredOutput(Tool[StructuredOutputInput, StructuredOutputOutput]):
-    """Made for one turn, with the schema that its caller gave."""
+    """Made for one turn, with the schema that its caller gave; a later turn of the session may have asked for none.
+
+    What the model is told of it is the same for every schema, and it stays in the session's list once it was there: the
+    provider's cache begins with the tools. The schema itself stands in the user message.
+    """
 
     name = "StructuredOutput"
+    source = "turn"
     title = "Give the answer of the turn in the form that was asked for"
     Input: ClassVar[type[ToolInput]] = StructuredOutputInput
     Output: ClassVar[type[ToolOutput]] = StructuredOutputOutput
 
-    def __init__(self, schema: dict[str, Any]) -> None:
+    def __init__(self, schema: dict[str, Any] | None) -> None:
+        self._answer_schema = schema
+        if schema is None:
+            return
         # Imported here: few turns ask for a form.
         import jsonschema_rs  # noqa: PLC0415
 
@@ -57,12 +65,13 @@ class StructuredOutput(Tool[StructuredOutputInput, StructuredOutputOutput]):
             self._validator = jsonschema_rs.validator_for(schema, offline=True, mask=_VALUE_MASK)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise BadSchema(f"is no JSON Schema: {error}") from None
-        self._answer_schema = schema
 
     def input_schema(self, session: SessionView) -> dict[str, Any]:
-        return self._answer_schema
+        return {"type": "object"}
 
     async def validate(self, given: StructuredOutputInput, context: ToolContext) -> Failure | None:
+        if self._answer_schema is None:
+            return Failure("No answer in a form was asked for in this turn. Answer in words.")
         # In a thread: an answer may be long, and a schema may check it in many branches.
         problems = await read_in_thread(self._find_problems, given)
         return Failure("The answer does not fit the schema:\n" + "\n".join(problems)) if problems else None

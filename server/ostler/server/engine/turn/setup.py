@@ -23,7 +23,7 @@ from ostler.server.engine.turn.options import TurnServices, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix, make_prefix
 from ostler.server.prompt.environment import EnvironmentFacts
 from ostler.server.prompt.mentions import expand
-from ostler.server.prompt.reminders import INTERRUPTED, describe_changes, is_ours
+from ostler.server.prompt.reminders import INTERRUPTED, ask_for_form, describe_changes, is_ours
 from ostler.server.prompt.system_prompt import build_system_prompt
 from ostler.tools.interaction.structured_output import BadSchema, StructuredOutput
 from ostler.tools.registry import ToolSet
@@ -77,13 +77,16 @@ class TurnSetup:
         self, settings: TurnSettings, facts: EnvironmentFacts
     ) -> tuple[ToolSet, Prefix, dict[str, Any]]:
         """The tools of the turn, the prompt prefix (its system prompt is built once), and the session state to keep."""
-        toolset = self.live.build_toolset(*build_answer_tools(settings.output_schema))
+        answers = bool(self.live.state.get("structured_output")) or settings.output_schema is not None
+        toolset = self.live.build_toolset(*(build_answer_tools(settings.output_schema, always=answers)))
         system = self.live.state.get("system")
         if system is None:
             names = [tool.name for tool in toolset.tools]
             instructions = self.live.record.options.get("instructions")
             system = await build_system_prompt(facts, settings.model, names, instructions, config=self.config_folder)
         state = {**self.live.state, "system": system, **build_input_state(self.live, facts)}
+        if answers:
+            state["structured_output"] = True  # once sent, the tool stays
         return toolset, make_prefix(system, toolset, self.live.view), state
 
     def build_input_message(
@@ -93,9 +96,11 @@ class TurnSetup:
         task_notifications: Iterable[str],
         blocks: list[dict[str, Any]],
         last_reason: str | None,
+        output_schema: dict[str, Any] | None,
     ) -> StoredUserMessage:
         """The first user message of a turn: what has changed since the last one, and then the input."""
-        updates = (*self._describe_changes(facts, last_reason), *task_notifications)
+        form = [] if output_schema is None else [ask_for_form(orjson.dumps(output_schema).decode())]
+        updates = (*self._describe_changes(facts, last_reason), *task_notifications, *form)
         update_blocks = [{"type": "text", "text": each} for each in updates]
         message = Message.model_validate(
             {
@@ -146,9 +151,9 @@ def extract_text(blocks: list[dict[str, Any]]) -> str:
     return "\n".join(text for text in texts if not is_ours(text))
 
 
-def build_answer_tools(schema: dict[str, Any] | None) -> list[StructuredOutput]:
-    """The tool by which the model gives its answer in the schema asked for; none where no schema was given."""
-    if schema is None:
+def build_answer_tools(schema: dict[str, Any] | None, *, always: bool = False) -> list[StructuredOutput]:
+    """The tool by which the model gives its answer in the schema asked for; without one there is none, or `always`."""
+    if schema is None and not always:
         return []
     try:
         return [StructuredOutput(schema)]
