@@ -1,5 +1,6 @@
 """What the real Messages API refuses, and what we demand of ourselves beyond it."""
 
+import base64
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
@@ -147,6 +148,22 @@ def _check_block(block: Any, role: Any, place: str) -> Iterator[str]:
             yield from _check_call(block, place)
         case "tool_result":
             yield from _check_result(block, place)
+        case "image":
+            yield from _check_image(block, place)
+
+
+_IMAGES: Final = {
+    "image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF8", "image/webp": b"RIFF",
+}  # fmt: skip
+
+
+def _check_image(block: Json, place: str) -> Iterator[str]:
+    source = block.get("source", {})
+    if source.get("type") != "base64":
+        return
+    begins = _IMAGES.get(source.get("media_type"))
+    if begins is None or not base64.b64decode(source["data"]).startswith(begins):
+        yield f"{place}.source: the image is not a {source.get('media_type')}"
 
 
 def _check_text(block: Json, place: str) -> Iterator[str]:
@@ -185,6 +202,8 @@ def _check_result(block: Json, place: str) -> Iterator[str]:
                 yield f"{place}.content.{index}: cannot be in a result"
             elif inner["type"] == "text":
                 yield from _check_text(inner, f"{place}.content.{index}")
+            elif inner["type"] == "image":
+                yield from _check_image(inner, f"{place}.content.{index}")
     elif not isinstance(content, str):
         yield f"{place}.content: must be text or a list of blocks"
 

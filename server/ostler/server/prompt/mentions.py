@@ -12,6 +12,7 @@ from ostler.protocol.turn import InputBlock, InputDocument, InputFile, InputImag
 from ostler.server.prompt.bounded_read import IsFolder, Unreadable, read_beginning, resolve_inside
 from ostler.server.prompt.environment import to_printable
 from ostler.server.prompt.reminders import wrap_note
+from ostler.tools.formats.image_blocks import correct_images
 
 MAX_BYTES: Final = 200_000
 """Of one file, as it is shown."""
@@ -33,7 +34,7 @@ async def _expand_block(block: InputBlock, folder: str, roots: Sequence[str]) ->
         case InputText(text=text):
             return {"type": "text", "text": text} if text.strip() else None
         case InputImage(source=source):
-            return {"type": "image", "source": source.model_dump()}
+            return correct_images([{"type": "image", "source": source.model_dump()}])[0]
         case InputDocument(source=source, title=title):
             return {"type": "document", "source": source.model_dump()} | ({"title": title} if title else {})
         case InputFile():

@@ -1,11 +1,13 @@
 """The history as it is sent to the model."""
 
+import base64
 import json
 from typing import Any
 
 from ostler.protocol.ids import MessageId
 from ostler.server.engine.session.history import History
 from ostler.storage.repositories.messages import ApiMessage
+from ostler.tools.formats.image import image_block
 
 
 def make_text_blocks(text: str) -> list[dict[str, Any]]:
@@ -140,3 +142,14 @@ def test_what_follows_a_long_conversation_can_be_added_to_and_taken_back() -> No
     assert decode_history(history) == before
     history.add_encoded("user", b'[{"type":"text","text":"y"}]')
     assert not history.ends_with_assistant
+
+
+def test_an_image_that_was_stored_under_a_wrong_media_type_is_sent_as_what_it_is() -> None:
+    png = base64.b64encode(b"\x89PNG\r\n\x1a\n and the rest").decode()
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [image_block("image/jpeg", png)]}
+    stored = json.dumps([image_block("image/gif", png), result, image_block("image/png", "aGk=")]).encode()
+    (message,) = decode_history(History([ApiMessage(MessageId("m_1"), "user", stored)]))
+    first, second, third = message["content"]
+    assert first["source"]["media_type"] == "image/png"
+    assert second["content"][0]["source"]["media_type"] == "image/png"
+    assert "left out" in third["text"]

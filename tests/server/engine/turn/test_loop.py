@@ -1,11 +1,15 @@
 """The turn loop as clients see it."""
 
+import base64
 from collections import Counter
 from typing import Any
+
+import pytest
 
 from tests.support.driver import Harness
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import calls, hold, message, says, thinks, thinks_unseen
+from tests.support.model_replies import DONE
 
 
 def test_a_turn_of_words_only_ends_with_them(harness: Harness) -> None:
@@ -147,4 +151,20 @@ def test_a_call_runs_while_the_rest_of_the_message_still_streams(harness: Harnes
     gate.open()
     assert driver.wait_for_turn_end(turn_id)["result_text"] == "Done."
     assert [kind for _, kind in driver.outline_messages()[1:3]] == [["tool_use", "text"], ["tool_result"]]
+    driver.expect_usable()
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"), [(base64.b64encode(b"\xff\xd8\xff\xe0 a JPEG").decode(), "image"), ("aGVsbG8=", "text")]
+)
+def test_a_picture_that_is_not_what_it_is_called_does_not_spoil_the_session(
+    harness: Harness, data: str, kind: str
+) -> None:
+    driver = harness.open_session(otherwise=DONE)
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    begun = driver.daemon.call(
+        "turn/start", session_id=driver.id, input=[{"type": "text", "text": driver.tag_input("Look.")}, picture]
+    )
+    assert driver.wait_for_turn_end(begun["id"])["reason"] == "completed"
+    assert driver.requests[0].messages[0]["content"][-1]["type"] == kind
     driver.expect_usable()

@@ -22,6 +22,7 @@ from ostler.server.engine.calls.store_result import TextPacker, read_short_text,
 from ostler.server.engine.journal.journal import Journal
 from ostler.server.observability import logs
 from ostler.storage.repositories.results import ResultRecord
+from ostler.tools.formats.image_blocks import correct_images
 from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.threads import change_later, read_in_thread
 from ostler.tools.tool import DEFAULT_MAX_RESULT_CHARS, AnyTool, Block, text_block
@@ -95,7 +96,7 @@ async def _render_in_pieces(
 
 def _render(tool: AnyTool, output: BaseModel, settings: ResultSettings, spans: Spans) -> tuple[LimitedResult, Any]:
     try:
-        blocks: list[Block] = tool.render(output)
+        blocks: list[Block] = correct_images(tool.render(output))
         data = cut_fields(output.model_dump(mode="json", by_alias=True))
     except Exception as error:  # noqa: BLE001 - a boundary: the tool has run, only its text is missing
         logs.log.error("render_failed", tool=tool.name, exc_info=error)

@@ -8,6 +8,7 @@ import orjson
 from ostler.protocol.content import ContentBlock
 from ostler.protocol.shapes import Call
 from ostler.storage.repositories.messages import ApiMessage
+from ostler.tools.formats.image_blocks import correct_images
 
 _BREAKPOINT: Final = b',"cache_control":{"type":"ephemeral"}'
 _CACHED_USER_MESSAGES: Final = 2
@@ -82,6 +83,11 @@ class History:
             blocks = orjson.loads(content)
             kept = self._select_sendable(blocks)
             content = content if len(kept) == len(blocks) else orjson.dumps([blocks[at] for at in kept])
+        elif role == "user" and b'"image"' in content:
+            # Stored by an earlier version as somebody called it: the API would refuse the session for ever.
+            blocks = orjson.loads(content)
+            corrected = correct_images(blocks)
+            content = content if corrected == blocks else orjson.dumps(corrected)
         self._add(role, content)
 
     def _add(self, role: str, content: bytes) -> None:
