@@ -35,8 +35,8 @@ _PIPELINES: Final = (
 )  # fmt: skip
 _PROGRAMS: Final = (
     ".envrc", "mise.toml", ".mise.toml", "mise.*.toml", ".mise.*.toml", ".mise", ".config/mise", ".rtx.toml",
-    ".tool-versions", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".pip", ".config/pip", ".ripgreprc",
-    ".mcp.json", ".cargo/config", ".cargo/config.toml", ".cargo/credentials*", ".gemrc", ".bundle",
+    ".tool-versions", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".pip", ".config/pip",
+    ".ripgreprc", ".mcp.json", ".cargo/config", ".cargo/config.toml", ".cargo/credentials*", ".gemrc", ".bundle",
     ".m2/settings.xml", ".gradle/init.gradle", ".condarc", ".devcontainer", ".devcontainer.json",
 )  # fmt: skip
 _CREDENTIALS: Final = (
