@@ -213,7 +213,8 @@ def test_the_part_itself_comes_first_with_its_bare_name() -> None:
         ("timeout 9 pytest -q", ["pytest -q"]), ("ls && cat f", []),
         ("ls && npm test && make x", ["npm test", "make x"]),
         ("npm test && npm test -x", ["npm test", "npm test -x"]), ("a; b; c; d; e; f", []), ("rm 'a*'", []),
-        ("f() { a; }", []), ("ls 'x", []), ("npm run", ["npm run"]), ("git -c a=b push", ["git -c a=b push"]), ("npm", ["npm"]),
+        ("f() { a; }", []), ("ls 'x", []), ("npm run", ["npm run"]),
+        ("git -c a=b push", ["git -c a=b push"]), ("npm", ["npm"]),
         ("make x$Y", ["make x$Y"]),
     ],
 )  # fmt: skip
@@ -225,9 +226,9 @@ def test_suggested_rules_are_neither_too_wide_nor_useless(command: str, rules: l
     "command",
     [
         "touch a", "mkdir -p a/b", "git mv a b", "git switch main", "prettier --write a", "eslint a", "mypy a",
-        "pytest -q", "ruff check a", "black a", "isort a", "tsc -p a", "jest a", "vitest run", "gofmt -l a", "rustfmt a",
-        "pyright a", "cargo build", "cargo test x", "cargo fmt", "go test ./a", "make all", "npm test", "npm run build", "npm ci",
-        "yarn test", "pnpm run x", "bun test", "node a.js", "tox", "docker build a",
+        "pytest -q", "ruff check a", "black a", "isort a", "tsc -p a", "jest a", "vitest run", "gofmt -l a",
+        "rustfmt a", "pyright a", "cargo build", "cargo test x", "cargo fmt", "go test ./a", "make all", "npm test",
+        "npm run build", "npm ci", "yarn test", "pnpm run x", "bun test", "node a.js", "tox", "docker build a",
     ],
 )  # fmt: skip
 def test_a_program_that_writes_or_loads_code_by_option_is_suggested_as_the_exact_line(command: str) -> None:

@@ -11,7 +11,13 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.fs.cached_io import WouldBlock
 from ostler.tools.permissions.subject import Subject
-from ostler.tools.shell.approval_binding import ApprovalBinding, compute_binding, digest_script
+from ostler.tools.shell.approval_binding import (
+    MAY_CHANGE,
+    ApprovalBinding,
+    compute_binding,
+    digest_script,
+    may_change_what_runs,
+)
 from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask
 from ostler.tools.shell.bash_policy import (
     Judgement,
@@ -167,8 +173,16 @@ def _judge_and_bind_nowait(command: str, session: SessionView) -> tuple[Judgemen
     """For most commands, which name no file: a thread would take longer. Raises WouldWait."""
     judged = judge_nowait(command, session, cached_io.resolve_path)
     binding = compute_binding_nowait(command, session) if judged is not None else None
-    return (judged, binding) if judged is not None and binding is not None else None
+    return (_add_warning(judged), binding) if judged is not None and binding is not None else None
 
 
 def _judge_and_bind(command: str, session: SessionView) -> tuple[Judgement, ApprovalBinding]:
-    return judge(command, session), compute_binding(command, session)
+    return _add_warning(judge(command, session)), compute_binding(command, session)
+
+
+def _add_warning(judged: Judgement) -> Judgement:
+    """The ask says where an approval cannot be bound to what runs."""
+    check = judged.check
+    if not isinstance(check, AskFirst) or not may_change_what_runs(judged.subject.parsed):
+        return judged
+    return replace(judged, check=replace(check, reason=f"{check.reason} {MAY_CHANGE}".strip()))
