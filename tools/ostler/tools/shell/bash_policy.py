@@ -15,7 +15,8 @@ from ostler.tools.fs.protected_paths import find_protection_reason
 from ostler.tools.permissions.subject import OWN_STREAMS, AccessedPath, CommandSubject, build_command_subject
 from ostler.tools.sandbox import NotProtectable, check_protection
 from ostler.tools.sandbox.policy import SandboxMissing, choose_confinement
-from ostler.tools.shell.approval_binding import ApprovalBinding, runs_files
+from ostler.tools.shell.approval_binding import ApprovalBinding
+from ostler.tools.shell.named_files import runs_files
 from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
