@@ -1,6 +1,7 @@
 """An approval is bound to every file that the line names: another content, and it is asked about again."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,7 @@ BOUND = [
     ("bash ${PWD}/sub/x.sh", "sub/x.sh"),
     ("bash \"$(pwd)/x.sh\"", "x.sh"), ("bash ~/x.sh", "x.sh"), ("~/x.sh", "x.sh"), ("bash $HOME/sub/x.sh", "sub/x.sh"),
     ("S=x.sh; bash $S", "x.sh"), ("S=sub; bash $S/x.sh", "sub/x.sh"), ("bash [x].sh", "x.sh"), ("bash ?.sh", "x.sh"),
+    ("bash {x,y}.sh", "x.sh"), ("bash [[:alpha:]].sh", "x.sh"), ("bash [^y].sh", "x.sh"), ("bash */x.sh", "sub/x.sh"),
     # Through wrappers, and in lines that are not fully understood.
     ("sudo -u me ./x.sh", "x.sh"), ("timeout 5 bash x.sh", "x.sh"), ("nohup ./x.sh &", "x.sh"), ("time ./x.sh", "x.sh"),
     ("sh -c './x.sh'", "x.sh"), ("bash -c 'bash -c ./x.sh'", "x.sh"), ("if true; then ./x.sh; fi", "x.sh"),
@@ -140,4 +142,12 @@ def test_a_fifo_and_a_large_file_do_not_hold_it_up(project: Path) -> None:
 
 def test_a_line_with_many_words_is_looked_at_within_bounds(project: Path) -> None:
     line = "bash " + " ".join(f"a{number}/b*" for number in range(4_000))
-    assert len(compute_binding(line, build_view(project)).scripts) <= 200
+    binding = compute_binding(line, build_view(project))
+    assert len(binding.scripts) <= 200
+    assert not binding.complete
+
+
+def test_a_pattern_that_leads_over_the_whole_disk_is_looked_at_within_bounds(project: Path) -> None:
+    began = time.process_time()
+    assert not compute_binding("bash /*/*/*/*/*/*/nowhere", build_view(project)).complete
+    assert time.process_time() - began < 1

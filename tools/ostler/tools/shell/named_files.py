@@ -4,7 +4,7 @@ Every file counts that a word may mean, through `cd`, `-f FILE`, redirections, p
 does no harm. What such a file loads in its turn is not looked at.
 """
 
-import glob
+import fnmatch
 import hashlib
 import itertools
 import os
@@ -16,6 +16,7 @@ from typing import Final
 
 from ostler.tools import commands
 from ostler.tools.commands import ParsedCommand, SimpleCommand, Word
+from ostler.tools.commands.syntax.braces import expand_braces
 from ostler.tools.commands.syntax.words import read_word
 from ostler.tools.fs import paths
 
@@ -24,7 +25,7 @@ _MAX_READ_BYTES: Final = 64 * 1024 * 1024
 """Of all files of a command; of what is larger, the size and the time of the last change count."""
 _MAX_FILES: Final = 200
 _MAX_FOLDERS: Final = 16
-_MAX_LOOKUPS: Final = 4_000
+_MAX_LOOKUPS: Final = 6_000
 _MAX_TEXTS: Final = 1_000
 _MAX_PIECES: Final = 8
 _MAX_LENGTH: Final = 4_096
@@ -52,7 +53,8 @@ _PIECE: Final = re.compile(r"""[^\s;|&<>()'"`]+""")
 _VARIABLE: Final = re.compile(
     r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::?[-=?+]([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))|\$\(pwd\)|`pwd`"
 )
-_GLOB: Final = re.compile(r"[*?\[{]")
+_GLOB: Final = re.compile(r"[*?\[]")
+_CLASS: Final = re.compile(r"\[\[:[a-z]+:\]\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,8 @@ class _FileFinder:
 
     def _add_folders(self, texts: Iterable[str]) -> None:
         """Every folder that is named is one that later words may start from."""
-        for number, place in enumerate(self._list_all_places(texts)):
-            if len(self._folders) >= _MAX_FOLDERS or number > _MAX_LOOKUPS:
+        for place in self._list_all_places(texts):
+            if len(self._folders) >= _MAX_FOLDERS:
                 return
             if os.path.isdir(place):
                 self._folders[paths.normalize_path(place)] = None
@@ -138,6 +140,8 @@ class _FileFinder:
     def _add_scripts(self, part: SimpleCommand) -> None:
         """What is run by its path, or by an interpreter: it counts where it is missing, too."""
         for text in _list_script_texts(part):
+            if self._lookups < 0:
+                return
             for place in self._list_places(text):
                 for ending in _MODULE_ENDINGS:
                     self._add(place + ending)
@@ -161,16 +165,46 @@ class _FileFinder:
     def _list_places(self, text: str) -> Iterator[str]:
         """The paths that a text may mean, in each of the folders."""
         for folder in tuple(self._folders):
+            self._lookups -= 1
+            if self._lookups < 0:
+                return
             for name in self._expand(text, folder):
                 if "\0" in name or len(name) > _MAX_LENGTH:
                     continue
                 place = os.path.join(folder, name)
                 if _GLOB.search(name) is None:
                     yield place
-                elif self._lookups > 0:
-                    self._lookups -= 10
-                    self._looked[os.path.dirname(_GLOB.split(place, maxsplit=1)[0])] = None
-                    yield from itertools.islice(glob.iglob(place), _MAX_FILES)
+                else:
+                    yield from itertools.islice(self._expand_pattern(place), _MAX_FILES)
+
+    def _expand_pattern(self, pattern: str) -> Iterator[str]:
+        """What a pattern finds, as far as there are lookups left: it may lead over the whole disk."""
+        places = ["/"]
+        for part in _CLASS.sub("?", pattern).replace("[^", "[!").split("/"):
+            if _GLOB.search(part) is None:
+                places = [os.path.join(place, part) for place in places]
+            else:
+                matches = re.compile(fnmatch.translate(part)).match
+                hidden = part.startswith(".")
+                places = [
+                    os.path.join(place, name)
+                    for place in places
+                    for name in self._list_names(place)
+                    if matches(name) and (hidden or not name.startswith("."))
+                ]
+        return (place for place in places if os.path.lexists(place))
+
+    def _list_names(self, folder: str) -> Iterator[str]:
+        self._looked[paths.normalize_path(folder)] = None
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self._lookups -= 1
+                    if self._lookups < 0:
+                        return
+                    yield entry.name
+        except OSError:
+            return
 
     def _expand(self, text: str, folder: str) -> list[str]:
         if text.startswith("~/") or text == "~":
@@ -178,7 +212,7 @@ class _FileFinder:
         if "$" not in text and "`" not in text:
             return [text]
         found = [text]
-        for known in _VARIABLE.finditer(text):
+        for known in itertools.islice(_VARIABLE.finditer(text), _MAX_PIECES):
             name = known[1] or known[3] or "PWD"
             values = [folder] if name == "PWD" else [*self._variables.get(name, []), *([known[2]] if known[2] else [])]
             found = [each.replace(known[0], value) for each in found for value in values][:_MAX_PIECES]
@@ -205,7 +239,8 @@ def _list_texts(parsed: ParsedCommand, parts: Sequence[SimpleCommand]) -> list[s
     found: dict[str, None] = {}
     for part in parts:
         for word in part.tokens:
-            _add_pieces(_read_text(word), found)
+            for each in expand_braces(word):
+                _add_pieces(_read_text(each), found)
         for _, value in part.assignments:
             _add_pieces(value or "", found)
         for redirected in part.redirections:
@@ -253,7 +288,8 @@ def _list_script_texts(part: SimpleCommand) -> list[str]:
         return [written]
     if part.words[0] is None or not is_interpreter(part.words[0]):
         return []
-    return [text for text in map(_read_text, part.tokens[1:]) if text and not text.startswith("-")]
+    operands = (each for token in part.tokens[1:] for each in expand_braces(token))
+    return [text for text in map(_read_text, operands) if text and not text.startswith("-")]
 
 
 def digest_script(path: str) -> str:
