@@ -221,7 +221,7 @@ def test_ordinary_files_are_not_guarded() -> None:
     for path in (
         "/p/src/git/config",
         "/p/.ostler/worktrees/a/b.py",
-        "/p/.github/workflows/x.yml",
+        "/p/.github/labels.yml",
         "/p/bashrc",
         "/p/.env",
     ):

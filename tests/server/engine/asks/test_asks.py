@@ -24,7 +24,7 @@ def test_an_ask_says_all_that_a_person_needs(harness: Harness) -> None:
     assert (ask["kind"], ask["status"], ask["session_id"], ask["turn_id"]) == ("permission", "open", driver.id, turn_id)
     assert (ask["call"]["tool"], ask["call"]["input"]) == ("Bash", {"command": "touch it"})
     assert ask["choices"] == ["allow", "allow_always", "deny", "deny_always"]
-    assert ask["suggestions"][0] == {"rule": "Bash(touch:*)", "scope": "session"}
+    assert ask["suggestions"][0] == {"rule": "Bash(touch it)", "scope": "session"}
     assert (ask["answer"], ask["answered_by"], ask["expires_at"]) == (None, None, None)
     assert "touch it" in ask["message"]
     driver.answer(ask, "allow")
@@ -88,7 +88,7 @@ def test_allow_always_is_remembered_for_the_session(harness: Harness) -> None:
     assert second["decision"] == {
         "behavior": "allow",
         "by": "rule",
-        "rule": "Bash(touch:*)",
+        "rule": "Bash(touch it)",
         "source": "session",
         "reason": None,
         "decided_at": second["decision"]["decided_at"],
@@ -146,7 +146,7 @@ def test_deny_always_is_remembered_and_needs_no_second_ask(harness: Harness) -> 
     assert driver.list_event_types("ask.opened") == ["ask.opened"]
     first, second = driver.fetch_result_texts()
     assert "never do that" in first
-    assert "Bash(touch:*)" in second
+    assert "Bash(touch it)" in second
     assert not (driver.folder / "it").exists()
     assert driver.list_event_data("tool.completed")[1]["call"]["decision"]["by"] == "rule"
     driver.expect_usable()
@@ -324,10 +324,10 @@ def test_where_nobody_is_asked_the_denial_names_the_rule_that_would_allow(harnes
     assert (denial["tool"], denial["input"], denial["allow_with"]) == (
         "Bash",
         {"command": "touch it"},
-        "Bash(touch:*)",
+        "Bash(touch it)",
     )
     assert driver.list_event_types("ask.opened") == []
-    assert "Bash(touch:*)" in driver.fetch_result_texts()[0]
+    assert "Bash(touch it)" in driver.fetch_result_texts()[0]
     assert not (driver.folder / "it").exists()
     assert harness.daemon.call("turn/get", turn_id=turn["id"])["denials"] == turn["denials"]
     driver.expect_usable()

@@ -17,7 +17,13 @@ def write_script(driver: SessionDriver, words: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", ["./build.sh", "bash build.sh", "sh ./build.sh now", "env A=b ./build.sh"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "./build.sh", "bash build.sh", "sh ./build.sh now", "env A=b ./build.sh", "bash < build.sh",
+        "cat build.sh | bash", "bash *.sh", "make -f build.sh",
+    ],
+)  # fmt: skip
 def test_a_script_that_changed_between_ask_and_answer_is_not_run(harness: Harness, command: str) -> None:
     driver = open_session_with_calls(harness, bash(command))
     write_script(driver, "touch approved")
@@ -29,6 +35,19 @@ def test_a_script_that_changed_between_ask_and_answer_is_not_run(harness: Harnes
     assert not (driver.folder / "planted").exists()
     assert not (driver.folder / "approved").exists()
     assert driver.fetch_results()[0]["is_error"]
+
+
+def test_an_ask_says_where_what_runs_may_change(harness: Harness) -> None:
+    driver = open_session_with_calls(harness, bash("make -n"), bash("./build.sh"))
+    write_script(driver, "true")
+    turn_id = driver.start()
+    first = driver.wait_for_ask()
+    driver.answer(first, "deny", message="no")
+    second = driver.wait_for_ask()
+    driver.answer(second, "deny", message="no")
+    driver.wait_for_turn_end(turn_id)
+    assert "may change before it is answered" in first["reason"]
+    assert "may change" not in second["reason"]
 
 
 def test_a_script_that_did_not_change_runs(harness: Harness) -> None:

@@ -9,17 +9,35 @@ import unicodedata
 from functools import cache
 from typing import Final
 
-_GIT: Final = (".git", ".gitmodules", ".gitattributes", ".gitconfig", ".config/git")
+_GIT: Final = (".git", ".gitmodules", ".gitattributes", ".gitconfig", ".config/git", ".hg/hgrc*", ".hgrc")
+_HOOKS: Final = (
+    ".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml", ".overcommit.yml",
+    *(f"{name}.{ending}" for name in ("lefthook", ".lefthook", "lefthook-local", ".lefthook-local")
+      for ending in ("yml", "yaml", "toml", "json", "jsonc")),
+    ".simple-git-hooks.*", "simple-git-hooks.*",
+)  # fmt: skip
 _SHELLS: Final = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
     ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login",
     ".config/fish", ".config/nushell", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment",
     "etc/profile", "etc/profile.d", "etc/bash.bashrc", "etc/bashrc", "etc/zsh", "etc/environment", "etc/ld.so.preload",
 )  # fmt: skip
+_EDITORS: Final = (
+    ".vscode", ".idea", ".zed", ".fleet", ".helix", ".config/helix", "*.code-workspace", ".exrc", ".nexrc", ".vim",
+    ".vimrc", ".gvimrc", ".lvimrc", ".nvimrc", ".nvim.lua", ".config/nvim", ".ycm_extra_conf.py", ".emacs", ".emacs.d",
+    ".config/emacs", ".dir-locals.el", ".dir-locals-2.el", ".gdbinit", ".config/gdb", ".gdbearlyinit", ".lldbinit*",
+)  # fmt: skip
+_PIPELINES: Final = (
+    ".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".gitlab-ci.yml", ".circleci",
+    "azure-pipelines.yml", "azure-pipelines.yaml", ".azure-pipelines*", "jenkinsfile", "bitbucket-pipelines.yml",
+    ".travis.yml", ".drone.yml", ".woodpecker", ".woodpecker.y*ml", "appveyor.yml", ".appveyor.yml", ".cirrus.yml",
+    ".buildkite", ".semaphore", ".teamcity", "cloudbuild.yaml", "cloudbuild.yml", "buildspec.yml",
+)  # fmt: skip
 _PROGRAMS: Final = (
-    ".envrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".pip", ".config/pip", ".ripgreprc",
-    ".mcp.json", ".vscode", ".idea", ".cargo/config", ".cargo/config.toml", ".cargo/credentials*", ".gemrc", ".bundle",
-    ".m2/settings.xml", ".gradle/init.gradle", ".condarc", ".pre-commit-config.yaml", ".husky", ".devcontainer",
+    ".envrc", "mise.toml", ".mise.toml", "mise.*.toml", ".mise.*.toml", ".mise", ".config/mise", ".rtx.toml",
+    ".tool-versions", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".pip", ".config/pip",
+    ".ripgreprc", ".mcp.json", ".cargo/config", ".cargo/config.toml", ".cargo/credentials*", ".gemrc", ".bundle",
+    ".m2/settings.xml", ".gradle/init.gradle", ".condarc", ".devcontainer", ".devcontainer.json",
 )  # fmt: skip
 _CREDENTIALS: Final = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/glab-cli",
@@ -44,12 +62,18 @@ _AGENTS: Final = (
 
 _REASONS: Final = (
     ("it belongs to git, which runs what stands there", _GIT),
+    ("it says what runs when somebody commits", _HOOKS),
+    ("editors and debuggers run what it names when they open the folder", _EDITORS),
+    ("it says what a build server runs, with credentials of its own", _PIPELINES),
     ("shells and desktops run it when they start", _SHELLS),
     ("programs take settings from it, and run what it names", _PROGRAMS),
     ("it holds or guards credentials", _CREDENTIALS),
     ("it says what the machine runs by itself", _TIMERS),
     ("it says what agents may do", _AGENTS),
 )
+
+PROJECT_NAMES: Final = (*_GIT, *_HOOKS, *_EDITORS, *_PIPELINES, *_PROGRAMS, *_AGENTS)
+"""Those that lie in projects, as patterns: what protects names by itself takes them from here."""
 
 
 def find_protection_reason(*paths: str) -> str | None:

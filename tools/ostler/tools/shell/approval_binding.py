@@ -1,22 +1,33 @@
-"""Binds an approval to what runs: the folder, and the content of the scripts that a command names.
+"""Binds an approval to what runs: the folder, and the content of the files that a command names.
 
 What was approved is what runs: where one of them has changed since, the command is asked about again.
 """
 
 import hashlib
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import Final
 
 from ostler.tools import commands
-from ostler.tools.commands import SimpleCommand
-from ostler.tools.commands.syntax.words import read_word
+from ostler.tools.commands import ParsedCommand, SimpleCommand, Word
 from ostler.tools.context import SessionView
-from ostler.tools.fs import paths
+from ostler.tools.shell.named_files import find_named_files, is_interpreter, runs_anything
 
-_MAX_SCRIPT_BYTES: Final = 16 * 1024 * 1024
-_INTERPRETERS: Final = frozenset(
-    {"bash", "sh", "dash", "zsh", "ksh", "python", "node", "ruby", "perl", "php", "source", "."}
+_BUILD_PROGRAMS: Final = frozenset({
+    "ansible", "ansible-playbook", "ant", "bazel", "bazelisk", "behat", "brew", "buck", "bun", "bundle", "bunx",
+    "cabal", "cargo", "cmake", "composer", "conda", "ctest", "deno", "docker", "docker-compose", "dotnet", "dune",
+    "earthly", "eslint", "fab", "flutter", "gmake", "go", "gradle", "gradlew", "grunt", "gulp", "hatch", "invoke",
+    "jest", "just", "karma", "lefthook", "lein", "make", "meson", "mix", "mocha", "mvn", "mvnw", "mypy", "next", "ng",
+    "ninja", "nix", "nodemon", "nox", "npm", "npx", "nx", "pants", "pdm", "phpunit", "pip", "pip3", "pipenv",
+    "playwright", "pnpm", "podman", "poetry", "pre-commit", "prettier", "py.test", "pytest", "rake", "rspec", "ruff",
+    "sam", "sbt", "scons", "serverless", "stack", "swift", "task", "terraform", "tofu", "tox", "tsc", "tsx", "turbo",
+    "uv", "uvx", "vagrant", "vite", "vitest", "waf", "webpack", "xcodebuild", "yarn", "zig",
+})  # fmt: skip
+"""Programs that run what a file says which the line need not name: a Makefile, a package.json, tests, settings."""
+_UNDECIDED: Final = re.compile(r"\$(?!\{?(?:PWD|HOME)\b|\(pwd\))|`(?!pwd`|\Z)")
+MAY_CHANGE: Final = (
+    "What it runs is decided by files that it does not name, and these may change before it is answered."
 )
 
 
@@ -26,7 +37,11 @@ class ApprovalBinding:
 
     folder: str
     scripts: tuple[tuple[str, str], ...]
-    """Each script that it runs by its path, with a digest of its content."""
+    """Each file that it names and may run, with a digest of its content."""
+    looked: bool = field(default=True, compare=False)
+    """Whether there may be such files, so that they have to be looked for again."""
+    complete: bool = field(default=True, compare=False)
+    """Whether all of a long line was looked at."""
 
     @property
     def digest(self) -> str:
@@ -36,40 +51,27 @@ class ApprovalBinding:
 
 
 def compute_binding(command: str, session: SessionView) -> ApprovalBinding:
-    """Blocks: reads the scripts."""
-    folder = session.shell_folder
-    found: dict[str, str] = {}
-    for part in commands.parse_command(command).parts:
-        for inner in (part, *commands.unwrap(part)):
-            for path in list_scripts(inner):
-                place = os.path.join(folder, inner.folder or "", path)
-                found[paths.normalize_path(place)] = digest_script(place)
-    return ApprovalBinding(folder, tuple(sorted(found.items())))
+    """Blocks: reads the files."""
+    home = session.environment.get("HOME") or os.path.expanduser("~")
+    named = find_named_files(commands.parse_command(command), session.shell_folder, home)
+    return ApprovalBinding(session.shell_folder, named.files, complete=named.complete)
 
 
-def list_scripts(part: SimpleCommand) -> list[str]:
-    """The program, where it is given by its path, or all files that an interpreter may run."""
-    words = part.words
-    if not words or words[0] is None:
-        return []
-    # As it is written: what runs inside something else is known by its bare name.
-    written = read_word(part.tokens[0].source)
-    if "/" in written.text:
-        return [os.path.expanduser(written.text) if written.kind == "home" else written.text]
-    if words[0] not in _INTERPRETERS and words[0].rstrip("0123456789.") not in _INTERPRETERS:
-        return []
-    return [word for word in words[1:] if word is not None and not word.startswith("-")]
+def may_change_what_runs(parsed: ParsedCommand) -> bool:
+    """Whether files decide what it runs that it does not name: an approval cannot be bound to them."""
+    running = [inner for part in parsed.parts if runs_anything(part) for inner in commands.unwrap(part)]
+    return any(_has_unbound_code(part) for part in running if part.tokens)
 
 
-def digest_script(path: str) -> str:
-    """A digest of its content; empty where there is none. Blocks."""
-    try:
-        with open(path, "rb", opener=_open_nonblocking) as file:
-            return hashlib.sha256(file.read(_MAX_SCRIPT_BYTES)).hexdigest()
-    except (OSError, ValueError):
-        return ""
+def _has_unbound_code(part: SimpleCommand) -> bool:
+    name, undecided = part.words[0], any(map(_is_undecided, part.tokens))
+    if name is None:
+        return undecided
+    if name.lower() in _BUILD_PROGRAMS:
+        return True
+    return is_interpreter(name) and (undecided or "-m" in part.words or name == "find")
 
 
-def _open_nonblocking(path: str, flags: int) -> int:
-    """To open a FIFO in the place of a script would block for ever."""
-    return os.open(path, flags | os.O_NONBLOCK)
+def _is_undecided(word: Word) -> bool:
+    """Whether a word is known only when it runs, but for the folders that we know."""
+    return word.kind == "unknown" and _UNDECIDED.search(word.source) is not None

@@ -46,7 +46,7 @@ _MAX_TIMEOUT_MS: Final = 600_000
 _MAX_REMEMBERED: Final = 1_000
 """Calls that can wait for their permission at one time."""
 CHANGED_SINCE_ALLOWED: Final = (
-    "The folder or a script of this command is another one than when it was allowed. Ask again."
+    "The folder or a file of this command is another one than when it was allowed. Ask again."
 )
 _WAITS: Final = (
     "A command that begins by waiting only wastes time.<!-- needs: Sleep --> To wait, use Sleep.<!-- / -->"
@@ -148,7 +148,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         approved = self._bindings.pop(context.call_id, None)
         if approved is None:
             return False
-        if not approved.scripts:
+        if not approved.looked:
             return approved.folder != context.session.shell_folder
         return approved != await read_in_thread(self.compute_binding, given.command, context.session)
 

@@ -11,7 +11,7 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.fs.cached_io import WouldBlock
 from ostler.tools.permissions.subject import Subject
-from ostler.tools.shell.approval_binding import ApprovalBinding, compute_binding, digest_script
+from ostler.tools.shell.approval_binding import MAY_CHANGE, ApprovalBinding, compute_binding, may_change_what_runs
 from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask
 from ostler.tools.shell.bash_policy import (
     Judgement,
@@ -28,6 +28,7 @@ from ostler.tools.shell.bash_policy import (
 )
 from ostler.tools.shell.git_effects import GitChanges, find_git_changes
 from ostler.tools.shell.git_head import ReflogEntry
+from ostler.tools.shell.named_files import digest_script
 from ostler.tools.shell.output.text import explain_exit_code, is_silent
 from ostler.tools.shell.result import ShellOutput
 from ostler.tools.shell.running import program
@@ -167,8 +168,18 @@ def _judge_and_bind_nowait(command: str, session: SessionView) -> tuple[Judgemen
     """For most commands, which name no file: a thread would take longer. Raises WouldWait."""
     judged = judge_nowait(command, session, cached_io.resolve_path)
     binding = compute_binding_nowait(command, session) if judged is not None else None
-    return (judged, binding) if judged is not None and binding is not None else None
+    return (_add_warning(judged, binding), binding) if judged is not None and binding is not None else None
 
 
 def _judge_and_bind(command: str, session: SessionView) -> tuple[Judgement, ApprovalBinding]:
-    return judge(command, session), compute_binding(command, session)
+    binding = compute_binding(command, session)
+    return _add_warning(judge(command, session), binding), binding
+
+
+def _add_warning(judged: Judgement, binding: ApprovalBinding) -> Judgement:
+    """The ask says where an approval cannot be bound to what runs."""
+    check = judged.check
+    bound = binding.complete and not may_change_what_runs(judged.subject.parsed)
+    if bound or not isinstance(check, AskFirst):
+        return judged
+    return replace(judged, check=replace(check, reason=f"{check.reason} {MAY_CHANGE}".strip()))

@@ -15,7 +15,8 @@ from ostler.tools.fs.protected_paths import find_protection_reason
 from ostler.tools.permissions.subject import OWN_STREAMS, AccessedPath, CommandSubject, build_command_subject
 from ostler.tools.sandbox import NotProtectable, check_protection
 from ostler.tools.sandbox.policy import SandboxMissing, choose_confinement
-from ostler.tools.shell.approval_binding import ApprovalBinding, list_scripts
+from ostler.tools.shell.approval_binding import ApprovalBinding
+from ostler.tools.shell.named_files import runs_files
 from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
@@ -257,16 +258,17 @@ def find_subject_nowait(command: str, folder: str, real: paths.PathResolver) -> 
 
 
 def compute_binding_nowait(command: str, session: SessionView) -> ApprovalBinding | None:
-    """As `compute_binding`, without blocking; None where scripts have to be read."""
-    return None if _parse_simple(command) is None else ApprovalBinding(session.shell_folder, ())
+    """As `compute_binding`, without blocking; None where files have to be read."""
+    read = _parse_simple(command)
+    return None if read is None or runs_files(read) else ApprovalBinding(session.shell_folder, (), looked=False)
 
 
 def _parse_simple(command: str) -> ParsedCommand | None:
-    """The parsed command, where it is short and runs no script, no other command and no git."""
+    """The parsed command, where it is short and runs nothing by its path, no other command and no git."""
     if not is_quick_to_parse(command):
         return None
     read = parse_command(command)
-    if any(part.tokens and (part.words[0] is None or list_scripts(part)) for part in read.parts):
+    if any(part.tokens and (part.words[0] is None or "/" in part.words[0]) for part in read.parts):
         return None
     return None if commands.may_run_others(read) or "git" in commands.list_programs(read) else read
 

@@ -9,11 +9,12 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import paths
 from ostler.tools.permissions.subject import Subject
 from ostler.tools.shell import powershell_policy
-from ostler.tools.shell.approval_binding import ApprovalBinding, digest_script
+from ostler.tools.shell.approval_binding import ApprovalBinding
 from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask
 from ostler.tools.shell.bash_policy import is_quick_to_parse
 from ostler.tools.shell.git_effects import GitChanges, collect_changes
 from ostler.tools.shell.git_head import ReflogEntry
+from ostler.tools.shell.named_files import digest_script
 from ostler.tools.shell.output.text import explain_exit_code
 from ostler.tools.shell.powershell_parser import UnsupportedSyntax, parse_powershell
 from ostler.tools.shell.result import ShellOutput
