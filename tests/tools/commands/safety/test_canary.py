@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, is_read_only, parse_command
+from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, is_read_only, parse_command, write_literally
 from tests.tools.commands.safety.test_program_table import PASSES
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def canary(tmp_path: Path) -> Path:
     folder = tmp_path / "canary"
     (folder / "src").mkdir(parents=True)
     (folder / "x").mkdir()
-    for name in ("a", "b", "f", "in", "a.py", "src/a.py", "--pre=bash", "-x", "names"):
+    for name in ("a", "b", "f", "in", "a.py", "src/a.py", "x/--pre=bash", "x/-x", "names"):
         (folder / name).write_text('{"a": [{"b": 1}]}\n')
     (folder / "src" / "link").symlink_to("../a")
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -69,10 +69,11 @@ def run_commands(commands: Sequence[str], canary: Path) -> list[str]:
     before = take_snapshot(canary)
     succeeded: list[str] = []
     for command in commands:
-        verdict = is_read_only(parse_command(command), str(canary))
+        parsed = parse_command(command)
+        verdict = is_read_only(parsed, str(canary))
         assert verdict.ok, verdict.reason
         done = subprocess.run(
-            [*arguments, command],
+            [*arguments, write_literally(parsed, verdict.expansion)],
             cwd=canary,
             env=environment,
             stdin=subprocess.DEVNULL,

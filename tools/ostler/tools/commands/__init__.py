@@ -38,6 +38,12 @@ if TYPE_CHECKING:
         UNSET_FOR_READ_ONLY,
         find_git_config_problem,
     )
+    from ostler.tools.commands.safety.glob_expansion import (
+        GlobExpansion,
+        has_globs,
+        may_become_option,
+        write_literally,
+    )
     from ostler.tools.commands.safety.read_only import (
         ReadOnlyVerdict,
         explain_not_read_only,
@@ -58,6 +64,7 @@ __all__ = [
     "FileAccess",
     "FileAction",
     "FileEffects",
+    "GlobExpansion",
     "ParsedCommand",
     "ReadOnlyVerdict",
     "Redirection",
@@ -73,6 +80,7 @@ __all__ = [
     "find_helping_rule",
     "find_uncovered",
     "find_unnamed_accesses",
+    "has_globs",
     "has_literal_targets",
     "has_only_simple_file_commands",
     "index_allow_rules",
@@ -84,6 +92,7 @@ __all__ = [
     "list_absolute_targets",
     "list_programs",
     "may_be_forbidden",
+    "may_become_option",
     "may_run_others",
     "needs_git_guard",
     "parse_command",
@@ -93,6 +102,7 @@ __all__ = [
     "sets_dangerous_variable",
     "suggest_rules",
     "unwrap",
+    "write_literally",
 ]
 
 __getattr__ = export_lazily(
@@ -140,5 +150,9 @@ __getattr__ = export_lazily(
         "may_be_forbidden": "rules.match",
         "unwrap": "safety.wrappers",
         "explain_not_read_only": "safety.read_only",
+        "GlobExpansion": "safety.glob_expansion",
+        "has_globs": "safety.glob_expansion",
+        "may_become_option": "safety.glob_expansion",
+        "write_literally": "safety.glob_expansion",
     },
 )

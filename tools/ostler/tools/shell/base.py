@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic import AliasChoices, Field
 
@@ -41,6 +41,8 @@ from ostler.tools.tool import (
     ToolResult,
 )
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 _DEFAULT_TIMEOUT_MS: Final = 120_000
 _MAX_TIMEOUT_MS: Final = 600_000
 _MAX_REMEMBERED: Final = 1_000
@@ -132,9 +134,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
 
     def remember_binding(self, call_id: CallId, binding: ApprovalBinding) -> None:
         """Remembered until the call runs, so that what was approved is what runs."""
-        self._bindings[call_id] = binding
-        if len(self._bindings) > _MAX_REMEMBERED:
-            self._bindings.pop(next(iter(self._bindings)))
+        remember(self._bindings, call_id, binding)
 
     def compute_shown_binding(self, given: ShellInput, session: SessionView) -> ApprovalBinding:
         """What a person is shown of it beside its text. Blocks."""
@@ -221,9 +221,9 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         return None
 
     async def execute_command(
-        self, given: ShellInput, context: ToolContext, *, only_edits: bool = False
+        self, given: ShellInput, context: ToolContext, *, only_edits: bool = False, expanded: str | None = None
     ) -> ToolResult[ShellOutput] | Failure:
-        """Runs a command that has been allowed, and returns its result."""
+        """Runs a command that has been allowed, and returns its result; `expanded` is what runs in its place."""
         # A limit that the model gave is waited out; without one, what takes long goes on in the background, except for
         # a mere wait, which would only be another way to waste the time.
         may_go_on = (
@@ -240,6 +240,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             may_go_on=may_go_on,
             program=self.build_arguments,
             outside_sandbox=given.dangerously_disable_sandbox,
+            expanded=expanded,
             only_edits=only_edits,
         )
         before: ReflogSnapshot | None = None
@@ -289,6 +290,13 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
 
     def render(self, output: ShellOutput) -> list[Block]:
         return render_output(output)
+
+
+def remember(among: dict[Key, Value], key: Key, value: Value) -> None:
+    """Adds what belongs to a call that waits for its permission; the oldest goes where there are too many."""
+    among[key] = value
+    if len(among) > _MAX_REMEMBERED:
+        among.pop(next(iter(among)))
 
 
 async def _check_command(check: Callable[[str], bool], command: str) -> bool:

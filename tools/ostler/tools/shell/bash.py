@@ -6,13 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ostler.protocol.ids import CallId, SessionId
 from ostler.tools import commands
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.fs.cached_io import WouldBlock
 from ostler.tools.permissions.subject import Subject
 from ostler.tools.shell.approval_binding import MAY_CHANGE, ApprovalBinding, compute_binding, may_change_what_runs
-from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask
+from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask, remember
 from ostler.tools.shell.bash_policy import (
     Judgement,
     changes_folder,
@@ -51,6 +52,10 @@ class Bash(ShellTool):
     def __init__(self) -> None:
         super().__init__()
         self._edits = PendingSedEdits()
+        self._literal: dict[CallId, str] = {}
+        """The text that runs in place of a command that only reads, from its permission until it runs."""
+        self._expanded: dict[tuple[SessionId, str, str], Subject] = {}
+        """What commands with patterns were judged as, so that rules are matched with the same names."""
 
     def build_arguments(self, start: ShellStart) -> list[str]:
         return program.build_bash_arguments(start)
@@ -105,6 +110,8 @@ class Bash(ShellTool):
 
     async def subject(self, given: ShellInput, session: SessionView) -> Subject:
         edit = _may_be_edit(given)
+        if (judged := self._expanded.get((session.session_id, session.shell_folder, given.command))) is not None:
+            return judged
         with contextlib.suppress(WouldBlock):
             found = None if edit else find_subject_nowait(given.command, session.shell_folder, cached_io.resolve_path)
             if found is not None:
@@ -119,6 +126,7 @@ class Bash(ShellTool):
             found = await read_in_thread(_judge_and_bind, given.command, context.session)
         judged, binding = found
         self.remember_binding(context.call_id, binding)
+        self._remember_expansion(given.command, judged, context)
         check = judged.check
         if given.dangerously_disable_sandbox:
             return check if isinstance(check, Refuse) else build_sandbox_ask(f"Run this command: {given.command}")
@@ -126,7 +134,17 @@ class Bash(ShellTool):
             return await self._edits.check_permission(given.command, context) or check
         return check
 
+    def _remember_expansion(self, command: str, judged: Judgement, context: ToolContext) -> None:
+        key = (context.session.session_id, context.session.shell_folder, command)
+        self._expanded.pop(key, None)
+        if (literal := judged.literal_command) is None:
+            return
+        remember(self._literal, context.call_id, literal)
+        if judged.read_only.expansion is not None:
+            remember(self._expanded, key, judged.subject)
+
     async def run(self, given: ShellInput, context: ToolContext) -> ToolResult[ShellOutput] | Failure:
+        literal = self._literal.pop(context.call_id, None)
         if await self.has_changed_since_approval(given, context):
             return Failure(CHANGED_SINCE_ALLOWED)
         if _may_be_edit(given):
@@ -136,13 +154,15 @@ class Bash(ShellTool):
                 return written
             if written is not None:
                 return _build_edit_result(written, round((time.monotonic() - began) * 1000))
-        if not context.allowed_by_check or context.only_reads:
+        if context.only_reads and literal is not None:
+            return await self.execute_command(given, context, expanded=literal)
+        if not context.allowed_by_check:
             return await self.execute_command(given, context)
-        # Looked at once more: what an edit would do depends on the files that are there.
+        # Looked at once more: what an edit would do, and what a pattern finds, depends on the files that are there.
         judged = await read_in_thread(judge, given.command, context.session)
-        if not isinstance(judged.check, Allow):
+        if not isinstance(judged.check, Allow) or (context.only_reads and not judged.read_only.ok):
             return Failure(CHANGED_SINCE_ALLOWED)
-        return await self.execute_command(given, context, only_edits=judged.only_edits)
+        return await self.execute_command(given, context, only_edits=judged.only_edits, expanded=judged.literal_command)
 
 
 def _may_be_edit(given: ShellInput) -> bool:

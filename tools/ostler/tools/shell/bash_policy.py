@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from ostler.tools import commands
-from ostler.tools.commands import FileAction, ParsedCommand, ReadOnlyVerdict, SimpleCommand
+from ostler.tools.commands import FileAccess, FileAction, ParsedCommand, ReadOnlyVerdict, SimpleCommand
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.fs.protected_paths import find_protection_reason
@@ -82,12 +82,23 @@ def changes_folder(command: str) -> bool:
 
 def find_subject(command: str, folder: str, edits: bool = False) -> CommandSubject:
     """What rules are matched with. Blocks: resolves the paths. `edits`: it is known to do nothing but change files."""
-    about = _build_subject(parse_command(command), folder, cache(paths.resolve_path))
+    read = parse_command(command)
+    verdict = commands.is_read_only(read, folder) if commands.has_globs(read) else None
+    about = _build_subject(read, verdict, folder, cache(paths.resolve_path))
     return replace(about, edits=True) if edits else about
 
 
-def _build_subject(read: ParsedCommand, folder: str, real: paths.PathResolver) -> CommandSubject:
-    return build_command_subject(read, commands.find_file_effects(read, folder), real)
+def _build_subject(
+    read: ParsedCommand, verdict: ReadOnlyVerdict | None, folder: str, real: paths.PathResolver
+) -> CommandSubject:
+    """The command as it is written, with the files that it accesses; of what only reads, with its patterns expanded."""
+    expansion = verdict.expansion if verdict is not None and verdict.ok else None
+    if expansion is None:
+        return build_command_subject(read, commands.find_file_effects(read, folder), real)
+    effects = commands.find_file_effects(expansion.parsed, folder)
+    shown = (FileAccess(path, "read") for path in expansion.paths)
+    accesses = tuple(dict.fromkeys((*effects.accesses, *shown)))
+    return build_command_subject(read, replace(effects, accesses=accesses), real)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +110,39 @@ class Judgement:
     only_edits: bool = False
     """It is allowed because it does nothing but change files inside the roots."""
 
+    @property
+    def literal_command(self) -> str | None:
+        """The text that runs in place of a command that only reads: the shell has nothing left to expand in it."""
+        if not self.read_only.ok or not isinstance(self.check, Allow):
+            return None
+        return commands.write_literally(self.subject.parsed, self.read_only.expansion)
+
 
 def judge(command: str, session: SessionView) -> Judgement:
     """Decides about a command. Blocks, as above."""
     # Each path is resolved once for this decision, and not cached any longer: links change.
     real = cache(paths.resolve_path)
-    return _judge_subject(command, _build_subject(parse_command(command), session.shell_folder, real), session, real)
+    read, folder = parse_command(command), session.shell_folder
+    # Its patterns are expanded once: what is judged, matched with rules and run are the same names.
+    verdict = commands.is_read_only(read, folder)
+    return _judge_subject(command, _build_subject(read, verdict, folder, real), verdict, session, real)
 
 
-def _judge_subject(command: str, about: CommandSubject, session: SessionView, real: paths.PathResolver) -> Judgement:
-    read_only = commands.is_read_only(about.parsed, session.shell_folder)
+def _judge_subject(
+    command: str, about: CommandSubject, read_only: ReadOnlyVerdict, session: SessionView, real: paths.PathResolver
+) -> Judgement:
     message = f"Run this command: {_shorten(command, 200)}"
     if (guard := _find_guarded(about, session, real, read_only=read_only.ok)) is not None:
         return Judgement(AskFirst(message, reason=guard, safety=True), read_only, about)
     outside = _find_outside(about, session, real)
     if read_only.ok and outside is None:
         return Judgement(Allow(), read_only, about)
-    edits = session.mode == "acceptEdits" and commands.has_only_simple_file_commands(about.parsed)
+    edits = (
+        session.mode == "acceptEdits"
+        and commands.has_only_simple_file_commands(about.parsed)
+        # The shell would expand it, after an earlier part of the line has made new names.
+        and not any(commands.may_become_option(token) for part in about.parsed.parts for token in part.tokens)
+    )
     if edits and outside is None:
         problem = _find_edit_problem(session)
         if problem is None:
@@ -180,6 +207,8 @@ def _find_outside(about: CommandSubject, session: SessionView, real: paths.PathR
     """What it touches outside the session's folders; null where all is inside."""
     if about.unchecked is not None:
         return f"{about.unchecked} holds more files than can be looked at."
+    if any(part.folders is None for part in about.parsed.parts):
+        return "It is not known in which folder a part of it runs."
     for place in about.paths:
         if not _is_harmless(place) and not paths.is_inside_roots(place.real, session, real):
             return f"{place.written} is outside the session's folders."
@@ -204,9 +233,12 @@ def build_read_check(session: SessionView) -> Callable[[SimpleCommand], bool]:
 
     def reads(part: SimpleCommand) -> bool:
         alone = ParsedCommand(part.text, (part,), None, plain=True)
+        # In a line of which only some parts read, the shell expands patterns, whatever the others have made by then.
+        if any(map(commands.may_become_option, part.tokens)):
+            return False
         if not commands.is_read_only(alone, session.shell_folder).ok:
             return False
-        return _find_outside(_build_subject(alone, session.shell_folder, real), session, real) is None
+        return _find_outside(_build_subject(alone, None, session.shell_folder, real), session, real) is None
 
     return reads
 
@@ -244,7 +276,7 @@ def judge_nowait(command: str, session: SessionView, real: paths.PathResolver) -
     about = find_subject_nowait(command, session.shell_folder, real)
     if about is None or any(part.folders != ("",) for part in about.parsed.parts):
         return None
-    return _judge_subject(command, about, session, real)
+    return _judge_subject(command, about, commands.is_read_only(about.parsed, session.shell_folder), session, real)
 
 
 def find_subject_nowait(command: str, folder: str, real: paths.PathResolver) -> CommandSubject | None:
@@ -270,7 +302,8 @@ def _parse_simple(command: str) -> ParsedCommand | None:
     read = parse_command(command)
     if any(part.tokens and (part.words[0] is None or "/" in part.words[0]) for part in read.parts):
         return None
-    return None if commands.may_run_others(read) or "git" in commands.list_programs(read) else read
+    needs_disk = commands.may_run_others(read) or commands.has_globs(read) or "git" in commands.list_programs(read)
+    return None if needs_disk else read
 
 
 def classify_activity(command: str) -> Activity:

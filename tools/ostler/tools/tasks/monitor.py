@@ -3,6 +3,7 @@
 import os
 import shlex
 import stat
+from dataclasses import replace
 from typing import Final
 
 from pydantic import Field
@@ -13,7 +14,6 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import is_stream
 from ostler.tools.permissions.subject import (
-    CommandSubject,
     PathSubject,
     ServerSubject,
     Subject,
@@ -24,6 +24,7 @@ from ostler.tools.sandbox import NotProtectable
 from ostler.tools.search import line_filter
 from ostler.tools.services import McpResource, NotWatchable, WatchSpec
 from ostler.tools.shell.approval_binding import compute_binding
+from ostler.tools.shell.base import remember
 from ostler.tools.shell.bash_policy import (
     find_subject,
     is_longer,
@@ -54,8 +55,6 @@ _MAX_TIMEOUT_MS: Final = 24 * 3600 * 1000
 _MAX_COMMAND_BYTES: Final = 100_000
 _MAX_URI_CHARS: Final = 8_000
 _MAX_NAMES: Final = 50
-_MAX_REMEMBERED: Final = 1_000
-"""Calls that can wait for their permission at one time."""
 
 
 class ResourceInput(ToolInput):
@@ -99,6 +98,8 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
 
     def __init__(self) -> None:
         self._approved: dict[CallId, str] = {}
+        self._literal: dict[CallId, str] = {}
+        """As for Bash: what runs in place of a command that only reads."""
 
     def is_enabled(self, session: SessionView) -> bool:
         return session.background and self.name not in session.switched_off
@@ -130,7 +131,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         """The rules of Bash apply to a command, those of Read to a file."""
         if given.command is not None:
             about = await read_in_thread(find_subject, given.command, session.shell_folder)
-            return CommandSubject(about.parsed, about.paths, like_tool="Bash")
+            return replace(about, like_tool="Bash")
         if given.path is not None:
             return PathSubject((await read_in_thread(resolve_access, given.path),), like_tool="Read")
         return ServerSubject(given.mcp.server) if given.mcp is not None else TextSubject("")
@@ -161,7 +162,10 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             return AskFirst(question, reason="An MCP server acts with your powers.")
         command = given.command or ""
         self._remember_approval(context.call_id, await self.bound_to(given, context.session) or "")
-        return (await read_in_thread(judge, command, context.session)).check
+        judged = await read_in_thread(judge, command, context.session)
+        if (literal := judged.literal_command) is not None:
+            remember(self._literal, context.call_id, literal)
+        return judged.check
 
     async def bound_to(self, given: MonitorInput, session: SessionView) -> str | None:
         if given.path is not None:
@@ -171,14 +175,12 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         return (await read_in_thread(compute_binding, given.command or "", session)).digest
 
     def _remember_approval(self, call_id: CallId, approved: str) -> None:
-        self._approved[call_id] = approved
-        if len(self._approved) > _MAX_REMEMBERED:
-            self._approved.pop(next(iter(self._approved)))
+        remember(self._approved, call_id, approved)
 
     async def run(self, given: MonitorInput, context: ToolContext) -> ToolResult[MonitorOutput] | Failure:
         if not context.tasks.enabled:
             return Failure("Nothing goes on in the background here, so nothing can be watched.")
-        approved = self._approved.pop(context.call_id, None)
+        approved, literal = self._approved.pop(context.call_id, None), self._literal.pop(context.call_id, None)
         now = await self.bound_to(given, context.session)
         if approved is not None and approved != now:
             return Failure("What is to be watched is something else than when it was allowed. Ask again.")
@@ -192,6 +194,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             given.description,
             in_background=True,
             watch=watch,
+            expanded=literal,
         )
         try:
             begun = await run_command(spec, context)

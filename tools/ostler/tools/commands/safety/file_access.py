@@ -5,7 +5,6 @@ not the operand: a destination that is a folder gets the base name of each sourc
 everything below it, and what an earlier part of the line moves or links leads on to where it came from.
 """
 
-import glob
 import itertools
 import os
 import posixpath
@@ -16,11 +15,11 @@ from typing import Final
 
 from ostler.tools.commands.safety.file_effects import list_effects
 from ostler.tools.commands.safety.file_targets import Effect, FileAction, FileTarget, Transfer, UnknownEffect
+from ostler.tools.commands.syntax.globs import GlobLimits, NotExpandable, expand_glob, strip_glob_quotes
 from ostler.tools.commands.syntax.parsed import Folders, ParsedCommand
 from ostler.tools.commands.syntax.words import Word
 from ostler.tools.commands.syntax.working_dirs import resolve_folder
 
-_MAX_MATCHES: Final = 1_000
 _MAX_BELOW: Final = 10_000
 """Entries below folders that are looked at for one command: more would hold up the call."""
 _MAX_ALIASES: Final = 100
@@ -105,6 +104,7 @@ class _EffectResolver:
     unknown_writes: bool = False
     unchecked: str | None = None
     budget: int = field(default_factory=lambda: _MAX_BELOW)
+    globs: GlobLimits = field(default_factory=GlobLimits)
 
     def build_result(self) -> FileEffects:
         return FileEffects(tuple(self.found), self.unknown, self.unknown_reads, self.unknown_writes, self.unchecked)
@@ -276,9 +276,19 @@ class _EffectResolver:
         for place in self._list_folders(folders):
             path = posixpath.join(place, word.text)
             if word.kind == "glob":
-                yield from itertools.islice(glob.iglob(path), _MAX_MATCHES)
+                yield from self._list_matches(word, place)
             else:
                 yield path
+
+    def _list_matches(self, word: Word, place: str) -> Iterator[str]:
+        """What a pattern finds; where that is not known exactly, all that it may find."""
+        try:
+            names = expand_glob(word, place, self.globs, wide=True)
+        except NotExpandable as error:
+            self.unchecked = self.unchecked or word.source
+            self.add_unknown(UnknownEffect(str(error), reads=True, writes=True))
+            return
+        yield from (posixpath.join(place, name) for name in names or [strip_glob_quotes(word)])
 
     def _list_folders(self, folders: Folders) -> list[str]:
         return [self.start] if folders is None else [resolve_folder(self.start, folder) for folder in folders]

@@ -119,7 +119,7 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
         if token.kind == "glob" and not only_operands and _is_value_pattern(program, token):
             found.options.append((text[2:].partition("=")[0], None, None))
         elif token.kind != "literal" or only_operands or text == "-" or not text.startswith("-"):
-            found.operands.append(_check_operand(token, after_dashes=only_operands))
+            found.operands.append(_check_operand(token))
         elif text == "--":
             only_operands = True
         elif text in program.exact:
@@ -142,14 +142,9 @@ def _is_value_pattern(program: Program, token: Word) -> bool:
     return bool(equals) and name.startswith("--") and program.long_values.get(name[2:]) == "text"
 
 
-def _check_operand(token: Word, *, after_dashes: bool) -> Word:
-    if token.kind == "glob":
-        # A file may have the name of an option: a pattern has to begin with a character that no option begins with.
-        if token.text[0] in "*?[-" and not after_dashes:
-            raise NotReadOnly(f"{token.source} may become an option")
-        if ".." in re.split(r"[*?\[]", token.text, maxsplit=1)[1].split("/"):
-            raise NotReadOnly(f"{token.source} goes up behind a pattern")
-    elif token.kind == "unknown":
+def _check_operand(token: Word) -> Word:
+    # A pattern is judged by what we expand it to: see glob_expansion.
+    if token.kind == "unknown":
         raise NotReadOnly(f"{token.source} is decided when it runs")
     return token
 

@@ -1,10 +1,11 @@
 """Decides whether a command only reads: the table has all its simple commands, and all their options."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
 from ostler.tools.commands.safety.git_config import find_git_config_problem
+from ostler.tools.commands.safety.glob_expansion import GlobExpansion, expand_globs, has_globs, put_stand_ins
 from ostler.tools.commands.safety.program_table import NotReadOnly, load_programs
 from ostler.tools.commands.safety.special_programs import SPECIAL, ReadAccess, check_options
 from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand
@@ -21,10 +22,12 @@ class ReadOnlyVerdict:
     ok: bool
     reason: str
     part: str | None
+    expansion: GlobExpansion | None = None
+    """What its patterns stand for, where it has any: the verdict is about that, and nothing else may run."""
 
 
 def is_read_only(parsed: ParsedCommand, folder: str) -> ReadOnlyVerdict:
-    """Whether the command changes nothing, run in a folder. Reads the repository's configuration where git runs."""
+    """Whether the command changes nothing, run in a folder. Blocks where it has patterns, or git runs."""
     if parsed.problem is not None:
         return ReadOnlyVerdict(ok=False, reason=f"it is not fully understood: {parsed.problem}", part=None)
     if not parsed.plain:
@@ -36,7 +39,13 @@ def is_read_only(parsed: ParsedCommand, folder: str) -> ReadOnlyVerdict:
             check_part(part)
         except NotReadOnly as error:
             return ReadOnlyVerdict(ok=False, reason=str(error), part=part.text)
-    return _check_git(parsed, folder)
+    try:
+        expansion = expand_globs(parsed, folder) if has_globs(parsed) else None
+        for part in expansion.parsed.parts if expansion is not None else ():
+            check_part(part)
+    except NotReadOnly as error:
+        return ReadOnlyVerdict(ok=False, reason=str(error), part=None)
+    return replace(_check_git(parsed, folder), expansion=expansion)
 
 
 def part_is_read_only(part: SimpleCommand) -> bool:
@@ -62,7 +71,7 @@ def check_part(part: SimpleCommand) -> ReadAccess:
     for found in part.redirections:
         if not found.copies and not (found.operator in _NULL_OPERATORS and found.target.literal == "/dev/null"):
             raise NotReadOnly(f"it redirects to or from {found.target.source}")
-    return check_words(part)
+    return check_words(put_stand_ins(part))
 
 
 def check_words(part: SimpleCommand) -> ReadAccess:

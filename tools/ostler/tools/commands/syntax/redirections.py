@@ -11,8 +11,14 @@ if TYPE_CHECKING:
 
 _QUOTING: Final = re.compile(r"[\\'\"]")
 _EXPANDS: Final = re.compile(r"[$`\\]")
+_ASSIGNS: Final = re.compile(
+    r"\$\{[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?:?=|\$\(\(.*?(?:(?<![=!<>])=(?!=)|\+\+|--)|\$\[", re.DOTALL
+)
+"""Expansions that set a variable, which the shell makes before the command runs: `${x:=y}`, `$((x=1))`."""
 _WORD_ENDS: Final = frozenset({b"", *(bytes([byte]) for byte in b" \t\n|&;()<>`")})
 _CLOSING: Final = frozenset({">&-", "<&-"})
+_CLOSED_BY_BRACE: Final = frozenset({"compound_statement", "expansion"})
+_EXPANDED: Final = frozenset({"heredoc_redirect", "herestring_redirect"})
 _WORD_NODES: Final = frozenset({
     "word", "number", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation",
     "simple_expansion", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion",
@@ -44,6 +50,40 @@ def read_redirection(node: "Node", data: bytes, folders: Folders) -> "tuple[Redi
     if continues_word(words[0].end_byte, data):
         return f"a redirection's target does not end at byte {words[0].end_byte}"
     return Redirection(operator, fd, read_word(_decode_text(words[0], data)), folders), words[1:]
+
+
+def find_shell_change(node: "Node", data: bytes) -> str | None:
+    """How a redirection may change the shell itself, so that later words mean something else; None where it does not.
+
+    `{name}>f` puts the number of a descriptor into a variable; the text of a heredoc may set one by `${name:=value}`.
+    """
+    if _touches_descriptor(node, data):
+        return f"the redirection at byte {node.start_byte} may put a descriptor into a variable"
+    if node.type in _EXPANDED and sets_variable(_decode_text(node, data)):
+        return f"a variable may be set in the text at byte {node.start_byte}"
+    return None
+
+
+def sets_variable(text: str) -> bool:
+    """Whether an expansion in a text may set a variable, as `${name:=value}` and `$((name=1))` do."""
+    return "$" in text and _ASSIGNS.search(text) is not None
+
+
+def _touches_descriptor(node: "Node", data: bytes) -> bool:
+    """Whether what stands right before it is a descriptor that the tree takes for a word."""
+    end = node.start_byte
+    while data.endswith(b"\\\n", 0, end):
+        end -= 2
+    before = data[end - 1 : end] if end else b""
+    if before == b"}":
+        # The end of a group, or of `${name}`, which the tree knows.
+        leaf = node.prev_sibling
+        while leaf is not None and leaf.child_count:
+            leaf = leaf.children[-1]
+        closed = leaf.parent if leaf is not None and leaf.type == "}" and leaf.end_byte == end else None
+        return closed is None or closed.type not in _CLOSED_BY_BRACE
+    # A number that goes on in the next line is one all the same.
+    return before.isdigit() and end != node.start_byte
 
 
 def continues_word(end: int, data: bytes) -> bool:

@@ -21,6 +21,7 @@ _BARE: Final = re.compile(
     r"(?:[ \t]*+[A-Za-z_./:=@%+,^-][A-Za-z0-9_./:=@%+,^-]*+(?=[ \t\n|&;]|\Z))++"  # none that may be a descriptor
 )
 """A run of literal words, which most of a command is."""
+_DESCRIPTOR_DIGITS: Final = 9
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 
 
@@ -56,12 +57,27 @@ def join_lines(text: str) -> str | None:
     return "".join(characters)
 
 
+def find_word_spans(text: str) -> list[tuple[int, int, int, int]]:
+    """Where the words of a plain command stand that are more than bare characters: command, word, begin and end."""
+    reader = _StrictParser(text, {})
+    return reader.word_spans if reader.parse() else []
+
+
+def names_descriptor(source: str) -> bool:
+    """Whether a word that touches a redirection is no argument: `{name}>f` puts a descriptor's number into a variable.
+
+    Also where the braces hold no name: which names the shell takes is its own affair. And a number that is too long for
+    a descriptor is a word again.
+    """
+    return (source[:1] == "{" and source[-1:] == "}") or (source.isdecimal() and len(source) > _DESCRIPTOR_DIGITS)
+
+
 def _is_plain(first: Word) -> bool:
     return first.kind == "literal" and first.source not in RESERVED and not ASSIGNMENT.match(first.source)
 
 
 class _StrictParser:
-    __slots__ = ("commands", "comments", "known", "line_ends", "open", "place", "text", "waiting")
+    __slots__ = ("commands", "comments", "known", "line_ends", "open", "place", "text", "waiting", "word_spans")
 
     def __init__(self, text: str, known: dict[str, Word]) -> None:
         self.text = text
@@ -71,6 +87,8 @@ class _StrictParser:
         self.comments: list[tuple[int, int]] = []
         self.line_ends: list[int] = []
         """Newlines that end a command."""
+        self.word_spans: list[tuple[int, int, int, int]] = []
+        """Words that are more than bare characters: of which command, which of its words, and where it stands."""
         self.open: PlainCommand | None = None
         self.waiting = False
         """An operator needs a command after it; newlines may come between."""
@@ -120,13 +138,21 @@ class _StrictParser:
         return True
 
     def _read_word(self) -> bool:
-        word, end = scan_word(self.text, self.place)
-        if end == self.place or word.kind == "unknown":
+        start = self.place
+        word, end = scan_word(self.text, start)
+        if end == start or word.kind == "unknown":
             return False
         self.place = end
-        if word.source.isdecimal() and (redirection := _REDIRECTION.match(self.text, end)):
-            return not redirection.group().startswith("&") and self._read_redirection(word.source, redirection)
-        self._open_command().words.append(word)
+        source = word.source.replace("\\\n", "")  # the shell joins continued lines before it looks for a descriptor
+        redirection = _REDIRECTION.match(self.text, end)
+        if self.text[end : end + 1] in {"<", ">"} and names_descriptor(source):
+            return False
+        if source.isdecimal() and redirection is not None:
+            usual = source == word.source and not redirection.group().startswith("&")
+            return usual and self._read_redirection(source, redirection)
+        command = self._open_command()
+        self.word_spans.append((len(self.commands) - 1, len(command.words), start, end))
+        command.words.append(word)
         return True
 
     def _read_redirection(self, fd: str, found: re.Match[str]) -> bool:

@@ -37,7 +37,8 @@ _BLANKS: Final = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _BLANKS_IN_LINE: Final = re.compile(rb"(?:[ \t]|\\\n)*")
 _ASSIGNED: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(?:\[|\+?=)")
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*|[0-9]+")
-_DESCRIPTOR: Final = re.compile(rb"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
+_DESCRIPTOR: Final = re.compile(rb"[0-9]{1,9}")
+"""`{name}>f` puts the number of a descriptor into a variable, PATH for instance: that is not understood."""
 _AFTER_RESERVED: Final = frozenset({b" ", b"\t", b"\n"})
 _SINGLE_LINE_NODES: Final = frozenset({
     "command", "file_redirect", "herestring_redirect", "declaration_command", "unset_command", "variable_assignments",

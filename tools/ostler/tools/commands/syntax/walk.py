@@ -19,7 +19,12 @@ from ostler.tools.commands.syntax.parsed import (
     make_literal_word,
     make_unknown_word,
 )
-from ostler.tools.commands.syntax.redirections import continues_word, read_redirection
+from ostler.tools.commands.syntax.redirections import (
+    continues_word,
+    find_shell_change,
+    read_redirection,
+    sets_variable,
+)
 from ostler.tools.commands.syntax.tree import find_nodes
 from ostler.tools.commands.syntax.words import Word, read_word, scan_word
 
@@ -212,8 +217,17 @@ class TreeWalk:
             else:
                 here = places.merge_folders(here, self._walk_sequence(group, here, inside, depth))
                 group = []
+                self._add_control_assignment(node, child, here, inside)
                 self._walk_nested(child, here, inside, depth)
         return places.merge_folders(here, self._walk_sequence(group, here, inside, depth))
+
+    def _add_control_assignment(self, node: "Node", child: "Node", here: Folders, inside: frozenset[Construct]) -> None:
+        """What a loop or a case sets itself is a part of its own: its variable, `${x:=y}` in a list, arithmetic."""
+        text = self._decode_node(child)
+        if child.type == "variable_name":
+            self.parts.append(SimpleCommand(text, (), ((text, ""),), folders=here, inside=inside))
+        elif sets_variable(text) or (node.type == "c_style_for_statement" and child.type == "(("):
+            self.parts.append(SimpleCommand(text, (), (("", None),), folders=here, inside=inside))
 
     def _walk_simple(
         self, item: _Statement, start: Folders, inside: frozenset[Construct], depth: int
@@ -302,6 +316,8 @@ class TreeWalk:
         redirections: list[Redirection] = []
         words: list[Word] = []
         for node in nodes:
+            if (change := find_shell_change(node, self.data)) is not None:
+                self._report(change)
             found = read_redirection(node, self.data, start)
             if isinstance(found, str):
                 self._report(found)

@@ -54,6 +54,8 @@ class CommandSpec:
     program: ShellProgram = build_bash_arguments
     outside_sandbox: bool = False
     """A person allowed it to run outside the sandbox."""
+    expanded: str | None = None
+    """What runs in its place, where it only reads: for its patterns the names that were found when it was judged."""
     only_edits: bool = False
     """It was allowed because it does nothing but change files inside the roots, and is restricted to that."""
 
@@ -150,11 +152,20 @@ def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot |
     try:
         environment: Mapping[str, str] = build_command_environment(session.environment, context.call_id, profile)
         programs: tuple[tuple[str, str], ...] = ()
+        command = spec.command
         if context.only_reads:
             environment = restrict_to_reading(environment, session.roots)
             programs = _find_programs(spec.command, environment["PATH"], session.roots)
+            command = spec.expanded or spec.command
         start = ShellStart(
-            spec.command, folder, output.end_path, session.umask, definitions, context.allowed_by_text, programs
+            command,
+            folder,
+            output.end_path,
+            session.umask,
+            definitions,
+            locked=context.allowed_by_text,
+            literal=context.only_reads,
+            programs=programs,
         )
         arguments = spec.program(start)
         prepared = PreparedCommand(folder, output, arguments, dict(environment))

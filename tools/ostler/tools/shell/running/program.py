@@ -25,6 +25,8 @@ class ShellStart:
     """A file with the person's functions and aliases; null where the command is to run without them."""
     locked: bool = False
     """Nothing in the command may change what its later words mean: its text is what allowed it."""
+    literal: bool = False
+    """It only reads: the shell expands no pattern and no brace in it, since what is run is what was judged."""
     programs: tuple[tuple[str, str], ...] = ()
     """Programs by name, each with the path at which it was found: the shell looks for them nowhere else."""
 
@@ -67,7 +69,8 @@ def build_bash_script(start: ShellStart) -> str:
 def _build_locks(start: ShellStart) -> str:
     """Before the line begins: pins its programs, and makes the variables read-only that decide what a word means."""
     pins = "".join(f"\\builtin hash -p {shlex.quote(path)} {shlex.quote(name)}; " for name, path in start.programs)
-    return f"{pins}\\builtin readonly PATH IFS BASH_ENV ENV; " if start.locked else pins
+    literal = "\\builtin set -f +B; " if start.literal else ""
+    return f"{pins}{literal}" + ("\\builtin readonly PATH IFS BASH_ENV ENV; " if start.locked else "")
 
 
 def _build_gate(start: ShellStart, builtin: str = "") -> tuple[str, ...]:
