@@ -8,7 +8,7 @@ something of another one.
 import ast
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -26,6 +26,7 @@ _FLAT: Final = {"storage": ["", "repositories", "sqlite"], "protocol": ["generat
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y = 150, 34, 12, 34
 _PANEL_PAD, _PANEL_HEAD, _PANEL_GAP = 16, 44, 56
+_STATEMENT_FIELDS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 _ROW_BOXES: Final = 4
 """Boxes beside each other before a row is folded."""
 _STYLE: Final = (
@@ -138,10 +139,9 @@ def find_unlayered_modules(root: Path) -> list[str]:
     return sorted(module for module in modules if _package_of(module, names)[1] is None)
 
 
-def _imported_modules(file: Path, known: Iterable[str]) -> set[str]:
+def _imported_modules(file: Path, known: Set[str]) -> set[str]:
     """The modules of ours that a file imports, wherever in it, but not what only a type checker reads."""
-    known = set(known)
-    found = set()
+    found: set[str] = set()
     for node in _walk_without_type_checking(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             submodules = {f"{node.module}.{name.name}" for name in node.names} & known
@@ -152,11 +152,15 @@ def _imported_modules(file: Path, known: Iterable[str]) -> set[str]:
 
 
 def _walk_without_type_checking(tree: ast.AST) -> Iterable[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
+    """The statements of a tree, however deep. Expressions are left out: they are many, and none of them imports."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         yield node
-        yield from _walk_without_type_checking(node)
+        for name in _STATEMENT_FIELDS:
+            waiting += getattr(node, name, ())
 
 
 def draw_house(root: Path) -> str:

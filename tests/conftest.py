@@ -1,13 +1,16 @@
 """Fixtures for all tests."""
 
+import gc
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
+import tests.support.examples  # noqa: F401 - registers the profiles
 from tests.support.daemon import Daemon
 
 # A shell without job control starts what it puts in the background with Ctrl-C ignored, nohup does that with SIGHUP,
@@ -15,9 +18,10 @@ from tests.support.daemon import Daemon
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# How fast examples are made says something about the machine's neighbours, and nothing about the code.
-settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
+
+# What is collected stays until the end: to look through it for garbage again and again finds none.
+gc.disable()
 
 
 _DAEMON_FIXTURES: Final = frozenset(
@@ -38,6 +42,28 @@ _DAEMON_FIXTURES: Final = frozenset(
 )
 _DAEMON_CLASSES: Final = frozenset({"Cli", "Daemon", "InProcessDaemon"})
 """A test module that has one of these starts daemons itself."""
+_MARK_OF_ALL: Final = re.compile(r"^pytestmark = pytest\.mark\.(\w+)$", re.MULTILINE)
+_IMPORTED: Final = re.compile(r"^from tests\S* import ((?:\([^)]*\))|.*)", re.MULTILINE)
+_PARAMETERS: Final = re.compile(r"^(?:async )?def test_\w+\(([^)]*)\)", re.MULTILINE)
+_NAME: Final = re.compile(r"\w+")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a module of which no test would be run: that is half of what collecting costs."""
+    left_out = re.findall(r"\bnot (\w+)", config.option.markexpr)
+    if not left_out or not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    source = collection_path.read_text("utf-8")
+    marks = _MARK_OF_ALL.findall(source) + ["daemon"] * _all_start_daemons(source)
+    return True if set(marks) & set(left_out) else None
+
+
+def _all_start_daemons(source: str) -> bool:
+    """Whether the text alone says that every test starts a daemon. Of others that is known once they are imported."""
+    if any(not _DAEMON_CLASSES.isdisjoint(_NAME.findall(names)) for names in _IMPORTED.findall(source)):
+        return True
+    tests = _PARAMETERS.findall(source)
+    return bool(tests) and all(not _DAEMON_FIXTURES.isdisjoint(_NAME.findall(each)) for each in tests)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -46,6 +72,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and _starts_daemon(item):
             item.add_marker(pytest.mark.daemon)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def _starts_daemon(test: pytest.Function) -> bool:

@@ -8,7 +8,9 @@ from tests.bench.homes import Homes
 from tests.bench.measures import MEASURES
 from tests.bench.processes import Bench
 from tests.bench.sizes import TINY
-from tests.bench.table import Row, render_table
+from tests.bench.table import render_table
+
+pytestmark = pytest.mark.bench
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +20,6 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(folder, TINY, Homes(folder))
 
 
-@pytest.mark.bench
 @pytest.mark.parametrize("name", MEASURES)
 def test_measure_gives_numbers_of_ours_and_of_a_floor(name: str, bench: Bench) -> None:
     rows = MEASURES[name](bench)
@@ -29,14 +30,3 @@ def test_measure_gives_numbers_of_ours_and_of_a_floor(name: str, bench: Bench) -
         # Memory may stay as it was, or shrink; everything else takes some time.
         assert row.unit in {"MB", "KB", "µs"} or (row.ours > 0 and row.floor > 0), row
         json.dumps(row.as_json())
-
-
-def test_ratio_is_a_cost_whichever_way_is_better() -> None:
-    assert Row("slower", "ms", ours=30, floor=10).ratio == 3
-    assert Row("fewer", "/s", ours=10, floor=30, more_is_better=True).ratio == 3
-
-
-def test_aim_is_met_on_the_side_where_it_is_better() -> None:
-    assert Row("fast enough", "ms", ours=30, floor=10, aim=30).met
-    assert not Row("too few", "/s", ours=10, floor=30, aim=20, more_is_better=True).met
-    assert Row("no aim", "ms", ours=30, floor=10).met is None

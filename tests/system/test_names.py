@@ -21,6 +21,7 @@ VERBS: Final = GLOSSARY.pop("verbs")
 MAX_MODULES: Final = 15
 LARGER_FOLDERS: Final = {"protocol/ostler/protocol", "storage/ostler/storage/repositories"}
 """One module for each noun of the wire, and one for each table."""
+_NAMING: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.Attribute)
 
 
 @cache
@@ -29,8 +30,9 @@ def product_files() -> tuple[Path, ...]:
 
 
 @cache
-def syntax_tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text("utf-8"))
+def naming_nodes(file: Path) -> tuple[ast.AST, ...]:
+    """What gives a name to something: a few of all nodes, which are walked through once."""
+    return tuple(node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, _NAMING))
 
 
 @cache
@@ -46,7 +48,7 @@ def _walk_names() -> Iterator[tuple[str, str]]:
     for file in product_files():
         place = str(file.relative_to(ROOT))
         yield file.stem, place
-        for node in ast.walk(syntax_tree(file)):
+        for node in naming_nodes(file):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                     yield name, f"{place}:{node.lineno}"
@@ -61,7 +63,7 @@ def wire_names() -> frozenset[str]:
     """Fields that clients, models and settings files know by their names: what is on the wire is not renamed."""
     fields = set()
     for file in product_files():
-        for node in ast.walk(syntax_tree(file)):
+        for node in naming_nodes(file):
             if isinstance(node, ast.ClassDef) and (file.is_relative_to(ROOT / "protocol") or _is_tool_shape(node)):
                 fields |= {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
     return frozenset(fields)
@@ -71,6 +73,7 @@ def _is_tool_shape(node: ast.ClassDef) -> bool:
     return any(ast.unparse(base).endswith(("Input", "Output")) for base in node.bases)
 
 
+@cache
 def words_of(name: str) -> list[str]:
     return [part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
@@ -117,7 +120,7 @@ def test_every_exception_of_the_glossary_is_needed(word: str) -> None:
 def test_functions_are_verbs_and_not_participles() -> None:
     wrong = []
     for file in product_files():
-        for node in ast.walk(syntax_tree(file)):
+        for node in naming_nodes(file):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_property(node):
                 first = words_of(node.name)[0] if words_of(node.name) else ""
                 if re.search(r"(?:[^e]ed|ing)$", first) and first not in VERBS["end_like_participles"]:

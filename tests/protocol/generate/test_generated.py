@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,21 @@ import pytest
 from ostler.protocol.config import Config
 from ostler.protocol.errors import OSTLER_ERRORS, RPC_ERRORS
 from ostler.protocol.events import EVENT_TYPES
+from ostler.protocol.generate import openrpc, reference, schema, typescript
 from ostler.protocol.generate.docstrings import read_field_docstrings
-from ostler.protocol.generate.openrpc import build_openrpc
-from ostler.protocol.generate.reference import render_reference
-from ostler.protocol.generate.schema import build_json_schema, list_settings
-from ostler.protocol.generate.typescript import render_typescript
+from ostler.protocol.generate.schema import list_settings
 from ostler.protocol.limits import PROTOCOL_VERSION
 from ostler.protocol.methods import METHODS
 from ostler.protocol.shapes import Ask
-from scripts.generate import DOCS, check_files, find_stale_files, generate_files, write_files
+from scripts import generate
+from scripts.generate import DOCS, check_files, find_stale_files, write_files
 
-pytestmark = pytest.mark.slow
+# Nobody changes what these return: once for all tests here.
+build_openrpc = cache(openrpc.build_openrpc)
+build_json_schema = cache(schema.build_json_schema)
+render_typescript = cache(typescript.render_typescript)
+render_reference = cache(reference.render_reference)
+generate_files = cache(generate.generate_files)
 
 DOCUMENTS = {"openrpc": build_openrpc, "jsonschema": build_json_schema}
 
@@ -51,16 +56,24 @@ def resolve(document: dict[str, Any], reference: str) -> Any:
 # Freshness.
 
 
+@pytest.fixture
+def generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of how files are written and compared: what they should hold stays the same meanwhile."""
+    monkeypatch.setattr(generate, "generate_files", generate_files)
+
+
 def test_the_generated_files_are_fresh() -> None:
     assert find_stale_files(DOCS) == [], "run `make generate`"
 
 
+@pytest.mark.usefixtures("generated_once")
 def test_check_is_silent_when_everything_is_fresh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_files(tmp_path / "docs")
     assert check_files(tmp_path / "docs") == 0
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.usefixtures("generated_once")
 def test_check_names_what_was_changed_and_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_files(tmp_path)
     with (tmp_path / "reference.md").open("a") as page:
@@ -100,8 +113,8 @@ def test_every_reference_resolves(name: str) -> None:
     document = DOCUMENTS[name]()
     found = list(find_references(document))
     assert found
-    for reference in found:
-        resolve(document, reference)
+    for each in found:
+        resolve(document, each)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

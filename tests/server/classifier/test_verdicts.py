@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ostler.server.classifier.model import read_verdict
 from tests.server.classifier.judging import make_question, open_classifier
+from tests.support.examples import count_examples
 from tests.support.messages_api.replies import message, says
 from tests.support.messages_api.server import ScriptedApi
 
@@ -60,7 +61,7 @@ def is_valid_allow(text: str) -> bool:
     return found.get("verdict") == "allow" and isinstance(reason, str) and reason.strip() != ""
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=count_examples(1_000), deadline=None)
 @given(REPLIES)
 def test_only_a_valid_allow_object_is_read_as_allow(text: str) -> None:
     verdict = read_verdict(text)
@@ -72,7 +73,7 @@ def test_no_reply_but_a_valid_allow_object_lets_a_call_pass(folder: Path) -> Non
         stack = AsyncExitStack()
         classifier = runner.run(stack.enter_async_context(open_classifier(api.url)))
 
-        @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=count_examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(REPLIES)
         def holds(text: str) -> None:
             api.always(message(says(text)))

@@ -1,5 +1,6 @@
 """Connections to MCP servers that fail in ways that take long; the time limits are small here."""
 
+import importlib
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -11,7 +12,6 @@ from typing import Literal
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-import mcp  # noqa: F401 - the first one who needs it would wait for it within its limits
 import pytest
 
 from ostler.protocol.ids import CallId, SessionId
@@ -46,6 +46,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 WANT = ServerKey(SessionId("s_1"), "notes", "digest")
 CALL = CallId("m_1#0")
 PLAIN = str(MCP_SERVERS / "plain.py")
+
+
+@pytest.fixture(autouse=True)
+def library() -> None:
+    """Imported before a test: the first one who needs it would wait for it within its limits."""
+    importlib.import_module("mcp")
 
 
 class ConnectionSetup:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ostler.server.settings import Settings
 from tests.server.settings.machine import PersonMachine
+from tests.support.examples import count_examples
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +53,9 @@ def check(machine: PersonMachine, text: str) -> None:
 
 
 bounded = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=count_examples(120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ostler.tools.permissions import BadPattern, compile_path
+from tests.support.examples import count_examples
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +83,9 @@ patterns = st.builds(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=count_examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(pattern=patterns)
 def test_what_git_ignores_matches_and_nothing_else(tree: Path, pattern: str) -> None:

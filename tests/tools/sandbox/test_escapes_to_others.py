@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 
 from ostler.tools.sandbox import confine_environment
-from tests.tools.sandbox.sandbox_harness import BEGAN, GOT_IT, SandboxHarness, assert_refused, find_python
+from tests.tools.sandbox.sandbox_harness import (
+    BEGAN,
+    GOT_IT,
+    SandboxHarness,
+    assert_refused,
+    build_user_change,
+    find_python,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +30,7 @@ pytestmark = pytest.mark.slow
 def other_process(sandbox: SandboxHarness) -> Iterator[subprocess.Popen[bytes]]:
     """Another process outside, of the same user, with a secret."""
     process = subprocess.Popen(
-        ["sleep", "1000"], env={"SECRET": "of-a-stranger"}, user=sandbox.user, group=sandbox.user
+        [*build_user_change(sandbox.user), "/bin/sleep", "1000"], env={"SECRET": "of-a-stranger"}
     )
     try:
         yield process

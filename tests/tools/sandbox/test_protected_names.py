@@ -17,7 +17,13 @@ from ostler.tools.sandbox import (
     wrap,
 )
 from ostler.tools.sandbox.protected_names import HOME_NAMES, PARTLY_PROTECTED, PARTLY_PROTECTED_IN_HOME, PROJECT_NAMES
-from tests.tools.sandbox.sandbox_harness import GOT_IT, SandboxHarness, assert_refused, get_support
+from tests.tools.sandbox.sandbox_harness import (
+    GOT_IT,
+    SandboxHarness,
+    assert_refused,
+    build_user_change,
+    get_support,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -199,11 +205,9 @@ def test_without_its_placeholder_a_running_command_would_lose_the_protection(san
     attempt = "read -r REPLY; mkdir .vscode && echo " + GOT_IT
     with sandbox.wrap_arguments(["/bin/bash", "-c", f"echo began; {attempt}"]) as wrapped:
         child = subprocess.Popen(
-            wrapped,
+            [*build_user_change(sandbox.user), *wrapped],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            user=sandbox.user,
-            group=sandbox.user,
             text=True,
         )
         assert child.stdin is not None

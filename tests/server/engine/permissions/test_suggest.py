@@ -19,6 +19,7 @@ from ostler.tools.shell.bash_policy import judge
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.powershell_policy import check
 from tests.support.driver import Harness, Json, SessionDriver
+from tests.support.examples import count_examples
 from tests.support.messages_api.replies import calls
 from tests.support.model_replies import bash
 from tests.support.projects import (
@@ -265,7 +266,7 @@ redirected = st.tuples(
 ).map(" ".join)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @generated(
     st.one_of(redirected, plain_commands(most=3), reading_text, shell_text), st.sampled_from([Bash(), PowerShell()])
 )

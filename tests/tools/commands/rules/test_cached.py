@@ -14,6 +14,7 @@ from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.shell.approval_binding import compute_binding
 from ostler.tools.shell.bash_policy import compute_binding_nowait, judge, judge_nowait
+from tests.support.examples import count_examples
 from tests.tools.commands.generated_commands import plain_commands, shell_text
 from tests.tools.commands.safety.test_program_table import ASKS, PASSES
 
@@ -82,7 +83,9 @@ def test_a_shell_that_is_elsewhere_or_behind_a_link_is_judged_the_same(folder: P
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=count_examples(200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(command=st.one_of(plain_commands(most=4), shell_text).filter(lambda text: "\0" not in text))
 def test_any_command_is_judged_at_once_as_with_a_wait_or_not_at_all(command: str, folder: Path) -> None:

@@ -17,6 +17,7 @@ from ostler.tools.commands import (
     rule_allows,
     rule_matches,
 )
+from tests.support.examples import count_examples
 from tests.tools.commands.generated_commands import plain_commands, shell_text
 from tests.tools.commands.safety.test_program_table import ASKS, PASSES
 
@@ -51,7 +52,7 @@ def find_helping_content(parsed: ParsedCommand, contents: list[str]) -> str | No
     return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 @given(commands, st.lists(st.sampled_from(FORBIDDING), max_size=8))
 def test_the_first_rule_that_forbids_is_found_among_many(command: str, contents: list[str]) -> None:
     parsed, prepared = parse_command(command), index_forbid_rules(contents)
@@ -64,7 +65,7 @@ def test_the_first_rule_that_forbids_is_found_among_many(command: str, contents:
     assert may_be_forbidden(parsed, prepared) == may_be_forbidden(parsed, contents) == alone
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 @given(commands, st.lists(st.sampled_from(ALLOWING), max_size=8))
 def test_the_first_rule_that_helps_is_found_among_many(command: str, contents: list[str]) -> None:
     parsed, prepared = parse_command(command), index_allow_rules(contents)

@@ -17,6 +17,7 @@ from ostler.tools.commands import (
 )
 from ostler.tools.commands.rules.wildcards import compile_wildcards
 from ostler.tools.commands.syntax.parsed import make_literal_word
+from tests.support.examples import count_examples
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +60,7 @@ rules = st.lists(st.one_of(st.just("*"), st.text("ab**", max_size=5), odd), max_
 commands = st.lists(st.one_of(few, odd), max_size=7).map(tuple)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=count_examples(1_000), deadline=None)
 @given(rules, commands, st.booleans())
 @example(("a", "*", "b"), ("a", "", "b"), False)
 @example(("a", "*", "b"), ("a", "", "", "b"), False)
@@ -81,7 +82,7 @@ def rules_with_words(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]
     return rule, tuple("".join(parts).split("\0"))
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=count_examples(1_000), deadline=None)
 @given(rules_with_words(), st.booleans())
 def test_what_is_made_from_a_rule_fits_as_it_always_did(
     made: tuple[tuple[str, ...], tuple[str, ...]], spanning: bool

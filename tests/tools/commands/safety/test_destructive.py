@@ -11,6 +11,7 @@ from ostler.tools.commands.safety.program_table import load_toml
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.tasks.monitor import Monitor
+from tests.support.examples import count_examples
 from tests.tools.commands.generated_commands import shell_text
 
 TABLE: Final[dict[str, Any]] = load_toml("destructive.toml")
@@ -138,7 +139,7 @@ def test_the_tools_that_run_commands_say_so() -> None:
     assert not monitor.is_destructive(monitor.parse({**watch, "path": "/tmp/rm"}))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count_examples(150), deadline=None)
 @given(shell_text)
 def test_any_text_has_an_answer(command: str) -> None:
     is_destructive_command(command)

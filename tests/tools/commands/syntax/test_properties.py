@@ -17,6 +17,7 @@ from ostler.tools.commands import (
 )
 from ostler.tools.commands.safety.program_table import load_programs
 from ostler.tools.commands.syntax.words import read_word
+from tests.support.examples import count_examples
 from tests.tools.commands.generated_commands import (
     bash_accepts,
     expand_with_bash,
@@ -34,8 +35,8 @@ from tests.tools.commands.safety.test_program_table import PASSES
 
 pytestmark = pytest.mark.slow
 
-ordinary = settings(max_examples=150, deadline=None, derandomize=False)
-costly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ordinary = settings(max_examples=count_examples(150), deadline=None, derandomize=False)
+costly = settings(max_examples=count_examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 HARMLESS_NODES = {None, "CallExpr", "BinaryCmd", "Lit", "SglQuoted", "DblQuoted"}
 
 anything = st.one_of(st.text(max_size=60), shell_text, st.binary(max_size=40).map(lambda data: data.decode("latin-1")))

@@ -1,5 +1,8 @@
 """Edits of large files run in a worker process: the same results, and the interpreter lock stays free."""
 
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from ostler.tools.files.read import Read
 from ostler.tools.tool import AskFirst, Failure
 from tests.support.tool_calls import Session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 EDIT, READ = Edit(), Read()
 WESTERN = "caf\u00e9 cr\u00e8me br\u00fbl\u00e9e\n".encode("latin-1")
 TEXT = "one\ntwo \u201cquoted\u201d\nthree\nthree\nfour\n"
@@ -31,6 +34,48 @@ CASES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "old letters": (WESTERN, {"old_string": "caf", "new_string": "th"}),
     "a letter that it has not": (WESTERN, {"old_string": "caf", "new_string": "\u4e2d"}),
 }  # fmt: skip
+
+
+# It has imported what the program imports, and forks: a case needs several processes, whose time is imports for the most
+# part. It ends with the tests, however these end.
+FORKING_SERVER = """
+import ctypes, json, os, signal, socket, sys
+from ostler.tools.files.editing.large_edit_worker import handle_request
+
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(sys.argv[1])
+    listener.listen()
+    print("listening", flush=True)
+    while True:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            _, (given, answer), _, _ = socket.recv_fds(connection, 1, 2)
+            with open(given) as requests, open(answer, "w") as answers:
+                answers.write(json.dumps(handle_request(json.load(requests))))
+            os._exit(0)
+        connection.close()
+"""
+FORKED_PROGRAM = """
+import socket
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect({!r})
+    socket.send_fds(connection, [b"."], [0, 1])
+    connection.recv(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def forked_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A program that does what the worker's does, on its own standard streams, in a process that need not import it."""
+    path = str(tmp_path_factory.mktemp("large") / "socket")
+    arguments = [sys.executable, "-I", "-c", FORKING_SERVER, path]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd="/") as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "listening\n"
+        yield FORKED_PROGRAM.format(path)
+        server.kill()
 
 
 async def run_edit(folder: Path, name: str, data: bytes, given: dict[str, Any], read: bool = True) -> dict[str, Any]:
@@ -92,20 +137,23 @@ def worker_requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.parametrize("case", CASES)
 async def test_a_process_does_what_would_be_done_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_requests: list[Any], case: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_requests: list[Any], forked_program: str, case: str
 ) -> None:
     here = await run_edit(tmp_path, "here", *CASES[case])
     assert worker_requests == []
     monkeypatch.setattr(large_edit, "LARGE_BYTES", 0)
+    if case != "one place":  # the program as it is
+        monkeypatch.setattr(large_edit, "_PROGRAM", forked_program)
     there = await run_edit(tmp_path, "there", *CASES[case])
     assert worker_requests
     assert there == here
 
 
 async def test_a_file_that_was_not_read_or_is_another_by_now_is_refused_there_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_program: str
 ) -> None:
     monkeypatch.setattr(large_edit, "LARGE_BYTES", 0)
+    monkeypatch.setattr(large_edit, "_PROGRAM", forked_program)
     refused = await run_edit(tmp_path, "unread", *CASES["one place"], read=False)
     assert refused["result"] == ["PLACE/file.txt has not been read in this session. Read it first.", 2]
     session, path = Session(tmp_path, tmp_path / "out"), tmp_path / "file.txt"

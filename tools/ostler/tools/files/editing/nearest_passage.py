@@ -22,10 +22,9 @@ def find_closest_passage(text: str, wanted: str) -> str | None:
     lines = [
         text[begin : min(end, begin + _LINE_CHARS_LOOKED_AT)].strip()[:_LINE_CHARS_COMPARED] for begin, end in spans
     ]
-    sought = [line.strip()[:_LINE_CHARS_COMPARED] for line in wanted.split("\n")]
-    while len(sought) > 1 and not sought[-1]:
-        sought.pop()
-    sought = sought[:_WINDOW]
+    # Without empty lines at the end; and the rest of a long text is not even split.
+    wanted_lines = wanted.rstrip().split("\n", _WINDOW)[:_WINDOW]
+    sought = [line.strip()[:_LINE_CHARS_COMPARED] for line in wanted_lines]
     # The longest line says most about where the passage is.
     anchor = max(range(len(sought)), key=lambda index: len(sought[index]))
     if not sought[anchor]:

@@ -158,6 +158,8 @@ def find_replacements(text: str, old: str, new: str) -> list[Replacement]:
         return [_build_replacement(text, start, end, new) for start, end in exact]
     straight_text, straight_old = straighten_quotes(text), straighten_quotes(old)
     spans = _find_spans(straight_text, straight_old) or _find_across_line_ends(straight_text, straight_old)
+    if not spans:
+        return []
     given = QuoteMapping.of(old, new)
     return [_build_replacement(text, start, end, given.adapt_to(text[start:end])) for start, end in spans]
 
