@@ -197,7 +197,7 @@ def test_a_placeholder_stays_while_another_command_needs_it(sandbox: SandboxHarn
 def test_without_its_placeholder_a_running_command_would_lose_the_protection(sandbox: SandboxHarness) -> None:
     """Why they are counted."""
     attempt = "read -r REPLY; mkdir .vscode && echo " + GOT_IT
-    with sandbox.wrap_arguments(["/bin/bash", "-c", f"echo began; {attempt}"]) as wrapped:
+    with sandbox.wrap_arguments(["/bin/bash", "-c", f"echo began; {attempt}"], filtered=False) as wrapped:
         child = subprocess.Popen(
             wrapped,
             stdin=subprocess.PIPE,
@@ -265,5 +265,5 @@ def test_a_note_that_was_cut_short_says_nothing(sandbox: SandboxHarness, tmp_pat
 
 def test_a_profile_that_is_not_held_is_refused(sandbox: SandboxHarness) -> None:
     with pytest.raises(NotProtectable, match="held first"):
-        wrap(["/bin/true"], sandbox.build_profile(), get_support())
+        wrap(["/bin/true"], sandbox.build_profile(), get_support(), filter_descriptor=None)
     assert os.listdir(sandbox.project) == []

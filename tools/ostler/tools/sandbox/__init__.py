@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from ostler.tools.sandbox.bubblewrap import NoSandbox, wrap
+    from ostler.tools.sandbox.bubblewrap import NoSandbox, find_filter, open_filter, wrap
     from ostler.tools.sandbox.environment import confine_environment, scrub_environment
     from ostler.tools.sandbox.executables import clean_path, resolve_program
     from ostler.tools.sandbox.keyring import leave_session_keyring
@@ -34,9 +34,11 @@ __all__ = [
     "clean_path",
     "confine_environment",
     "describe_support",
+    "find_filter",
     "find_guarded",
     "hold_placeholders",
     "leave_session_keyring",
+    "open_filter",
     "probe_sandbox",
     "rehold_placeholders",
     "release_noted_placeholders",
@@ -60,10 +62,12 @@ __getattr__ = export_lazily(
         "clean_path": "executables",
         "confine_environment": "environment",
         "describe_support": "probe",
+        "find_filter": "bubblewrap",
         "find_guarded": "protection",
         "hold_placeholders": "protection",
         "rehold_placeholders": "protection",
         "leave_session_keyring": "keyring",
+        "open_filter": "bubblewrap",
         "render_macos_profile": "seatbelt",
         "probe_sandbox": "probe",
         "release_placeholders": "protection",

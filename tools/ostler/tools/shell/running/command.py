@@ -141,7 +141,12 @@ async def _start_command(spec: CommandSpec, context: ToolContext) -> RunningComm
     try:
         copier = PipeCopier.start(prepared.output.descriptor)
         child = await process.start(
-            prepared.arguments, prepared.environment, copier.pipe, context.call_id, context.processes
+            prepared.arguments,
+            prepared.environment,
+            copier.pipe,
+            context.call_id,
+            context.processes,
+            prepared.opened,
         )
     except BaseException:
         with anyio.CancelScope(shield=True):
