@@ -17,7 +17,7 @@ from ostler.tools.sandbox import (
     Profile,
     Support,
     confine_environment,
-    hold_placeholders,
+    hold_workspace,
     open_filter,
     probe_sandbox,
     release_placeholders,
@@ -133,7 +133,7 @@ class SandboxHarness:
     ) -> Iterator[list[str]]:
         """`filtered`: with the seccomp filter; without it, whatever starts it need not pass a descriptor on."""
         profile, support = profile or self.build_profile(), require_sandbox()
-        held = hold_placeholders(profile)
+        profile, held = hold_workspace(profile)
         try:
             with open_filter(profile, support) as inherited:
                 number = inherited[0] if inherited and filtered else None

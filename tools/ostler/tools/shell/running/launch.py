@@ -14,9 +14,10 @@ from ostler.tools.context import ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.process.environment import build_command_environment, build_output_prefix
 from ostler.tools.sandbox import (
+    HeldPlaceholders,
     confine_environment,
     find_filter,
-    hold_placeholders,
+    hold_workspace,
     release_placeholders,
     resolve_program,
     wrap,
@@ -188,7 +189,9 @@ def _wrap_in_sandbox(prepared: PreparedCommand, by: Confinement, definitions: st
         own_files=(prepared.output.end_path,),
         shown_files=(definitions,) if definitions is not None else (),
     )
-    held = hold_placeholders(profile, build_note_path(prepared.output.path)) if profile.kind == "workspace" else None
+    held: HeldPlaceholders | None = None
+    if profile.kind == "workspace":
+        profile, held = hold_workspace(profile, build_note_path(prepared.output.path))
     try:
         # The outer shell stays. Signals from inside do not reach the init process, so the command is that only where it
         # sends none: `kill $$` is not read-only.
