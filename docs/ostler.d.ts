@@ -490,6 +490,8 @@ export interface ConfigSandbox {
   skips_ask_rules?: boolean;
   /** The model may ask for a command to run outside of it, unless it is `required`; a person decides each time. */
   model_may_disable?: boolean;
+  /** Whether commands in the sandbox may make Unix sockets. `allow`: only those that exist outside are covered. */
+  unix_sockets?: "deny" | "allow";
 }
 
 /** A setting, and what it shall be. */

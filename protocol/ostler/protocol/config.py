@@ -142,6 +142,8 @@ class Sandbox(Section):
     """A command in the workspace's sandbox is not asked about because of an ask rule."""
     model_may_disable: bool = False
     """The model may ask for a command to run outside of it, unless it is `required`; a person decides each time."""
+    unix_sockets: Literal["deny", "allow"] = "deny"
+    """Whether commands in the sandbox may make Unix sockets. `allow`: only those that exist outside are covered."""
 
 
 class Tools(Section):

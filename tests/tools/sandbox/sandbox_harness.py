@@ -17,7 +17,8 @@ from ostler.tools.sandbox import (
     Profile,
     Support,
     confine_environment,
-    hold_placeholders,
+    hold_workspace,
+    open_filter,
     probe_sandbox,
     release_placeholders,
     wrap,
@@ -129,18 +130,24 @@ class SandboxHarness:
         profile: Profile | None = None,
         *,
         without: tuple[str, ...] = (),
+        filtered: bool = True,
         environment: Mapping[str, str] | None = None,
     ) -> CommandResult:
         given = confine_environment(self.build_variables()) if environment is None else environment
-        with self.wrap_arguments(arguments, profile) as wrapped:
+        with self.wrap_arguments(arguments, profile, filtered=filtered) as wrapped:
             return self.run_process(_drop_flags(wrapped, without), given)
 
     @contextlib.contextmanager
-    def wrap_arguments(self, arguments: list[str], profile: Profile | None = None) -> Iterator[list[str]]:
-        profile = profile or self.build_profile()
-        held = hold_placeholders(profile)
+    def wrap_arguments(
+        self, arguments: list[str], profile: Profile | None = None, *, filtered: bool = True
+    ) -> Iterator[list[str]]:
+        """`filtered`: with the seccomp filter; without it, whatever starts it need not pass a descriptor on."""
+        profile, support = profile or self.build_profile(), require_sandbox()
+        profile, held = hold_workspace(profile)
         try:
-            yield wrap(arguments, profile, require_sandbox())
+            with open_filter(profile, support) as inherited:
+                number = inherited[0] if inherited and filtered else None
+                yield wrap(arguments, profile, support, filter_descriptor=number)
         finally:
             release_placeholders(held)
 
@@ -163,8 +170,13 @@ class SandboxHarness:
             stderr=subprocess.STDOUT,
             timeout=60,
             check=False,
+            pass_fds=_find_filter_descriptor(arguments),
         )
         return CommandResult(done.returncode, (done.stdout or b"").decode("utf-8", "replace"))
+
+
+def _find_filter_descriptor(arguments: list[str]) -> tuple[int, ...]:
+    return (int(arguments[arguments.index("--seccomp") + 1]),) if "--seccomp" in arguments else ()
 
 
 def _drop_flags(arguments: list[str], dropped: tuple[str, ...]) -> list[str]:

@@ -67,6 +67,57 @@ def test_connecting_to_a_unix_socket_in_run(sandbox: SandboxHarness) -> None:
         shutil.rmtree(folder)
 
 
+_SOCKETS = {
+    "docker": "docker.sock",
+    "ssh-agent": "ssh-XXXX/agent.1",
+    "D-Bus": "bus",
+    "the daemon": "ostler.sock",
+}
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("name", _SOCKETS)
+@pytest.mark.parametrize("kind", ["read_only", "workspace"])
+def test_reaching_a_socket_that_appears_after_the_sandbox_was_made(
+    sandbox: SandboxHarness, name: str, kind: str
+) -> None:
+    """Nothing covers it: only the filter keeps a command from it."""
+    path = sandbox.outside_folder / _SOCKETS[name]
+    path.parent.mkdir(exist_ok=True)
+    sandbox.set_owner(path.parent)
+    arguments = ["/bin/bash", "-c", f"echo {BEGAN}; {_build_connect_script(str(path))}"]
+    for filtered in (True, False):
+        with sandbox.wrap_arguments(arguments, sandbox.build_profile(kind), filtered=filtered) as wrapped:
+            with listen_on(sandbox, str(path)):
+                output = sandbox.run_process(wrapped, confine_environment(sandbox.build_variables())).output
+            path.unlink()
+        assert BEGAN in output
+        assert (GOT_IT in output) is not filtered
+
+
+@pytest.mark.usefixtures("alone")
+def test_sending_a_datagram_to_a_socket_outside_through_a_pair(sandbox: SandboxHarness) -> None:
+    path = sandbox.outside_folder / "log"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(path))
+        path.chmod(0o777)
+        script = f"""{find_python()} - <<'END'
+import socket
+for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+    try:
+        socket.socketpair(socket.AF_UNIX, kind)[0].sendto(b"x", {str(path)!r})
+        print({GOT_IT!r})
+    except OSError:
+        pass
+    try:
+        socket.socketpair(socket.AF_UNIX, kind)[0].connect({str(path)!r})
+        print({GOT_IT!r})
+    except OSError:
+        pass
+END"""
+        assert_refused(sandbox, script)
+
+
 def test_connecting_to_an_abstract_unix_socket(sandbox: SandboxHarness) -> None:
     with listen_on(sandbox, f"\0{sandbox.place}") as path:
         assert_refused(sandbox, _build_connect_script(path))
@@ -137,7 +188,8 @@ def test_reading_a_key_of_the_persons_keyring(sandbox: SandboxHarness) -> None:
         pytest.skip("the kernel has no keyrings, or they are forbidden here")
     if sandbox.user is not None:
         pytest.skip("whoever starts it is the one who leaves the keyring; the plain user's daemon cannot be run here")
-    with sandbox.wrap_arguments([find_python(), "-c"]) as wrapped:
+    # Without the filter, which refuses the question: this is the other wall.
+    with sandbox.wrap_arguments([find_python(), "-c"], filtered=False) as wrapped:
         starting = [sys.executable, "-c", _KEYRING_SCRIPT]
         stayed = subprocess.run([*starting, "stay", *wrapped], stdout=subprocess.PIPE, text=True, check=True)
         left = subprocess.run([*starting, "leave", *wrapped], stdout=subprocess.PIPE, text=True, check=True)

@@ -137,6 +137,9 @@ def _list_descriptors(sandbox: SandboxHarness) -> set[str]:
         actions = [
             (os.POSIX_SPAWN_DUP2, each, place) for place, each in enumerate((nothing.fileno(), writing, writing))
         ]
+        given = int(arguments[arguments.index("--seccomp") + 1])
+        # bwrap closes the one that it reads the filter from.
+        actions.append((os.POSIX_SPAWN_DUP2, given, given))
         pid = os.posix_spawn(arguments[0], arguments, {}, file_actions=actions)
         os.close(writing)
         with open(reading) as output:

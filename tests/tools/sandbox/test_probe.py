@@ -64,7 +64,7 @@ for kind in ("read_only", "workspace"):
     profile = Profile(kind, (sys.argv[1],), sys.argv[1], home=sys.argv[1] + "/home")
     held = hold_placeholders(profile)
     script = f"cat file; echo {kind} > {kind}; mkdir .git/x; id -u"
-    arguments = wrap(["/bin/bash", "-c", script], profile, found)
+    arguments = wrap(["/bin/bash", "-c", script], profile, found, filter_descriptor=None)
     environment = confine_environment(os.environ)
     print(subprocess.run(arguments, env=environment, stdout=-1, stderr=-3, text=True).stdout, end="")
     release_placeholders(held)

@@ -42,7 +42,7 @@ def in_tmp(sandbox: SandboxHarness) -> Iterator[Path]:
 def test_the_flags_are_the_ones_that_were_decided() -> None:
     wanted = "--unshare-all --unshare-user --disable-userns --cap-drop ALL --new-session"
     support = Support(True, "", "/usr/bin/bwrap")
-    arguments = wrap(["/bin/true"], Profile("read_only", ("/usr",), "/usr"), support)
+    arguments = wrap(["/bin/true"], Profile("read_only", ("/usr",), "/usr"), support, filter_descriptor=None)
     assert " ".join(FLAGS) == wanted
     assert arguments[: len(FLAGS) + 1] == ["/usr/bin/bwrap", *FLAGS]
     assert arguments[-1] == "/bin/true"
@@ -60,7 +60,7 @@ def test_a_read_only_path_needs_a_mount_wherever_something_above_is_writable() -
 
 def test_missing_bwrap_refuses_to_run() -> None:
     with pytest.raises(NoSandbox, match="not installed"):
-        wrap(["/bin/true"], Profile("read_only", ("/usr",), "/usr"), probe_sandbox("/nowhere"))
+        wrap(["/bin/true"], Profile("read_only", ("/usr",), "/usr"), probe_sandbox("/nowhere"), filter_descriptor=None)
 
 
 def test_a_read_only_command_reads_the_workspace_and_writes_nothing_but_its_own_tmp(
@@ -197,7 +197,7 @@ def test_the_exit_code_and_the_signal_are_told_and_nothing_else_is_said(sandbox:
 def test_a_background_task_outlives_the_daemon_that_started_it(sandbox: SandboxHarness) -> None:
     os.mkfifo(sandbox.project / "question")
     sandbox.set_owner(sandbox.project / "question")
-    starter = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid)"
+    starter = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:], close_fds=False).pid)"
     with sandbox.wrap_arguments(
         ["/bin/bash", "-c", "read -r REPLY < question; echo $REPLY > answer; mkfifo end; cat end"]
     ) as task:
@@ -239,7 +239,7 @@ async def test_a_command_behind_the_gate_is_ended_with_all_that_it_started(sessi
     script = (
         f"read -r REPLY || exit 125; (setsid sleep 1000 & sleep 1000 & ) ; echo ready > {output_file}; wait; sleep 1000"
     )
-    arguments = wrap(["/bin/bash", "--noprofile", "--norc", "-c", script], profile, support)
+    arguments = wrap(["/bin/bash", "--noprofile", "--norc", "-c", script], profile, support, filter_descriptor=None)
     output = os.open(session.folder / "output", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     environment = {**confine_environment(os.environ), "OSTLER_CALL": "call-of-the-sandbox"}
     try:

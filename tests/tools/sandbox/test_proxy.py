@@ -13,7 +13,7 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from ostler.tools.sandbox import Proxy
 from ostler.tools.sandbox.allowlist import HostAllowlist, is_public
-from tests.tools.sandbox.sandbox_harness import SandboxHarness
+from tests.tools.sandbox.sandbox_harness import SandboxHarness, find_python
 
 pytestmark = pytest.mark.anyio
 
@@ -191,3 +191,30 @@ async def test_the_command_behind_the_proxy_keeps_its_exit_code_and_its_input(sa
         profile = sandbox.build_profile("read_only", network=(), proxy=proxy.path)
         assert (await anyio.to_thread.run_sync(sandbox.run, "cat; exit 7", profile)).code == 7
         assert (await anyio.to_thread.run_sync(sandbox.run, "kill -9 $$", profile)).code == 137
+
+
+async def test_the_command_behind_the_proxy_makes_no_unix_socket_and_cannot_use_the_forwarders(
+    sandbox: SandboxHarness,
+) -> None:
+    if sandbox.user is not None:
+        pytest.skip("the proxy's folder belongs to whoever runs the tests")
+    script = f"""{find_python()} - <<'END'
+import os, socket
+for attempt in (
+    lambda: socket.socket(socket.AF_UNIX),
+    lambda: open("/proc/1/mem", "rb"),
+    lambda: os.readlink("/proc/1/fd/0"),
+):
+    try:
+        attempt()
+        print("GOT IT")
+    except PermissionError:
+        print("refused")
+print(socket.socketpair()[0].family.name)
+END"""
+    async with Proxy([]) as proxy:
+        profile = sandbox.build_profile(network=(), proxy=proxy.path)
+        done = await anyio.to_thread.run_sync(sandbox.run, script, profile)
+        assert done.output == "refused\nrefused\nrefused\nAF_UNIX\n"
+        allowed = sandbox.build_profile(network=(), proxy=proxy.path, unix_sockets="allow")
+        assert (await anyio.to_thread.run_sync(sandbox.run, script, allowed)).output.startswith("GOT IT\nrefused\n")

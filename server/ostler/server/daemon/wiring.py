@@ -127,6 +127,7 @@ class SandboxCache:
                 self.proxy,
                 skips_ask_rules=now.skips_ask_rules,
                 model_may_disable=now.model_may_disable,
+                unix_sockets=now.unix_sockets,
             )
             self._cached = (now, self.proxy, sandbox)
         return self._cached[2]

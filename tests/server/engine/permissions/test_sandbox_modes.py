@@ -118,3 +118,27 @@ def test_an_ask_rule_is_skipped_in_the_sandbox_only_where_the_configuration_says
     assert explain_command(driver, "make")["behavior"] == "allow"
     harness.daemon.call("config/set", key="sandbox.mode", value="auto")
     assert explain_command(driver, "make")["behavior"] == "ask"
+
+
+@needs_sandbox
+def test_a_guarded_name_that_a_sandboxed_command_makes_in_a_folder_is_set_aside_and_told(
+    own_harness: Callable[..., Harness],
+) -> None:
+    harness = own_harness(OSTLER_SANDBOX__MODE="on")
+    # So that its words say nothing of it: what they say is asked about before.
+    hidden = "import os; os.mkdir('pkg'); open('pkg/.np' + 'mrc', 'w').write('evil\\n')"
+    driver = run_calls(harness, bash(f'python3 -c "{hidden}"'), rules=ALL)
+    assert not (driver.folder / "pkg/.npmrc").exists()
+    assert (driver.folder / "pkg/set-aside.npmrc.1").read_text() == "evil\n"
+    assert "pkg/set-aside.npmrc.1" in driver.fetch_result_texts()[0]
+
+
+@needs_sandbox
+def test_a_sandboxed_command_makes_no_unix_socket_unless_a_person_allows_it(
+    own_harness: Callable[..., Harness],
+) -> None:
+    harness = own_harness(OSTLER_SANDBOX__MODE="on")
+    attempt = bash("python3 -c 'import socket; socket.socket(socket.AF_UNIX); print(\"made\")'")
+    assert "PermissionError" in run_calls(harness, attempt, rules=ALL).fetch_result_texts()[0]
+    harness.daemon.call("config/set", key="sandbox.unix_sockets", value="allow")
+    assert "made" in run_calls(harness, attempt, rules=ALL).fetch_result_texts()[0]

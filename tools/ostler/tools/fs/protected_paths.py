@@ -101,3 +101,8 @@ def _compile_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 def _compile_names(names: tuple[str, ...]) -> re.Pattern[str]:
     alternatives = "|".join(re.escape(name).replace(r"\*", "[^/]*") for name in names)
     return re.compile(rf"/(?:{alternatives})(?:/|\Z)")
+
+
+def list_protected_patterns() -> tuple[str, ...]:
+    """All patterns as they are written above: for whoever has to know them before there is a path."""
+    return tuple(name for _, names in _REASONS for name in names)

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -163,7 +163,12 @@ class Child(WatchedProcess):
 
 
 async def start(
-    arguments: list[str], environment: Mapping[str, str], output: int, call_id: CallId, processes: Processes
+    arguments: list[str],
+    environment: Mapping[str, str],
+    output: int,
+    call_id: CallId,
+    processes: Processes,
+    opened: Sequence[tuple[int, str]] = (),
 ) -> Child:
     """Starts a program that reads one line before it begins, and lets it begin when its start is stored.
 
@@ -171,7 +176,7 @@ async def start(
     """
     gate_end, gate = os.pipe()
     try:
-        child = spawn(arguments, environment, (gate_end, output, output), tree.read_pipe_name(output))
+        child = spawn(arguments, environment, (gate_end, output, output), tree.read_pipe_name(output), opened)
         await open_gate(child, gate, call_id, processes)
     finally:
         os.close(gate)
@@ -209,9 +214,17 @@ def adopt(pid: int, start_time: str) -> Child | None:
 
 
 def spawn(
-    arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int], output_pipe: str = ""
+    arguments: list[str],
+    environment: Mapping[str, str],
+    streams: tuple[int, int, int],
+    output_pipe: str = "",
+    opened: Sequence[tuple[int, str]] = (),
 ) -> Child:
-    """Starts the leader of a new OS session with these standard streams; the first is closed here."""
+    """Starts the leader of a new OS session with these standard streams; the first is closed here.
+
+    `opened`: further files that it is given to read, each by its number.
+    """
+    files = [(os.POSIX_SPAWN_OPEN, number, path, os.O_RDONLY, 0) for number, path in opened]
     try:
         with block_orphan_scan():
             return Child(
@@ -219,7 +232,10 @@ def spawn(
                     arguments[0],
                     arguments,
                     environment,
-                    file_actions=[(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)],
+                    file_actions=[
+                        *((os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)),
+                        *files,
+                    ],
                     setsid=True,
                     setsigmask=[],
                     setsigdef=_DEFAULT_SIGNALS,

@@ -5,17 +5,18 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from ostler.tools.sandbox.bubblewrap import NoSandbox, wrap
+    from ostler.tools.sandbox.bubblewrap import NoSandbox, find_filter, open_filter, wrap
     from ostler.tools.sandbox.environment import confine_environment, scrub_environment
     from ostler.tools.sandbox.executables import clean_path, resolve_program
+    from ostler.tools.sandbox.guarded_names import record_approved_write
     from ostler.tools.sandbox.keyring import leave_session_keyring
     from ostler.tools.sandbox.probe import Support, describe_support, probe_sandbox
     from ostler.tools.sandbox.profile import NotProtectable, Profile
     from ostler.tools.sandbox.protection import (
         HeldPlaceholders,
         check_protection,
-        find_guarded,
         hold_placeholders,
+        hold_workspace,
         rehold_placeholders,
         release_noted_placeholders,
         release_placeholders,
@@ -34,10 +35,13 @@ __all__ = [
     "clean_path",
     "confine_environment",
     "describe_support",
-    "find_guarded",
+    "find_filter",
     "hold_placeholders",
+    "hold_workspace",
     "leave_session_keyring",
+    "open_filter",
     "probe_sandbox",
+    "record_approved_write",
     "rehold_placeholders",
     "release_noted_placeholders",
     "release_placeholders",
@@ -60,12 +64,15 @@ __getattr__ = export_lazily(
         "clean_path": "executables",
         "confine_environment": "environment",
         "describe_support": "probe",
-        "find_guarded": "protection",
+        "find_filter": "bubblewrap",
         "hold_placeholders": "protection",
+        "hold_workspace": "protection",
         "rehold_placeholders": "protection",
         "leave_session_keyring": "keyring",
+        "open_filter": "bubblewrap",
         "render_macos_profile": "seatbelt",
         "probe_sandbox": "probe",
+        "record_approved_write": "guarded_names",
         "release_placeholders": "protection",
         "release_noted_placeholders": "protection",
         "resolve_program": "executables",

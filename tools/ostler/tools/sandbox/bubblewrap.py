@@ -3,10 +3,12 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, assert_never
 
 from ostler.tools.fs import paths
 from ostler.tools.sandbox import forwarder
+from ostler.tools.sandbox.kernel import seccomp
 from ostler.tools.sandbox.mounts import MountKind, plan_mounts
 from ostler.tools.sandbox.probe import FLAGS, Support
 from ostler.tools.sandbox.profile import Profile
@@ -25,8 +27,12 @@ class NoSandbox(Exception):
     """It does not work here; the message says why."""
 
 
-def wrap(arguments: list[str], profile: Profile, support: Support, *, stays: bool = False) -> list[str]:
+def wrap(
+    arguments: list[str], profile: Profile, support: Support, *, filter_descriptor: int | None, stays: bool = False
+) -> list[str]:
     """The command line in the sandbox, to be started with the variables that `confine_environment` leaves.
+
+    `filter_descriptor`: by which number bwrap is given the filter that `find_filter` or `open_filter` has.
 
     `stays`: the command waits until all that it runs has ended, and exits as that did, so it can be the init process.
 
@@ -35,18 +41,32 @@ def wrap(arguments: list[str], profile: Profile, support: Support, *, stays: boo
     """
     if not support.works or support.bwrap is None:
         raise NoSandbox(support.reason)
-    network, command = _build_network(profile, arguments, () if stays else _INIT)
+    network, command = _build_network(profile, support, arguments, () if stays else _INIT)
     place = ["--as-pid-1", "--chdir", paths.resolve_path(profile.folder)]
-    return [support.bwrap, *FLAGS, *_build_mount_flags(profile), *network, *place, "--", *command]
+    filtered = ["--seccomp", str(filter_descriptor)] if filter_descriptor is not None and support.filters else []
+    mounts = _build_mount_flags(profile, support)
+    return [support.bwrap, *FLAGS, *mounts, *network, *filtered, *place, "--", *command]
 
 
-def _build_mount_flags(profile: Profile) -> list[str]:
-    plan = {"/": MountKind.READ_ONLY, **dict(plan_mounts(profile).iter_in_order())}
+def find_filter(profile: Profile, support: Support) -> str | None:
+    """The path at which a process that is being started opens the filter for bwrap; null where there is none."""
+    return seccomp.find_filter_path(unix_sockets=profile.starts_with_sockets) if support.filters else None
+
+
+def open_filter(profile: Profile, support: Support) -> AbstractContextManager[Sequence[int]]:
+    """The same for one that inherits descriptors: one or none."""
+    return seccomp.open_filter(unix_sockets=profile.starts_with_sockets) if support.filters else nullcontext(())
+
+
+def _build_mount_flags(profile: Profile, support: Support) -> list[str]:
+    # Where no socket can be made, those outside need no cover, each of which is a mount that may be gone by then.
+    open_sockets = profile.unix_sockets == "allow" or not support.filters
+    plan = {"/": MountKind.READ_ONLY, **dict(plan_mounts(profile, cover_sockets=open_sockets).iter_in_order())}
     flags = [*_format_mount_flags("/", plan["/"]), "--proc", "/proc", "--dev", "/dev"]
     for path, kind in plan.items():
         if path != "/" and not (kind is MountKind.READ_ONLY and is_read_only(path, plan)):
             flags += _format_mount_flags(path, kind)
-    if profile.network != "none" and profile.proxy is not None:
+    if profile.uses_forwarder and profile.proxy is not None:
         flags += ["--ro-bind", profile.proxy, _PROXY_INSIDE]
     # Root without capabilities still owns the kernel's settings in /proc/sys, core_pattern among them, which names a
     # program to be run outside.
@@ -78,12 +98,16 @@ def _format_mount_flags(path: str, kind: MountKind) -> list[str]:
             assert_never(kind)
 
 
-def _build_network(profile: Profile, arguments: list[str], first: Sequence[str]) -> tuple[list[str], list[str]]:
+def _build_network(
+    profile: Profile, support: Support, arguments: list[str], first: Sequence[str]
+) -> tuple[list[str], list[str]]:
     """The flags that set the proxy's variables, and the command; with a proxy the forwarder is the init process."""
-    if profile.network == "none" or profile.proxy is None:
+    if not profile.uses_forwarder:
         return [], [*first, *arguments]
     url = f"http://127.0.0.1:{_PROXY_PORT}"
     variables = [part for name in _PROXY_NAMES for part in ("--setenv", name, url)]
     # The interpreter itself, and not the link to it in an environment that may lie where the sandbox has nothing.
     python = [os.path.realpath(sys.executable), "-I", "-S", "-c", forwarder.read_source()]
-    return variables, [*python, _PROXY_INSIDE, str(_PROXY_PORT), *arguments]
+    denied = profile.unix_sockets == "deny" and support.filters
+    program = (seccomp.build_filter(unix_sockets=False) or b"") if denied else b""
+    return variables, [*python, _PROXY_INSIDE, str(_PROXY_PORT), program.hex(), *arguments]

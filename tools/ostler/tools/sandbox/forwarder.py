@@ -4,6 +4,7 @@ Its source is given to Python as text, so that it runs wherever Python is; there
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -39,9 +40,35 @@ def _serve(listener: socket.socket, proxy_path: str) -> None:
         threading.Thread(target=_forward, args=(client, proxy_path), daemon=True).start()
 
 
-def _main(proxy_path: str, port: str, *command: str) -> None:
+_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _SECCOMP_FILTER = 4, 22, 2
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def _start(command: tuple[str, ...], program: bytes) -> int:
+    """Starts the command under the filter, which is not the forwarder's own: that needs the proxy's socket."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        for each in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(each, signal.SIG_DFL)
+        if program:
+            loaded = _FilterProgram(len(program) // 8, program)
+            if ctypes.CDLL(None).prctl(_PR_SET_SECCOMP, _SECCOMP_FILTER, ctypes.byref(loaded), 0, 0):
+                os._exit(126)
+        os.execve(command[0], command, os.environ)  # noqa: S606 - it is the command that is to run
+    finally:
+        os._exit(127)
+
+
+def _main(proxy_path: str, port: str, program: str, *command: str) -> None:
+    # The command, as the same user, must not write to its memory, nor take its sockets.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     listener = socket.create_server(("127.0.0.1", int(port)))
-    child = os.posix_spawn(command[0], command, os.environ, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
+    child = _start(command, bytes.fromhex(program))
     # Standard input is the command's gate: were it open here too, the command would never see its end.
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

@@ -56,12 +56,12 @@ class MountPlan:
         return self.kinds.get(path) in _COVERS
 
 
-def plan_mounts(profile: Profile) -> MountPlan:
+def plan_mounts(profile: Profile, *, cover_sockets: bool = True) -> MountPlan:
     """All that is mounted over the read-only `/`. Raises NotProtectable and OSError."""
     plan = MountPlan()
     roots = [require_real_path(root) for root in profile.roots]
     _cover_secrets(plan, profile)
-    for socket in _list_sockets():
+    for socket in _list_sockets() if cover_sockets else ():
         plan.cover(socket)
     plan.kinds.update({_FRESH_FOLDERS[0]: MountKind.SCRATCH, _FRESH_FOLDERS[1]: MountKind.EMPTY})
     plan.kinds.update(dict.fromkeys(roots, MountKind.WRITABLE if profile.kind == "workspace" else MountKind.READ_ONLY))

@@ -29,6 +29,7 @@ class SandboxSettings:
     """The socket of the proxy that lets the allowed hosts through."""
     skips_ask_rules: bool = False
     """A command in the workspace's sandbox is not asked about because of an ask rule."""
+    unix_sockets: Literal["deny", "allow"] = "deny"
     model_may_disable: bool = False
     """The model may ask for a command to run outside of it."""
 
@@ -72,6 +73,7 @@ def choose_confinement(
         hidden=settings.hidden,
         network=settings.hosts if settings.hosts and settings.proxy and not (only_reads or only_edits) else "none",
         proxy=settings.proxy if not (only_reads or only_edits) else None,
+        unix_sockets=settings.unix_sockets,
     )
     return Confinement(profile, support)
 

@@ -4,11 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ostler.tools.sandbox.environment import confine_environment
 from ostler.tools.sandbox.executables import resolve_program
+from ostler.tools.sandbox.kernel import seccomp
 
 # No --die-with-parent: background tasks outlive the daemon, and what is left over is ended by us. As root too: without
 # --cap-drop a root sandbox can remount itself writable.
@@ -31,6 +33,8 @@ class Support:
     user_namespaces: bool = False
     """Whether the kernel's settings let this user make them."""
     as_root: bool = False
+    filters: bool = False
+    """Whether bwrap loads our seccomp filter here."""
 
 
 def probe_sandbox(path: str | None = None) -> Support:
@@ -44,12 +48,15 @@ def probe_sandbox(path: str | None = None) -> Support:
         reason = "bwrap is not installed: install the package bubblewrap."
         return Support(False, reason, user_namespaces=forbidden is None, as_root=as_root)
     version = _run([bwrap, "--version"])[1].removeprefix("bubblewrap").strip()
-    code, words = _run([bwrap, *FLAGS, *_TRIAL, "--", resolve_program("true", "", ()) or "/bin/true"])
+    trial = [*_TRIAL, "--", resolve_program("true", "", ()) or "/bin/true"]
+    code, words = _run([bwrap, *FLAGS, *trial])
     reason = "" if code == 0 else _explain_failure(words, version, forbidden)
-    return Support(code == 0, reason, bwrap, version, forbidden is None, as_root)
+    with seccomp.open_filter(unix_sockets=False) as given:
+        filters = code == 0 and bool(given) and _run([bwrap, *FLAGS, "--seccomp", str(given[0]), *trial], given)[0] == 0
+    return Support(code == 0, reason, bwrap, version, forbidden is None, as_root, filters)
 
 
-def _run(arguments: list[str]) -> tuple[int, str]:
+def _run(arguments: list[str], inherited: Sequence[int] = ()) -> tuple[int, str]:
     try:
         done = subprocess.run(  # noqa: S603 - bwrap from outside the roots, with our own flags
             arguments,
@@ -60,6 +67,7 @@ def _run(arguments: list[str]) -> tuple[int, str]:
             stderr=subprocess.STDOUT,
             timeout=_TIMEOUT_SECONDS,
             check=False,
+            pass_fds=inherited,
         )
     except subprocess.TimeoutExpired:
         return -1, f"it did not end within {_TIMEOUT_SECONDS:g} s"

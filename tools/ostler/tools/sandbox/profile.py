@@ -37,6 +37,18 @@ class Profile:
     """Further existing paths inside the roots that stay as they are: what `find_guarded` found."""
     home: str = field(default_factory=lambda: os.path.expanduser("~"))
     """The person's."""
+    unix_sockets: Literal["deny", "allow"] = "deny"
+    """Whether it may make Unix sockets, of which those outside are covered; pairs it may always make."""
+
+    @property
+    def uses_forwarder(self) -> bool:
+        """Whether the first process in the sandbox forwards connections to the proxy."""
+        return self.network != "none" and self.proxy is not None
+
+    @property
+    def starts_with_sockets(self) -> bool:
+        """Whether the first process may make Unix sockets: the forwarder may, and shuts the command in itself."""
+        return self.unix_sockets == "allow" or self.uses_forwarder
 
 
 def require_real_path(path: str) -> str:

@@ -1,6 +1,9 @@
-"""The names that the sandbox covers or protects: data, and nothing else."""
+"""The names that the sandbox covers or protects: data, and what follows from the list of guarded names."""
 
+from collections.abc import Iterator
 from typing import Final
+
+from ostler.tools.fs.protected_paths import list_protected_patterns
 
 CREDENTIALS: Final = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", "_netrc", ".git-credentials", ".npmrc", ".pypirc",
@@ -25,24 +28,6 @@ MACHINE_SECRETS: Final = (
 )  # fmt: skip
 """Keys, and places of sockets. Root could read and use them all, whoever belongs to a group some."""
 
-PROJECT_NAMES: Final = (
-    ".git", ".gitmodules", ".gitattributes", ".envrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc",
-    ".ripgreprc", ".mcp.json", ".vscode", ".idea", ".bundle", ".pre-commit-config.yaml", ".husky", ".devcontainer",
-    ".claude.json", ".codex", ".cursor", ".cursorrules", ".windsurf", ".windsurfrules", ".gemini", ".opencode",
-    "opencode.json", ".continue", ".aider.conf.yml", ".clinerules", ".roo", ".crush.json",
-)  # fmt: skip
-"""Protected in each root, there or not."""
-
-PARTLY_PROTECTED: Final = {
-    ".ostler": ("settings.json", "settings.local.json", "agents", "skills", "rules", "hooks"),
-    ".claude": (
-        "settings.json", "settings.local.json", "agents", "skills", "commands", "rules", "hooks", "plugins",
-    ),
-    ".cargo": ("config", "config.toml"),
-    ".github": ("copilot-instructions.md",),
-}  # fmt: skip
-"""Folders of a root in which only some names are protected. Where the folder is missing, it is protected whole."""
-
 HOME_NAMES: Final = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc", ".zshrc",
     ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".xprofile",
@@ -60,3 +45,30 @@ PARTLY_PROTECTED_IN_HOME: Final = {
     ".m2": ("settings.xml",),
     ".gradle": ("init.gradle",),
 }  # fmt: skip
+
+
+def _list_project_names() -> Iterator[str]:
+    """Every guarded name of one part, but for those that act only in a home folder."""
+    for pattern in list_protected_patterns():
+        if not {"/", "*"}.intersection(pattern) and pattern not in HOME_NAMES:
+            yield pattern
+
+
+PROJECT_NAMES: Final = tuple(_list_project_names())
+"""Protected in each root, there or not."""
+
+
+def _collect_partly_protected() -> dict[str, tuple[str, ...]]:
+    """Hidden folders that hold guarded names; of a name with a `*` the spellings that are read."""
+    found: dict[str, list[str]] = {}
+    for pattern in list_protected_patterns():
+        folder, _, name = pattern.partition("/")
+        if folder.startswith(".") and name and "/" not in name and folder not in PARTLY_PROTECTED_IN_HOME:
+            names = _SPELLINGS.get(name, () if "*" in name else (name,))
+            found.setdefault(folder, []).extend(names)
+    return {folder: tuple(names) for folder, names in found.items()}
+
+
+_SPELLINGS: Final = {"settings*.json": ("settings.json", "settings.local.json")}
+PARTLY_PROTECTED: Final = _collect_partly_protected()
+"""Folders of a root in which only some names are protected. Where the folder is missing, it is protected whole."""

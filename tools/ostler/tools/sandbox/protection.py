@@ -7,7 +7,7 @@ create `.git/commondir` may choose another config, and with it what git runs.
 
 Nothing can be mounted on a link, so that a protected name which is one cannot be kept from being replaced:
 `NotProtectable`. Names deeper in a root are protected where the profile names them, which keeps them and the folders
-above them where they are; what is created there can only be found afterwards: `find_guarded`, before and after.
+above them where they are; what is created there is found afterwards, and set aside: `guarded_names`.
 
 A mount goes away when somebody outside removes or replaces what it lies on: whoever edits a protected file while a
 command runs opens it to that command, and no placeholder is removed while another command needs it.
@@ -20,21 +20,23 @@ others.
 import contextlib
 import json
 import os
-import stat
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from ostler.tools.fs import paths
 from ostler.tools.fs.protected_paths import find_protection_reason
+from ostler.tools.sandbox.guarded_names import (
+    PLACEHOLDER_MTIME,
+    GuardedNames,
+    is_placeholder,
+    scan_guarded_names,
+    set_aside_changes,
+)
 from ostler.tools.sandbox.profile import NotProtectable, Profile, require_real_path
 from ostler.tools.sandbox.protected_names import HOME_NAMES, PARTLY_PROTECTED, PARTLY_PROTECTED_IN_HOME, PROJECT_NAMES
-
-_PLACEHOLDER_MTIME: Final = 7_717
-"""Marks our placeholders, in seconds after the epoch: no other folder has it, and a used placeholder loses it."""
-_MAX_ENTRIES: Final = 500_000
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ def _scan_folder(
             found.missing.add(os.path.join(folder, name))
     for name, inner in partly.items():
         path = _find_existing(folder, name)
-        if not os.path.lexists(path) or _is_placeholder(path):
+        if not os.path.lexists(path) or is_placeholder(path):
             found.missing.add(path)
         elif os.path.islink(path) or not os.path.isdir(path):
             _add_protected(path, found)
@@ -113,7 +115,7 @@ def _find_existing(folder: str, name: str) -> str:
     path = folder
     for part in name.split("/"):
         path = os.path.join(path, part)
-        if os.path.islink(path) or not os.path.isdir(path) or _is_placeholder(path):
+        if os.path.islink(path) or not os.path.isdir(path) or is_placeholder(path):
             break
     return path
 
@@ -123,7 +125,7 @@ def _add_protected(path: str, found: Protection) -> None:
         raise NotProtectable(
             f"{path!r} is a link, which a sandboxed command could replace: put the file or folder itself there."
         )
-    (found.missing if _is_placeholder(path) else found.kept).add(path)
+    (found.missing if is_placeholder(path) else found.kept).add(path)
 
 
 def _prevent_repository(root: str, found: Protection) -> None:
@@ -131,19 +133,11 @@ def _prevent_repository(root: str, found: Protection) -> None:
     if os.path.join(root, ".git") not in found.missing:
         return
     head = os.path.join(root, "HEAD")
-    if os.path.lexists(head) and not _is_placeholder(head):
+    if os.path.lexists(head) and not is_placeholder(head):
         raise NotProtectable(
             f"{root!r} looks like a bare git repository, whose config a sandboxed command could write."
         )
     found.missing.add(head)
-
-
-def _is_placeholder(path: str) -> bool:
-    with contextlib.suppress(OSError):
-        status = os.lstat(path)
-        if stat.S_ISDIR(status.st_mode) and status.st_mtime_ns == _PLACEHOLDER_MTIME * 10**9:
-            return not os.listdir(path)
-    return False
 
 
 _lock: Final = threading.Lock()
@@ -156,13 +150,38 @@ class HeldPlaceholders(frozenset[str]):
 
     note_path: str | None = None
     """The path of the file that lists them."""
+    guarded: GuardedNames | None = None
+    """The guarded names that were there before the command."""
+    ignored: frozenset[str] = frozenset()
+    """What the command could not change."""
 
 
-def hold_placeholders(profile: Profile, note: str | None = None) -> HeldPlaceholders:
+def hold_workspace(profile: Profile, note: str | None = None) -> tuple[Profile, HeldPlaceholders]:
+    """Protects all guarded names of a workspace that can be: the profile with those that are to be bound, and what is
+    to be released after the command. Blocks. Raises as `plan_protection`.
+    """
+    if profile.kind == "read_only":
+        return profile, hold_placeholders(profile, note)
+    at_hand = plan_protection(profile)
+    ignored = frozenset((*at_hand.kept, *at_hand.missing, *map(paths.resolve_path, profile.hidden)))
+    # A root inside another is looked at with it.
+    roots = [require_real_path(root) for root in profile.roots]
+    outer = tuple(root for root in roots if not any(other != root and paths.is_inside(root, other) for other in roots))
+    guarded = scan_guarded_names(outer, ignored)
+    profile = replace(profile, protected=(*profile.protected, *guarded.bound))
+    return profile, hold_placeholders(profile, note, guarded, ignored)
+
+
+def hold_placeholders(
+    profile: Profile,
+    note: str | None = None,
+    guarded: GuardedNames | None = None,
+    ignored: frozenset[str] = frozenset(),
+) -> HeldPlaceholders:
     """Makes the placeholders that a command needs, to be released after it. Blocks. Raises as `plan_protection`."""
     with _lock:
         wanted = HeldPlaceholders(plan_protection(profile).missing)
-        wanted.note_path = note
+        wanted.note_path, wanted.guarded, wanted.ignored = note, guarded, ignored
         made: list[str] = []
         try:
             _write_note(wanted)
@@ -170,7 +189,7 @@ def hold_placeholders(profile: Profile, note: str | None = None) -> HeldPlacehol
                 if not os.path.lexists(path):
                     os.mkdir(path, 0o755)
                     made.append(path)
-                    os.utime(path, (_PLACEHOLDER_MTIME, _PLACEHOLDER_MTIME))
+                    os.utime(path, (PLACEHOLDER_MTIME, PLACEHOLDER_MTIME))
         except OSError:
             _remove_placeholders(path for path in made if not _hold_counts[path])
             _drop_note(note)
@@ -187,20 +206,31 @@ def rehold_placeholders(note: str) -> HeldPlaceholders | None:
         return held
 
 
-def release_placeholders(held: frozenset[str]) -> None:
-    """Removes the placeholders that no command needs any more. Blocks."""
+def release_placeholders(held: frozenset[str]) -> list[str]:
+    """Sets aside the guarded names that the command made or changed, and removes the placeholders that no other command
+    needs. Blocks. Returns a line about each name that was set aside.
+    """
+    lines = _set_aside(held) if isinstance(held, HeldPlaceholders) else []
     with _lock:
         _hold_counts.subtract(held)
         _remove_unneeded(held)
         if isinstance(held, HeldPlaceholders):
             _drop_note(held.note_path)
+    return lines
 
 
-def release_noted_placeholders(note: str) -> None:
+def release_noted_placeholders(note: str) -> list[str]:
     """The same for a command of an earlier daemon that has ended: a running one would lose its protection. Blocks."""
+    held = _read_note(note)
+    lines = _set_aside(held) if held is not None else []
     with _lock:
-        _remove_unneeded(_read_note(note) or ())
+        _remove_unneeded(held or ())
         _drop_note(note)
+    return lines
+
+
+def _set_aside(held: HeldPlaceholders) -> list[str]:
+    return set_aside_changes(held.guarded, held.ignored.union(held)) if held.guarded is not None else []
 
 
 def _remove_unneeded(held: Iterable[str]) -> None:
@@ -216,16 +246,45 @@ def _write_note(held: HeldPlaceholders) -> None:
             held.note_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )
         with open(descriptor, "w", encoding="ascii") as file:
-            json.dump(sorted(held), file)
+            json.dump(_build_note(held), file)
+
+
+def _build_note(held: HeldPlaceholders) -> dict[str, object]:
+    note: dict[str, object] = {"held": sorted(held), "ignored": sorted(held.ignored)}
+    if (guarded := held.guarded) is not None:
+        note |= {
+            "roots": guarded.roots,
+            "bound": guarded.bound,
+            "known": guarded.known,
+            "repositories": sorted(guarded.repositories),
+            "unseen": sorted(guarded.unseen),
+        }
+    return note
 
 
 def _read_note(note: str) -> HeldPlaceholders | None:
     try:
         with open(note, encoding="ascii") as file:
-            held = HeldPlaceholders(json.load(file))
-    except (OSError, ValueError):  # there is none, or its daemon died before it had made anything
+            held = _parse_note(json.load(file))
+    except (OSError, ValueError, KeyError):  # there is none, or its daemon died before it had made anything
         return None
     held.note_path = note
+    return held
+
+
+def _parse_note(note: dict[str, Any] | list[str]) -> HeldPlaceholders:
+    if isinstance(note, list):  # as an earlier version wrote it
+        return HeldPlaceholders(note)
+    held = HeldPlaceholders(note["held"])
+    held.ignored = frozenset(note["ignored"])
+    if "roots" in note:
+        held.guarded = GuardedNames(
+            tuple(note["roots"]),
+            tuple(note["bound"]),
+            dict(note["known"]),
+            set(note["repositories"]),
+            set(note["unseen"]),
+        )
     return held
 
 
@@ -237,24 +296,6 @@ def _drop_note(note: str | None) -> None:
 
 def _remove_placeholders(candidates: Iterable[str]) -> None:
     for path in candidates:
-        if _is_placeholder(path):
+        if is_placeholder(path):
             with contextlib.suppress(OSError):
                 os.rmdir(path)
-
-
-def find_guarded(roots: Iterable[str]) -> frozenset[str]:
-    """All guarded paths in the roots, however deep, links not followed: before a command to be protected, after it to
-    be compared. Blocks; looks at half a million entries at most, and raises NotProtectable where there are more.
-    """
-    found: set[str] = set()
-    seen = 0
-    for root in map(paths.resolve_path, roots):
-        for folder, folders, files in os.walk(root):
-            seen += len(folders) + len(files)
-            if seen > _MAX_ENTRIES:
-                raise NotProtectable(f"{root!r} holds more than {_MAX_ENTRIES} files: too many to look at them all.")
-            place = folder.removeprefix(root) + "/"
-            guarded = {name for name in (*folders, *files) if find_protection_reason(place + name)}
-            found.update(os.path.join(folder, name) for name in guarded)
-            folders[:] = [name for name in folders if name not in guarded]
-    return frozenset(found)

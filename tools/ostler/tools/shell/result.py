@@ -25,6 +25,7 @@ from ostler.tools.tool import Block, text_block
 
 _DATA_URI: Final = "data:"
 _BASE64: Final = ";base64,"
+_MAX_SET_ASIDE: Final = 5
 _AT_ONCE: Final = 64 * 1024
 
 
@@ -99,6 +100,8 @@ def build_finished_output(finished: FinishedCommand, timeout: int, harmless: str
         duration_ms=finished.duration_ms,
         sandboxed=finished.sandboxed,
     ).attach_full_output(finished.full_output)
+    if finished.set_aside:
+        output = add_remarks(output, [describe_set_aside(finished.set_aside)])
     if finished.timed_out:
         words = f"Timed out after {timeout / 1000:g} s: it was ended, with all that it had started."
         return add_remarks(output.model_copy(update={"timed_out": True}), [words]), True
@@ -113,6 +116,17 @@ def build_finished_output(finished: FinishedCommand, timeout: int, harmless: str
         return output.model_copy(update={"signal": format_signal(number), "exit_code": 128 + number}), True
     meaning = harmless if code == 1 else None
     return output.model_copy(update={"return_code_interpretation": meaning}), bool(code) and meaning is None
+
+
+def describe_set_aside(lines: Sequence[str]) -> str:
+    """One line about the guarded names that a command made or changed in the sandbox."""
+    # A name may hold anything, line ends too.
+    shown = "; ".join("".join(each if each.isprintable() else "?" for each in line) for line in lines[:_MAX_SET_ASIDE])
+    more = f"; and {len(lines) - _MAX_SET_ASIDE} more" if len(lines) > _MAX_SET_ASIDE else ""
+    return (
+        "Guarded names that it made or changed in the sandbox were set aside, for they decide what runs: "
+        f"{paths.make_printable(shown)}{more}. Write them with a tool, which asks the person."
+    )
 
 
 def choose_next_folder(finished: FinishedCommand, session: SessionView) -> tuple[str, list[str]]:

@@ -28,7 +28,7 @@ from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import TextFile, Unreadable, load
 from ostler.tools.process.environment import build_command_environment
 from ostler.tools.process.orphans import exclude_from_reaping
-from ostler.tools.sandbox import NotProtectable, confine_environment, wrap
+from ostler.tools.sandbox import NotProtectable, confine_environment, open_filter, wrap
 from ostler.tools.sandbox.policy import choose_confinement, restrict_to_reading
 from ostler.tools.services import FileRead, FileReads
 from ostler.tools.shell.running.profile import ProfileSnapshot
@@ -218,7 +218,22 @@ class _SedProcess:
 
     def transform(self, content: bytes) -> bytes:
         """The content after sed. Raises _NotReproducible where it refuses its arguments, or takes too long."""
-        arguments, environment = self._confine()
+        session = self.session
+        environment = restrict_to_reading(self.environment, session.roots)
+        by = choose_confinement(session.sandboxing, session, only_reads=True) if session.sandboxing else None
+        arguments = ["/bin/sh", "-c", _ULIMIT_SCRIPT, "sh", *self.arguments]
+        with contextlib.ExitStack() as stack:
+            inherited: Sequence[int] = ()
+            if by is not None:
+                inherited = stack.enter_context(open_filter(by.profile, by.support))
+                number = inherited[0] if inherited else None
+                arguments = wrap(arguments, by.profile, by.support, filter_descriptor=number)
+                environment = confine_environment(environment)
+            return self._run(content, arguments, environment, inherited)
+
+    def _run(
+        self, content: bytes, arguments: list[str], environment: dict[str, str], inherited: Sequence[int]
+    ) -> bytes:
         with tempfile.TemporaryFile() as given:
             given.write(content)
             given.seek(0)
@@ -230,6 +245,7 @@ class _SedProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                pass_fds=inherited,
             )
         with exclude_from_reaping(running.pid), running:
             try:
@@ -240,15 +256,6 @@ class _SedProcess:
         if running.returncode != 0:
             raise _NotReproducible
         return printed
-
-    def _confine(self) -> tuple[list[str], dict[str, str]]:
-        session = self.session
-        environment = restrict_to_reading(self.environment, session.roots)
-        by = choose_confinement(session.sandboxing, session, only_reads=True) if session.sandboxing else None
-        arguments = ["/bin/sh", "-c", _ULIMIT_SCRIPT, "sh", *self.arguments]
-        if by is None:
-            return arguments, environment
-        return wrap(arguments, by.profile, by.support), confine_environment(environment)
 
 
 def _read_printed(running: "subprocess.Popen[bytes]") -> bytes:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ostler.protocol.shapes import Task
 from ostler.server.engine.tasks import outcome
 from ostler.tools.shell.output.output_file import OutputFile
+from ostler.tools.shell.result import describe_set_aside
 from ostler.tools.shell.running.command import RunningCommand
 from ostler.tools.threads import read_in_thread
 
@@ -26,6 +27,8 @@ class CommandSource:
 
     async def end(self) -> None:
         await self.running.end()
+        if self.running.set_aside:
+            await read_in_thread(self.output.append_line, f"({describe_set_aside(self.running.set_aside)})")
 
     async def build_outcome(self, task: Task, size: int) -> Task:
         left = await read_in_thread(self.output.read_ending)

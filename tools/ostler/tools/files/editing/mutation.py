@@ -16,6 +16,7 @@ from ostler.tools.fs.atomic_write import PathChanged, save_if_unchanged
 from ostler.tools.fs.encoding import UTF_8, Encoding
 from ostler.tools.fs.protected_paths import find_protection_reason
 from ostler.tools.fs.text_file import MAX_FILE_BYTES, TextFile, TooLarge, Unreadable, hash_bytes, load
+from ostler.tools.sandbox import record_approved_write
 from ostler.tools.services import FileRead, OlderFile
 from ostler.tools.threads import change_in_thread, read_in_thread
 from ostler.tools.tool import (
@@ -246,6 +247,8 @@ async def write(
         return build_failure(path, error)
     if isinstance(written, CompletedChange):
         context.reads.put(place, written.read)
+        if find_protection_reason(place):
+            await read_in_thread(record_approved_write, place)
     return written
 
 

@@ -167,6 +167,10 @@ class OutputFile:
             os.ftruncate(self.descriptor, place)
             os.pwrite(self.descriptor, b"".join(line for line in lines if line != _NOTICE), place)
 
+    def append_line(self, line: str) -> None:
+        """Adds a remark of ours after the end of the command."""
+        os.pwrite(self.descriptor, f"\n{line}\n".encode("utf-8", "replace"), self.size)
+
     def trim(self) -> None:
         """Gives the middle of a large file, which is never shown, back to the disk."""
         hole = compute_hole(self.size)

@@ -59,6 +59,8 @@ class FinishedCommand:
     """What it printed, where that is a picture."""
     full_output: FullOutput | None = None
     """All of the output, where that is longer than what is here."""
+    set_aside: tuple[str, ...] = ()
+    """About each guarded name that it made or changed in the sandbox, and that was renamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class RunningCommand:
     placeholders: frozenset[str] | None = None
     """Held while it runs in the sandbox, so that protected names cannot be created."""
     sandboxed: bool = False
+    set_aside: tuple[str, ...] = ()
+    """Known at its end: about each guarded name that it made or changed, and that was renamed."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -111,7 +115,7 @@ class RunningCommand:
             self.child.release()
             if self.placeholders is not None:
                 held, self.placeholders = self.placeholders, None
-                await change_in_thread(release_placeholders, held)
+                self.set_aside = tuple(await change_in_thread(release_placeholders, held))
         return left_behind
 
     async def _finish_copying(self) -> None:
@@ -141,7 +145,12 @@ async def _start_command(spec: CommandSpec, context: ToolContext) -> RunningComm
     try:
         copier = PipeCopier.start(prepared.output.descriptor)
         child = await process.start(
-            prepared.arguments, prepared.environment, copier.pipe, context.call_id, context.processes
+            prepared.arguments,
+            prepared.environment,
+            copier.pipe,
+            context.call_id,
+            context.processes,
+            prepared.opened,
         )
     except BaseException:
         with anyio.CancelScope(shield=True):
@@ -246,6 +255,7 @@ class _ForegroundCommand:
             sandboxed=running.sandboxed,
             picture=picture,
             full_output=whole,
+            set_aside=running.set_aside,
         )
 
     def _measure_duration(self) -> int:

@@ -14,12 +14,15 @@ from ostler.tools.context import ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.process.environment import build_command_environment, build_output_prefix
 from ostler.tools.sandbox import (
+    HeldPlaceholders,
     confine_environment,
-    hold_placeholders,
+    find_filter,
+    hold_workspace,
     release_placeholders,
     resolve_program,
     wrap,
 )
+from ostler.tools.sandbox.kernel.seccomp import FILTER_DESCRIPTOR
 from ostler.tools.sandbox.policy import Confinement, choose_confinement, restrict_to_reading
 from ostler.tools.services import WatchSpec
 from ostler.tools.shell.output.output_file import OutputFile
@@ -70,6 +73,8 @@ class PreparedCommand:
     environment: dict[str, str]
     placeholders: frozenset[str] | None = None
     sandboxed: bool = False
+    opened: Sequence[tuple[int, str]] = ()
+    """Files that it is given besides its streams, each by its number."""
 
     def discard(self) -> None:
         self.output.remove()
@@ -195,14 +200,21 @@ def _wrap_in_sandbox(prepared: PreparedCommand, by: Confinement, definitions: st
         own_files=(prepared.output.end_path,),
         shown_files=(definitions,) if definitions is not None else (),
     )
-    held = hold_placeholders(profile, build_note_path(prepared.output.path)) if profile.kind == "workspace" else None
+    held: HeldPlaceholders | None = None
+    if profile.kind == "workspace":
+        profile, held = hold_workspace(profile, build_note_path(prepared.output.path))
     try:
         # The outer shell stays. Signals from inside do not reach the init process, so the command is that only where it
         # sends none: `kill $$` is not read-only.
-        arguments = wrap(prepared.arguments, profile, by.support, stays=profile.kind == "read_only")
+        stays = profile.kind == "read_only"
+        arguments = wrap(prepared.arguments, profile, by.support, filter_descriptor=FILTER_DESCRIPTOR, stays=stays)
     except BaseException:
         if held is not None:
             release_placeholders(held)
         raise
     environment = confine_environment(prepared.environment)
-    return replace(prepared, arguments=arguments, environment=environment, placeholders=held, sandboxed=True)
+    path = find_filter(profile, by.support)
+    opened = ((FILTER_DESCRIPTOR, path),) if path is not None else ()
+    return replace(
+        prepared, arguments=arguments, environment=environment, placeholders=held, sandboxed=True, opened=opened
+    )
