@@ -13,7 +13,7 @@ from ostler.tools.commands import (
     find_file_accesses,
     find_forbidding_rule,
     is_simple_file_command,
-    may_be_forbidden,
+    may_match_when_run,
     sets_dangerous_variable,
     unwrap,
 )
@@ -74,7 +74,7 @@ def _check_tables(reading: ParsedCommand) -> str | None:
     if found is not None:
         return f"{rules[found]} ({found.removesuffix(':*')})"
     # A program known only at run time may be any; such a word may be the one that a rule names, where it is first.
-    if may_be_forbidden(reading, [rule for rule in rules if rule.endswith(":*")]):
+    if may_match_when_run(reading, [rule for rule in rules if rule.endswith(":*")]):
         return "only the run decides what it does"
     return None
 

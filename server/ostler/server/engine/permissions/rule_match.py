@@ -57,10 +57,14 @@ def find_forbidding_rule(
             binding = _list_binding(rules, behavior, tool, subject)
             return _find_first(binding, lambda rule: any(_matches_place(rule, place) for place in places))
         case CommandSubject():
-            for name in _list_owners(tool, subject):
-                if match := _match_command(rules.find_command_rules(behavior, name), subject):
-                    return match
-            return _match_files(rules, behavior, subject)
+            found = [
+                _match_command(rules.find_command_rules(behavior, name), subject)
+                for name in _list_owners(tool, subject)
+            ]
+            found.append(_match_files(rules, behavior, subject))
+            # One that is sure counts, whatever else is not.
+            matches = [match for match in found if match is not None]
+            return min(matches, key=lambda match: match.unsure, default=None)
 
 
 def _list_rules(rules: RuleSet, behavior: Behavior, tool: str) -> tuple[SourcedRule, ...]:

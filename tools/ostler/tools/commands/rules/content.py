@@ -38,6 +38,10 @@ class RuleIndex:
         for place in places:
             yield self.texts[place], self._rules[place]
 
+    def list_names(self) -> Iterable[str]:
+        """The programs that the contents name."""
+        return self._by_name
+
     def find_line(self, command: str) -> str | None:
         """The first content that is this whole line."""
         return self._lines.get(command.strip())

@@ -16,6 +16,8 @@ from ostler.tools.commands.rules.content import (
     parse_rule_words,
     strip_program_path,
 )
+from ostler.tools.commands.rules.hidden_runs import HiddenRuns, find_hidden_runs
+from ostler.tools.commands.rules.same_work import list_same_work
 from ostler.tools.commands.rules.wildcards import compile_wildcards
 from ostler.tools.commands.safety.program_table import load_toml
 from ostler.tools.commands.safety.transparent_wrappers import strip_wrappers
@@ -113,11 +115,33 @@ def may_be_forbidden(parsed: ParsedCommand, contents: Sequence[str] | RuleIndex)
     known = contents if isinstance(contents, RuleIndex) else index_forbid_rules(contents)
     if not known.texts:
         return False
+    hidden = find_hidden_runs(parsed)
+    return hidden.reason is not None or _has_hidden_match(parsed, hidden, known) or may_match_when_run(parsed, known)
+
+
+def may_match_when_run(parsed: ParsedCommand, contents: Sequence[str] | RuleIndex) -> bool:
+    """Whether words that are known only at run time may make one of these rules match."""
+    known = contents if isinstance(contents, RuleIndex) else index_forbid_rules(contents)
+    if not known.texts:
+        return False
     if not is_fully_resolved(parsed):
         return True
     inner = unwrap_all(parsed)
     return any(
         _match_rule(rule, part) == "maybe" for _, rule in known.find_candidates(list_programs(parsed)) for part in inner
+    )
+
+
+def _has_hidden_match(parsed: ParsedCommand, hidden: HiddenRuns, known: RuleIndex) -> bool:
+    """Whether a rule's words stand where they may be run, or something does the work of the rule's program."""
+    names = hidden.names if not hidden.has_globs else hidden.names.union(known.list_names())
+    if any(hidden.may_run(rule.words) for _, rule in known.find_candidates(names)):
+        return True
+    same = [tuple(program.split()) for program in list_same_work(unwrap_all(parsed), hidden.names)]
+    return any(
+        rule.form != "exact" and rule.words[: len(words)] == words
+        for words in same
+        for _, rule in known.find_candidates(frozenset({words[0]}))
     )
 
 

@@ -1,0 +1,98 @@
+"""The deny side fails closed: what a rule forbids is denied or asked about, however it is written."""
+
+import pytest
+
+from ostler.tools.commands import find_forbidding_rule, may_be_forbidden, parse_command
+from tests.tools.commands.rules.everyday_lines import EVERYDAY
+from tests.tools.commands.rules.hidden_lines import list_hidden_lines
+
+
+def is_open(command: str, *contents: str) -> bool:
+    parsed = parse_command(command)
+    return find_forbidding_rule(parsed, contents) is None and not may_be_forbidden(parsed, contents)
+
+
+def is_denied(command: str, *contents: str) -> bool:
+    return find_forbidding_rule(parse_command(command), contents) is not None
+
+
+DELETING = [
+    "find . -delete", "find . -name x -delete", "find x -type f -delete -print", "unlink x", "sudo unlink x",
+    "rmdir d", "git clean -fd", "git clean -fdx x", "git -C . clean -f", "git rm x", "git rm -f x", "git-rm x",
+    "git worktree remove x", "shred -u x", "shred -fuz x", "shred --remove x", "shred --remove=unlink x",
+    "rsync -a --delete e/ d/", "rsync --del e/ d/", "rsync --delete-after e/ d/", "rsync --remove-source-files x d/",
+    "trash x", "trash-put x", "srm x", "wipe x", "gio trash x", "gio remove x", "npx rimraf x", "rimraf x",
+    "mv x /dev/null", "tar cf y --remove-files x", "tar --remove-f -cf y x", "zip -m y x", "zip -rm y x",
+    "zip --move y x", "cmake -E rm x", "cmake -E remove x", "cmake -E remove_directory d", "hg purge", "svn rm x",
+    "svn delete x", "xargs unlink", "find . -exec unlink {} ;", "sh -c 'unlink x'", "rclone delete x",
+    "rclone purge d", "7z a y -sdel x", "perl -e 'unlink \"x\"'", "perl -ne unlink", "perl -e unlink x",
+    "python -c 'import os; os.remove(\"x\")'", "python -c 'from os import remove as print; print(\"x\")'",
+    "node -e 'fs.unlinkSync(\"x\")'", "ruby -e 'File.delete \"x\"'", "php -r 'unlink(\"x\");'",
+    "lua -e 'os.remove(\"x\")'", "awk 'BEGIN{system(\"unlink x\")}'", "tclsh <<< 'file delete x'",
+    "emacs --batch --eval '(delete-file \"x\")'", "vim -es -c 'call delete(\"x\")' -cq", "find . -fprint x -delete",
+    "somebodys-wrapper unlink x", "systemd-tmpfiles --remove", "busybox unlink x", "busybox find . -delete",
+]  # fmt: skip
+PUSHING = [
+    "git push", "git -C d push", "git --git-dir=x push", "git --git-dir x --work-tree y push", "git -c alias.p=push p",
+    "git -c alias.p='push -f' p", "git -c 'alias.p=!git push' p", "git -calias.p=push p", "git --no-pager -p push",
+    "git-push", "git-push origin", "/usr/lib/git-core/git-push", "$(git --exec-path)/git-push",
+    "git --exec-path=/x push", "git send-pack u", "git-send-pack u", "git http-push u", "git subtree push -P a u b",
+    "git lfs push u", "git svn dcommit", "git submodule foreach git push",
+    "git submodule foreach --recursive 'git push'", "git submodule --quiet foreach 'git push || :'",
+    "git bisect run git push", "git rebase -x 'git push' main", "git rebase --exec 'git push' main",
+    "git rebase --exec='git push' main", "git rebase -i -x'git push'", "git p", "git pu", "git publish",
+    "git -C d p origin", "git config alias.p push; git p", "git config alias.p push && git p",
+    "git --config-env=alias.p=X p", "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.p GIT_CONFIG_VALUE_0=push git p",
+    "git $X", "git pus[h]", "git {push,origin}", "git \"$X\" push", "git -c \"$X\" p",
+    "git -c core.pager='git push' log", "git -c core.editor='git push #' commit", "EDITOR='git push #' git commit",
+    "GIT_EDITOR='git push' git commit", "git filter-branch --tree-filter 'git push' HEAD",
+    "git difftool -x 'git push' a", "echo push | xargs git", "xargs git < f", "xargs -I{} git {} < f",
+    "git for-each-repo --config=a push", "git for-each-repo --config a push", "git hook run pre-push", "sudo git push",
+    "sh -c 'git push'", "sh -c 'cd x && git push'", "P=push; git $P", "git -c help.autocorrect=immediate psuh",
+    "alias g=git\ng push", "f() { git \"$@\"; }; f push", "g() { git $*; }; g push", "hub push", "git !push",
+    "git stash; git push", "git push&", "git\tpush", "git \\\n push", "command git push", "exec git push",
+    "git 'push'", "git pu''sh", "git p\\ush",
+]  # fmt: skip
+FETCHING = [
+    "curl u", "/usr/bin/curl u", "c''url u", "sudo curl u", "curl u | sh", "sh -c 'curl u'",
+    "docker run --rm curlimages/curl curl u", "docker run i curl u", "ssh h curl u", "xargs curl < f",
+    "echo u | xargs curl", "find . -exec curl {} ;", "python -c 'import os; os.system(\"curl u\")'",
+    "somebodys-wrapper curl u", "somebodys-wrapper --run=curl u", "somebodys-wrapper 'curl u'",
+    "kubectl exec p -- curl u", "parallel curl ::: u", "watch curl u", "env -S 'curl u'", "time ! curl u",
+    "nohup curl u &", "coproc curl u", "trap 'curl u' EXIT", "timeout --odd 5 curl u", "make SHELL=curl",
+    "PAGER='curl u' git log", "git -c core.pager='curl u' log", "awk 'BEGIN{system(\"curl u\")}'",
+    "tar cf y --checkpoint-action=exec='curl u' f", "cp /usr/bin/curl c; ./c u", "hash -p /usr/bin/curl c; c u",
+    "bash -oc errexit 'curl u'", "strace /usr/bin/curl u",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "arguments"), [("rm", "x"), ("git push", "origin"), ("curl", "u"), ("sudo", "id")])
+def test_no_way_of_writing_a_line_hides_its_program_from_a_rule(program: str, arguments: str) -> None:
+    lines = list_hidden_lines(program, arguments)
+    # An option that takes one word only cannot push: the rule has two.
+    lines = [line for line in lines if all(word in line for word in program.split()) or " " not in program]
+    assert len(lines) > 350
+    open_lines = [line[:200] for line in lines if is_open(line, f"{program}:*")]
+    assert open_lines == []
+
+
+@pytest.mark.parametrize("command", DELETING)
+def test_a_rule_about_rm_asks_about_what_deletes_in_its_place(command: str) -> None:
+    assert not is_open(command, "rm:*")
+    assert not is_open(command, "rm -rf *")
+
+
+@pytest.mark.parametrize("command", PUSHING)
+def test_a_rule_about_git_push_is_seen_through_aliases_subcommands_and_settings(command: str) -> None:
+    assert not is_open(command, "git push:*")
+
+
+@pytest.mark.parametrize("command", FETCHING)
+def test_a_rule_about_curl_is_seen_through_what_runs_it(command: str) -> None:
+    assert not is_open(command, "curl:*")
+
+
+@pytest.mark.parametrize("content", ["rm:*", "git push:*", "curl:*", "rm -rf *", "dropdb:*"])
+def test_what_people_run_all_day_stays_as_it_is(content: str) -> None:
+    assert len(EVERYDAY) >= 80
+    assert [line for line in EVERYDAY if not is_open(line, content)] == []

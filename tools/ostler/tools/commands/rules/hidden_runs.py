@@ -1,0 +1,273 @@
+"""Finds what a command may run though no word of it is a command's name: what a rule that denies cannot see through.
+
+Either it may run anything, for a reason; or names of programs stand where they may be run, and not as data.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from ostler.tools.commands.inner.shell_lines import SHELLS, names_descriptor, parse_line
+from ostler.tools.commands.inner.wrapper_table import find_wrapper, load_toml
+from ostler.tools.commands.safety.program_table import load_programs
+from ostler.tools.commands.safety.wrappers import OpenedPart, is_fully_resolved, open_all, unwrap
+from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand, make_literal_word
+from ostler.tools.commands.syntax.words import Word
+
+_PIECES: Final = re.compile(r"[\w.+~/@%-]+")
+_QUOTING: Final = str.maketrans("", "", "'\"\\")
+_EVALUATED: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
+_ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_%]*)\+?=(.*)", re.DOTALL)
+_PLAIN_PROMPT: Final = re.compile(r"[^$`\\/]*")
+_PROMPTS: Final = frozenset({"PS0", "PS1", "PS2", "PS4", "ENV"})
+_EVALUATING: Final = frozenset({
+    "[[", "test", "[", "let", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly",
+    "mapfile", "readarray", "wait", "getopts",
+})  # fmt: skip
+_SETTING: Final = frozenset(
+    {"printf", "read", "declare", "typeset", "local", "export", "readonly", "mapfile", "readarray"}
+)
+_ARITHMETIC: Final = ("((", "$[", "${", "[[")
+_MAX_GLOBS: Final = 50
+_hidden_cache: Final[WeakKeyDictionary[ParsedCommand, "HiddenRuns"]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenRuns:
+    """What cannot be seen of the programs that a command runs."""
+
+    reason: str | None
+    """Why it may run anything; None: it runs no more than what is found here and in its parts."""
+    names: frozenset[str | None]
+    """The words that may be names of programs."""
+    _groups: tuple[frozenset[str], ...]
+    """The same for each command."""
+    _globs: tuple[str, ...]
+
+    def may_run(self, words: Sequence[str]) -> bool:
+        """Whether the words of a rule stand together where they may be run; `*` in a word is not looked for."""
+        wanted = {word for word in words if "*" not in word}
+        if wanted and any(wanted <= group for group in self._groups):
+            return True
+        return bool(words) and any(fnmatchcase(words[0], pattern) for pattern in self._globs)
+
+    @property
+    def has_globs(self) -> bool:
+        return bool(self._globs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    data: frozenset[str]
+    writers: frozenset[str]
+    commands: frozenset[str]
+    hidden: frozenset[str]
+    hidden_beginnings: tuple[str, ...]
+
+
+@cache
+def _load_tables() -> _Tables:
+    found = load_toml("inner_programs.toml")
+    hidden = found["variables"]["hidden"]
+    return _Tables(
+        data=frozenset((*found["data"], *load_programs())),
+        writers=frozenset(found["writers"]),
+        commands=frozenset(found["variables"]["commands"]),
+        hidden=frozenset(hidden),
+        hidden_beginnings=tuple(name for name in hidden if name.endswith("_")),
+    )
+
+
+def find_hidden_runs(parsed: ParsedCommand) -> HiddenRuns:
+    """Cached: a decision needs it for deny and for ask rules."""
+    found = _hidden_cache.get(parsed)
+    if found is None:
+        found = _hidden_cache[parsed] = _examine(parsed)
+    return found
+
+
+def _examine(parsed: ParsedCommand) -> HiddenRuns:
+    if not is_fully_resolved(parsed):
+        return HiddenRuns(parsed.problem or "a program is known only when it runs", frozenset(), (), ())
+    examination = _Examination()
+    opened = open_all(parsed)
+    for found in opened:
+        examination.examine(found)
+    reason = examination.reason or _find_evaluation([found.part for found in opened]) or _find_written_script(opened)
+    groups = examination.groups
+    if examination.takes_unknown and examination.passed:
+        passed = frozenset[str]().union(*examination.passed)
+        groups = [group | passed for group in groups]
+    names: set[str | None] = set()
+    names.update(*groups)
+    if not names.isdisjoint(SHELLS):
+        reason = reason or "a shell may be started by another program"
+    if len(examination.globs) > _MAX_GLOBS:
+        reason = reason or "its words are patterns"
+    return HiddenRuns(reason, frozenset(names), tuple(groups), tuple(examination.globs))
+
+
+class _Examination:
+    """One pass over all that runs in a command."""
+
+    __slots__ = ("globs", "groups", "passed", "reason", "takes_unknown")
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.groups: list[frozenset[str]] = []
+        self.passed: list[frozenset[str]] = []
+        """Names in values that become words of something else."""
+        self.globs: list[str] = []
+        self.takes_unknown = False
+
+    def examine(self, found: OpenedPart) -> None:
+        part = found.part
+        if "@P}" in part.text.replace("\\\n", ""):
+            self._report("a value is expanded as a prompt")
+        self._examine_assignments(part)
+        if not part.tokens or part.words[0] is None:
+            return
+        if names_descriptor(_get_source_path(part)):
+            self._report("a program is a descriptor")
+        words = self._select_words(found)
+        if found.opened is not None:
+            self._report(found.opened.hidden)
+        self._examine_words(part, words)
+
+    def _report(self, reason: str | None) -> None:
+        self.reason = self.reason or reason
+
+    def _select_words(self, found: OpenedPart) -> Sequence[Word]:
+        """The words that are not known to be data."""
+        part, name = found.part, found.part.words[0]
+        if name is not None and len(name.split()) > 1:
+            # A whole line where a program's name should be: another program may split it.
+            return part.tokens
+        own: tuple[Word, ...] = ()
+        if found.opened is not None:
+            own = found.opened.own
+        elif name not in _load_tables().data:
+            own = part.tokens[1:]
+        elif any(each.writes for each in part.redirections):
+            # A copy of a program's file is that program.
+            own = tuple(token for token in part.tokens[1:] if "/" in token.text)
+        if not own and "substitution" in part.inside:
+            self.passed.append(_collect_names(token for token in part.tokens[1:] if token.kind == "literal"))
+        return own
+
+    def _examine_words(self, part: SimpleCommand, words: Sequence[Word]) -> None:
+        if not words:
+            return
+        names = set[str]()
+        for word in words:
+            if word.kind == "literal" and ("$(" in word.text or "`" in word.text):
+                self._report(f"{part.tokens[0].text} is given a text with a substitution")
+            if "/fd/" in word.text or "/dev/stdin" in word.text:
+                self._report(f"{part.tokens[0].text} is given a descriptor")
+            if word.kind == "unknown" and word.source:
+                self.takes_unknown = True
+                if "$'" in word.source:
+                    self._report("a word is written in escapes")
+            if word.kind == "glob":
+                self.globs.append(posixpath.basename(word.text))
+        names |= _collect_names(words)
+        self.groups.append(frozenset(names))
+        for word in words:
+            if word.kind == "literal" and "=" in word.text and (assigned := _ASSIGNED.fullmatch(word.text)):
+                self._examine_variable(part, assigned[1], assigned[2])
+
+    def _examine_assignments(self, part: SimpleCommand) -> None:
+        for name, value in part.assignments:
+            self._examine_variable(part, name, value)
+            if value:
+                self.passed.append(_collect_names([make_literal_word(value)]))
+
+    def _examine_variable(self, part: SimpleCommand, name: str, value: str | None) -> None:
+        tables = _load_tables()
+        if value is not None and ("$(" in value or "`" in value):
+            self._report(f"the value of {name} is a substitution")
+        if name in tables.hidden or name.startswith(tables.hidden_beginnings):
+            plain = value is not None and name in _PROMPTS and _PLAIN_PROMPT.fullmatch(value)
+            self._report(None if plain or value == "" else f"{name} decides what runs")
+        elif name in tables.commands:
+            if value is None:
+                self._report(f"{name} decides what runs")
+            elif value:
+                # What runs as somebody's pager or editor is a command like others.
+                for inner in parse_line(part, make_literal_word(value)):
+                    for each in unwrap(inner):
+                        self._report(None if each.words and each.words[0] is not None else f"{name} decides what runs")
+                        self.groups.append(_collect_names(each.tokens))
+
+
+def _collect_names(words: "Iterator[Word] | Sequence[Word]") -> frozenset[str]:
+    names: set[str] = set()
+    for word in words:
+        text = word.text if word.kind in {"literal", "home"} else word.source
+        for piece in _PIECES.findall(text.translate(_QUOTING)):
+            name = posixpath.basename(piece)
+            names.add(name)
+            if piece[:1] == "-" and piece[1:2] != "-":
+                # A value may be attached to its option.
+                names.add(posixpath.basename(piece[2:]))
+            elif name.startswith("git-"):
+                names.update(("git", name.removeprefix("git-")))
+    return frozenset(names)
+
+
+def _get_source_path(part: SimpleCommand) -> str:
+    return part.tokens[0].source if "/" in part.tokens[0].source else ""
+
+
+def _find_evaluation(parts: Sequence[SimpleCommand]) -> str | None:
+    """Arithmetic and subscripts run substitutions in literal text, as in `x='a[$(id)]'; ((x))`."""
+    reason = "a text is evaluated"
+    names = {part.words[0] for part in parts if part.words}
+    if names.isdisjoint(_EVALUATING) and not any(mark in part.text for part in parts for mark in _ARITHMETIC):
+        return None
+    for part in parts:
+        sets = bool(part.words) and part.words[0] in _SETTING
+        texts = [(token.text, token.source) for token in part.tokens if token.kind in {"literal", "unknown"}]
+        texts += [(each.target.text, "") for each in part.redirections if each.operator.startswith("<<")]
+        for text, source in texts:
+            runs = "$(" in text or "`" in text
+            if runs and ("[" in text or (sets and not text.startswith("%"))):
+                return reason
+            if "[" in source and _EVALUATED.search(source.removeprefix("[[")) and "'" in source:
+                return reason
+        if sets and any(word in _PROMPTS - {"ENV"} or word in _load_tables().hidden for word in part.words[1:]):
+            return "a variable that decides what runs is set"
+    return None
+
+
+def _find_written_script(opened: Sequence[OpenedPart]) -> str | None:
+    """A file that the line itself writes, and then runs."""
+    written = {
+        posixpath.basename(each.target.text) for found in opened for each in found.part.redirections if each.writes
+    }
+    run: set[str] = set()
+    for found in opened:
+        part = found.part
+        if not part.tokens:
+            continue
+        name = part.words[0]
+        if name in _load_tables().writers:
+            written |= {posixpath.basename(token.text) for token in part.tokens[1:] if token.text}
+            written |= {token.text.rpartition("=")[2] for token in part.tokens[1:] if "=" in token.text}
+        if "/" in part.tokens[0].source:
+            run.add(posixpath.basename(part.tokens[0].text))
+        run |= set(_list_scripts(found))
+    return "it runs a file that it writes" if run & (written - {""}) else None
+
+
+def _list_scripts(found: OpenedPart) -> Iterator[str]:
+    if found.opened is None or not found.opened.own:
+        return
+    wrapper = find_wrapper(found.part)
+    if found.part.words[0] in SHELLS or (wrapper is not None and wrapper[0].script):
+        yield posixpath.basename(found.opened.own[0].text)
