@@ -1,6 +1,7 @@
 """The calls of one message: in order, beside each other where that is safe."""
 
 from tests.support.driver import Harness, SessionDriver, is_gone
+from tests.support.hooks import make_project_with_hook
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import Block, calls, calls_raw, hold, message
 from tests.support.model_replies import DONE, bash
@@ -64,6 +65,23 @@ def test_an_unknown_tool_holds_back_nobody(harness: Harness) -> None:
     first, unknown, last = driver.fetch_result_texts()
     assert (first, last) == ("passed a", "passed b")
     assert "NoSuchTool" in unknown
+    driver.expect_usable()
+
+
+def test_a_call_that_a_hook_holds_up_is_told_as_queued_and_in_the_order_of_the_blocks(harness: Harness) -> None:
+    folder = make_project_with_hook(harness, "PreToolUse", "until test -e go; do sleep 0.02; done", matcher="Read")
+    (folder / "a.txt").write_text("a\n")
+    driver = harness.open_session(folder=folder, trust=True)
+    read = calls("Read", {"file_path": str(folder / "a.txt")})
+    harness.api.script(driver.name, message(read, calls("NoSuchTool", {}), safe_gate(driver, "b")), DONE)
+    turn_id = driver.start()
+    driver.wait("tool.started", lambda data: data["call"]["call_id"].endswith("#2"))
+    told = driver.list_call_events()
+    assert [event for event in told if event[0] == "queued"] == [("queued", 0), ("queued", 1), ("queued", 2)]
+    assert ("started", 0) not in told
+    (folder / "go").touch()
+    driver.open_gate("b")
+    assert driver.wait_for_turn_end(turn_id)["reason"] == "completed"
     driver.expect_usable()
 
 

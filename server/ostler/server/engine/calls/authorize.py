@@ -25,7 +25,7 @@ from ostler.server.engine.asks.asks import (
     has_words,
 )
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
-from ostler.server.engine.calls.pending_call import PendingCall
+from ostler.server.engine.calls.pending_call import PendingCall, announce_calls
 from ostler.server.engine.calls.stop_reasons import BY_HOOK, BY_REFUSAL
 from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.permissions.decide import (
@@ -213,6 +213,7 @@ class Authorizer:
         ask = build_permission_ask(
             pending.call, tool, verdict, record, limit, destructive=destructive, bound_to=bound_to
         )
+        announce_calls(pending.previous, self.session.journal, self.draft)
         queued, pending.queued = pending.queued, True
         pending.spans.begin("ask")
         asking = self.asks.ask(ask, pending.call, self.draft(), queued=queued)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -16,6 +17,8 @@ from ostler.tools.tool import Change
 
 BEFORE_START = "before it started."
 WHILE_RUNNING = "before it was finished. It may have had a part of its effect."
+_ANNOUNCE_SECONDS: Final = 0.05
+"""A call that has not started by then is told as queued."""
 STEERED = "Stopped, because the person said something meanwhile: read that first."
 OUTCOME_UNKNOWN = "interrupted, outcome unknown: the daemon stopped while this ran. Check before doing it again."
 
@@ -63,9 +66,13 @@ class Executor:
             return
         self._start_ready()
         # The stored block of an unusable call has {} as its input: without this record a restart would run it.
-        if pending.slot.state is CallState.WAITING or use.input_error is not None:
-            pending.queued = True
-            self._pipeline.session.journal.queue_call(pending.call, self._pipeline.draft(), use.input_error)
+        if pending.slot.state is CallState.WAITING or use.input_error is not None or self._pipeline.may_hold(pending):
+            self._pipeline.announce(pending)
+        else:
+            # Most calls start at once, and both facts are written together.
+            pending.announcement = asyncio.get_running_loop().call_later(
+                _ANNOUNCE_SECONDS, self._pipeline.announce, pending
+            )
 
     def restore(self, use: ToolUse, stored: Call | None) -> PendingCall:
         """Add a call from before a restart, as it was stored; `start_ready` starts those that wait."""
@@ -92,7 +99,8 @@ class Executor:
             summary=use.name[:200],
             status="queued",
         )
-        pending = PendingCall(use, call, self._concurrency.add(safe=False))
+        previous = self.calls[-1] if self.calls else None
+        pending = PendingCall(use, call, self._concurrency.add(safe=False), previous)
         if not pending.completed:
             self._pipeline.look_up(pending)
             pending.slot.safe = pending.is_safe()
@@ -195,6 +203,8 @@ class Executor:
     def _end_call(self, pending: PendingCall) -> None:
         """Mark a call as done, apply its changes, and wake whoever waits for it."""
         pending.slot.state = CallState.DONE
+        if pending.announcement is not None:
+            pending.announcement.cancel()
         self._pipeline.record_end(pending)
         if pending.changes:
             self._unapplied.append(pending)

@@ -1,7 +1,8 @@
 """The state of one call while the executor runs it."""
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -14,6 +15,12 @@ from ostler.server.observability import logs
 from ostler.tools.context import BackgroundRequest, PartialOutput
 from ostler.tools.tool import AnyTool, Change, ToolInput
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ostler.server.engine.journal.calls import Draft
+    from ostler.server.engine.journal.journal import Journal
+
 
 @dataclass(slots=True)
 class PendingCall:
@@ -22,6 +29,8 @@ class PendingCall:
     use: ToolUse
     call: Call
     slot: Slot
+    previous: "PendingCall | None" = None
+    """The call before it in the message."""
     tool: AnyTool | None = None
     """None where no tool has the name."""
     parsed_input: ToolInput | None = None
@@ -32,6 +41,8 @@ class PendingCall:
     """Why it cannot run, for the model."""
     queued: bool = False
     """It is in the log already, as queued or later."""
+    announcement: asyncio.TimerHandle | None = None
+    """Tells of it as queued, where something holds it up."""
     started: bool = False
     """It has begun to run, now or before a restart."""
     spans: Spans = field(default_factory=Spans)
@@ -96,3 +107,14 @@ class PendingCall:
         self.notes += outcome.context
         self.hook_stop = self.hook_stop or outcome.stop
         return outcome
+
+
+def announce_calls(last: PendingCall | None, journal: "Journal", draft: "Callable[[], Draft]") -> None:
+    """Tell of a call as queued, where the log does not know it yet, and of those before it, in their order."""
+    unknown: list[PendingCall] = []
+    while last is not None and not last.queued:
+        unknown.append(last)
+        last = last.previous
+    for pending in reversed(unknown):
+        pending.queued = True
+        journal.queue_call(pending.call, draft(), pending.use.input_error)

@@ -20,12 +20,13 @@ from ostler.server.engine.calls.authorize import Authorizer, CallFailed, Denied
 from ostler.server.engine.calls.client_diagnostics import make_diagnostics
 from ostler.server.engine.calls.file_history import TurnFiles
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
-from ostler.server.engine.calls.pending_call import PendingCall
+from ostler.server.engine.calls.pending_call import PendingCall, announce_calls
 from ostler.server.engine.calls.render import render_result
 from ostler.server.engine.calls.result_limits import cut_fields, limit_result
 from ostler.server.engine.calls.stop_reasons import BY_MISSING_SANDBOX
 from ostler.server.engine.calls.stored_results import OwnedResults
 from ostler.server.engine.journal.calls import CompletedCall, Draft
+from ostler.server.engine.permissions.decide import uses_classifier
 from ostler.server.engine.session.file_reads import CallFileReads
 from ostler.server.engine.session.hooks import SessionHooks, build_tool_response
 from ostler.server.engine.session.live import LiveSession
@@ -92,6 +93,19 @@ class Pipeline:
             pending.problem = str(error)
             return
         pending.set_input(tool, parsed_input, repaired)
+
+    def may_hold(self, pending: PendingCall) -> bool:
+        """Whether hooks or the classifier may take long before the call starts, or is asked about."""
+        tool = pending.tool
+        if tool is None:
+            return False
+        return self.session.hooks.has_hooks_for("PreToolUse", tool.name) or uses_classifier(
+            tool, self.session.permission
+        )
+
+    def announce(self, pending: PendingCall) -> None:
+        """Tell of a call as queued, where the log does not know it yet, and of those before it."""
+        announce_calls(pending, self.session.journal, self.draft)
 
     # The other steps, once the call may start.
 
@@ -164,6 +178,7 @@ class Pipeline:
         # A read-only call may run twice; a tool that `waits_at_gate` waits later itself, for a write of the same queue.
         at_gate = tool.waits_at_gate and (pending.parsed_input is None or not tool.writes_files(pending.parsed_input))
         waits = not (at_gate or pending.only_reads)
+        announce_calls(pending.previous, self.session.journal, self.draft)
         stored = self.session.journal.start_call(pending.call, self.draft(), queued=pending.queued, urgent=waits)
         # Set before the wait: where the call is cancelled meanwhile, its start is written all the same.
         pending.queued = True
@@ -291,6 +306,7 @@ class Pipeline:
         )
 
     def _store(self, pending: PendingCall, ended: CompletedCall) -> None:
+        announce_calls(pending.previous, self.session.journal, self.draft)
         self.session.journal.end_call(ended, self.draft(), queued=pending.queued)
         pending.queued = True
 
