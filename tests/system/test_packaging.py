@@ -9,8 +9,6 @@ import pytest
 
 from tests.support.repository import ROOT
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:

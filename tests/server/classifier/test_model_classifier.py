@@ -30,7 +30,7 @@ from tests.support.messages_api.replies import (
 )
 from tests.support.messages_api.server import ScriptedApi
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 ALLOW = '{"verdict": "allow", "reason": "fine"}'
 

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,8 +14,6 @@ from tests.server.classifier.judging import make_question, open_classifier
 from tests.support.examples import count_examples
 from tests.support.messages_api.replies import message, says
 from tests.support.messages_api.server import ScriptedApi
-
-pytestmark = pytest.mark.slow
 
 _VALUES = st.sampled_from(
     ["allow", "deny", "ask", "ALLOW", "allow ", "", True, None, 1, ["allow"], {"verdict": "allow"}]

@@ -16,7 +16,7 @@ from ostler.server.hooks import HookCall, Outcome
 from tests.server.hooks.hooking import BASH_CALL, Project, command, parse_declared
 from tests.support.tool_calls import is_alive, poll_until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 PYTHON = shlex.quote(sys.executable)
 # A child in the group, one in a session of its own, one that forked twice and dropped its parents, one that ignores

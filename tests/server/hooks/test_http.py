@@ -14,7 +14,7 @@ from blockbuster import blockbuster_ctx
 
 from tests.server.hooks.hooking import BASH_CALL, Project
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 DENY = b'{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}'
 READING_PROC = {

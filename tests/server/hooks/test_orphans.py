@@ -3,12 +3,8 @@
 import subprocess
 import sys
 
-import pytest
-
 from tests.server.hooks.hooking import Project
 from tests.support.repository import ROOT
-
-pytestmark = pytest.mark.slow
 
 INHERITING = """
 import anyio, ctypes, sys

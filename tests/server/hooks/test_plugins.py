@@ -13,7 +13,7 @@ from ostler.server.hooks import Hook, HookCall, Outcome, format_hook_rows, hook,
 from tests.server.hooks.hooking import BASH_CALL, Project
 from tests.support.tool_calls import poll_until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 MODULE = """
 from ostler.server.hooks import hook

@@ -41,7 +41,7 @@ from tests.support.driver import is_gone
 from tests.support.mcp_servers.odd_http import serve_odd_http
 from tests.support.repository import MCP_SERVERS
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 WANT = ServerKey(SessionId("s_1"), "notes", "digest")
 CALL = CallId("m_1#0")

@@ -11,8 +11,6 @@ from ostler.server.settings import Settings
 from tests.server.settings.machine import PersonMachine
 from tests.support.examples import count_examples
 
-pytestmark = pytest.mark.slow
-
 WHOLE = {
     "permissions": {
         "deny": ["Bash(rm:*)", "Read(~/.ssh/**)"],

@@ -47,7 +47,7 @@ from tests.storage.records import (
 )
 from tests.support.repository import DATABASES
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 
 def list_session_tables(db: sqlite3.Connection) -> list[str]:

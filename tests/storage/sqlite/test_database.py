@@ -11,8 +11,6 @@ from ostler.storage.sqlite.check import find_damage, mark_damaged
 from ostler.storage.sqlite.database import load_migrations, open_database
 from tests.support.repository import DATABASES
 
-pytestmark = pytest.mark.slow
-
 
 def test_migrations_are_numbered_without_gap() -> None:
     assert [number for number, _ in load_migrations()] == list(range(1, len(load_migrations()) + 1))

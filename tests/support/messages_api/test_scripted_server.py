@@ -39,8 +39,6 @@ from tests.support.messages_api.requests import HEADERS, assistant, body, parse_
 from tests.support.messages_api.scripts import attempts, loop
 from tests.support.messages_api.server import ScriptedApi
 
-pytestmark = pytest.mark.slow
-
 
 def test_message_is_told_in_the_events_of_the_real_api(api: ScriptedApi) -> None:
     api.always(message(thinks("Hm.", signature="s"), says("Hel", "lo"), calls("Read", {"a": 1}, id="toolu_7")))

@@ -6,8 +6,6 @@ from tests.support.messages_api.replies import message, says
 from tests.support.messages_api.requests import HEADERS, Json, assistant, body, post, result, text_block, use, user
 from tests.support.messages_api.server import ScriptedApi
 
-pytestmark = pytest.mark.slow
-
 TOOL = {"name": "Read", "input_schema": {"type": "object"}}
 MARKED = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
 PAIR = (user("a"), assistant(use()), user(result()))

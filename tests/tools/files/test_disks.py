@@ -17,7 +17,7 @@ from ostler.tools.tool import AnyTool
 from tests.support.disks import become_plain_user, fill, make_read_only, mount_small_disk
 from tests.support.tool_calls import Session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 READ, WRITE, EDIT, NOTEBOOK = Read(), Write(), Edit(), NotebookEdit()
 LONG = "x" * 40_000
 CELL = {"cell_type": "markdown", "id": "c", "metadata": {}, "source": ["old"]}

@@ -20,7 +20,7 @@ from ostler.tools.services import Diagnostic
 from ostler.tools.tool import Allow, AskFirst, Failure, FileChanged, Refuse, ToolResult
 from tests.support.tool_calls import Session, read_file
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 READ, EDIT = Read(), NotebookEdit()
 
 CELLS: list[dict[str, Any]] = [

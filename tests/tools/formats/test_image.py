@@ -23,7 +23,7 @@ from ostler.tools.formats.image import MAX_BASE64, build_picture, parse_webp_siz
 from ostler.tools.fs.text_file import Unreadable, format_size
 from tests.support.tool_calls import Session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 READ = Read()
 
 

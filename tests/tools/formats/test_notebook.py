@@ -19,7 +19,7 @@ from ostler.tools.formats.image import Picture
 from ostler.tools.formats.notebook import MAX_PICTURE_CHARS, Cell, LargePicture, RenderedOutput, open_large_pictures
 from tests.support.tool_calls import Session, put_file
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 READ = Read()
 
 

@@ -28,7 +28,7 @@ from tests.tools.formats.pdf_documents import (
     build_text_content,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 READ = Read()
 
 

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from ostler.tools.permissions import BadPattern, compile_path
 from tests.support.examples import count_examples
 
-pytestmark = pytest.mark.slow
-
 NAMES = ("a", "b", "ab", "a.b", ".a", "B")
 PIECES = (
     "a",

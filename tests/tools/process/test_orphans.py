@@ -3,12 +3,8 @@
 import subprocess
 import sys
 
-import pytest
-
 from tests.support.repository import ROOT
 from tests.support.tool_calls import Session
-
-pytestmark = pytest.mark.slow
 
 # A subreaper: it inherits orphans, as the daemon does, and runs commands. `STRAY` leaves one that cannot be told from
 # any other: no marker, no group, no session, no output and no parent of the call.

@@ -19,7 +19,7 @@ from tests.support.clock import expire_limit_when
 from tests.support.repository import ROOT
 from tests.support.tool_calls import Session, is_alive, poll_until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 BASH = Bash()
 
 # A child in the group, one in a session of its own, one that forked twice, and one that wants no TERM.

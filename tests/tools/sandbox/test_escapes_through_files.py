@@ -4,8 +4,6 @@ import pytest
 
 from tests.tools.sandbox.sandbox_harness import GOT_IT, SandboxHarness, assert_refused, find_python
 
-pytestmark = pytest.mark.slow
-
 
 def test_writing_outside_the_roots(sandbox: SandboxHarness) -> None:
     target = sandbox.outside_folder / "planted"

@@ -23,8 +23,6 @@ from tests.tools.sandbox.sandbox_harness import (
     find_python,
 )
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def other_process(sandbox: SandboxHarness) -> Iterator[subprocess.Popen[bytes]]:

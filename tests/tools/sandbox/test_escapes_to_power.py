@@ -11,8 +11,6 @@ import pytest
 from ostler.tools.sandbox import clean_path, confine_environment, scrub_environment
 from tests.tools.sandbox.sandbox_harness import BEGAN, GOT_IT, NOBODY, SandboxHarness, assert_refused, find_python
 
-pytestmark = pytest.mark.slow
-
 
 def test_gaining_powers_through_a_setuid_program(sandbox: SandboxHarness) -> None:
     if os.getuid() != 0:

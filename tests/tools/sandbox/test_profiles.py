@@ -27,8 +27,6 @@ from tests.tools.sandbox.sandbox_harness import (
     require_sandbox,
 )
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def in_tmp(sandbox: SandboxHarness) -> Iterator[Path]:

@@ -25,8 +25,6 @@ from tests.tools.sandbox.sandbox_harness import (
     get_support,
 )
 
-pytestmark = pytest.mark.slow
-
 ABSENT = (*PROJECT_NAMES, *(f"{folder}/{name}" for folder, names in PARTLY_PROTECTED.items() for name in names))
 
 

@@ -21,7 +21,7 @@ from ostler.tools.tool import AskFirst, Failure, FolderChanged
 from tests.support.clock import expire_limit_when
 from tests.support.tool_calls import Session, is_alive, poll_until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 BASH = Bash()
 
 

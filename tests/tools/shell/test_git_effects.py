@@ -11,7 +11,7 @@ from ostler.tools.shell.git_effects import find_git_changes
 from ostler.tools.tool import GitChanged
 from tests.support.tool_calls import Session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 BASH = Bash()
 GIT_IDENTITY = "git config user.name A && git config user.email a@b.c && git config commit.gpgsign false"
 

@@ -11,7 +11,7 @@ from tests.support.tool_calls import Session
 from tests.tools.shell.test_git_effects import GIT_IDENTITY, is_head, read_head, repository, run_for_git_facts
 
 __all__ = ["repository"]
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 BASH = Bash()
 
 

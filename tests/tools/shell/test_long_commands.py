@@ -24,7 +24,7 @@ from ostler.tools.text import one_line
 from ostler.tools.tool import AnyTool
 from tests.support.tool_calls import Session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 BASH, POWERSHELL, MONITOR = Bash(), PowerShell(), Monitor()
 FAR_TOO_LONG = "a\n" * 5_000_000

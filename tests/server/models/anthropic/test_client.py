@@ -25,7 +25,7 @@ from tests.support.messages_api.replies import message, says
 from tests.support.messages_api.scripts import attempts
 from tests.support.messages_api.server import ScriptedApi
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 PACKED = {"content-type": "text/event-stream", "content-encoding": "gzip"}
 STREAM = b'data: {"type":"message_start"}\n\ndata: {"type":"message_stop"}\n\n'

@@ -19,8 +19,6 @@ from ostler.tools.commands.rules.wildcards import compile_wildcards
 from ostler.tools.commands.syntax.parsed import make_literal_word
 from tests.support.examples import count_examples
 
-pytestmark = pytest.mark.slow
-
 # A matcher that backtracks would not finish most of these.
 HOSTILE = [
     ("echo " + "*a" * 12 + "b", "echo " + "a" * 100),

@@ -11,8 +11,6 @@ import pytest
 from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, is_read_only, parse_command, write_literally
 from tests.tools.commands.safety.test_program_table import PASSES
 
-pytestmark = pytest.mark.slow
-
 FolderSnapshot = dict[str, tuple[int, int, int, bytes]]
 
 

@@ -1,6 +1,5 @@
 """What must hold of any command: generated ones, compared with what bash and shfmt see."""
 
-import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -32,8 +31,6 @@ from tests.tools.commands.generated_commands import (
     words,
 )
 from tests.tools.commands.safety.test_program_table import PASSES
-
-pytestmark = pytest.mark.slow
 
 ordinary = settings(max_examples=count_examples(150), deadline=None, derandomize=False)
 costly = settings(max_examples=count_examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])

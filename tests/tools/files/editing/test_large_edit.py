@@ -36,8 +36,8 @@ CASES: dict[str, tuple[bytes, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-# It has imported what the program imports, and forks: a case needs several processes, whose time is imports for the most
-# part. It ends with the tests, however these end.
+# It has imported what the program imports, and forks: a case needs several processes, whose time is mostly
+# imports. It ends with the tests, however these end.
 FORKING_SERVER = """
 import ctypes, json, os, signal, socket, sys
 from ostler.tools.files.editing.large_edit_worker import handle_request

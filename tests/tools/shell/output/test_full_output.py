@@ -17,8 +17,6 @@ from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.shell.output.output_file import SHOWN_BYTES, OutputFile, decode_output
 from tests.support.tool_calls import Session, poll_until
 
-pytestmark = pytest.mark.slow
-
 BASH = Bash()
 MB = 1024 * 1024
 READ_AT_ONCE = 64 * 1024

@@ -11,7 +11,7 @@ from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.running import command as running_command
 from tests.support.tool_calls import Session, poll_until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 
 BASH, POWERSHELL = Bash(), PowerShell()

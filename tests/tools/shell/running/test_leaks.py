@@ -16,7 +16,7 @@ from ostler.tools.shell.running import command as running_command
 from tests.support.clock import expire_limit_when
 from tests.support.tool_calls import Session, is_alive, poll_until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 BASH = Bash()
 LEAVES_PROCESSES = "sleep 1000 & (setsid sleep 1000 >/dev/null 2>&1 &); nohup sleep 1000 >/dev/null 2>&1 & disown;"
 

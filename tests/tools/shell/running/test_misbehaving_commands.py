@@ -16,7 +16,7 @@ from ostler.tools.tool import Failure
 from tests.support.clock import expire_limit_when
 from tests.support.tool_calls import Session, is_alive, poll_until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 BASH = Bash()
 _ALL_BYTES = "import sys; sys.stdout.buffer.write(bytes(each for each in range(256) if each != 27) * 400)"
 

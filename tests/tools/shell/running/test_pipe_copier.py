@@ -15,7 +15,7 @@ from ostler.tools.tool import FolderChanged
 from tests.support.clock import expire_limit_when
 from tests.support.tool_calls import Session, is_alive
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 BASH = Bash()
 REOPEN_SCRIPT = "import sys; open('/dev/stdout', 'w').write('two\\n')"
 
