@@ -350,7 +350,8 @@ def _open_interpreter(part: SimpleCommand, wrapper: Wrapper, start: int) -> Open
             file = make_literal_word(text[begins:]) if text[begins:] else following
             place += 0 if text[begins:] else 1
             has_code = True
-            hidden = hidden or (f"{name} runs what it reads" if file is None or names_descriptor(file.text) else None)
+            known = file is not None and file.kind != "unknown" and not names_descriptor(file.text)
+            hidden = hidden or (None if known else f"{name} runs what it reads")
         elif _find_line_start(text, wrapper.texts, wrapper.values) is not None:
             place += 1
         else:
