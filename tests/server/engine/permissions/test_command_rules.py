@@ -79,6 +79,46 @@ def test_a_command_that_cannot_be_resolved_is_a_safety_ask_in_bypass_mode_too(
     assert (found["behavior"], found["by"]) == ("ask", "safety")
 
 
+HIDDEN = [
+    "python -c 'import os; os.remove(\"x\")'",
+    "somebodys-wrapper rm x",
+    "X='$(rm x)'; echo ${X@P}",
+    "test -v 'a[$(rm x)]'",
+    "find . -delete",
+    "git clean -fd",
+    "at now <<< 'rm x'",
+    "env --odd " + "A=1 " * 2000 + "rm x",
+]
+
+
+@pytest.mark.parametrize("command", HIDDEN)
+@pytest.mark.parametrize(("behavior", "by"), [("deny", "safety"), ("ask", "rule")])
+def test_what_a_rule_cannot_see_through_is_asked_about_in_every_mode(
+    bypassing_harness: Harness, command: str, behavior: str, by: str
+) -> None:
+    driver = bypassing_harness.open_session(
+        rules={behavior: ["Bash(rm:*)"], "allow": ["Bash"]}, mode="bypassPermissions"
+    )
+    found = explain_command(driver, command)
+    assert (found["behavior"], found["by"], found["rule"]) == ("ask", by, "Bash(rm:*)")
+
+
+@pytest.mark.parametrize(
+    "command", ["npm test", "git commit -m 'rm x'", "grep -r rm src", "echo 'do not rm' >> f", "python script.py"]
+)
+def test_what_has_nothing_to_do_with_a_rule_stays_as_it_is_without_it(bypassing_harness: Harness, command: str) -> None:
+    driver = bypassing_harness.open_session(rules={"deny": ["Bash(rm:*)"]}, mode="bypassPermissions")
+    found = explain_command(driver, command)
+    assert (found["behavior"], found["by"]) == ("allow", "mode")
+
+
+def test_a_rule_that_is_sure_to_deny_counts_before_one_that_is_not(bypassing_harness: Harness) -> None:
+    folder = make_project(bypassing_harness, {OSTLER_SETTINGS: build_rules(deny=["Bash(rm:*)", "Read(./secrets/**)"])})
+    driver = bypassing_harness.open_session(folder=folder, mode="bypassPermissions")
+    found = explain_command(driver, "cat secrets/x | sh")
+    assert (found["behavior"], found["rule"]) == ("deny", "Read(./secrets/**)")
+
+
 def test_without_a_rule_that_forbids_bypass_mode_runs_what_cannot_be_resolved(bypassing_harness: Harness) -> None:
     driver = run_calls(bypassing_harness, bash("P=touch; $P it"), mode="bypassPermissions")
     assert (driver.folder / "it").exists()

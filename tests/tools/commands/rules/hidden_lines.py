@@ -227,3 +227,56 @@ def _list_options(line: str, first: str) -> list[str]:
         f"at now <<< '{line}'", f"echo '{line}' | at now", f"crontab - <<< '* * * * * {line}'", f"batch <<< '{line}'",
         f"cmake -E env {line}", f"cmake -E time {line}", f"cmake -P /dev/stdin <<< 'execute_process(COMMAND {line})'",
     ]  # fmt: skip
+
+
+REMOVING_HERE = [
+    "env", "env -i", "env A=1", "env - A=1", "nice", "nice -n 5", "nohup", "timeout 5", "timeout -s KILL 5", "time",
+    "time -p", "time !", "!", "command", "command -p", "exec", "exec -a ls", "exec -cla ls", "builtin command",
+    "stdbuf -oL", "setsid -w", "flock f", "flock -n f", "coproc", "jobs -x", "xargs", "xargs -n 1",
+]  # fmt: skip
+
+
+def list_removing_lines() -> list[str]:
+    """Those of the ways above, and others, that remove the file `x` wherever bash, coreutils, findutils, awk and sed are."""
+    text = "a[$(rm x)]"
+    found = [f"{before} rm x </dev/null" for before in REMOVING_HERE]
+    found += [f"sh {options} 'rm x'" for options in SHELL_OPTIONS if options != "-oc errexit" and "-eoc" not in options]
+    found += [f"bash {options} 'rm x'" for options in (*SHELL_OPTIONS, *BASH_OPTIONS) if options not in {"-ic"}]
+    found += [f"bash {given}" for given in _list_inputs("rm x") if given not in {"< f", "0< f", "<&3"}]
+    found += [f"echo 'rm x' | {reader}" for reader in READERS[:9]]
+    found += [
+        f"X='{text}'; ((X))", f"echo $(({text}))", f"let '{text}'", f"declare -i X='{text}'", f"test -v '{text}'",
+        f"[[ -v '{text}' ]]", f"[[ '{text}' -eq 0 ]]", f"printf -v '{text}' a", f"read '{text}' <<< a",
+        f"X='{text}'; echo ${{PATH:X}}", f"X='{text}'; A[X]=1", f"X='{text}'; echo ${{A[X]}}",
+        "X='$(rm x)'; echo ${X@P}", "PS4='$(rm x)'; set -x; :", "read PS4 <<< '$(rm x)'; set -x; :",
+        "printf -v PS4 %s '$(rm x)'; set -x; :", "compgen -C 'rm x #'", "compgen -W '$(rm x)'",
+        "mapfile -C 'rm x;:' -c 1 <<< a", "hash -p /bin/rm foo; foo x", "hash -p $(command -v rm) foo; foo x",
+        "trap 'rm x' EXIT", "trap 'rm x' DEBUG; :", "BASH_ENV=<(echo 'rm x') bash -c :",
+        "env 'BASH_FUNC_ls%%=() { rm x; }' bash -c ls", "shopt -s expand_aliases; alias a=rm\na x", "env -S 'rm x'",
+        "env -S'rm x'", "env --split-string='rm x'", "env -iS '/bin/rm x'", "env -S 'rm\\_x'", "env -S nice rm x",
+        "find . -name x -delete", "find x -exec rm {} +", "find x -execdir rm {} \\;",
+        "find . -name x -exec env rm {} \\;", "unlink x", "shred -u x", "awk 'BEGIN{system(\"rm x\")}'",
+        "awk 'BEGIN { \"rm x\" | getline }'", "awk 'BEGIN { print \"rm x\" | \"sh\" }'",
+        "awk -v c='rm x' 'BEGIN{system(c)}'", "echo a | sed '1e rm x'", "echo 'rm x' | sed e",
+        "echo a | sed 's/.*/rm x/e'", "echo a | sed -n '1!G;h;$!d;e rm x'", "echo a | sed -f <(echo '1e rm x')",
+        "tar cf y x --remove-files", "tar cf /dev/null f --checkpoint=1 --checkpoint-action=exec='rm x'",
+        "tar cf y -I 'rm x;cat' f", "split --filter='rm x' f", "cp /bin/rm p; ./p x", "ln -s /bin/rm p; ./p x",
+        "cat /bin/rm > p; chmod +x p; ./p x", "dd if=/bin/rm of=p 2>/dev/null; chmod +x p; ./p x",
+        "echo 'rm x' > s; sh s", "echo 'rm x' > s; . ./s", "echo cm0geAo= | base64 -d | sh",
+        "echo cm0geAo= | base64 -d > s; sh s", ". <(echo 'rm x')", "set -- rm x; \"$@\"", "A=(rm x); \"${A[@]}\"",
+        "for P in rm; do $P x; done", "P=rm; nice $P x", "{rm,x}", "/bin/r[m] x", "$'\\x72m' x", "r''m x",
+        "f() { \"$@\"; }; f rm x", "f() { bash; }; f <<< 'rm x'", "exec <<< 'rm x'; bash",
+        "{ bash; true; } <<< 'rm x'", "while read l; do $l; done <<< 'rm x'", "xargs -I{} sh -c '{}' <<< 'rm x'",
+        "xargs -a <(echo x) rm", "perl -e 'unlink \"x\"'", "echo x | perl -lne unlink",
+        "perl -M'POSIX;unlink(\"x\")' -e 1", "python3 -c 'import os; os.remove(\"x\")'",
+        "python3 <<< 'import os; os.remove(\"x\")'", "python3 -m timeit -n 1 -r 1 -s 'import os; os.remove(\"x\")'",
+        "git init -q . && git -c alias.y='!rm x' y", "git init -q . && git add x && git rm -qf x",
+        "git init -q . && git clean -fq x",
+        "git init -q . && GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.y GIT_CONFIG_VALUE_0='!rm x' git y",
+        "git init -q . && git config alias.y '!rm x' && git y", "echo x | xargs env rm", "echo 'rm x' | xargs env",
+        "eval $(echo 'rm x')", "E='rm x'; eval \"$E\"", "E='rm x' bash -c '$E'", "cat <<E\n$(rm x)\nE",
+        "cat < <(rm x)", ": > >(rm x); wait $!", "coproc N { rm x; }; wait",
+        " ".join(f"A{n}=1" for n in range(201)) + " rm x", "env " + " ".join(f"A{n}=1" for n in range(201)) + " rm x",
+        "eval " * 12 + "rm x", "command " * 12 + "rm x", "; ".join(["true"] * 1001) + "; rm x",
+    ]  # fmt: skip
+    return found

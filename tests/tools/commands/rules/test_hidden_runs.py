@@ -1,10 +1,25 @@
 """The deny side fails closed: what a rule forbids is denied or asked about, however it is written."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from ostler.tools.commands import find_forbidding_rule, may_be_forbidden, parse_command
 from tests.tools.commands.rules.everyday_lines import EVERYDAY
-from tests.tools.commands.rules.hidden_lines import list_hidden_lines
+from tests.tools.commands.rules.hidden_lines import list_hidden_lines, list_removing_lines
+
+RUN_ALL = """
+place=0
+while IFS= read -r -d '' line; do
+    place=$((place + 1))
+    mkdir "$place"
+    (cd "$place" && echo x > x && echo f > f && timeout 20 bash -c "$line" <<< x >/dev/null 2>&1) &
+    if ((place % 8 == 0)); then wait; fi
+done
+wait
+"""
 
 
 def is_open(command: str, *contents: str) -> bool:
@@ -96,3 +111,24 @@ def test_a_rule_about_curl_is_seen_through_what_runs_it(command: str) -> None:
 def test_what_people_run_all_day_stays_as_it_is(content: str) -> None:
     assert len(EVERYDAY) >= 80
     assert [line for line in EVERYDAY if not is_open(line, content)] == []
+
+
+def test_the_list_of_ways_is_honest_since_bash_removes_the_file_by_them(tmp_path: Path) -> None:
+    lines = list_removing_lines()
+    given = b"".join(line.encode() + b"\0" for line in lines)
+    settings = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["bash", "-c", RUN_ALL], input=given, cwd=tmp_path, env=settings, check=True, timeout=100)
+    kept = [line for place, line in enumerate(lines, 1) if (tmp_path / str(place) / "x").exists()]
+    assert kept == []
+    assert [line[:200] for line in lines if is_open(line, "rm:*")] == []
+
+
+@pytest.mark.parametrize("command", ["rm x", "sudo --odd y rm x", "bash -oc errexit 'rm x'", "bash 0<<<'rm x'", "time ! rm x", "git -c alias.y='!rm x' y",
+        "rm x", "sudo --odd y rm x", "bash -oc errexit 'rm x'", "bash 0<<<'rm x'", "time ! rm x",
+        "git -c alias.y='!rm x' y", "env -S 'rm x'", "mapfile -C 'rm x' -c 1", "compgen -C 'rm x'", "jobs -x rm x",
+        "docker exec c rm x", "tar --to-command='rm x' -xf y", "npx -c 'rm x'", "su a -c 'rm x'",
+        "git rebase -x 'rm x' main", "git submodule foreach rm x", "builtin eval 'rm x'", "setarch x86_64 rm x",
+        "unshare -r rm x", "uv run rm x", "xargs --odd rm",
+    "git rebase -x 'rm x' main", "git submodule foreach rm x", "builtin eval 'rm x'", "setarch x86_64 rm x", "unshare -r rm x", "uv run rm x", "xargs --odd rm"])  # fmt: skip
+def test_what_visibly_runs_the_program_is_denied_and_not_only_asked(command: str) -> None:
+    assert is_denied(command, "rm:*")

@@ -28,8 +28,8 @@ FINDERS: Final = frozenset({"find", "fd", "fdfind"})
 _REPLACING: Final = re.compile(r"-[^-IiJ]*[IiJ](.*)|--replace=?(.*)", re.DOTALL)
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FD_RUNS: Final = frozenset({"-x", "-X", "--exec", "--exec-batch"})
-_MAX_POSSIBLE: Final = 100
-"""Words that are each tried as a command's first; with more, what runs counts as unknown."""
+_MAX_POSSIBLE_WORDS: Final = 4_000
+"""Words of all the commands that may begin at one word or another; with more, what runs counts as unknown."""
 _SCRIPT_BELOW: Final = re.compile(r"\"?\$\{?\w+\}?(?:/[\w.-]+)*/(?!stdin)[\w.-]*[a-zA-Z][\w.-]*\"?")
 """A file whose folder is a variable's value: no option, and no descriptor."""
 _SPLIT_SPECIALS: Final = frozenset("\\$'\"#")
@@ -115,17 +115,22 @@ def _open_finder(part: SimpleCommand, name: str) -> Opened:
 def _find_exec_commands(part: SimpleCommand, options: Iterable[str]) -> list[SimpleCommand]:
     """The commands after find's `-exec` and its like, each up to its end."""
     found: list[SimpleCommand] = []
-    tokens = part.tokens
+    tokens, words = part.tokens, 0
     for place, token in enumerate(tokens):
         text = token.literal
         if text is None:
             # Any word may be another `-exec`.
             found.append(make_undecided(part, token.source)) if token.kind == "unknown" else None
-        elif text in options:
-            found.append(replace(part, tokens=tuple(_take_until_end(tokens[place + 1 :]))))
-        elif (name := _find_attached(text, options)) is not None:
-            attached = make_literal_word(text[len(name) :].removeprefix("="))
-            found.append(replace(part, tokens=(attached, *_take_until_end(tokens[place + 1 :]))))
+            continue
+        name = text if text in options else _find_attached(text, options)
+        if name is None:
+            continue
+        attached = () if name == text else (make_literal_word(text[len(name) :].removeprefix("=")),)
+        run = (*attached, *_take_until_end(tokens, place + 1))
+        words += len(run)
+        if words > _MAX_POSSIBLE_WORDS:
+            return [*found, make_undecided(part)]
+        found.append(replace(part, tokens=run))
     return found
 
 
@@ -138,9 +143,9 @@ def _find_attached(text: str, options: Iterable[str]) -> str | None:
     return None
 
 
-def _take_until_end(tokens: Sequence[Word]) -> list[Word]:
-    ends = [place for place, token in enumerate(tokens) if token.literal in {";", "+"}]
-    return list(tokens[: ends[0]] if ends else tokens)
+def _take_until_end(tokens: Sequence[Word], start: int) -> Sequence[Word]:
+    end = next((place for place in range(start, len(tokens)) if tokens[place].literal in {";", "+"}), len(tokens))
+    return tokens[start:end]
 
 
 def _open_wrapper(part: SimpleCommand, wrapper: Wrapper, start: int) -> Opened:
@@ -302,9 +307,13 @@ def _join_and_parse(part: SimpleCommand, rest: Sequence[Word]) -> list[SimpleCom
 
 def _list_possible_commands(part: SimpleCommand, start: int) -> list[SimpleCommand]:
     """After an option that is not known the command may begin anywhere."""
-    tokens = part.tokens
-    found = [replace(part, tokens=tokens[place:]) for place in range(start, min(len(tokens), start + _MAX_POSSIBLE))]
-    return [*found, make_undecided(part)] if len(tokens) > start + _MAX_POSSIBLE else found
+    tokens, words, found = part.tokens, 0, list[SimpleCommand]()
+    for place in range(start, len(tokens)):
+        words += len(tokens) - place
+        if words > _MAX_POSSIBLE_WORDS:
+            return [*found, make_undecided(part)]
+        found.append(replace(part, tokens=tokens[place:]))
+    return found
 
 
 def _extract_value(token: Word) -> Word:
@@ -341,7 +350,8 @@ def _open_interpreter(part: SimpleCommand, wrapper: Wrapper, start: int) -> Open
             file = make_literal_word(text[begins:]) if text[begins:] else following
             place += 0 if text[begins:] else 1
             has_code = True
-            hidden = hidden or (f"{name} runs what it reads" if file is None or names_descriptor(file.text) else None)
+            known = file is not None and file.kind != "unknown" and not names_descriptor(file.text)
+            hidden = hidden or (None if known else f"{name} runs what it reads")
         elif _find_line_start(text, wrapper.texts, wrapper.values) is not None:
             place += 1
         else:

@@ -5,10 +5,10 @@ Either it may run anything, for a reason; or names of programs stand where they 
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -205,18 +205,24 @@ class _Examination:
                         self.groups.append(_collect_names(each.tokens))
 
 
-def _collect_names(words: "Iterator[Word] | Sequence[Word]") -> frozenset[str]:
+def _collect_names(words: Iterable[Word]) -> frozenset[str]:
     names: set[str] = set()
     for word in words:
-        text = word.text if word.kind in {"literal", "home"} else word.source
-        for piece in _PIECES.findall(text.translate(_QUOTING)):
-            name = posixpath.basename(piece)
-            names.add(name)
-            if piece[:1] == "-" and piece[1:2] != "-":
-                # A value may be attached to its option.
-                names.add(posixpath.basename(piece[2:]))
-            elif name.startswith("git-"):
-                names.update(("git", name.removeprefix("git-")))
+        names |= _split_names(word.text if word.kind in {"literal", "home"} else word.source)
+    return frozenset(names)
+
+
+@lru_cache(maxsize=4096)
+def _split_names(text: str) -> frozenset[str]:
+    """What may be a program's name in a word: between blanks and signs, without a path, after an option's letter."""
+    names: set[str] = set()
+    for piece in _PIECES.findall(text.translate(_QUOTING)):
+        name = posixpath.basename(piece)
+        names.add(name)
+        if piece[:1] == "-" and piece[1:2] != "-":
+            names.add(posixpath.basename(piece[2:]))
+        elif name.startswith("git-"):
+            names.update(("git", name.removeprefix("git-")))
     return frozenset(names)
 
 

@@ -103,7 +103,8 @@ def find_forbidding_rule(parsed: ParsedCommand, contents: Sequence[str] | RuleIn
     """The first deny or ask rule that catches any part."""
     known = contents if isinstance(contents, RuleIndex) else index_forbid_rules(contents)
     inner = unwrap_all(parsed)
-    for content, rule in known.find_candidates(list_programs(parsed)):
+    # No rule is sure to match a program that is not known, but those for every program.
+    for content, rule in known.find_candidates(list_programs(parsed) - {None}):
         if any(_match_rule(rule, part) == "yes" for part in inner):
             return content
     # A rule that is a whole line catches that line, whatever is in it.
@@ -127,9 +128,8 @@ def may_match_when_run(parsed: ParsedCommand, contents: Sequence[str] | RuleInde
     if not is_fully_resolved(parsed):
         return True
     inner = unwrap_all(parsed)
-    return any(
-        _match_rule(rule, part) == "maybe" for _, rule in known.find_candidates(list_programs(parsed)) for part in inner
-    )
+    named = list_programs(parsed) - {None}
+    return any(_match_rule(rule, part) == "maybe" for _, rule in known.find_candidates(named) for part in inner)
 
 
 def _has_hidden_match(parsed: ParsedCommand, hidden: HiddenRuns, known: RuleIndex) -> bool:
@@ -219,9 +219,9 @@ def _match_rule(rule: RuleWords, part: SimpleCommand) -> MatchResult:
     if not part.tokens or (part.tokens[0].kind == "unknown" and not is_undecided(part)):
         return "no"
     words = part.words
-    known = words.index(None) if None in words else len(words)
     if rule.form == "prefix":
         return _match_prefix(rule.words, words)
+    known = words.index(None) if None in words else len(words)
     if known == len(words):
         literal = cast("tuple[str, ...]", words)
         fits = (

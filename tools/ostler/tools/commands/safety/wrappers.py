@@ -28,10 +28,13 @@ __all__ = [
 ]
 
 _MAX_DEPTH: Final = 8
-_MAX_INSIDE: Final = 20_000
-"""Commands found inside one; with more, the rest counts as unknown."""
+_MAX_INSIDE: Final = 5_000
+_MAX_WORDS: Final = 30_000
+"""Commands found inside one, and their words; with more, the rest counts as unknown."""
 _MAX_CACHED: Final = 1_000
 _opened_cache: Final[WeakKeyDictionary[ParsedCommand, "tuple[OpenedPart, ...]"]] = WeakKeyDictionary()
+_last_long: Final[WeakKeyDictionary[ParsedCommand, "tuple[OpenedPart, ...]"]] = WeakKeyDictionary()
+"""Of commands with more inside only the last one: a decision needs it several times, and it takes much memory."""
 _EVALUATING: Final = frozenset({
     "[[", "test", "[", "let", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly",
     "mapfile", "readarray", "wait", "getopts",
@@ -57,9 +60,11 @@ def unwrap(part: SimpleCommand) -> tuple[SimpleCommand, ...]:
 def _open_part(part: SimpleCommand) -> list[OpenedPart]:
     found: list[OpenedPart] = []
     waiting = [(part, 0)]
+    words = 0
     while waiting:
         here, depth = waiting.pop()
-        if depth > _MAX_DEPTH or len(found) > _MAX_INSIDE:
+        words += len(here.tokens) if depth else 0
+        if depth > _MAX_DEPTH or len(found) > _MAX_INSIDE or words > _MAX_WORDS:
             found.append(OpenedPart(make_undecided(here), None))
             break
         named = split_name(_strip_program_path(here))
@@ -72,11 +77,14 @@ def _open_part(part: SimpleCommand) -> list[OpenedPart]:
 
 def open_all(parsed: ParsedCommand) -> tuple[OpenedPart, ...]:
     """All that runs in a command: its parts, and what runs inside them. Cached: a decision needs it several times."""
-    found = _opened_cache.get(parsed)
+    found = _opened_cache.get(parsed) or _last_long.get(parsed)
     if found is None:
-        found = tuple(inner for part in parsed.parts for inner in _open_part(part))
+        found = tuple([inner for part in parsed.parts for inner in _open_part(part)])
         if len(found) <= _MAX_CACHED:
             _opened_cache[parsed] = found
+        else:
+            _last_long.clear()
+            _last_long[parsed] = found
     return found
 
 
