@@ -492,6 +492,12 @@ export interface ConfigSandbox {
   model_may_disable?: boolean;
   /** Whether commands in the sandbox may make Unix sockets. `allow`: only those that exist outside are covered. */
   unix_sockets?: "deny" | "allow";
+  /** Megabytes of memory that a command in the sandbox may use, with all that it starts; 0: no limit. */
+  memory_mb?: number;
+  /** Processes and threads that a command in the sandbox may have at once; 0: no limit. */
+  processes?: number;
+  /** Megabytes up to which a command in the sandbox may write a file; 0: no limit. */
+  file_mb?: number;
 }
 
 /** A setting, and what it shall be. */

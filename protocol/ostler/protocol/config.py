@@ -144,6 +144,12 @@ class Sandbox(Section):
     """The model may ask for a command to run outside of it, unless it is `required`; a person decides each time."""
     unix_sockets: Literal["deny", "allow"] = "deny"
     """Whether commands in the sandbox may make Unix sockets. `allow`: only those that exist outside are covered."""
+    memory_mb: Annotated[int, Field(ge=0, le=1 << 24)] = 0
+    """Megabytes of memory that a command in the sandbox may use, with all that it starts; 0: no limit."""
+    processes: Annotated[int, Field(ge=0, le=1 << 22)] = 0
+    """Processes and threads that a command in the sandbox may have at once; 0: no limit."""
+    file_mb: Annotated[int, Field(ge=0, le=1 << 24)] = 0
+    """Megabytes up to which a command in the sandbox may write a file; 0: no limit."""
 
 
 class Tools(Section):

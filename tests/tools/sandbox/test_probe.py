@@ -20,7 +20,7 @@ def test_where_it_works_it_says_with_what() -> None:
     assert found.user_namespaces
     assert found.as_root == (os.getuid() == 0)
     assert found.reason == ""
-    assert [well for _, well, _ in describe_support(found)] == [True, True, True]
+    assert [well for _, well, _ in describe_support(found)] == [True, True, found.filters, True]
 
 
 def test_where_bwrap_is_missing_it_says_what_to_install(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ from ostler.storage import Store
 from ostler.tools.context import Assistant, SessionView
 from ostler.tools.registry import Registry
 from ostler.tools.sandbox import Support, probe_sandbox
+from ostler.tools.sandbox.kernel.limits import Limits
 from ostler.tools.sandbox.policy import SandboxSettings
 from ostler.tools.shell.output.output_file_pool import keep_spares
 from ostler.tools.shell.running.profile import ShellProfile
@@ -128,6 +129,7 @@ class SandboxCache:
                 skips_ask_rules=now.skips_ask_rules,
                 model_may_disable=now.model_may_disable,
                 unix_sockets=now.unix_sockets,
+                limits=Limits(now.memory_mb, now.processes, now.file_mb),
             )
             self._cached = (now, self.proxy, sandbox)
         return self._cached[2]

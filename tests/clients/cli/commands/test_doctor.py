@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ostler.tools.sandbox import probe_sandbox
 from tests.clients.conftest import Cli
 from tests.support.daemon import Daemon
 
@@ -246,3 +247,16 @@ def test_the_model_of_a_daemon_with_a_key_is_named(home: Path) -> None:
     with Daemon(home, environment={"ANTHROPIC_API_KEY": "sk-test"}):
         found = get_finding(Cli(home), "model")
     assert (found["state"], found["found"].startswith("claude-")) == ("ok", True)
+
+
+def test_each_promise_of_the_sandbox_has_a_line_that_says_whether_it_holds(used_cli: Cli, tmp_path: Path) -> None:
+    told = {found["what"]: found for found in used_cli.run("doctor", "--format", "json").json["checks"]}
+    assert {"userns", "seccomp", "landlock", "memory", "processes"} <= told.keys()
+    without = used_cli.run("doctor", "--format", "json", PATH=str(tmp_path))
+    (found,) = [one for one in without.json["checks"] if one["what"] == "seccomp"]
+    assert (without.code, found["state"]) == (0, "warn")
+    assert "Unix sockets" in found["found"]
+
+
+def test_the_filter_is_told_to_hold_only_where_it_does(used_cli: Cli) -> None:
+    assert (get_finding(used_cli, "seccomp")["state"] == "ok") is probe_sandbox().filters

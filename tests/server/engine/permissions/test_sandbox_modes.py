@@ -142,3 +142,21 @@ def test_a_sandboxed_command_makes_no_unix_socket_unless_a_person_allows_it(
     assert "PermissionError" in run_calls(harness, attempt, rules=ALL).fetch_result_texts()[0]
     harness.daemon.call("config/set", key="sandbox.unix_sockets", value="allow")
     assert "made" in run_calls(harness, attempt, rules=ALL).fetch_result_texts()[0]
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("setting", "value", "script", "named"),
+    [
+        ("MEMORY_MB", "64", "import time; held = bytearray(150 << 20); time.sleep(60)", "memory_mb"),
+        ("PROCESSES", "40", "import os, time; [os.fork() for _ in range(7)]; time.sleep(60)", "processes"),
+        ("FILE_MB", "1", "import signal; signal.signal(25, 0); open('large', 'wb').write(bytes(5 << 20))", "file_mb"),
+    ],
+)
+def test_a_limit_of_the_sandbox_ends_a_command_and_is_named(
+    own_harness: Callable[..., Harness], setting: str, value: str, script: str, named: str
+) -> None:
+    harness = own_harness(OSTLER_SANDBOX__MODE="on", **{f"OSTLER_SANDBOX__{setting}": value})
+    driver = run_calls(harness, bash(f'python3 -c "{script}"'), rules=ALL)
+    text = driver.fetch_result_texts()[0]
+    assert named in text or (setting == "PROCESSES" and "BlockingIOError" in text), text

@@ -9,12 +9,14 @@ from typing import Final, assert_never
 from ostler.tools.fs import paths
 from ostler.tools.sandbox import forwarder
 from ostler.tools.sandbox.kernel import seccomp
+from ostler.tools.sandbox.kernel.limits import build_limit_prefix
 from ostler.tools.sandbox.mounts import MountKind, plan_mounts
 from ostler.tools.sandbox.probe import FLAGS, Support
 from ostler.tools.sandbox.profile import Profile
 
 _PROXY_INSIDE: Final = "/run/ostler-proxy.sock"
 _PROXY_PORT: Final = 3128
+_COVER_BYTES: Final = 64 * 1024
 _PROXY_NAMES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -41,7 +43,9 @@ def wrap(
     """
     if not support.works or support.bwrap is None:
         raise NoSandbox(support.reason)
-    network, command = _build_network(profile, support, arguments, () if stays else _INIT)
+    network, command = _build_network(
+        profile, support, [*build_limit_prefix(profile.limits), *arguments], () if stays else _INIT
+    )
     place = ["--as-pid-1", "--chdir", paths.resolve_path(profile.folder)]
     filtered = ["--seccomp", str(filter_descriptor)] if filter_descriptor is not None and support.filters else []
     mounts = _build_mount_flags(profile, support)
@@ -62,10 +66,13 @@ def _build_mount_flags(profile: Profile, support: Support) -> list[str]:
     # Where no socket can be made, those outside need no cover, each of which is a mount that may be gone by then.
     open_sockets = profile.unix_sockets == "allow" or not support.filters
     plan = {"/": MountKind.READ_ONLY, **dict(plan_mounts(profile, cover_sockets=open_sockets).iter_in_order())}
-    flags = [*_format_mount_flags("/", plan["/"]), "--proc", "/proc", "--dev", "/dev"]
+    memory = profile.limits.memory_mb * 1024 * 1024
+    flags = [*_format_mount_flags("/", plan["/"], memory), "--proc", "/proc", "--dev", "/dev"]
+    if memory:
+        flags += _format_mount_flags("/dev/shm", MountKind.SCRATCH, memory)  # noqa: S108 - of the sandbox's own
     for path, kind in plan.items():
         if path != "/" and not (kind is MountKind.READ_ONLY and is_read_only(path, plan)):
-            flags += _format_mount_flags(path, kind)
+            flags += _format_mount_flags(path, kind, memory)
     if profile.uses_forwarder and profile.proxy is not None:
         flags += ["--ro-bind", profile.proxy, _PROXY_INSIDE]
     # Root without capabilities still owns the kernel's settings in /proc/sys, core_pattern among them, which names a
@@ -80,14 +87,15 @@ def is_read_only(path: str, plan: dict[str, MountKind]) -> bool:
     return all(kind is MountKind.READ_ONLY for kind in above)
 
 
-def _format_mount_flags(path: str, kind: MountKind) -> list[str]:
+def _format_mount_flags(path: str, kind: MountKind, memory: int) -> list[str]:
+    """`memory`: the most bytes that a folder in memory may hold; 0 where there is no limit."""
     match kind:
         case MountKind.EMPTY:
             # Closed by its mode alone: to remount it read-only takes 0.3 ms each. Whoever opens it writes to memory of
             # the sandbox's own, which goes away with it.
-            return ["--perms", "0555", "--tmpfs", path]
+            return ["--perms", "0555", *(("--size", str(_COVER_BYTES)) if memory else ()), "--tmpfs", path]
         case MountKind.SCRATCH:
-            return ["--perms", "1777", "--tmpfs", path]
+            return ["--perms", "1777", *(("--size", str(memory)) if memory else ()), "--tmpfs", path]
         case MountKind.NOTHING:
             return ["--ro-bind", "/dev/null", path]
         case MountKind.READ_ONLY:

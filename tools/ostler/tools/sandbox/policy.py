@@ -7,6 +7,7 @@ from typing import Final, Literal
 from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY
 from ostler.tools.context import SessionView
 from ostler.tools.sandbox import Profile, Support, clean_path
+from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
 
 _MODULE_PATH: Final = "PSModulePath"
 """Where PowerShell would look for commands of its own names."""
@@ -30,6 +31,7 @@ class SandboxSettings:
     skips_ask_rules: bool = False
     """A command in the workspace's sandbox is not asked about because of an ask rule."""
     unix_sockets: Literal["deny", "allow"] = "deny"
+    limits: Limits = NO_LIMITS
     model_may_disable: bool = False
     """The model may ask for a command to run outside of it."""
 
@@ -74,6 +76,7 @@ def choose_confinement(
         network=settings.hosts if settings.hosts and settings.proxy and not (only_reads or only_edits) else "none",
         proxy=settings.proxy if not (only_reads or only_edits) else None,
         unix_sockets=settings.unix_sockets,
+        limits=settings.limits,
     )
     return Confinement(profile, support)
 

@@ -134,8 +134,10 @@ def describe_support(support: Support) -> list[tuple[str, bool, str]]:
         if support.works
         else f"{support.reason} Until then the table alone decides which commands are read-only, and they run outside."
     )
+    filtered = "it is loaded" if support.filters else "it is not loaded: commands can make Unix sockets"
     return [
         ("bubblewrap", support.bwrap is not None, installed),
         ("user namespaces", support.user_namespaces, forbidden or "the kernel's settings allow them"),
+        ("seccomp filter", support.filters, filtered),
         ("sandbox", support.works, outcome),
     ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ostler.tools.fs import paths
+from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
 
 
 class NotProtectable(Exception):
@@ -39,6 +40,8 @@ class Profile:
     """The person's."""
     unix_sockets: Literal["deny", "allow"] = "deny"
     """Whether it may make Unix sockets, of which those outside are covered; pairs it may always make."""
+
+    limits: Limits = NO_LIMITS
 
     @property
     def uses_forwarder(self) -> bool:

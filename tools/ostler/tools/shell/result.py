@@ -102,6 +102,8 @@ def build_finished_output(finished: FinishedCommand, timeout: int, harmless: str
     ).attach_full_output(finished.full_output)
     if finished.set_aside:
         output = add_remarks(output, [describe_set_aside(finished.set_aside)])
+    if finished.limit is not None:
+        return add_remarks(output, [finished.limit]), True
     if finished.timed_out:
         words = f"Timed out after {timeout / 1000:g} s: it was ended, with all that it had started."
         return add_remarks(output.model_copy(update={"timed_out": True}), [words]), True

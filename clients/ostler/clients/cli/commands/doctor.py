@@ -24,12 +24,14 @@ def doctor(
 ) -> None:
     """Check everything that the daemon needs; exit 1 if something must be mended."""
     from ostler.clients.cli.checks.base import CHECKS
+    from ostler.clients.cli.checks.kernel import check_kernel
     from ostler.clients.cli.checks.model import check_model
     from ostler.clients.cli.checks.sandbox import check_sandbox
     from ostler.clients.cli.checks.settings import check_settings
 
     places = get_cli_context(context).places
-    findings = [finding for check in (*CHECKS, check_settings, check_model, check_sandbox) for finding in check(places)]
+    checks = (*CHECKS, check_settings, check_model, check_sandbox, check_kernel)
+    findings = [finding for check in checks for finding in check(places)]
     failed = any(finding.state == "fail" for finding in findings)
     if format == "json":
         say_json({"ok": not failed, "checks": [finding.as_json() for finding in findings]})

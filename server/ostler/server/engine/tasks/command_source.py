@@ -23,7 +23,7 @@ class CommandSource:
         return self.running.child.ended
 
     async def wait(self) -> None:
-        await self.running.child.wait()
+        await self.running.wait()
 
     async def end(self) -> None:
         await self.running.end()
@@ -31,6 +31,8 @@ class CommandSource:
             await read_in_thread(self.output.append_line, f"({describe_set_aside(self.running.set_aside)})")
 
     async def build_outcome(self, task: Task, size: int) -> Task:
+        if self.running.stopped_by is not None:
+            return outcome.mark_failed(task, self.running.stopped_by, size)
         left = await read_in_thread(self.output.read_ending)
         code, signal_number = self.running.resolve_exit_code(left), self.running.child.signal
         return outcome.mark_ended(task, code, signal_number, size, outcome.KILLED_EXTERNALLY)

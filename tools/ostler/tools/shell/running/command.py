@@ -16,6 +16,7 @@ from ostler.tools.context import ToolContext
 from ostler.tools.formats.terminal_text import clean_ahead
 from ostler.tools.process import process
 from ostler.tools.sandbox import release_placeholders
+from ostler.tools.sandbox.kernel.limits import LimitWatch
 from ostler.tools.shell.output.full_output import FullOutput, open_full_output
 from ostler.tools.shell.output.image import find_picture, may_be_picture
 from ostler.tools.shell.output.output_file import MAX_BYTES, Ending, OutputFile
@@ -61,6 +62,8 @@ class FinishedCommand:
     """All of the output, where that is longer than what is here."""
     set_aside: tuple[str, ...] = ()
     """About each guarded name that it made or changed in the sandbox, and that was renamed."""
+    limit: str | None = None
+    """The limit that ended it, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +98,33 @@ class RunningCommand:
     sandboxed: bool = False
     set_aside: tuple[str, ...] = ()
     """Known at its end: about each guarded name that it made or changed, and that was renamed."""
+    limit_watch: LimitWatch | None = None
+    """Where its memory, processes or files are bounded."""
+    stopped_by: str | None = None
+    """The limit that ended it, in words."""
     started: float = field(default_factory=time.monotonic)
 
     @property
     def printed_too_much(self) -> bool:
         return self.output.size > MAX_BYTES
+
+    async def is_over_limit(self) -> bool:
+        """Looks whether it has passed one of its limits, and kills it then."""
+        watch = self.limit_watch
+        if watch is None or not watch.limits.are_watched:
+            return False
+        if self.stopped_by is None and (why := await read_in_thread(watch.find_exceeded)) is not None:
+            self.stopped_by = why
+            await kill_in_thread(watch.kill)
+        return self.stopped_by is not None
+
+    async def wait(self) -> None:
+        """Until it has ended, by itself or by a limit."""
+        while not self.child.ended:
+            with anyio.move_on_after(_POLL_SECONDS if self.limit_watch is not None else None):
+                await self.child.wait()
+            if not self.child.ended:
+                await self.is_over_limit()
 
     async def end(self) -> list[str]:
         """Ends all its living processes; returns the names of what it had left running."""
@@ -113,10 +138,18 @@ class RunningCommand:
             if not by_itself:
                 self.output.remove_kill_notices(printed)
             self.child.release()
+            await self._release_limits()
             if self.placeholders is not None:
                 held, self.placeholders = self.placeholders, None
                 self.set_aside = tuple(await change_in_thread(release_placeholders, held))
         return left_behind
+
+    async def _release_limits(self) -> None:
+        watch, self.limit_watch = self.limit_watch, None
+        if watch is not None:
+            why = await change_in_thread(watch.explain_end, self.child.exit_code, self.child.signal)
+            self.stopped_by = self.stopped_by or why
+            await change_in_thread(watch.release)
 
     async def _finish_copying(self) -> None:
         if self.copier is not None:
@@ -169,6 +202,7 @@ async def _start_command(spec: CommandSpec, context: ToolContext) -> RunningComm
         copier,
         prepared.placeholders,
         prepared.sandboxed,
+        limit_watch=prepared.watch_limits(child.pid),
     )
 
 
@@ -245,7 +279,7 @@ class _ForegroundCommand:
             output=output,
             exit_code=child.exit_code if own_end else None,
             signal=child.signal if own_end else None,
-            timed_out=not own_end and not too_much,
+            timed_out=not own_end and not too_much and running.stopped_by is None,
             too_much=too_much,
             started_in=running.folder,
             ended_in=ending.folder or running.folder,
@@ -256,6 +290,7 @@ class _ForegroundCommand:
             picture=picture,
             full_output=whole,
             set_aside=running.set_aside,
+            limit=running.stopped_by,
         )
 
     def _measure_duration(self) -> int:
@@ -277,7 +312,7 @@ class _ForegroundCommand:
             if now >= deadline:
                 return "budget" if self.spec.may_go_on else None
             size = output.size
-            if size > MAX_BYTES:
+            if size > MAX_BYTES or await self.running.is_over_limit():
                 return None
             if size - self._trimmed > _TRIM_BYTES:
                 self._trimmed = size

@@ -22,6 +22,15 @@ from ostler.tools.sandbox import (
     resolve_program,
     wrap,
 )
+from ostler.tools.sandbox.kernel.limits import (
+    NO_LIMITS,
+    Limits,
+    LimitWatch,
+    build_group_prefix,
+    find_delegated_group,
+    make_group,
+    remove_group,
+)
 from ostler.tools.sandbox.kernel.seccomp import FILTER_DESCRIPTOR
 from ostler.tools.sandbox.policy import Confinement, choose_confinement, restrict_to_reading
 from ostler.tools.services import WatchSpec
@@ -75,9 +84,17 @@ class PreparedCommand:
     sandboxed: bool = False
     opened: Sequence[tuple[int, str]] = ()
     """Files that it is given besides its streams, each by its number."""
+    limits: Limits = NO_LIMITS
+    group: str | None = None
+    """The folder of a control group that bounds its memory."""
+
+    def watch_limits(self, leader: int) -> LimitWatch | None:
+        return LimitWatch(self.limits, leader, self.group) if self.limits != NO_LIMITS else None
 
     def discard(self) -> None:
         self.output.remove()
+        if self.group is not None:
+            remove_group(self.group)
         if self.placeholders is not None:
             release_placeholders(self.placeholders)
 
@@ -208,13 +225,30 @@ def _wrap_in_sandbox(prepared: PreparedCommand, by: Confinement, definitions: st
         # sends none: `kill $$` is not read-only.
         stays = profile.kind == "read_only"
         arguments = wrap(prepared.arguments, profile, by.support, filter_descriptor=FILTER_DESCRIPTOR, stays=stays)
+        group = _make_group(profile.limits)
     except BaseException:
         if held is not None:
             release_placeholders(held)
         raise
+    if group is not None:
+        arguments = [*build_group_prefix(group), *arguments]
     environment = confine_environment(prepared.environment)
     path = find_filter(profile, by.support)
     opened = ((FILTER_DESCRIPTOR, path),) if path is not None else ()
     return replace(
-        prepared, arguments=arguments, environment=environment, placeholders=held, sandboxed=True, opened=opened
+        prepared,
+        arguments=arguments,
+        environment=environment,
+        placeholders=held,
+        sandboxed=True,
+        opened=opened,
+        limits=profile.limits,
+        group=group,
     )
+
+
+def _make_group(limits: Limits) -> str | None:
+    """Where none is delegated to us, memory is watched."""
+    if not limits.memory_mb or (parent := find_delegated_group()) is None:
+        return None
+    return make_group(parent, limits)
