@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from ostler.tools.commands.syntax.words import Word, scan_word
+from ostler.tools.commands.syntax.words import Word, is_named_expansion, scan_word
 
 RESERVED: Final = frozenset({
     "!", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select",
@@ -121,7 +121,7 @@ class _StrictParser:
 
     def _read_word(self) -> bool:
         word, end = scan_word(self.text, self.place)
-        if end == self.place or word.kind == "unknown":
+        if end == self.place or (word.kind == "unknown" and not is_named_expansion(word)):
             return False
         self.place = end
         if word.source.isdecimal() and (redirection := _REDIRECTION.match(self.text, end)):
