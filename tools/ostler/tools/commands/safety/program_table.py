@@ -47,6 +47,7 @@ class Program:
     attached: bool = False
     stops: bool = False
     dashed_values: tuple[str, ...] = ()
+    last_default: tuple[str, ...] = ()
     special: str | None = None
     list_options: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
@@ -199,7 +200,9 @@ def _check_operand(token: Word, *, after_dashes: bool) -> Word:
 
 def _parse_long_option(program: Program, text: str, waiting: list[Word], found: Arguments) -> None:
     name, equals, value = text[2:].partition("=")
-    if name in program.long_values:
+    if name in program.last_default and not equals and not waiting:
+        found.options.append((name, None, None))
+    elif name in program.long_values:
         kind = program.long_values[name]
         if program.grammar == "own" and not equals:
             # Which of these take the next word as well is a matter of the program's version.
