@@ -10,7 +10,7 @@ from ostler.tools.commands import is_read_only, needs_git_guard, parse_command
 from ostler.tools.commands.safety.program_table import load_git_forms, load_programs
 
 FORMS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("program_table.toml").read_text("utf-8"))
-NO_PROGRAMS = {"find-words", "found-files", "pip list", "pip show", "pip freeze"}
+NO_PROGRAMS = {"find-words", "found-files", "pip list", "pip show", "pip freeze", "pip check"}
 """Entries that others refer to."""
 PASSES = [command for entry in FORMS.values() for command in entry["passes"]]
 ASKS = [command for entry in FORMS.values() for command in entry["asks"]]

@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -284,7 +285,7 @@ def _check_operands(program: Program, found: Arguments) -> None:
         raise NotReadOnly(f"{operands[program.most].source} is one operand too many")
     if program.list_options and operands and not found.has(program.list_options):
         raise NotReadOnly(f"{operands[0].source} would be created")
-    if program.first and operands and operands[0].text not in program.first:
+    if program.first and operands and not any(fnmatchcase(operands[0].text, each) for each in program.first):
         raise NotReadOnly(f"{operands[0].source} is not known to be harmless")
     if program.needs and not found.has(program.needs):
         raise NotReadOnly("without an option that only shows something it is not known to be harmless")

@@ -13,7 +13,7 @@ from ostler.tools.commands.safety.program_table import (
     load_programs,
     parse_arguments,
 )
-from ostler.tools.commands.safety.read_only_programs.awk_script import prints_only
+from ostler.tools.commands.safety.read_only_programs.awk_script import is_own_variable, prints_only
 from ostler.tools.commands.safety.read_only_programs.find_command import check_find
 from ostler.tools.commands.safety.read_only_programs.git_forms import check_git
 from ostler.tools.commands.syntax.words import Word, is_named_expansion
@@ -65,8 +65,10 @@ _PS_FIELDS: Final = frozenset({
 })  # fmt: skip
 _PS_FORMATS: Final = frozenset({"-o", "--format", "-eo", "-Ao", "-efo", "-axo", "axo", "-fo"})
 _PIDS: Final = re.compile(r"\d+(?:,\d+)*")
-_TAR_LETTERS: Final = re.compile(r"-?(?=[tvzjJf]*t)[tvzjJ]+f")
+_TAR_LETTERS: Final = re.compile(r"[tvzjJ]+f?|-[tvzjJ]+f?|-f")
+_TAR_NAMES: Final = frozenset({"--list", "--verbose", "--gzip", "--bzip2", "--xz"})
 _TAR_MORE: Final = Program(long=("wildcards",), long_values={"exclude": "text"}, operands="text")
+_AWK_VARIABLE: Final = re.compile(r"(?:FS|OFS|RS|ORS|[a-z_][a-z_0-9]*)=.*", re.DOTALL)
 _UNZIP_LISTS: Final = frozenset({"-l", "-v", "-lv", "-lq", "-Z", "-Z1", "-t", "-tq", "-z"})
 
 
@@ -78,6 +80,8 @@ def check_program(tokens: Sequence[Word]) -> ReadAccess:
     program = load_programs().get(name)
     if program is None:
         raise NotReadOnly(f"{name} is not in the table of programs that only read")
+    if len(tokens) == 2 and tokens[1].literal == "--help" and program.special != "never":
+        return ReadAccess()
     return SPECIAL[program.special](tokens[1:]) if program.special else check_options(program, tokens[1:])
 
 
@@ -138,8 +142,11 @@ def _check_sed(tokens: Sequence[Word]) -> ReadAccess:
 
 def _check_awk(tokens: Sequence[Word]) -> ReadAccess:
     rest = list(tokens)
-    while rest and rest[0].kind == "literal" and rest[0].text.startswith("-F"):
-        # The separator is attached, or the next word.
+    while rest and rest[0].kind == "literal" and rest[0].text[:2] in {"-F", "-v"}:
+        # The separator, or a variable and its value, is attached or the next word.
+        given = rest[0].text[2:] or (rest[1].literal if len(rest) > 1 else None)
+        if given is None or (rest[0].text.startswith("-v") and not _is_awk_variable(given)):
+            raise NotReadOnly("what awk is told is not known to be harmless")
         rest = rest[1:] if len(rest[0].text) > 2 else rest[2:]
     rest = rest[1:] if rest and rest[0].literal == "--" else rest
     script = rest[0].literal if rest else None
@@ -149,6 +156,10 @@ def _check_awk(tokens: Sequence[Word]) -> ReadAccess:
     if any("=" in word.text for word in found.files):
         raise NotReadOnly("awk would set a variable")
     return found
+
+
+def _is_awk_variable(text: str) -> bool:
+    return _AWK_VARIABLE.fullmatch(text) is not None and is_own_variable(text.partition("=")[0])
 
 
 def _check_jq(tokens: Sequence[Word]) -> ReadAccess:
@@ -215,13 +226,20 @@ def _check_cd(tokens: Sequence[Word]) -> ReadAccess:
 
 
 def _check_tar(tokens: Sequence[Word]) -> ReadAccess:
-    """`tar tf FILE`: only as one word of letters that ends in f, or with the long names."""
-    words = [token.literal for token in tokens]
-    if words[:1] == ["--list"] and len(words) > 1 and (words[1] or "").startswith("--file="):
-        archive, rest = Word(tokens[1].source, tokens[1].text.removeprefix("--file="), "literal"), tokens[2:]
-    elif len(words) > 1 and _TAR_LETTERS.fullmatch(words[0] or ""):
-        archive, rest = tokens[1], tokens[2:]
-    else:
+    """`tar tf FILE`: letters that end in f, together or apart, or the long names; then the file."""
+    rest, lists = list(tokens), False
+    archive: Word | None = None
+    while rest and archive is None:
+        word = rest.pop(0).literal or ""
+        first = len(tokens) - len(rest) == 1
+        if word.startswith("--file="):
+            archive = Word(word, word.removeprefix("--file="), "literal")
+        elif word in _TAR_NAMES or (_TAR_LETTERS.fullmatch(word) and (first or word.startswith("-"))):
+            lists |= word == "--list" or ("t" in word and not word.startswith("--"))
+            archive = rest.pop(0) if word.endswith("f") and rest else None
+        else:
+            break
+    if archive is None or not lists:
         raise NotReadOnly("tar passes only where it lists a file, as `tar tf FILE`")
     # A colon makes it a file of another machine, which tar would get by running ssh.
     if archive.kind not in {"literal", "home"} or not archive.text or archive.text.startswith("--") or (
@@ -250,7 +268,7 @@ def _check_pip(tokens: Sequence[Word]) -> ReadAccess:
     name = f"pip {tokens[0].literal}" if tokens else ""
     form = load_programs().get(name)
     if form is None:
-        raise NotReadOnly("pip passes only as `pip list`, `pip show` and `pip freeze`")
+        raise NotReadOnly("pip passes only as `pip list`, `pip show`, `pip freeze` and `pip check`")
     return check_options(form, tokens[1:])
 
 

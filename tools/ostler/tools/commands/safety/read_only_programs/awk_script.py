@@ -44,6 +44,12 @@ def prints_only(script: str) -> bool:
     return _ScriptScan(script).run()
 
 
+def is_own_variable(name: str) -> bool:
+    """Whether it is a variable that awk only computes with: of the script, or one that separates fields."""
+    own = _OWN_VARIABLE.fullmatch(name) is not None and _REFUSED.fullmatch(name) is None
+    return (own and name not in _CALLS | _STATEMENTS) or name in _VARIABLES
+
+
 @dataclass(slots=True)
 class _ScriptScan:
     script: str
@@ -88,11 +94,10 @@ class _ScriptScan:
         return True
 
     def _read_name(self, text: str, *, calls: bool) -> bool:
-        if calls:
-            known = text in _CALLS
-        else:
-            own = _OWN_VARIABLE.fullmatch(text) is not None and _REFUSED.fullmatch(text) is None and text not in _CALLS
-            known = text in _STATEMENTS or text in _VARIABLES or own or text == "length"
+        if self.parens and text in {"print", "printf"}:
+            # The head of a `for` may hold it, with a redirection.
+            return False
+        known = text in _CALLS if calls else text in _STATEMENTS | {"length"} or is_own_variable(text)
         self.before = text if text in _STATEMENTS or text in _CALLS else "value"
         return known
 
@@ -113,7 +118,7 @@ class _ScriptScan:
                     self.parens.pop()
             case ">" | ">=":
                 # Behind print it would be a redirection: it compares where no print can be.
-                allowed = self.braces == 0 or self.parens[:1] == ["if"]
+                allowed = self.braces == 0 or self.parens[:1] in (["if"], ["for"])
             case "/":
                 # Behind anything else it may begin a pattern.
                 allowed = self.before == "value"
