@@ -46,11 +46,13 @@ if TYPE_CHECKING:
         write_literally,
     )
     from ostler.tools.commands.safety.read_only import (
+        READ_ONLY_ENVIRONMENT,
         ReadOnlyVerdict,
         explain_not_read_only,
         is_read_only,
         needs_git_guard,
         part_is_read_only,
+        seems_read_only,
     )
     from ostler.tools.commands.safety.wrappers import is_fully_resolved, list_programs, may_run_others, unwrap
     from ostler.tools.commands.syntax.parsed import ParsedCommand, Redirection, SimpleCommand
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GIT_GUARD_ENVIRONMENT",
     "MAX_BYTES",
+    "READ_ONLY_ENVIRONMENT",
     "SIMPLE_FILE_COMMANDS",
     "UNSET_FOR_READ_ONLY",
     "FileAccess",
@@ -101,6 +104,7 @@ __all__ = [
     "part_is_read_only",
     "rule_allows",
     "rule_matches",
+    "seems_read_only",
     "sets_dangerous_variable",
     "suggest_rules",
     "unwrap",
@@ -114,6 +118,7 @@ __getattr__ = export_lazily(
         "GIT_GUARD_ENVIRONMENT": "safety.git_config",
         "MAX_BYTES": "syntax.parser",
         "SimpleCommand": "syntax.parsed",
+        "READ_ONLY_ENVIRONMENT": "safety.read_only",
         "ReadOnlyVerdict": "safety.read_only",
         "ParsedCommand": "syntax.parsed",
         "Redirection": "syntax.parsed",
@@ -141,6 +146,7 @@ __getattr__ = export_lazily(
         "needs_git_guard": "safety.read_only",
         "has_only_simple_file_commands": "rules.suggest",
         "part_is_read_only": "safety.read_only",
+        "seems_read_only": "safety.read_only",
         "list_programs": "safety.wrappers",
         "parse_command": "syntax.parser",
         "rule_allows": "rules.match",

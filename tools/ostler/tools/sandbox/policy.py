@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY
+from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, READ_ONLY_ENVIRONMENT, UNSET_FOR_READ_ONLY
 from ostler.tools.context import SessionView
 from ostler.tools.sandbox import Profile, Support, clean_path
 from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
@@ -85,4 +85,5 @@ def restrict_to_reading(environment: Mapping[str, str], roots: Sequence[str]) ->
     """For a command that passed because it only reads: programs from outside the roots, and git without its helpers."""
     kept = {name: value for name, value in environment.items() if name not in UNSET_FOR_READ_ONLY}
     kept.pop(_MODULE_PATH, None)
-    return {**kept, **GIT_GUARD_ENVIRONMENT, "PATH": clean_path(environment.get("PATH", ""), roots)}
+    path = clean_path(environment.get("PATH", ""), roots)
+    return {**kept, **GIT_GUARD_ENVIRONMENT, **READ_ONLY_ENVIRONMENT, "PATH": path}

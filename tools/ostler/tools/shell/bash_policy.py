@@ -72,8 +72,7 @@ async def parse_ahead(command: str) -> None:
 
 def seems_read_only(command: str) -> bool:
     """By its text alone, without a look at the folder that it runs in."""
-    read = parse_command(command)
-    return read.problem is None and read.plain and all(map(commands.part_is_read_only, read.parts))
+    return commands.seems_read_only(parse_command(command))
 
 
 def changes_folder(command: str) -> bool:

@@ -4,22 +4,28 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ostler.tools.commands.syntax.words import Word
+
+if TYPE_CHECKING:
+    from ostler.tools.commands.safety.read_only_programs.listing import Listing
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[a-zA-Z]{1,3}|%)?")
 _SHORT_NUMBER: Final = re.compile(r"-[0-9]+")
 
 ValueKind = Literal["number", "text", "file", "format"]
+Grammar = Literal["getopt", "posix", "clap", "own"]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """One entry; the words are explained at the top of programs.toml and git.toml."""
 
+    grammar: Grammar = "getopt"
     short: str = ""
     short_values: dict[str, ValueKind] = field(default_factory=dict)
     short_optional: dict[str, ValueKind] = field(default_factory=dict)
@@ -35,11 +41,39 @@ class Program:
     folder: bool = False
     deep: bool = False
     deep_options: tuple[str, ...] = ()
+    follow_options: tuple[str, ...] = ()
+    follows: bool = False
+    no_follow: tuple[str, ...] = ()
     bundles: bool = True
+    attached: bool = False
+    stops: bool = False
+    dashed_values: tuple[str, ...] = ()
+    last_default: tuple[str, ...] = ()
     special: str | None = None
     list_options: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    among: tuple[str, ...] = ()
+    local_list: bool = False
+    refused: str = ""
+    refused_first: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAccess:
+    """What a read-only command reads."""
+
+    files: tuple[Word, ...] = ()
+    deep: bool = False
+    folder: bool = False
+    """It reads the folder that it runs in."""
+    follows: bool = False
+    """With `deep`: through the links below, too."""
+    git: bool = False
+    git_folder: Word | None = None
+    """The folder that git runs in, where it is told another one."""
+    listing: "Listing | None" = None
+    """It runs a program on files whose names are known only when it runs."""
 
 
 @dataclass(slots=True)
@@ -77,15 +111,17 @@ def load_toml(name: str) -> dict[str, Any]:
 
 def _parse_programs(name: str, without: Sequence[str] = ()) -> dict[str, Program]:
     entries = load_toml(name)
-    return {key: _parse_program(entry, entries) for key, entry in entries.items() if key not in without}
+    return {key: parse_program(entry, entries) for key, entry in entries.items() if key not in without}
 
 
-def _parse_program(entry: dict[str, Any], entries: dict[str, Any]) -> Program:
+def parse_program(entry: dict[str, Any], entries: dict[str, Any]) -> Program:
+    """One entry of a table, with what it takes over from others by `like`."""
     named = entry.get("like", [])
     merged: dict[str, Any] = {}
     for source in [*(entries[other] for other in ([named] if isinstance(named, str) else named)), entry]:
         for key, value in source.items():
-            merged[key] = _merge_values(merged[key], value) if key in merged else value
+            joins = key in merged and (key == "short" or not isinstance(value, str))
+            merged[key] = _merge_values(merged[key], value) if joins else value
     known = {field.name for field in fields(Program)}
     given: dict[str, Any] = {key: freeze(value) for key, value in merged.items() if key in known}
     return Program(**given)
@@ -116,10 +152,14 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
     while waiting:
         token = waiting.pop()
         text = token.text
+        _check_first_character(program, token)
         if token.kind == "glob" and not only_operands and _is_value_pattern(program, token):
             found.options.append((text[2:].partition("=")[0], None, None))
         elif token.kind != "literal" or only_operands or text == "-" or not text.startswith("-"):
+            if program.stops and found.operands and text.startswith("-"):
+                raise NotReadOnly(f"{token.source} is no option any more")
             found.operands.append(_check_operand(token))
+            only_operands |= program.stops or program.grammar == "posix"
         elif text == "--":
             only_operands = True
         elif text in program.exact:
@@ -134,6 +174,11 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
             _parse_short_options(program, text, waiting, found)
     _check_operands(program, found)
     return found
+
+
+def _check_first_character(program: Program, token: Word) -> None:
+    if token.text and token.text[0] in program.refused_first:
+        raise NotReadOnly(f"the program would read {token.source} in a way of its own")
 
 
 def _is_value_pattern(program: Program, token: Word) -> bool:
@@ -151,9 +196,14 @@ def _check_operand(token: Word) -> Word:
 
 def _parse_long_option(program: Program, text: str, waiting: list[Word], found: Arguments) -> None:
     name, equals, value = text[2:].partition("=")
-    if name in program.long_values:
+    if name in program.last_default and not equals and not waiting:
+        found.options.append((name, None, None))
+    elif name in program.long_values:
         kind = program.long_values[name]
-        given = Word(value, value, "literal") if equals else _take_next(text, waiting)
+        if program.grammar == "own" and not equals:
+            # Which of these take the next word as well is a matter of the program's version.
+            raise NotReadOnly(f"the value of {text} has to be attached to it")
+        given = Word(value, value, "literal") if equals else _take_next(program, text, name, waiting)
         found.options.append((name, _check_value(text, given, kind), kind))
     elif equals and name in program.long_optional:
         kind = program.long_optional[name]
@@ -165,13 +215,15 @@ def _parse_long_option(program: Program, text: str, waiting: list[Word], found: 
 
 
 def _parse_short_options(program: Program, text: str, waiting: list[Word], found: Arguments) -> None:
-    if not program.bundles and len(text) > 2 and text[1] not in program.short_values:
-        raise NotReadOnly(f"{text} is not known to be harmless")
+    if program.grammar == "own":
+        _check_own_bundle(program, text)
     for place in range(1, len(text)):
         letter, rest = text[place], text[place + 1 :]
+        if program.grammar == "clap" and letter in program.short_values:
+            rest = rest.removeprefix("=")
         if letter in program.short_values:
             kind = program.short_values[letter]
-            given = Word(rest, rest, "literal") if rest else _take_next(text, waiting)
+            given = Word(rest, rest, "literal") if rest else _take_next(program, text, letter, waiting)
             found.options.append((letter, _check_value(text, given, kind), kind))
             return
         if letter in program.short_optional and (rest or letter not in program.short):
@@ -184,10 +236,25 @@ def _parse_short_options(program: Program, text: str, waiting: list[Word], found
         found.options.append((letter, None, None))
 
 
-def _take_next(option: str, waiting: list[Word]) -> Word:
+def _check_own_bundle(program: Program, text: str) -> None:
+    """With a grammar of its own a program may read on behind a letter that takes a value, as tree does in `-Po`.
+
+    So such a letter stands alone or last, unless the table says that its value is attached.
+    """
+    if program.attached and text[1] in program.short_values:
+        return
+    if len(text) > 2 and (not program.bundles or any(letter in program.short_values for letter in text[1:-1])):
+        raise NotReadOnly(f"{text} is not known to be harmless")
+
+
+def _take_next(program: Program, option: str, name: str, waiting: list[Word]) -> Word:
     if not waiting:
         raise NotReadOnly(f"{option} has no value")
-    return waiting.pop()
+    value = waiting.pop()
+    _check_first_character(program, value)
+    if program.grammar == "clap" and value.text.startswith("-") and name not in program.dashed_values:
+        raise NotReadOnly(f"{value.source} may be an option")
+    return value
 
 
 def _check_value(option: str, value: Word, kind: ValueKind) -> Word:
@@ -213,10 +280,14 @@ def _check_operands(program: Program, found: Arguments) -> None:
         raise NotReadOnly(f"{operands[program.most].source} is one operand too many")
     if program.list_options and operands and not found.has(program.list_options):
         raise NotReadOnly(f"{operands[0].source} would be created")
-    if program.first and operands and operands[0].text not in program.first:
+    if program.first and operands and not any(fnmatchcase(operands[0].text, each) for each in program.first):
         raise NotReadOnly(f"{operands[0].source} is not known to be harmless")
     if program.needs and not found.has(program.needs):
-        raise NotReadOnly("it is not known to be harmless")
+        raise NotReadOnly("without an option that only shows something it is not known to be harmless")
+    if program.among and not all(operand.text in program.among for operand in operands):
+        raise NotReadOnly("an operand is not known to be harmless")
+    if program.refused and (bad := next((each for each in operands if set(each.text) & set(program.refused)), None)):
+        raise NotReadOnly(f"the program would read {bad.source} in a way of its own")
 
 
 def find_file_operands(program: Program, found: Arguments) -> list[Word]:
@@ -229,3 +300,17 @@ def find_file_operands(program: Program, found: Arguments) -> list[Word]:
             return [*named, *found.operands[0 if found.has(program.pattern_options) else 1 :]]
         case _:
             return named
+
+
+def check_options(program: Program, tokens: Sequence[Word]) -> ReadAccess:
+    """Checks the options by the table. Raises NotReadOnly."""
+    return build_access(program, parse_arguments(program, tokens))
+
+
+def build_access(program: Program, found: Arguments) -> ReadAccess:
+    """What a program reads that was called with these arguments."""
+    files = tuple(find_file_operands(program, found))
+    deep = program.deep or found.has(program.deep_options)
+    folder = not files and (program.folder or (deep and bool(program.deep_options)))
+    follows = deep and (found.has(program.follow_options) or (program.follows and not found.has(program.no_follow)))
+    return ReadAccess(files, deep=deep, folder=folder, follows=follows)

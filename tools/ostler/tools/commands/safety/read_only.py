@@ -1,18 +1,26 @@
 """Decides whether a command only reads: the table has all its simple commands, and all their options."""
 
-from dataclasses import dataclass, replace
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from ostler.tools.commands.safety.git_config import find_git_config_problem
 from ostler.tools.commands.safety.glob_expansion import GlobExpansion, expand_globs, has_globs, put_stand_ins
-from ostler.tools.commands.safety.program_table import NotReadOnly, load_programs
-from ostler.tools.commands.safety.special_programs import SPECIAL, ReadAccess, check_options
-from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand
+from ostler.tools.commands.safety.program_table import NotReadOnly, ReadAccess, load_programs
+from ostler.tools.commands.safety.read_only_programs.git_forms import is_same_repository
+from ostler.tools.commands.safety.read_only_programs.listing import find_listing_problem
+from ostler.tools.commands.safety.read_only_programs.xargs_command import check_xargs
+from ostler.tools.commands.safety.special_programs import check_program
+from ostler.tools.commands.syntax.parsed import ParsedCommand, Redirection, SimpleCommand
 from ostler.tools.commands.syntax.working_dirs import resolve_folder
 
 _MAX_PARTS: Final = 50
 """More than a person would read; with more of them a command always needs an ask."""
+
+READ_ONLY_ENVIRONMENT: Final = {"LESSSECURE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+"""With these, programs of the table do not run or ask anything that their arguments do not name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +35,49 @@ class ReadOnlyVerdict:
 
 
 def is_read_only(parsed: ParsedCommand, folder: str) -> ReadOnlyVerdict:
-    """Whether the command changes nothing, run in a folder. Blocks where it has patterns, or git runs."""
+    """Whether the command changes nothing, run in a folder. Blocks where it has patterns, git or found files."""
+    accesses = _check_parts(parsed)
+    if isinstance(accesses, ReadOnlyVerdict):
+        return accesses
+    expansion: GlobExpansion | None = None
+    if has_globs(parsed):
+        try:
+            expansion = expand_globs(parsed, folder)
+        except NotReadOnly as error:
+            return ReadOnlyVerdict(ok=False, reason=str(error), part=None)
+        accesses = _check_parts(expansion.parsed)
+        if isinstance(accesses, ReadOnlyVerdict):
+            return accesses
+    for part, access in accesses:
+        problem = _find_problem_on_disk(part, access, folder)
+        if problem is not None:
+            return ReadOnlyVerdict(ok=False, reason=problem, part=part.text)
+    return ReadOnlyVerdict(ok=True, reason="every part of it only reads", part=None, expansion=expansion)
+
+
+def seems_read_only(parsed: ParsedCommand) -> bool:
+    """The same by its text alone, without a look at the folder that it runs in."""
+    return not isinstance(_check_parts(parsed), ReadOnlyVerdict)
+
+
+def _check_parts(parsed: ParsedCommand) -> list[tuple[SimpleCommand, ReadAccess]] | ReadOnlyVerdict:
+    """What each part reads; where one may do more, that."""
     if parsed.problem is not None:
         return ReadOnlyVerdict(ok=False, reason=f"it is not fully understood: {parsed.problem}", part=None)
     if not parsed.plain:
         return ReadOnlyVerdict(ok=False, reason="it is not a plain command", part=None)
     if len(parsed.parts) > _MAX_PARTS:
         return ReadOnlyVerdict(ok=False, reason=f"it has more than {_MAX_PARTS} parts", part=None)
-    for part in parsed.parts:
+    found: list[tuple[SimpleCommand, ReadAccess]] = []
+    first = 0
+    for place, part in enumerate(parsed.parts):
+        # Without groups, which are not plain, the parts of a pipeline stand one behind the other.
+        first = first if "pipe" in part.inside else place
         try:
-            check_part(part)
+            found.append((part, check_part(part, parsed.parts[first:place])))
         except NotReadOnly as error:
             return ReadOnlyVerdict(ok=False, reason=str(error), part=part.text)
-    try:
-        expansion = expand_globs(parsed, folder) if has_globs(parsed) else None
-        for part in expansion.parsed.parts if expansion is not None else ():
-            check_part(part)
-    except NotReadOnly as error:
-        return ReadOnlyVerdict(ok=False, reason=str(error), part=None)
-    return replace(_check_git(parsed, folder), expansion=expansion)
+    return found
 
 
 def part_is_read_only(part: SimpleCommand) -> bool:
@@ -62,31 +94,37 @@ def explain_not_read_only(part: SimpleCommand) -> str | None:
     return None
 
 
-def check_part(part: SimpleCommand) -> ReadAccess:
-    """What a part reads. Raises NotReadOnly where it may do more than read."""
+def check_part(part: SimpleCommand, before: Sequence[SimpleCommand] = ()) -> ReadAccess:
+    """What a part reads, behind others in a pipeline. Raises NotReadOnly where it may do more than read."""
     if part.assignments:
         raise NotReadOnly("it sets a variable")
     if part.inside & {"function", "substitution", "background", "loop"}:
         raise NotReadOnly("it is not a plain command")
     for found in part.redirections:
-        if not found.copies and not (found.operator in _NULL_OPERATORS and found.target.literal == "/dev/null"):
+        if not found.copies and not _is_null(found) and not _reads_file(found):
             raise NotReadOnly(f"it redirects to or from {found.target.source}")
+    if before and part.words[:1] == ("xargs",):
+        return check_xargs(tuple(map(put_stand_ins, (*before, part))), check_program)
     return check_words(put_stand_ins(part))
+
+
+def _is_null(found: Redirection) -> bool:
+    return found.operator in _NULL_OPERATORS and found.target.literal == "/dev/null"
+
+
+def _reads_file(found: Redirection) -> bool:
+    """`< file`. Below /dev the shell would open a socket."""
+    target = found.target
+    devices = posixpath.normpath(target.text).lstrip("/").partition("/")[0] == "dev" and target.text.startswith("/")
+    return found.operator == "<" and found.fd in {"", "0"} and target.kind in {"literal", "home"} and not devices
 
 
 def check_words(part: SimpleCommand) -> ReadAccess:
     """The same by the program and its arguments alone."""
-    name = part.words[0] if part.words else None
-    if name is None:
-        raise NotReadOnly("its program is not known")
     words = part.literal_words
     if words is not None and " ".join(words) in _load_version_commands():
         return ReadAccess()
-    program = load_programs().get(name)
-    if program is None:
-        raise NotReadOnly(f"{name} is not in the table of programs that only read")
-    arguments = part.tokens[1:]
-    return SPECIAL[program.special](arguments) if program.special else check_options(program, arguments)
+    return check_program(part.tokens)
 
 
 @cache
@@ -99,17 +137,31 @@ _NULL_OPERATORS: Final = frozenset({">", ">>", "&>", "&>>", ">|", ">&", "<"})
 
 def needs_git_guard(parsed: ParsedCommand) -> bool:
     """Whether git runs in it, so that the guard's variables have to be set."""
-    return any(part.tokens and part.tokens[0].literal == "git" for part in parsed.parts)
+    return any(map(_runs_git, parsed.parts))
 
 
-def _check_git(parsed: ParsedCommand, folder: str) -> ReadOnlyVerdict:
-    for part in parsed.parts:
-        if not part.tokens or part.tokens[0].literal != "git":
-            continue
-        if part.folders is None:
-            return ReadOnlyVerdict(ok=False, reason="it is not known in which repository git would run", part=part.text)
-        for place in part.folders:
-            problem = find_git_config_problem(resolve_folder(folder, place))
-            if problem is not None:
-                return ReadOnlyVerdict(ok=False, reason=problem, part=part.text)
-    return ReadOnlyVerdict(ok=True, reason="every part of it only reads", part=None)
+def _find_problem_on_disk(part: SimpleCommand, access: ReadAccess, folder: str) -> str | None:
+    if access.listing is None and not _runs_git(part):
+        return None
+    if part.folders is None:
+        return "it is not known in which folder it would run"
+    for place in part.folders:
+        here = resolve_folder(folder, place)
+        problem = find_listing_problem(access.listing, here) if access.listing is not None else None
+        problem = problem or (_find_git_problem(access, here) if _runs_git(part) else None)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _runs_git(part: SimpleCommand) -> bool:
+    return bool(part.tokens) and part.tokens[0].literal == "git"
+
+
+def _find_git_problem(access: ReadAccess, here: str) -> str | None:
+    if access.git_folder is None:
+        return find_git_config_problem(here)
+    there = posixpath.join(here, access.git_folder.text)
+    if not is_same_repository(here, there):
+        return f"{access.git_folder.source} is another repository"
+    return find_git_config_problem(here) or find_git_config_problem(there)

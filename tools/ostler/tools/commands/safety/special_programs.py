@@ -2,37 +2,45 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ostler.tools.commands.safety.program_table import (
-    Arguments,
     NotReadOnly,
     Program,
-    find_file_operands,
-    load_git_forms,
+    ReadAccess,
+    build_access,
+    check_options,
     load_programs,
     parse_arguments,
 )
-from ostler.tools.commands.syntax.words import Word
+from ostler.tools.commands.safety.read_only_programs.awk_script import is_own_variable, prints_only
+from ostler.tools.commands.safety.read_only_programs.find_command import check_find
+from ostler.tools.commands.safety.read_only_programs.git_forms import check_git
+from ostler.tools.commands.syntax.words import Word, is_named_expansion
+
+__all__ = ["SPECIAL", "ReadAccess", "check_options", "check_program"]
 
 _TEST_WORDS: Final = frozenset({
     "-b", "-c", "-d", "-e", "-f", "-g", "-G", "-h", "-k", "-L", "-n", "-N", "-O", "-p", "-r", "-s", "-S", "-t",
     "-u", "-w", "-x", "-z", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o",
 })  # fmt: skip
 _FORMATTED: Final = re.compile(r"%%|%[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?[diouxXeEfFgGaAcsbq]|[^%]")
-_PRINTED_LINES: Final = re.compile(r"(?:\d+|\$)(?:,(?:\+?\d+|\$))?p")
+_LINES: Final = r"(?:\d+(?:~\d+)?|\$)(?:,(?:[+~]?\d+|\$))?p"
+_PRINTED_LINES: Final = re.compile(rf"[ ]*{_LINES}(?:[ ]*;[ ]*{_LINES})*[ ]*;?[ ]*")
 _JQ_READS: Final = re.compile(
-    r"\benv\b|\$ENV|\$__|\b(?:import|include|input_filename|get_search_list|modulemeta|getenv|halt_error)\b"
+    r"(?<![.\w])env\b|\$ENV|\$__|\b(?:import|include|input_filename|get_search_list|modulemeta|getenv|halt_error)\b"
 )
 _JQ: Final = Program(
-    short="rjanscSCMe",
+    grammar="own",
+    short="rjanscSCMeR",
     long=("raw-output", "join-output", "null-input", "slurp", "compact-output", "sort-keys", "color-output", "tab",
           "monochrome-output", "ascii-output", "exit-status", "raw-input", "raw-output0", "unbuffered"),
-    long_values={"indent": "number"},
     operands="pattern",
     least=1,
 )  # fmt: skip
+_JQ_VALUES: Final = {"--arg": "text", "--argjson": "text", "--slurpfile": "file", "--rawfile": "file"}
+"""Each takes a name and a value, in the next two words."""
+_JQ_INDENTS: Final = frozenset("01234567")
 _DATE: Final = Program(
     short="uR",
     short_values={"d": "text", "r": "file"},
@@ -55,33 +63,26 @@ _PS_FIELDS: Final = frozenset({
     "ruser", "sid", "start", "start_time", "stat", "state", "stime", "time", "tty", "tt", "uid", "user", "vsz",
     "wchan", "%cpu", "%mem",
 })  # fmt: skip
+_PS_FORMATS: Final = frozenset({"-o", "--format", "-eo", "-Ao", "-efo", "-axo", "axo", "-fo"})
 _PIDS: Final = re.compile(r"\d+(?:,\d+)*")
+_TAR_LETTERS: Final = re.compile(r"[tvzjJ]+f?|-[tvzjJ]+f?|-f")
+_TAR_NAMES: Final = frozenset({"--list", "--verbose", "--gzip", "--bzip2", "--xz"})
+_TAR_MORE: Final = Program(long=("wildcards",), long_values={"exclude": "text"}, operands="text")
+_AWK_VARIABLE: Final = re.compile(r"(?:FS|OFS|RS|ORS|[a-z_][a-z_0-9]*)=.*", re.DOTALL)
+_UNZIP_LISTS: Final = frozenset({"-l", "-v", "-lv", "-lq", "-Z", "-Z1", "-t", "-tq", "-z"})
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAccess:
-    """What a read-only command reads."""
-
-    files: tuple[Word, ...] = ()
-    deep: bool = False
-    folder: bool = False
-    """It reads the folder that it runs in."""
-    follows: bool = False
-    """With `deep`: through the links below, too."""
-    git: bool = False
-
-
-def check_options(program: Program, tokens: Sequence[Word]) -> ReadAccess:
-    """Checks the options by the table. Raises NotReadOnly."""
-    found = parse_arguments(program, tokens)
-    return _build_access(program, found)
-
-
-def _build_access(program: Program, found: Arguments) -> ReadAccess:
-    files = tuple(find_file_operands(program, found))
-    deep = program.deep or found.has(program.deep_options)
-    folder = not files and (program.folder or (deep and bool(program.deep_options)))
-    return ReadAccess(files, deep=deep, folder=folder)
+def check_program(tokens: Sequence[Word]) -> ReadAccess:
+    """What a program reads, by its name and its arguments. Raises NotReadOnly where it may do more."""
+    name = tokens[0].literal if tokens else None
+    if name is None:
+        raise NotReadOnly("its program is not known")
+    program = load_programs().get(name)
+    if program is None:
+        raise NotReadOnly(f"{name} is not in the table of programs that only read")
+    if len(tokens) == 2 and tokens[1].literal == "--help" and program.special != "never":
+        return ReadAccess()
+    return SPECIAL[program.special](tokens[1:]) if program.special else check_options(program, tokens[1:])
 
 
 def _require_literals(tokens: Sequence[Word]) -> list[str]:
@@ -93,15 +94,15 @@ def _require_literals(tokens: Sequence[Word]) -> list[str]:
 
 def _check_echo(tokens: Sequence[Word]) -> ReadAccess:
     for token in tokens:
-        if token.kind not in {"literal", "glob"}:
+        if token.kind not in {"literal", "glob"} and not is_named_expansion(token):
             raise NotReadOnly(f"{token.source} is decided when it runs")
     found = parse_arguments(Program(operands="files"), [token for token in tokens if token.kind == "glob"])
     return ReadAccess(tuple(found.operands))
 
 
 def _check_printf(tokens: Sequence[Word]) -> ReadAccess:
-    words = _require_literals(tokens)
-    words = words[1:] if words[:1] == ["--"] else words
+    given = tokens[1:] if tokens and tokens[0].literal == "--" else tokens
+    words = _require_literals([*given[:1], *(token for token in given[1:] if not is_named_expansion(token))])
     if not words or words[0].startswith("-"):
         raise NotReadOnly("printf has an option")
     # `%n` assigns a variable, and evaluates its subscript.
@@ -119,24 +120,75 @@ def _check_test(tokens: Sequence[Word]) -> ReadAccess:
     return ReadAccess(tuple(operands))
 
 
+def _check_expr(tokens: Sequence[Word]) -> ReadAccess:
+    if any(word.startswith("-") and word[1:] and not word[1:].isdecimal() for word in _require_literals(tokens)):
+        raise NotReadOnly("expr has an option")
+    return ReadAccess()
+
+
 def _check_sed(tokens: Sequence[Word]) -> ReadAccess:
-    if len(tokens) < 2 or tokens[0].literal != "-n" or not _PRINTED_LINES.fullmatch(tokens[1].literal or ""):
-        raise NotReadOnly("sed passes only as `sed -n N,Mp`")
-    return check_options(Program(operands="files"), tokens[2:])
+    rest = list(tokens[1:])
+    scripts: list[str | None] = []
+    while len(rest) > 1 and rest[0].literal == "-e":
+        scripts.append(rest[1].literal)
+        rest = rest[2:]
+    if not scripts and rest:
+        scripts.append(rest.pop(0).literal)
+    prints = all(script is not None and _PRINTED_LINES.fullmatch(script) for script in scripts)
+    if not tokens or tokens[0].literal not in {"-n", "--quiet", "--silent"} or not scripts or not prints:
+        raise NotReadOnly("sed passes only with -n, line numbers and p")
+    return check_options(Program(operands="files"), rest)
+
+
+def _check_awk(tokens: Sequence[Word]) -> ReadAccess:
+    rest = list(tokens)
+    while rest and rest[0].kind == "literal" and rest[0].text[:2] in {"-F", "-v"}:
+        # The separator, or a variable and its value, is attached or the next word.
+        given = rest[0].text[2:] or (rest[1].literal if len(rest) > 1 else None)
+        if given is None or (rest[0].text.startswith("-v") and not _is_awk_variable(given)):
+            raise NotReadOnly("what awk is told is not known to be harmless")
+        rest = rest[1:] if len(rest[0].text) > 2 else rest[2:]
+    rest = rest[1:] if rest and rest[0].literal == "--" else rest
+    script = rest[0].literal if rest else None
+    if script is None or script.startswith("-") or not prints_only(script):
+        raise NotReadOnly("awk passes only where its script does nothing but print")
+    found = check_options(Program(operands="files"), rest[1:])
+    if any("=" in word.text for word in found.files):
+        raise NotReadOnly("awk would set a variable")
+    return found
+
+
+def _is_awk_variable(text: str) -> bool:
+    return _AWK_VARIABLE.fullmatch(text) is not None and is_own_variable(text.partition("=")[0])
 
 
 def _check_jq(tokens: Sequence[Word]) -> ReadAccess:
-    found = parse_arguments(_JQ, tokens)
+    rest: list[Word] = []
+    files: list[Word] = []
+    waiting = list(tokens)[::-1]
+    while waiting:
+        token = waiting.pop()
+        kind = _JQ_VALUES.get(token.literal or "")
+        if kind is not None and len(waiting) > 1:
+            name, value = waiting.pop(), waiting.pop()
+            _require_literals([name, value])
+            files += [value] if kind == "file" else []
+        elif token.literal == "--indent" and waiting and waiting[-1].literal in _JQ_INDENTS:
+            waiting.pop()
+        else:
+            rest.append(token)
+    found = parse_arguments(_JQ, rest)
     if found.operands[0].kind != "literal" or _JQ_READS.search(found.operands[0].text):
         raise NotReadOnly("the filter may read the environment or other files")
-    return _build_access(_JQ, found)
+    access = build_access(_JQ, found)
+    return ReadAccess((*files, *access.files))
 
 
 def _check_date(tokens: Sequence[Word]) -> ReadAccess:
     found = parse_arguments(_DATE, tokens)
     if any(not operand.text.startswith("+") or operand.kind != "literal" for operand in found.operands):
         raise NotReadOnly("date would set the clock")
-    return _build_access(_DATE, found)
+    return build_access(_DATE, found)
 
 
 def _check_ps(tokens: Sequence[Word]) -> ReadAccess:
@@ -147,7 +199,7 @@ def _check_ps(tokens: Sequence[Word]) -> ReadAccess:
         word = words.pop()
         following = words[-1] if words else ""
         selects = word in {"-p", "--pid", "--ppid"} and _PIDS.fullmatch(following)
-        if selects or (word in {"-o", "--format"} and _are_fields(following)):
+        if selects or (word in _PS_FORMATS and _are_fields(following)):
             words.pop()
         elif word not in _PS_WORDS:
             raise NotReadOnly(f"{word} is not known to be harmless")
@@ -173,55 +225,59 @@ def _check_cd(tokens: Sequence[Word]) -> ReadAccess:
     return ReadAccess((tokens[-1],))
 
 
-def _check_find(tokens: Sequence[Word]) -> ReadAccess:
-    table = load_programs()["find-words"]
-    files: list[Word] = []
-    waiting = list(tokens)[::-1]
-    while waiting and waiting[-1].text in {"-H", "-L", "-P"}:
-        waiting.pop()
-    while waiting and waiting[-1].text[:1] not in {"-", "(", "!", ","}:
-        files += parse_arguments(Program(operands="files"), [waiting.pop()]).operands
-    roots = bool(files)
-    while waiting:
-        files += _check_predicate(waiting, table)
-    return ReadAccess(tuple(files), deep=True, folder=not roots)
+def _check_tar(tokens: Sequence[Word]) -> ReadAccess:
+    """`tar tf FILE`: letters that end in f, together or apart, or the long names; then the file."""
+    rest, lists = list(tokens), False
+    archive: Word | None = None
+    while rest and archive is None:
+        word = rest.pop(0).literal or ""
+        first = len(tokens) - len(rest) == 1
+        if word.startswith("--file="):
+            archive = Word(word, word.removeprefix("--file="), "literal")
+        elif word in _TAR_NAMES or (_TAR_LETTERS.fullmatch(word) and (first or word.startswith("-"))):
+            lists |= word == "--list" or ("t" in word and not word.startswith("--"))
+            archive = rest.pop(0) if word.endswith("f") and rest else None
+        else:
+            break
+    if archive is None or not lists:
+        raise NotReadOnly("tar passes only where it lists a file, as `tar tf FILE`")
+    # A colon makes it a file of another machine, which tar would get by running ssh.
+    if archive.kind not in {"literal", "home"} or not archive.text or archive.text.startswith("--") or (
+        ":" in archive.text
+    ):  # fmt: skip
+        raise NotReadOnly(f"{archive.source} may be on another machine")
+    _require_literals(rest)
+    parse_arguments(_TAR_MORE, rest)
+    return ReadAccess((archive,))
 
 
-def _check_predicate(waiting: list[Word], table: Program) -> list[Word]:
-    word = waiting.pop()
-    if word.kind != "literal":
-        raise NotReadOnly(f"{word.source} is decided when it runs")
-    name = word.text.removeprefix("-")
-    if word.text in {"(", ")", "!", ","} or (word.text.startswith("-") and name in table.long):
-        return []
-    if not word.text.startswith("-") or name not in table.long_values or not waiting:
-        raise NotReadOnly(f"{word.source} is not known to be harmless")
-    value = waiting.pop()
-    if value.kind != "literal":
-        raise NotReadOnly(f"{value.source} is decided when it runs")
-    return [value] if table.long_values[name] == "file" else []
+def _check_unzip(tokens: Sequence[Word]) -> ReadAccess:
+    """`unzip -l FILE`: the option stands first, and what follows the file are names inside of it."""
+    if len(tokens) < 2 or tokens[0].literal not in _UNZIP_LISTS:
+        raise NotReadOnly("unzip passes only where it lists a file, as `unzip -l FILE`")
+    words = _require_literals(tokens[2:])
+    archive = tokens[1]
+    if archive.kind not in {"literal", "home"} or set(archive.text) & set("*?[") or archive.text.startswith("-"):
+        raise NotReadOnly(f"unzip would read {archive.source} in a way of its own")
+    if any(word.startswith("-") for word in words):
+        raise NotReadOnly("unzip passes only where it lists a file")
+    return ReadAccess((archive,))
 
 
-def _check_git(tokens: Sequence[Word]) -> ReadAccess:
-    words = [token.literal for token in tokens]
-    start = 1 if words[:1] in (["--no-pager"], ["-P"]) else 0
-    name = words[start] if start < len(words) else None
-    if name is None:
-        raise NotReadOnly("git's subcommand is not known")
-    both = f"{name} {words[start + 1]}" if start + 1 < len(words) else ""
-    two = both in load_git_forms()
-    form = load_git_forms().get(both if two else name)
-    if form is None or name in {"common", "history"}:
-        raise NotReadOnly(f"git {name} is not known to be harmless")
-    found = parse_arguments(form, tokens[start + (2 if two else 1) :])
-    files = [*find_file_operands(form, found), *(_extract_path(operand) for operand in found.operands)]
-    return ReadAccess(tuple(files), git=True)
+def _check_pip(tokens: Sequence[Word]) -> ReadAccess:
+    name = f"pip {tokens[0].literal}" if tokens else ""
+    form = load_programs().get(name)
+    if form is None:
+        raise NotReadOnly("pip passes only as `pip list`, `pip show`, `pip freeze` and `pip check`")
+    return check_options(form, tokens[1:])
 
 
-def _extract_path(operand: Word) -> Word:
-    """`HEAD:path` and `:!path` name a path too."""
-    path = operand.text.rpartition(":")[2] or "."
-    return Word(operand.source, path, operand.kind)
+def _check_found(tokens: Sequence[Word]) -> ReadAccess:
+    return check_find(tokens, check_program)
+
+
+def _refuse_alone(tokens: Sequence[Word]) -> ReadAccess:
+    raise NotReadOnly("xargs passes only behind a list of files")
 
 
 def _refuse(tokens: Sequence[Word]) -> ReadAccess:
@@ -229,16 +285,22 @@ def _refuse(tokens: Sequence[Word]) -> ReadAccess:
 
 
 SPECIAL: Final[dict[str, Callable[[Sequence[Word]], ReadAccess]]] = {
+    "awk": _check_awk,
     "cd": _check_cd,
     "command": _check_command,
     "date": _check_date,
     "echo": _check_echo,
-    "find": _check_find,
-    "git": _check_git,
+    "expr": _check_expr,
+    "find": _check_found,
+    "git": check_git,
     "jq": _check_jq,
     "never": _refuse,
+    "pip": _check_pip,
     "printf": _check_printf,
     "ps": _check_ps,
     "sed": _check_sed,
+    "tar": _check_tar,
     "test": _check_test,
+    "unzip": _check_unzip,
+    "xargs": _refuse_alone,
 }

@@ -80,7 +80,8 @@ class ParsedCommand:
     problem: str | None
     """Why it is not fully understood."""
     plain: bool
-    """Nothing but simple commands joined by `&&`, `||`, `;`, `|` and newlines: no expansion, group or assignment."""
+    """Nothing but simple commands joined by `&&`, `||`, `;`, `|` and newlines: no group, no assignment,
+    and no expansion but patterns and `$?`, `$PATH`, `$HOME` and `$PWD`."""
 
 
 def make_literal_word(text: str) -> Word:

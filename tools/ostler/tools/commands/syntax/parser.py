@@ -125,4 +125,5 @@ def _is_same(command: PlainCommand, part: SimpleCommand) -> bool:
 
 
 def _strip_sources(words: Iterable[Word]) -> list[tuple[str, str]]:
-    return [(word.text, word.kind) for word in words]
+    # Of what is known only at run time nothing but the source can be compared.
+    return [(word.source if word.kind == "unknown" else word.text, word.kind) for word in words]

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from ostler.tools.commands.syntax.words import Word, scan_word
+from ostler.tools.commands.syntax.words import Word, is_named_expansion, scan_word
 
 RESERVED: Final = frozenset({
     "!", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select",
@@ -140,7 +140,7 @@ class _StrictParser:
     def _read_word(self) -> bool:
         start = self.place
         word, end = scan_word(self.text, start)
-        if end == start or word.kind == "unknown":
+        if end == start or (word.kind == "unknown" and not is_named_expansion(word)):
             return False
         self.place = end
         source = word.source.replace("\\\n", "")  # the shell joins continued lines before it looks for a descriptor

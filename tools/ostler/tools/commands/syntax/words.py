@@ -15,6 +15,12 @@ _HARMLESS_AFTER_DOLLAR: Final = '" |)/'
 _SIMPLE: Final = re.compile(r"""(?:([A-Za-z0-9_./:=@%+,^-]+)|'([^']*)'|"([^"$`\\]*)")(?=[ \t\n|&;()<>]|\Z)""")
 """A word that is all bare or all in one pair of quotes, which most are."""
 
+_NAMED: Final = r"\$(?:\?|(?:PATH|HOME|PWD)(?![A-Za-z0-9_]))"
+_NAMED_EXPANSION: Final = re.compile(
+    rf"""(?:[A-Za-z0-9_./:=@%+,^-]|{_NAMED}|"(?:[^"$`\\]|{_NAMED})*")+(?=[ \t\n|&;()<>]|\Z)"""
+)
+"""A word in which nothing is expanded but some of `$?`, `$PATH`, `$HOME` and `$PWD`."""
+
 WordKind = Literal["literal", "glob", "home", "unknown"]
 
 
@@ -39,11 +45,18 @@ def read_word(source: str) -> Word:
     return word if end == len(source) and source else Word(source, "", "unknown")
 
 
+def is_named_expansion(word: Word) -> bool:
+    """Whether it is known only at run time, but for nothing else than `$?`, `$PATH`, `$HOME` and `$PWD` in it."""
+    return word.kind == "unknown" and "$" in word.source and _NAMED_EXPANSION.fullmatch(word.source) is not None
+
+
 def scan_word(text: str, start: int) -> tuple[Word, int]:
     """The word that begins here, and where it ends. What cannot be read to its end is unknown, up to the text's end."""
     if (simple := _SIMPLE.match(text, start)) is not None:
         bare, single, double = simple.groups()
         return Word(simple.group(), bare or single or double or "", "literal"), simple.end()
+    if (named := _NAMED_EXPANSION.match(text, start)) is not None and re.search(_NAMED, named.group()):
+        return Word(named.group(), "", "unknown"), named.end()
     scan = _WordScanner(text, start)
     while scan.place < len(text) and text[scan.place] not in METACHARACTERS:
         if not scan.step():

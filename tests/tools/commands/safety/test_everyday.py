@@ -1,0 +1,50 @@
+"""Everyday commands: what only reads needs no question, and its near misses still do."""
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ostler.protocol.ids import SessionId
+from ostler.tools.context import SessionView
+from ostler.tools.shell.bash_policy import Judgement, judge, seems_read_only
+from ostler.tools.tool import Allow
+
+TABLE = tomllib.loads(Path(__file__).with_name("everyday.toml").read_text("utf-8"))
+PASSES = [command for group in TABLE.values() for command in group["passes"]]
+ASKS = [command for group in TABLE.values() for command in group["asks"]]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("everyday")
+    (folder / "src").mkdir()
+    for name in ("README.md", "data.csv", "package.json", "src/app.py", "src/util.py"):
+        (folder / name).write_text("{}\n")
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    return folder
+
+
+def judge_in(project: Path, command: str) -> Judgement:
+    view = SessionView(
+        SessionId("s_1"), str(project), str(project), (str(project),), "default", home=f"{project}-daemon"
+    )
+    return judge(command, view)
+
+
+@pytest.mark.parametrize("command", PASSES)
+def test_an_everyday_command_that_only_reads_needs_no_question(command: str, project: Path) -> None:
+    judged = judge_in(project, command)
+    assert isinstance(judged.check, Allow), judged.check
+    assert seems_read_only(command), "or plan mode would refuse it"
+
+
+@pytest.mark.parametrize("command", ASKS)
+def test_a_near_miss_of_an_everyday_command_is_asked_about(command: str, project: Path) -> None:
+    assert not isinstance(judge_in(project, command).check, Allow)
+
+
+def test_the_two_tables_are_long_and_of_about_one_length() -> None:
+    assert len(set(PASSES)) >= 200
+    assert len(set(ASKS)) >= len(set(PASSES)) * 0.9
