@@ -100,7 +100,7 @@ class Executor:
             status="queued",
         )
         previous = self.calls[-1] if self.calls else None
-        pending = PendingCall(use, call, self._concurrency.add(safe=False), previous)
+        pending = PendingCall(use, call, self._concurrency.add(safe=False), previous=previous)
         if not pending.completed:
             self._pipeline.look_up(pending)
             pending.slot.safe = pending.is_safe()

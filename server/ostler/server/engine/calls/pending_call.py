@@ -29,12 +29,12 @@ class PendingCall:
     use: ToolUse
     call: Call
     slot: Slot
-    previous: "PendingCall | None" = None
-    """The call before it in the message."""
     tool: AnyTool | None = None
     """None where no tool has the name."""
     parsed_input: ToolInput | None = None
     """None where the input is not valid."""
+    previous: "PendingCall | None" = None
+    """The call before it in the message."""
     only_reads: bool = True
     """It changes nothing, with its present input."""
     problem: str | None = None
