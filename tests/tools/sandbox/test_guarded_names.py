@@ -190,3 +190,14 @@ def test_too_many_files_to_look_at_are_refused(sandbox: SandboxHarness, monkeypa
     with pytest.raises(NotProtectable, match="too many"):
         hold_workspace(sandbox.build_profile())
     assert len(os.listdir(sandbox.project)) == 5
+
+
+def test_a_folder_that_is_too_deep_to_be_looked_at_is_told(sandbox: SandboxHarness) -> None:
+    _, held = hold_workspace(sandbox.build_profile())
+    step = "d" * 200
+    sandbox.run_outside(f"for each in $(seq 25); do mkdir {step} && cd {step} || exit; done; echo x > .npmrc")
+    lines = release_placeholders(held)
+    assert lines
+    assert all("could not be looked at" in line for line in lines)
+    sandbox.run_outside(f"mv {step}/{step}/{step}/{step}/{step}/{step} near; rm -rf {step}")
+    assert guarded_names.scan_guarded_names((str(sandbox.project),)).bound != ()

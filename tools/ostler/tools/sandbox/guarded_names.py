@@ -209,10 +209,12 @@ class _Scan:
         todo = deque([(root, "", False, False)])
         while todo:
             path, place, inside, dependencies = todo.popleft()
-            folder = _read_folder(path, place, inside, old.get(path))
-            if folder is None:
-                if os.path.lexists(path):
-                    self._found.unseen.add(path)
+            try:
+                folder = _read_folder(path, place, inside, old.get(path))
+            except (FileNotFoundError, NotADirectoryError):  # it went away just now
+                continue
+            except OSError:
+                self._found.unseen.add(path)
                 continue
             new[path] = folder
             self._left -= folder.count
@@ -256,25 +258,20 @@ class _Scan:
         return True
 
 
-def _read_folder(path: str, place: str, inside: bool, known: _Folder | None) -> _Folder | None:
-    """What a folder holds, from memory where it has not changed; null where it cannot be read."""
-    for attempt in range(2):
-        try:
-            now, status = time.time_ns(), os.lstat(path)
-            stamp = (status.st_dev, status.st_ino, status.st_ctime_ns, inside)
-            if known is not None and known.stamp == stamp:
-                return known
-            recent = status.st_ctime_ns > now - _RECENT_NS
-            return _list_folder(path, place, inside, (*stamp[:2], 0, inside) if recent else stamp)
-        except PermissionError:
-            if attempt:
-                return None
-            # A command may have closed a folder of its own to hide what is in it.
-            with contextlib.suppress(OSError):
-                _open_own_folder(path)
-        except OSError:
-            return None
-    return None
+def _read_folder(path: str, place: str, inside: bool, known: _Folder | None) -> _Folder:
+    """What a folder holds, from memory where it has not changed. Raises OSError."""
+    now, status = time.time_ns(), os.lstat(path)
+    stamp = (status.st_dev, status.st_ino, status.st_ctime_ns, inside)
+    if known is not None and known.stamp == stamp:
+        return known
+    recent = status.st_ctime_ns > now - _RECENT_NS
+    stamp = (*stamp[:2], 0, inside) if recent else stamp
+    try:
+        return _list_folder(path, place, inside, stamp)
+    except PermissionError:
+        # A command may have closed a folder of its own to hide what is in it.
+        _open_own_folder(path)
+        return _list_folder(path, place, inside, stamp)
 
 
 def _open_own_folder(path: str) -> None:
