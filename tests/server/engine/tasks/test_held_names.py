@@ -108,10 +108,19 @@ def test_a_guarded_name_that_a_command_made_before_a_crash_is_set_aside_by_the_n
     wait_until(lambda: os.listdir(driver.folder / "sub") == ["set-aside.npmrc.1"])
 
 
-def test_a_background_command_is_ended_by_its_limit_which_is_named(own_harness: Callable[..., Harness]) -> None:
+@pytest.mark.parametrize("between", ["nothing", "a stop"])
+def test_a_background_command_is_ended_by_its_limit_which_is_named(
+    own_harness: Callable[..., Harness], between: str
+) -> None:
     harness = own_harness(OSTLER_SANDBOX__MODE="on", OSTLER_SANDBOX__MEMORY_MB="64")
     hold = "import time; held = bytearray(150 << 20); time.sleep(60)"
-    driver, (task,) = open_session_with_tasks(harness, f'python3 -c "{hold}"')
+    driver, (task,) = open_session_with_tasks(harness, f'{"" if between == "nothing" else WAITS}\npython3 -c "{hold}"')
+    if between != "nothing":
+        wait_for_output(harness.daemon, task, "begun")
+        assert harness.daemon.stop() == 0
+        harness.daemon.start()
+        driver.reconnect()
+        (driver.folder / "go").touch()
     ended = wait_for_task_end(driver, task)
     assert ended["status"] == "failed"
     assert "memory_mb" in ended["error"]
