@@ -1,8 +1,8 @@
 """Guarded names inside the folders of a workspace: what a command does to them does not stay there to act."""
 
 import os
-import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,13 +171,13 @@ def test_more_names_than_can_be_bound_are_still_found_afterwards(sandbox: Sandbo
     assert {(sandbox.project / name).read_text() for name in left} == {"kept\n"}
 
 
-def test_a_folder_that_has_not_changed_is_not_read_again(sandbox: SandboxHarness, tmp_path: Path) -> None:
+def test_a_name_in_a_folder_that_was_read_before_is_found_whatever_its_time_says(sandbox: SandboxHarness) -> None:
     for number in range(20):
         sandbox.put_file(f"project/d{number}/file")
     root = str(sandbox.project)
-    subprocess.run(["touch", "-d", "2001-01-01", root], check=True)
     first = guarded_names.scan_guarded_names((root,))
     sandbox.put_file("project/d7/.npmrc")
+    os.utime(sandbox.project / "d7", (1, 1))
     second = guarded_names.scan_guarded_names((root,))
     assert first.bound == ()
     assert second.bound == (f"{root}/d7/.npmrc",)
@@ -190,3 +190,56 @@ def test_too_many_files_to_look_at_are_refused(sandbox: SandboxHarness, monkeypa
     with pytest.raises(NotProtectable, match="too many"):
         hold_workspace(sandbox.build_profile())
     assert len(os.listdir(sandbox.project)) == 5
+
+
+def test_a_folder_that_is_too_deep_to_be_looked_at_is_told(sandbox: SandboxHarness) -> None:
+    _, held = hold_workspace(sandbox.build_profile())
+    step = "d" * 200
+    sandbox.run_outside(f"for each in $(seq 25); do mkdir {step} && cd {step} || exit; done; echo x > .npmrc")
+    lines = release_placeholders(held)
+    assert lines
+    assert all("could not be looked at" in line for line in lines)
+    sandbox.run_outside(f"mv {step}/{step}/{step}/{step}/{step}/{step} near; rm -rf {step}")
+    assert guarded_names.scan_guarded_names((str(sandbox.project),)).bound != ()
+
+
+def test_what_a_guarded_link_leads_to_stays_as_it_is(sandbox: SandboxHarness) -> None:
+    shared = sandbox.put_file("project/shared/settings.json", "kept\n")
+    npmrc = sandbox.put_file("project/pkg/plain", "kept\n")
+    (sandbox.project / "pkg/.claude").symlink_to("../shared")
+    (sandbox.project / "pkg/.npmrc").symlink_to("plain")
+    (sandbox.project / "pkg/.vscode").symlink_to("..")
+    attempts = ("echo x > shared/settings.json", "echo x > pkg/plain", "mv shared away", "rm pkg/plain", "mv pkg p2")
+    assert_refused(sandbox, "; ".join(f"({each}) && echo {GOT_IT}" for each in attempts), works_outside=False)
+    assert (shared.read_text(), npmrc.read_text()) == ("kept\n", "kept\n")
+    assert sandbox.run("echo x > pkg/other && echo well").output == "well\n"
+
+
+def test_a_guarded_link_whose_target_a_command_could_change_is_set_aside(sandbox: SandboxHarness) -> None:
+    target = sandbox.put_file("project/pkg/plain", "kept\n")
+    os.link(target, sandbox.project / "other")
+    (sandbox.project / "pkg/.npmrc").symlink_to("plain")
+    sandbox.run("echo x > other")
+    assert not os.path.lexists(sandbox.project / "pkg/.npmrc")
+    assert os.path.islink(sandbox.project / "pkg/set-aside.npmrc.1")
+
+
+def test_a_folder_that_has_not_changed_is_not_read_again(
+    sandbox: SandboxHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarded_names, "_RECENT_NS", -1_000_000_000)  # as if all of it were old
+    for number in range(20):
+        sandbox.put_file(f"project/d{number}/file")
+    root = str(sandbox.project)
+    guarded_names.scan_guarded_names((root,))
+    read: list[str] = []
+
+    def list_folder(path: str, *rest: Any) -> Any:
+        read.append(path)
+        return _list_folder(path, *rest)
+
+    _list_folder = guarded_names._list_folder
+    monkeypatch.setattr(guarded_names, "_list_folder", list_folder)
+    sandbox.put_file("project/d7/.npmrc")
+    assert guarded_names.scan_guarded_names((root,)).bound == (f"{root}/d7/.npmrc",)
+    assert read == [f"{root}/d7"]

@@ -76,3 +76,51 @@ def test_a_deleted_session_leaves_nothing_in_the_project(harness: Harness) -> No
     harness.daemon.call("session/delete", session_id=driver.id)
     assert list_hidden(driver) == []
     assert os.listdir(harness.daemon.home / "tasks") == []
+
+
+PLANTS = f"mkdir sub; python3 -c \"open('sub/.np' + 'mrc', 'w').write('evil')\"; {WAITS}"
+
+
+@pytest.mark.parametrize("between", ["nothing", "a stop", "a crash"])
+def test_a_guarded_name_that_a_background_command_made_is_set_aside_at_its_end(harness: Harness, between: str) -> None:
+    driver, (task,) = open_session_with_tasks(harness, PLANTS)
+    wait_for_output(harness.daemon, task, "begun")
+    assert (driver.folder / "sub/.npmrc").exists()
+    if between != "nothing":
+        if between == "a stop":
+            assert harness.daemon.stop() == 0
+        else:
+            harness.daemon.kill()
+        harness.daemon.start()
+        driver.reconnect()
+    (driver.folder / "go").touch()
+    assert wait_for_task_end(driver, task)["status"] == "completed"
+    assert os.listdir(driver.folder / "sub") == ["set-aside.npmrc.1"]
+    wait_for_output(harness.daemon, task, "set-aside.npmrc.1")
+
+
+def test_a_guarded_name_that_a_command_made_before_a_crash_is_set_aside_by_the_next_daemon(harness: Harness) -> None:
+    driver = harness.open_session(rules={"allow": ["Bash"]})
+    harness.api.script(driver.name, message(calls("Bash", {"command": PLANTS})), otherwise=message(says("Done.")))
+    driver.start()
+    wait_until((driver.folder / "begun").exists)
+    harness.restart()
+    wait_until(lambda: os.listdir(driver.folder / "sub") == ["set-aside.npmrc.1"])
+
+
+@pytest.mark.parametrize("between", ["nothing", "a stop"])
+def test_a_background_command_is_ended_by_its_limit_which_is_named(
+    own_harness: Callable[..., Harness], between: str
+) -> None:
+    harness = own_harness(OSTLER_SANDBOX__MODE="on", OSTLER_SANDBOX__MEMORY_MB="64")
+    hold = "import time; held = bytearray(150 << 20); time.sleep(60)"
+    driver, (task,) = open_session_with_tasks(harness, f'{"" if between == "nothing" else WAITS}\npython3 -c "{hold}"')
+    if between != "nothing":
+        wait_for_output(harness.daemon, task, "begun")
+        assert harness.daemon.stop() == 0
+        harness.daemon.start()
+        driver.reconnect()
+        (driver.folder / "go").touch()
+    ended = wait_for_task_end(driver, task)
+    assert ended["status"] == "failed"
+    assert "memory_mb" in ended["error"]

@@ -45,8 +45,10 @@ _DEPENDENCIES: Final = frozenset(
 )
 """Folders that a build removes and makes anew: nothing inside is bound, so that it can. What changes is found after."""
 _HASHED_BYTES: Final = 1024 * 1024
-_RECENT_NS: Final = 100_000_000
-"""A folder that changed so shortly before it was read may have changed again within one tick of the clock."""
+_RECENT_NS: Final = 2_500_000_000
+"""A folder that changed so shortly before it was read may have changed again within one tick of the clock, which is two
+seconds on some file systems.
+"""
 _KEPT_ROOTS: Final = 8
 _BARE_REPOSITORY: Final = frozenset({"head", "objects", "refs"})
 _HARMLESS_IN_REPOSITORY: Final = frozenset({"objects", "refs"})
@@ -209,10 +211,12 @@ class _Scan:
         todo = deque([(root, "", False, False)])
         while todo:
             path, place, inside, dependencies = todo.popleft()
-            folder = _read_folder(path, place, inside, old.get(path))
-            if folder is None:
-                if os.path.lexists(path):
-                    self._found.unseen.add(path)
+            try:
+                folder = _read_folder(path, place, inside, old.get(path))
+            except (FileNotFoundError, NotADirectoryError):  # it went away just now
+                continue
+            except OSError:
+                self._found.unseen.add(path)
                 continue
             new[path] = folder
             self._left -= folder.count
@@ -240,7 +244,17 @@ class _Scan:
                 done.add(name)
             elif (holds := _FOLDER if is_folder else _describe(place)) is not None:
                 self._found.known[place] = holds
+                if not is_folder and os.path.islink(place):
+                    self._bind_target(place)
         return done
+
+    def _bind_target(self, link: str) -> None:
+        """What a guarded link leads to in the roots acts by the link's name, and so must stay as it is."""
+        target = os.path.realpath(link)
+        inside = any(target.startswith(f"{root.rstrip('/')}/") for root in self._found.roots)
+        # One that leads to a folder around itself would close that as a whole.
+        if inside and target not in self._ignored and not _is_around(target, self._found.roots, link):
+            self._bind(target)
 
     def _bind(self, path: str) -> bool:
         """Whether it is to be bound. A link cannot be, and a file with another name can be written by that."""
@@ -256,25 +270,24 @@ class _Scan:
         return True
 
 
-def _read_folder(path: str, place: str, inside: bool, known: _Folder | None) -> _Folder | None:
-    """What a folder holds, from memory where it has not changed; null where it cannot be read."""
-    for attempt in range(2):
-        try:
-            now, status = time.time_ns(), os.lstat(path)
-            stamp = (status.st_dev, status.st_ino, status.st_ctime_ns, inside)
-            if known is not None and known.stamp == stamp:
-                return known
-            recent = status.st_ctime_ns > now - _RECENT_NS
-            return _list_folder(path, place, inside, (*stamp[:2], 0, inside) if recent else stamp)
-        except PermissionError:
-            if attempt:
-                return None
-            # A command may have closed a folder of its own to hide what is in it.
-            with contextlib.suppress(OSError):
-                _open_own_folder(path)
-        except OSError:
-            return None
-    return None
+def _is_around(folder: str, roots: tuple[str, ...], path: str) -> bool:
+    return folder in _list_above(path) or any(folder == root or folder in _list_above(root) for root in roots)
+
+
+def _read_folder(path: str, place: str, inside: bool, known: _Folder | None) -> _Folder:
+    """What a folder holds, from memory where it has not changed. Raises OSError."""
+    now, status = time.time_ns(), os.lstat(path)
+    stamp = (status.st_dev, status.st_ino, status.st_ctime_ns, inside)
+    if known is not None and known.stamp == stamp:
+        return known
+    recent = status.st_ctime_ns > now - _RECENT_NS
+    stamp = (*stamp[:2], 0, inside) if recent else stamp
+    try:
+        return _list_folder(path, place, inside, stamp)
+    except PermissionError:
+        # A command may have closed a folder of its own to hide what is in it.
+        _open_own_folder(path)
+        return _list_folder(path, place, inside, stamp)
 
 
 def _open_own_folder(path: str) -> None:
@@ -349,7 +362,7 @@ def _describe(path: str) -> str | None:
         status = os.lstat(path)
         mode = f"{status.st_mode:o}"
         if stat.S_ISLNK(status.st_mode):
-            return f"{mode} {os.readlink(path)}"
+            return f"{mode} {os.readlink(path)} {_describe_target(path)}"
         if not stat.S_ISREG(status.st_mode):
             return f"{mode} {status.st_ino}"
         if status.st_size > _HASHED_BYTES:
@@ -360,6 +373,11 @@ def _describe(path: str) -> str | None:
             return f"{mode} {status.st_ino} {status.st_ctime_ns}"
     except OSError:
         return None
+
+
+def _describe_target(link: str) -> str | None:
+    target = os.path.realpath(link)
+    return _describe(target) if os.path.isfile(target) else None
 
 
 def _digest(path: str, status: os.stat_result) -> str:

@@ -23,7 +23,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from ostler.tools.fs import paths
@@ -35,6 +35,7 @@ from ostler.tools.sandbox.guarded_names import (
     scan_guarded_names,
     set_aside_changes,
 )
+from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
 from ostler.tools.sandbox.profile import NotProtectable, Profile, require_real_path
 from ostler.tools.sandbox.protected_names import HOME_NAMES, PARTLY_PROTECTED, PARTLY_PROTECTED_IN_HOME, PROJECT_NAMES
 
@@ -154,6 +155,8 @@ class HeldPlaceholders(frozenset[str]):
     """The guarded names that were there before the command."""
     ignored: frozenset[str] = frozenset()
     """What the command could not change."""
+    limits: Limits = NO_LIMITS
+    """The command's own, for a daemon that finds it running."""
 
 
 def hold_workspace(profile: Profile, note: str | None = None) -> tuple[Profile, HeldPlaceholders]:
@@ -181,7 +184,7 @@ def hold_placeholders(
     """Makes the placeholders that a command needs, to be released after it. Blocks. Raises as `plan_protection`."""
     with _lock:
         wanted = HeldPlaceholders(plan_protection(profile).missing)
-        wanted.note_path, wanted.guarded, wanted.ignored = note, guarded, ignored
+        wanted.note_path, wanted.guarded, wanted.ignored, wanted.limits = note, guarded, ignored, profile.limits
         made: list[str] = []
         try:
             _write_note(wanted)
@@ -250,7 +253,7 @@ def _write_note(held: HeldPlaceholders) -> None:
 
 
 def _build_note(held: HeldPlaceholders) -> dict[str, object]:
-    note: dict[str, object] = {"held": sorted(held), "ignored": sorted(held.ignored)}
+    note: dict[str, object] = {"held": sorted(held), "ignored": sorted(held.ignored), "limits": asdict(held.limits)}
     if (guarded := held.guarded) is not None:
         note |= {
             "roots": guarded.roots,
@@ -266,7 +269,7 @@ def _read_note(note: str) -> HeldPlaceholders | None:
     try:
         with open(note, encoding="ascii") as file:
             held = _parse_note(json.load(file))
-    except (OSError, ValueError, KeyError):  # there is none, or its daemon died before it had made anything
+    except (OSError, ValueError, KeyError, TypeError):  # there is none, or its daemon died before it had made anything
         return None
     held.note_path = note
     return held
@@ -277,6 +280,7 @@ def _parse_note(note: dict[str, Any] | list[str]) -> HeldPlaceholders:
         return HeldPlaceholders(note)
     held = HeldPlaceholders(note["held"])
     held.ignored = frozenset(note["ignored"])
+    held.limits = Limits(**note["limits"])
     if "roots" in note:
         held.guarded = GuardedNames(
             tuple(note["roots"]),

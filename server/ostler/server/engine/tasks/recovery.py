@@ -17,6 +17,7 @@ from ostler.storage.repositories import sessions, tasks
 from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.process import process
 from ostler.tools.sandbox import rehold_placeholders
+from ostler.tools.sandbox.kernel.limits import NO_LIMITS, LimitWatch
 from ostler.tools.shell.running.command import RunningCommand
 from ostler.tools.shell.running.launch import build_note_path
 from ostler.tools.threads import read_in_thread
@@ -82,4 +83,6 @@ async def _adopt_running(record: TaskRecord) -> CommandSource | None:
     held = await read_in_thread(rehold_placeholders, build_note_path(record.output))
     call_id = task.call_id or CallId("")
     running = RunningCommand(call_id, task.command or "", task.description, "", output, child, placeholders=held)
+    if held is not None and held.limits != NO_LIMITS:
+        running.limit_watch = LimitWatch(held.limits, child.pid)
     return CommandSource(running)

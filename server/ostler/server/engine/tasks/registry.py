@@ -160,7 +160,9 @@ class TaskRegistry:
             if task.call_id is not None:
                 await orphans.kill_left_over(record.pid or 0, record.start_time or "", task.call_id)
             await self.read_remaining_lines(record)
-            await change_in_thread(release_noted_placeholders, build_note_path(record.output or ""))
+            set_aside = await change_in_thread(release_noted_placeholders, build_note_path(record.output or ""))
+            if set_aside:
+                logs.log.warning("guarded_names_set_aside", task_id=task.id, names=set_aside)
             left, size = await read_in_thread(read_ending, record.output or "")
             ended = outcome.mark_ended(task, left.exit_code, None, size)
             await self._store_end(ended, scope, await self._find_git_change(ended, record.output or ""))
