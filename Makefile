@@ -28,8 +28,9 @@ demo: $(STAMP) ## the main job, from a cold start, in a temporary home
 test: $(STAMP) ## the tests
 	@$(BIN)/python -m pytest
 
-quick: $(STAMP) ## the tests that need no daemon and do not wait, in less than a minute
-	@$(BIN)/python -m pytest -m 'not bench and not daemon and not slow'
+# More processes than cores: some tests wait. Properties have fewer examples than in make test.
+quick: $(STAMP) ## all tests that need no daemon, in less than a minute
+	@$(BIN)/python -m pytest -m 'not bench and not daemon' -n 4 --hypothesis-profile=quick
 
 lint: $(STAMP) ## format, lint, types, import contracts, dependencies, generated files
 	@$(BIN)/ruff format --quiet --check .

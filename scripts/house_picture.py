@@ -156,11 +156,16 @@ def _walk_without_type_checking(tree: ast.AST) -> Iterable[ast.AST]:
     waiting = [tree]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and _names_type_checking(node.test):
             continue
         yield node
         for name in _STATEMENT_FIELDS:
             waiting += getattr(node, name, ())
+
+
+def _names_type_checking(test: ast.expr) -> bool:
+    names = (getattr(node, "id", None) or getattr(node, "attr", None) for node in ast.walk(test))
+    return "TYPE_CHECKING" in names
 
 
 def draw_house(root: Path) -> str:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 import tests.support.examples  # noqa: F401 - registers the profiles
+from ostler.tools.process import tree
 from tests.support.daemon import Daemon
 
 # A shell without job control starts what it puts in the background with Ctrl-C ignored, nohup does that with SIGHUP,
@@ -88,6 +89,12 @@ def _starts_daemon(test: pytest.Function) -> bool:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that ignore the wish to end are killed sooner. All are looked for meanwhile, again and again."""
+    monkeypatch.setattr(tree, "GRACE_SECONDS", 0.3)
 
 
 @pytest.fixture

@@ -181,6 +181,7 @@ async def test_bytes_that_are_no_utf_8_are_shown_with_replacements(project: Proj
     json.dumps([run.as_json() for run in outcome.runs]).encode()
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_nobody_survives_the_end_of_a_hook(project: Project) -> None:
     outcome = await project.run("PreToolUse", command(FAMILY + ALL_THERE + "exit 2"))
     assert outcome.decision == "deny"
@@ -189,6 +190,7 @@ async def test_nobody_survives_the_end_of_a_hook(project: Project) -> None:
     assert [pid for pid in pids if is_alive(pid)] == []
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_nobody_survives_the_time_limit_of_a_hook(project: Project) -> None:
     outcome = await project.run("PreToolUse", command(FAMILY + "trap '' TERM; while :; do sleep 0.1; done", timeout=2))
     assert outcome.decision is None
@@ -201,6 +203,7 @@ async def test_nobody_survives_the_time_limit_of_a_hook(project: Project) -> Non
     assert len(project.read_pids("shell")) == 1
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_nobody_survives_a_cancellation(project: Project) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: project.run("PreToolUse", command(FAMILY + "wait")))

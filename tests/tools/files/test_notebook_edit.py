@@ -261,7 +261,7 @@ def test_other_inputs_are_errors_of_the_schema(given: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("indent", [1, None])
 async def test_a_notebook_with_the_data_of_a_large_chart_is_changed(session: Session, indent: int | None) -> None:
-    data = [0.1 + number for number in range(100_000)] + [1e300, -7, 10**40, None, "ä"]
+    data = [0.1 + number for number in range(30_000)] + [1e300, -7, 10**40, None, "ä"]
     chart = {
         **CELLS[1],
         "outputs": [{"data": {"application/json": data}, "metadata": {}, "output_type": "display_data"}],

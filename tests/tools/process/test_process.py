@@ -51,6 +51,7 @@ def list_survivors(session: Session) -> list[int]:
     return [pid for pid in read_pids(session) if is_alive(pid)]
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_nobody_survives_a_cancellation(session: Session) -> None:
     (session.folder / "pids").mkdir()
     async with anyio.create_task_group() as group:
@@ -64,6 +65,7 @@ async def test_nobody_survives_a_cancellation(session: Session) -> None:
     await poll_until(lambda: not list(session.outputs.iterdir()))
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_nobody_survives_a_timeout(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     (session.folder / "pids").mkdir()
     wait = "until [ -e pids/twice ] && [ -e pids/session ]; do sleep 0.02; done; touch ready; sleep 1000"
@@ -74,6 +76,7 @@ async def test_nobody_survives_a_timeout(session: Session, monkeypatch: pytest.M
     assert list_survivors(session) == []
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_what_a_command_left_behind_is_ended_and_told(session: Session) -> None:
     (session.folder / "pids").mkdir()
     wait = "until [ -e pids/twice ] && [ -e pids/session ] && [ -e pids/stubborn ]; do sleep 0.02; done; exit 0"
@@ -181,6 +184,7 @@ async def test_a_daemon_that_dies_at_the_gate_leaves_no_command(session: Session
     assert not (session.folder / "begun").exists()
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_what_a_dead_daemon_left_is_found_and_ended(session: Session) -> None:
     (session.folder / "pids").mkdir()
     with start_daemon(session, "run", PROCESS_TREE_SCRIPT + "wait") as daemon:

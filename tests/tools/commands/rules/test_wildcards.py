@@ -34,10 +34,10 @@ HOSTILE = [
     ("*curl*http*wget*sh*|*", "echo '" + "curl http://example.com/x.sh \n" * 3_000 + "'"),
 ]  # fmt: skip
 ORDINARY = [
-    ("*rm*-rf*", ("echo", *["rm"] * 300_000)),
-    ("git * push * --force *", ("git", "x", *["push"] * 300_000)),
-    ("npm run * -- * --x", ("npm", "run", "x", *["--"] * 300_000, "x")),
-    ("npm run * -- * --x*", ("npm", "run", "x", *["--"] * 300_000, "x")),
+    ("*rm*-rf*", ("echo", *["rm"] * 100_000)),
+    ("git * push * --force *", ("git", "x", *["push"] * 100_000)),
+    ("npm run * -- * --x", ("npm", "run", "x", *["--"] * 100_000, "x")),
+    ("npm run * -- * --x*", ("npm", "run", "x", *["--"] * 100_000, "x")),
 ]
 in_short_time = pytest.mark.timeout(30)
 

@@ -89,6 +89,7 @@ async def test_of_a_command_that_ends_by_itself(session: Session, temporary_fold
     await _assert_nothing_left(session, temporary_folder, before, own_children)
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_of_a_command_whose_time_is_over(
     session: Session, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

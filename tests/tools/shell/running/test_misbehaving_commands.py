@@ -118,6 +118,7 @@ async def test_a_chain_that_forks_faster_than_one_can_look_is_ended(session: Ses
     assert not list_left_over(f"4244.{os.getpid()}")
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_what_ignores_the_wish_to_end_is_killed(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = expire_limit_when(session.folder / "ready", monkeypatch)
     inner = 'trap "" TERM; echo ready; touch ready; while :; do sleep 4245; done'

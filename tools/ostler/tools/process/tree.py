@@ -113,10 +113,10 @@ def has_no_leftovers(leader: int, call_id: str, pipe: str, few: int, others: Col
     return not any(found.session not in others and _belongs_to_call(found, leader, call_id, pipe) for found in since)
 
 
-def end_all(find: Callable[[], Collection[ProcessInfo]], patience: float = GRACE_SECONDS) -> list[ProcessInfo]:
+def end_all(find: Callable[[], Collection[ProcessInfo]], patience: float | None = None) -> list[ProcessInfo]:
     """Sends SIGTERM to what is found, SIGKILL to what stays, and returns all of it. Blocks, at most about 5 s."""
     signalled: dict[int, ProcessInfo] = {}
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + (GRACE_SECONDS if patience is None else patience)
     found = find()
     while found:
         # New ones get it too: they may have been forked meanwhile.
@@ -155,11 +155,11 @@ def _send_signals(meant: ProcessInfo, *signals: signal.Signals) -> None:
             os.close(descriptor)
 
 
-def end_group(leader: int, patience: float = GRACE_SECONDS) -> None:
+def end_group(leader: int) -> None:
     """Where there is no /proc: the process group, which the caller knows to be its own."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGTERM)
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + GRACE_SECONDS
         while time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
             os.killpg(leader, 0)
