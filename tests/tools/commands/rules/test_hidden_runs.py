@@ -2,11 +2,19 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from ostler.tools.commands import find_forbidding_rule, find_possible_rule, may_be_forbidden, parse_command
+from ostler.tools.commands import (
+    find_forbidding_rule,
+    find_possible_rule,
+    index_forbid_rules,
+    may_be_forbidden,
+    parse_command,
+)
+from ostler.tools.commands.syntax.parser import clear_cache
 from tests.tools.commands.rules.everyday_lines import EVERYDAY
 from tests.tools.commands.rules.hidden_lines import list_hidden_lines, list_removing_lines
 
@@ -206,3 +214,66 @@ def test_the_rule_that_may_catch_a_command_is_the_one_that_is_named() -> None:
     parsed = parse_command("find . -delete")
     assert find_possible_rule(parsed, ["curl:*", "rm:*"]) == "rm:*"
     assert find_possible_rule(parse_command("somebodys-wrapper curl u"), ["rm:*", "curl:*"]) == "curl:*"
+
+
+CAPS = {
+    "levels of wrappers": ("sudo ", [7, 8, 9, 10, 50]),
+    "levels of eval": ("eval ", [7, 8, 9, 10]),
+    "words after an unknown option": ("a ", [50, 87, 88, 89, 90, 199, 200, 201, 4_000]),
+    "assignments": ("A=1 ", [199, 200, 201, 2_000]),
+    "parts": ("true; ", [49, 50, 51, 999, 1_000, 1_001, 4_999, 5_001]),
+    "openings": (": ${a}; ", [1_499, 1_500, 1_501]),
+    "heredocs": (": <<E\nE\n", [249, 250, 251]),
+    "pipes": (": | ", [1_999, 2_000, 2_001]),
+    "bytes": ("#" * 99 + "\n", [160, 163, 164, 999, 1_000, 1_001]),
+}
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_no_cap_turns_a_deny_into_an_allow(name: str) -> None:
+    piece, numbers = CAPS[name]
+    before = {"words after an unknown option": "sudo --odd ", "assignments": "env --odd "}.get(name, "")
+    for number in numbers:
+        lines = [f"{before}{piece * number}rm x"]
+        lines += [f"bash -c '{lines[0]}'"] if number < 3_000 else []
+        assert [line[:80] for line in lines if is_open(line, "rm:*")] == [], number
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("(", ")"), ("$(", ")"), ("{ ", "; }"), ("if true; then ", "; fi")])
+def test_no_depth_turns_a_deny_into_an_allow(opening: str, closing: str) -> None:
+    for depth in (1, 8, 9, 59, 60, 61, 62, 200):
+        assert not is_open(f"{opening * depth}rm x{closing * depth}", "rm:*"), depth
+
+
+def test_a_find_with_more_commands_than_are_looked_at_is_asked_about() -> None:
+    for number in (10, 200, 2_000):
+        assert not is_open("find . " + "-exec ls " * number + "-exec rm {} ;", "rm:*")
+        assert not is_open("find . " + "-exec ls {} ; " * number + "-exec rm {} ;", "rm:*")
+
+
+LONG = {
+    "data": "echo " + "word " * 2_000,
+    "words": "somebodys-tool " + "word " * 2_000,
+    "unknown option": "sudo --odd " + "word " * 2_000,
+    "options of options": "sudo --odd " + "env --odd " * 1_000,
+    "commands of find": "find . " + "-exec ls " * 1_200,
+    "assignments": "env " + "A=1 " * 2_500 + "ls",
+    "wrappers": "sudo " * 2_000 + "ls",
+    "settings": "git " + "-c a.b=c " * 1_100 + "status",
+    "script of sed": "sed '" + "s/a/b/;" * 1_400 + "' f",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_command_is_judged_in_a_moment_with_a_thousand_rules(name: str) -> None:
+    contents = index_forbid_rules([*(f"program{number}:*" for number in range(998)), "rm:*", "git push:*"])
+    best = 1.0
+    for _ in range(5):
+        clear_cache()
+        parsed = parse_command(LONG[name])
+        began = time.process_time()
+        find_forbidding_rule(parsed, contents)
+        may_be_forbidden(parsed, contents)
+        best = min(best, time.process_time() - began)
+    # A multiple of what it takes on a machine that does nothing else.
+    assert best < 0.1
