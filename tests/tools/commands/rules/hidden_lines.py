@@ -237,7 +237,7 @@ REMOVING_HERE = [
 
 
 def list_removing_lines() -> list[str]:
-    """Those of the ways above, and others, that remove the file `x` wherever bash, coreutils, findutils, awk and sed are."""
+    """Those of the ways above, and others, that remove the file `x` wherever the usual programs are."""
     text = "a[$(rm x)]"
     found = [f"{before} rm x </dev/null" for before in REMOVING_HERE]
     found += [f"sh {options} 'rm x'" for options in SHELL_OPTIONS if options != "-oc errexit" and "-eoc" not in options]

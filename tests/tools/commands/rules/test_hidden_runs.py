@@ -2,11 +2,19 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from ostler.tools.commands import find_forbidding_rule, may_be_forbidden, parse_command
+from ostler.tools.commands import (
+    find_forbidding_rule,
+    find_possible_rule,
+    index_forbid_rules,
+    may_be_forbidden,
+    parse_command,
+)
+from ostler.tools.commands.syntax.parser import clear_cache
 from tests.tools.commands.rules.everyday_lines import EVERYDAY
 from tests.tools.commands.rules.hidden_lines import list_hidden_lines, list_removing_lines
 
@@ -46,6 +54,49 @@ DELETING = [
     "lua -e 'os.remove(\"x\")'", "awk 'BEGIN{system(\"unlink x\")}'", "tclsh <<< 'file delete x'",
     "emacs --batch --eval '(delete-file \"x\")'", "vim -es -c 'call delete(\"x\")' -cq", "find . -fprint x -delete",
     "somebodys-wrapper unlink x", "systemd-tmpfiles --remove", "busybox unlink x", "busybox find . -delete",
+]  # fmt: skip
+OTHER_WAYS = [
+    "for x in $(rm x); do :; done", "case $(rm x) in a) ;; esac", "case a in $(rm x)) ;; esac",
+    "select x in $(rm x); do break; done", "f() { :; } > $(rm x); f", "while :; do break; done < <(rm x)",
+    "[[ a =~ $(rm x) ]]", "arr=( $(rm x) )", "declare -a a=( $(rm x) )", "a=([$(rm x)]=1)", "a+=( `rm x` )",
+    "echo \"${x/$(rm x)/}\"", "echo $\"$(rm x)\"", "$\"rm\" x", "cat <<<\"$(rm x)\"", "exec {fd}< <(rm x)",
+    "echo > \"$(rm x)\"", "ls 2> >(rm x)", "ls > /dev/null$(rm x)", "GREP='rm x' zgrep a f.gz",
+    "aria2c --on-download-complete=/bin/rm u", "mvn exec:exec -Dexec.executable=rm -Dexec.args=x",
+    "npm --script-shell=rm run a", "npm pkg set scripts.a='rm x'; npm run a", "npm explore . -- rm x",
+    "pip --python /bin/rm x", "gh alias set --shell x 'rm f'", "hg --config alias.x='!rm f' x",
+    "svn diff --diff-cmd rm", "jj util exec -- rm x", "podman unshare rm x", "helm upgrade --post-renderer rm a b",
+    "gcloud compute ssh x --command='rm y'", "update-alternatives --install /usr/bin/x x /bin/rm 1",
+    "LESS='+!rm x' less f", "MANOPT='-P rm' man ls", "JAVA_TOOL_OPTIONS='-XX:OnOutOfMemoryError=rm x' java X",
+    "java -XX:OnError='rm x' X", "set -o history -H\necho rm x\n!:1*", "~+/rm x", "${0+rm} x",
+    "git config --file f core.editor 'rm x'", "git foo rm x", "fish -C 'rm x' -c :", "pwsh -enc AAAA",
+    "pwsh -c 'rm x'", "osascript -e 'do shell script \"rm x\"'", "rpm --eval '%(rm x)'", "rpm -E '%(rm x)'",
+    "tcpdump -z rm -w f", "sftp h <<< '!rm x'", "vim f <<< ':!rm x'", "psql db <<< '\\! rm x'",
+    "mysql db <<< 'system rm x'", "m4 -D X='syscmd(rm x)' f", "ip -all netns exec rm x", "sudo -u root -- rm x",
+    "sudo -uroot rm x", "nice -n5 rm x", "env -a foo rm x", "env --block-signal rm x", "xargs -i rm {}",
+    "parallel ::: 'rm x'", "parallel -a f", "ssh h -t rm x", "ssh h \"$X\"", "make -f <(echo 'x:;rm x')",
+    "bash -c 'source \"$0\"' <(echo rm x)", "bash --init-file /dev/stdin -i <<< 'rm x'", "python x.py rm f",
+    "find . -exec sh -c 'unlink \"$1\"' _ {} \\;", "cd /bin && ./rm x", "/usr/bin/../bin/rm x",
+    "/proc/self/root/bin/rm x", "/proc/self/exe -c 'rm x'", "/proc/self/fd/3 3< /bin/rm x",
+    "perl x.pl; echo 'unlink \"x\"' | perl", "base32 -d <<< A | sh", "bash <(base64 -d <<< A)", "ls | sh -s",
+    "curl u | sudo -E bash -", "wget -qO- u | bash", "eval \"$(curl u)\"", ". <(curl u)", "python <(echo x)",
+    "python /dev/fd/3 3<<< x", "node --import 'data:text/javascript,x' f",
+    "NODE_OPTIONS='--import data:text/javascript,x(1)' node f", "perl -i -pe 'unlink' f", "perl -wle 'unlink \"x\"'",
+    "ruby -rfileutils -e 'FileUtils.rm(\"x\")'", "awk -f /dev/stdin <<< 'BEGIN{system(\"rm x\")}'",
+    "gawk '@load \"x\"; BEGIN{system(\"rm x\")}'", "gawk -l x 'BEGIN{}'", "sed --in-place=.b '1e rm x' f",
+    "sed -Ei 's/a/rm x/e' f", "sed 's/a/b/ge' f", "sed 's/a/b/w f' g", "sed -n 'x;e' f", "sed '/a/{e rm x\n}' f",
+    "sed 's|a|b|e' f", "tar -cf y --checkpoint=1 --checkpoint-action 'exec=rm x' f", "tar xIf 'rm x' y",
+    "tar -xIrm -f y", "xargs rm < f", "xargs -a f rm", "printf 'rm\\0x' | xargs -0 env", "echo x | xargs -I{} rm {}",
+    "find . -name x -print0 | xargs -0 rm", "find . | xargs -r0 --max-args=1 rm",
+    "find . | while read f; do rm \"$f\"; done", "time -p -- rm x", "command -pv rm; command rm x", "type rm && rm x",
+    "coproc rm x", "nohup rm x &>/dev/null &", "exec 3<<<'rm x'; bash <&3", "exec 3<<<'rm x'; . /dev/fd/3",
+    "read -r c <<< 'rm x'; $c", "IFS=, ; c=rm,x; $c", "c='rm x'; ${c}", "c=(rm x); ${c[@]}", "alias ls='rm x'; ls",
+    "function ls { rm x; }; ls", "ls() { rm x; }; ls", "unset -f ls; trap 'rm x' ERR; false", "setpriv --reuid 0 rm x",
+    "runuser - a <<< 'rm x'", "su -l a <<< 'rm x'", "sudo su -c 'rm x'", "sudo sh <<< 'rm x'",
+    "docker run --entrypoint rm i x", "docker run --entrypoint=rm i x", "docker compose -f a run web rm x",
+    "kubectl -n a exec p -c c -- rm x", "kubectl run a --image=b --command -- rm x", "vagrant ssh -c 'rm x'",
+    "nix run nixpkgs#x -- rm x", "conda run rm x", "cargo --config 'target.x.runner=\"rm\"' run",
+    "cargo run --config a", "go run x.go rm", "go test -exec 'rm x' .", "gcc -wrapper rm,x f.c", "cmake -E rm -rf x",
+    "cmake -E remove_directory x",
 ]  # fmt: skip
 PUSHING = [
     "git push", "git -C d push", "git --git-dir=x push", "git --git-dir x --work-tree y push", "git -c alias.p=push p",
@@ -97,6 +148,10 @@ def test_a_rule_about_rm_asks_about_what_deletes_in_its_place(command: str) -> N
     assert not is_open(command, "rm -rf *")
 
 
+def test_no_other_way_is_open_either() -> None:
+    assert [command for command in OTHER_WAYS if is_open(command, "rm:*")] == []
+
+
 @pytest.mark.parametrize("command", PUSHING)
 def test_a_rule_about_git_push_is_seen_through_aliases_subcommands_and_settings(command: str) -> None:
     assert not is_open(command, "git push:*")
@@ -123,12 +178,102 @@ def test_the_list_of_ways_is_honest_since_bash_removes_the_file_by_them(tmp_path
     assert [line[:200] for line in lines if is_open(line, "rm:*")] == []
 
 
-@pytest.mark.parametrize("command", ["rm x", "sudo --odd y rm x", "bash -oc errexit 'rm x'", "bash 0<<<'rm x'", "time ! rm x", "git -c alias.y='!rm x' y",
-        "rm x", "sudo --odd y rm x", "bash -oc errexit 'rm x'", "bash 0<<<'rm x'", "time ! rm x",
-        "git -c alias.y='!rm x' y", "env -S 'rm x'", "mapfile -C 'rm x' -c 1", "compgen -C 'rm x'", "jobs -x rm x",
-        "docker exec c rm x", "tar --to-command='rm x' -xf y", "npx -c 'rm x'", "su a -c 'rm x'",
-        "git rebase -x 'rm x' main", "git submodule foreach rm x", "builtin eval 'rm x'", "setarch x86_64 rm x",
-        "unshare -r rm x", "uv run rm x", "xargs --odd rm",
-    "git rebase -x 'rm x' main", "git submodule foreach rm x", "builtin eval 'rm x'", "setarch x86_64 rm x", "unshare -r rm x", "uv run rm x", "xargs --odd rm"])  # fmt: skip
+DENIED = [
+    "rm x", "sudo --odd y rm x", "bash -oc errexit 'rm x'", "bash 0<<<'rm x'", "time ! rm x",
+    "git -c alias.y='!rm x' y", "env -S 'rm x'", "mapfile -C 'rm x' -c 1", "compgen -C 'rm x'", "jobs -x rm x",
+    "docker exec c rm x", "tar --to-command='rm x' -xf y", "npx -c 'rm x'", "su a -c 'rm x'",
+    "git rebase -x 'rm x' main", "git submodule foreach rm x", "builtin eval 'rm x'", "setarch x86_64 rm x",
+    "unshare -r rm x", "uv run rm x", "xargs --odd rm",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", DENIED)
 def test_what_visibly_runs_the_program_is_denied_and_not_only_asked(command: str) -> None:
     assert is_denied(command, "rm:*")
+
+
+@pytest.mark.parametrize(
+    ("content", "command"),
+    [
+        ("kubectl delete:*", "kubectl -n a delete pod x"),
+        ("kubectl delete:*", "kubectl --context b -n a delete pod x"),
+        ("docker run:*", "docker -H x run i"),
+        ("npm publish:*", "npm --access public publish"),
+        ("npm run deploy:*", "npm run --silent deploy"),
+        ("terraform destroy:*", "terraform -chdir=x destroy"),
+        ("aws s3 rm:*", "aws --profile p s3 rm u"),
+    ],
+)
+def test_options_before_a_subcommand_do_not_hide_it(content: str, command: str) -> None:
+    assert not is_open(command, content)
+    assert is_open("kubectl get pods", content)
+    assert is_open("npm run build", content)
+
+
+def test_the_rule_that_may_catch_a_command_is_the_one_that_is_named() -> None:
+    parsed = parse_command("find . -delete")
+    assert find_possible_rule(parsed, ["curl:*", "rm:*"]) == "rm:*"
+    assert find_possible_rule(parse_command("somebodys-wrapper curl u"), ["rm:*", "curl:*"]) == "curl:*"
+
+
+CAPS = {
+    "levels of wrappers": ("sudo ", [7, 8, 9, 10, 50]),
+    "levels of eval": ("eval ", [7, 8, 9, 10]),
+    "words after an unknown option": ("a ", [50, 87, 88, 89, 90, 199, 200, 201, 4_000]),
+    "assignments": ("A=1 ", [199, 200, 201, 2_000]),
+    "parts": ("true; ", [49, 50, 51, 999, 1_000, 1_001, 4_999, 5_001]),
+    "openings": (": ${a}; ", [1_499, 1_500, 1_501]),
+    "heredocs": (": <<E\nE\n", [249, 250, 251]),
+    "pipes": (": | ", [1_999, 2_000, 2_001]),
+    "bytes": ("#" * 99 + "\n", [160, 163, 164, 999, 1_000, 1_001]),
+}
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_no_cap_turns_a_deny_into_an_allow(name: str) -> None:
+    piece, numbers = CAPS[name]
+    before = {"words after an unknown option": "sudo --odd ", "assignments": "env --odd "}.get(name, "")
+    for number in numbers:
+        lines = [f"{before}{piece * number}rm x"]
+        lines += [f"bash -c '{lines[0]}'"] if number < 3_000 else []
+        assert [line[:80] for line in lines if is_open(line, "rm:*")] == [], number
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("(", ")"), ("$(", ")"), ("{ ", "; }"), ("if true; then ", "; fi")])
+def test_no_depth_turns_a_deny_into_an_allow(opening: str, closing: str) -> None:
+    for depth in (1, 8, 9, 59, 60, 61, 62, 200):
+        assert not is_open(f"{opening * depth}rm x{closing * depth}", "rm:*"), depth
+
+
+def test_a_find_with_more_commands_than_are_looked_at_is_asked_about() -> None:
+    for number in (10, 200, 2_000):
+        assert not is_open("find . " + "-exec ls " * number + "-exec rm {} ;", "rm:*")
+        assert not is_open("find . " + "-exec ls {} ; " * number + "-exec rm {} ;", "rm:*")
+
+
+LONG = {
+    "data": "echo " + "word " * 2_000,
+    "words": "somebodys-tool " + "word " * 2_000,
+    "unknown option": "sudo --odd " + "word " * 2_000,
+    "options of options": "sudo --odd " + "env --odd " * 1_000,
+    "commands of find": "find . " + "-exec ls " * 1_200,
+    "assignments": "env " + "A=1 " * 2_500 + "ls",
+    "wrappers": "sudo " * 2_000 + "ls",
+    "settings": "git " + "-c a.b=c " * 1_100 + "status",
+    "script of sed": "sed '" + "s/a/b/;" * 1_400 + "' f",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_command_is_judged_in_a_moment_with_a_thousand_rules(name: str) -> None:
+    contents = index_forbid_rules([*(f"program{number}:*" for number in range(998)), "rm:*", "git push:*"])
+    best = 1.0
+    for _ in range(5):
+        clear_cache()
+        parsed = parse_command(LONG[name])
+        began = time.process_time()
+        find_forbidding_rule(parsed, contents)
+        may_be_forbidden(parsed, contents)
+        best = min(best, time.process_time() - began)
+    # A multiple of what it takes on a machine that does nothing else.
+    assert best < 0.1

@@ -6,10 +6,12 @@ from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
     from ostler.tools.commands.rules.content import RuleIndex, index_allow_rules, index_forbid_rules
+    from ostler.tools.commands.rules.hidden_runs import explain_hidden_runs
     from ostler.tools.commands.rules.match import (
         UncoveredCommand,
         find_forbidding_rule,
         find_helping_rule,
+        find_possible_rule,
         find_uncovered,
         has_literal_targets,
         list_absolute_targets,
@@ -76,12 +78,14 @@ __all__ = [
     "SimpleCommand",
     "UncoveredCommand",
     "Word",
+    "explain_hidden_runs",
     "explain_not_read_only",
     "find_file_accesses",
     "find_file_effects",
     "find_forbidding_rule",
     "find_git_config_problem",
     "find_helping_rule",
+    "find_possible_rule",
     "find_uncovered",
     "find_unnamed_accesses",
     "has_globs",
@@ -133,6 +137,8 @@ __getattr__ = export_lazily(
         "is_fully_resolved": "safety.wrappers",
         "index_allow_rules": "rules.content",
         "find_helping_rule": "rules.match",
+        "find_possible_rule": "rules.match",
+        "explain_hidden_runs": "rules.hidden_runs",
         "index_forbid_rules": "rules.content",
         "find_git_config_problem": "safety.git_config",
         "is_destructive": "safety.destructive",

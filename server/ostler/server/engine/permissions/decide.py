@@ -93,7 +93,7 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     # 3. An ask rule, or a hook's ask: no allow rule, mode or other hook's allow skips it. Where only the run would
     #    tell whether a rule forbids it, a person is asked, in every mode.
     if denied:
-        why = f"It cannot be told whether the rule {denied.rule.rule.text} forbids it."
+        why = f"It cannot be told whether the rule {denied.rule.rule.text} forbids it{_explain(denied)}."
         unsure = Verdict("ask", "safety", why, denied.rule.rule.text, denied.rule.source, _get_tool_ask(check))
         return _deny_if_nobody_answers(unsure, context)
     asked = find_forbidding_rule(context.rules, "ask", tool, case.subject)
@@ -149,8 +149,12 @@ def _build_rule_verdict(
     behavior: Literal["ask", "deny"], match: RuleMatch, reason: str, ask: AskFirst | None = None
 ) -> Verdict:
     if match.unsure:
-        reason = f"It cannot be told whether the rule {match.rule.rule.text} speaks of it."
+        reason = f"It cannot be told whether the rule {match.rule.rule.text} speaks of it{_explain(match)}."
     return Verdict(behavior, "rule", reason, match.rule.rule.text, match.rule.source, ask)
+
+
+def _explain(match: RuleMatch) -> str:
+    return f": {match.why}" if match.why else ""
 
 
 def uses_classifier(tool: AnyTool, context: PermissionContext) -> bool:

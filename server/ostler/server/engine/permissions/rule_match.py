@@ -29,6 +29,8 @@ class RuleMatch:
 
     rule: SourcedRule
     unsure: bool = False
+    why: str | None = None
+    """What cannot be seen, where that is known."""
 
 
 def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
@@ -112,9 +114,10 @@ def _match_command(own: CommandRules, subject: CommandSubject) -> RuleMatch | No
     content = commands.find_forbidding_rule(subject.parsed, own.contents)
     if content is not None:
         return RuleMatch(own.by_content[content])
-    if own.rules and commands.may_be_forbidden(subject.parsed, own.contents):
-        return RuleMatch(own.rules[0], unsure=True)
-    return None
+    possible = commands.find_possible_rule(subject.parsed, own.contents)
+    if possible is None:
+        return None
+    return RuleMatch(own.by_content[possible], unsure=True, why=commands.explain_hidden_runs(subject.parsed))
 
 
 def _match_files(rules: RuleSet, behavior: ForbiddingBehavior, subject: CommandSubject) -> RuleMatch | None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Final
 
 from ostler.tools.commands.inner.shell_lines import Opened, make_undecided, parse_line
@@ -69,6 +70,7 @@ def open_git(part: SimpleCommand) -> Opened:
     if subcommand is not None and subcommand not in _load_tables().subcommands:
         # Which command an alias stands for is known only to the repository.
         found.append(replace(part, tokens=(tokens[0], make_unknown_word(subcommand))))
+        return Opened(tuple(found), rest[1:], hidden)
     found += [inner for pair in _find_written_settings(rest) for inner in _open_setting(part, *pair, ())]
     if any(_REMOTE_HELPER.search(token.text) for token in rest):
         hidden = "a remote's address is a command"
@@ -86,10 +88,12 @@ def _find_written_settings(rest: Sequence[Word]) -> Iterator[tuple[str, Word]]:
     """The settings that `git config NAME VALUE` and `git clone -c NAME=VALUE` write."""
     subcommand = rest[0].text if rest else ""
     if subcommand == "config":
+        if any(token.text in _CONFIG_READS for token in rest):
+            return
         words = [token for token in rest[1:] if token.literal is None or not token.text.startswith("-")]
-        words = words[1:] if words and words[0].text in {"set", "get", "unset", "list"} else words
-        if len(words) > 1 and not any(token.text in _CONFIG_READS for token in rest):
-            yield words[0].text if words[0].literal is not None else "", words[1]
+        for name, value in pairwise(words):
+            if "." in name.text or name.literal is None:
+                yield name.text, value
     elif subcommand in {"clone", "init", "submodule"}:
         for place, token in enumerate(rest):
             if token.text in _SETTING_OPTIONS and place + 1 < len(rest):

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ostler.tools.commands.syntax.parsed import SimpleCommand, make_unknown_word
+from ostler.tools.commands.syntax.parsed import SimpleCommand, make_literal_word, make_unknown_word
 from ostler.tools.commands.syntax.parser import parse_command
 from ostler.tools.commands.syntax.words import Word
 
@@ -72,6 +72,8 @@ def open_shell(part: SimpleCommand) -> Opened:
             if not equals and name in _LONG_VALUES:
                 place += 1
             continue
+        if text.startswith("-C") and tokens[0].text == "fish":
+            lines += parse_line(part, make_literal_word(text[2:]) if text[2:] else _get(tokens, place))
         has_text |= text[0] == "-" and "c" in text
         from_stdin |= "s" in text
         # The values of `-o` and `-O` follow, bundled or not (`-oc errexit 'ls'`). Shells differ in how many they take,

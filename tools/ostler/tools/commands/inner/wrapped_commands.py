@@ -214,8 +214,7 @@ def _open_runner(part: SimpleCommand, wrapper: Wrapper, start: int) -> Opened:
         sure = sure and known
         place += taken
     if not sure:
-        reads = wrapper.shell and (part.redirections or "pipe" in part.inside)
-        hidden = f"{tokens[0].text} may start a shell" if reads else None
+        hidden = f"{tokens[0].text} may start a shell" if wrapper.shell and _has_input(part) else None
         return Opened((*found, *_list_possible_commands(part, start)), tokens[start:], hidden)
     return _open_operands(part, wrapper, found, place)
 
@@ -352,17 +351,25 @@ def _open_interpreter(part: SimpleCommand, wrapper: Wrapper, start: int) -> Open
             has_code = True
             known = file is not None and file.kind != "unknown" and not names_descriptor(file.text)
             hidden = hidden or (None if known else f"{name} runs what it reads")
-        elif _find_line_start(text, wrapper.texts, wrapper.values) is not None:
-            place += 1
+        elif (begins := _find_line_start(text, wrapper.texts, wrapper.values)) is not None:
+            place += 0 if text[begins:] else 1
         else:
             taken, _ = count_option_words(text, wrapper)
             place += taken - 1
     rest = tokens[place:]
     if wrapper.first_is_code and not has_code and len(rest) > wrapper.operands:
         hidden = hidden or _judge_code(name, wrapper, rest[wrapper.operands])
-    elif wrapper.stdin and not has_code and (len(rest) <= wrapper.operands or names_descriptor(rest[0].text)):
+    elif (not has_code and _lacks_script(wrapper, rest)) or (wrapper.keys and _has_input(part)):
         hidden = hidden or f"{name} runs what it reads"
     return Opened(tuple(found), () if wrapper.data else rest, hidden)
+
+
+def _lacks_script(wrapper: Wrapper, rest: Sequence[Word]) -> bool:
+    return wrapper.stdin and (len(rest) <= wrapper.operands or names_descriptor(rest[0].text))
+
+
+def _has_input(part: SimpleCommand) -> bool:
+    return "pipe" in part.inside or any(found.operator.startswith("<") for found in part.redirections)
 
 
 def _judge_code(name: str, wrapper: Wrapper, code: Word | None) -> str | None:

@@ -48,6 +48,8 @@ class Wrapper:
     """Its first operand is a file of code."""
     stdin: bool = False
     """Without an operand it runs what it reads."""
+    keys: bool = False
+    """With one, too: its input is keys that somebody could have pressed."""
     exposes: bool = False
     """Where its command begins is not known for sure: any word may be a program's name."""
     bundle_first: bool = False

@@ -23,8 +23,11 @@ _PIECES: Final = re.compile(r"[\w.+~/@%-]+")
 _QUOTING: Final = str.maketrans("", "", "'\"\\")
 _EVALUATED: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_%]*)\+?=(.*)", re.DOTALL)
-_PLAIN_PROMPT: Final = re.compile(r"[^$`\\/]*")
-_PROMPTS: Final = frozenset({"PS0", "PS1", "PS2", "PS4", "ENV"})
+_PLAIN_VALUE: Final = re.compile(r"[\w=.,+:>#@% -]*")
+_PLAIN_ALLOWED: Final = frozenset({
+    "PS0", "PS1", "PS2", "PS4", "ENV", "LESS", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS",
+})  # fmt: skip
+"""Variables that decide what runs only by a value that is no plain word."""
 _EVALUATING: Final = frozenset({
     "[[", "test", "[", "let", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly",
     "mapfile", "readarray", "wait", "getopts",
@@ -91,6 +94,11 @@ def find_hidden_runs(parsed: ParsedCommand) -> HiddenRuns:
     return found
 
 
+def explain_hidden_runs(parsed: ParsedCommand) -> str | None:
+    """Why a command may run anything; None where it runs only what can be seen."""
+    return find_hidden_runs(parsed).reason
+
+
 def _examine(parsed: ParsedCommand) -> HiddenRuns:
     if not is_fully_resolved(parsed):
         return HiddenRuns(parsed.problem or "a program is known only when it runs", frozenset(), (), ())
@@ -134,6 +142,8 @@ class _Examination:
             return
         if names_descriptor(_get_source_path(part)):
             self._report("a program is a descriptor")
+        if part.words[0].startswith("!") and len(part.words[0]) > 1:
+            self._report("a program comes from the history")
         words = self._select_words(found)
         if found.opened is not None:
             self._report(found.opened.hidden)
@@ -185,14 +195,17 @@ class _Examination:
         for name, value in part.assignments:
             self._examine_variable(part, name, value)
             if value:
-                self.passed.append(_collect_names([make_literal_word(value)]))
+                names = _collect_names([make_literal_word(value)])
+                self.passed.append(names)
+                if part.tokens:
+                    self.groups.append(names)
 
     def _examine_variable(self, part: SimpleCommand, name: str, value: str | None) -> None:
         tables = _load_tables()
         if value is not None and ("$(" in value or "`" in value):
             self._report(f"the value of {name} is a substitution")
         if name in tables.hidden or name.startswith(tables.hidden_beginnings):
-            plain = value is not None and name in _PROMPTS and _PLAIN_PROMPT.fullmatch(value)
+            plain = value is not None and name in _PLAIN_ALLOWED and _PLAIN_VALUE.fullmatch(value)
             self._report(None if plain or value == "" else f"{name} decides what runs")
         elif name in tables.commands:
             if value is None:
@@ -246,7 +259,7 @@ def _find_evaluation(parts: Sequence[SimpleCommand]) -> str | None:
                 return reason
             if "[" in source and _EVALUATED.search(source.removeprefix("[[")) and "'" in source:
                 return reason
-        if sets and any(word in _PROMPTS - {"ENV"} or word in _load_tables().hidden for word in part.words[1:]):
+        if sets and any(word in _load_tables().hidden for word in part.words[1:]):
             return "a variable that decides what runs is set"
     return None
 

@@ -16,7 +16,7 @@ from ostler.tools.commands.rules.content import (
     parse_rule_words,
     strip_program_path,
 )
-from ostler.tools.commands.rules.hidden_runs import HiddenRuns, find_hidden_runs
+from ostler.tools.commands.rules.hidden_runs import find_hidden_runs
 from ostler.tools.commands.rules.same_work import list_same_work
 from ostler.tools.commands.rules.wildcards import compile_wildcards
 from ostler.tools.commands.safety.program_table import load_toml
@@ -113,11 +113,50 @@ def find_forbidding_rule(parsed: ParsedCommand, contents: Sequence[str] | RuleIn
 
 def may_be_forbidden(parsed: ParsedCommand, contents: Sequence[str] | RuleIndex) -> bool:
     """Whether one of these deny or ask rules may catch it, known only at run time: then a person is asked."""
+    return find_possible_rule(parsed, contents) is not None
+
+
+def find_possible_rule(parsed: ParsedCommand, contents: Sequence[str] | RuleIndex) -> str | None:
+    """The first deny or ask rule that may catch it, known only at run time."""
     known = contents if isinstance(contents, RuleIndex) else index_forbid_rules(contents)
     if not known.texts:
-        return False
+        return None
     hidden = find_hidden_runs(parsed)
-    return hidden.reason is not None or _has_hidden_match(parsed, hidden, known) or may_match_when_run(parsed, known)
+    if hidden.reason is not None:
+        return known.texts[0]
+    inner = unwrap_all(parsed)
+    same = [tuple(program.split()) for program in list_same_work(inner, hidden.names)]
+    named = hidden.names | list_programs(parsed) | {words[0] for words in same}
+    names = named - {None} if not hidden.has_globs else named.union(known.list_names()) - {None}
+    for content, rule in known.find_candidates(names):
+        if (
+            hidden.may_run(rule.words)
+            or any(_match_rule(rule, part) == "maybe" or _skips_options(rule, part) for part in inner)
+            or (rule.form != "exact" and any(rule.words[: len(words)] == words for words in same))
+        ):
+            return content
+    return None
+
+
+def _skips_options(rule: RuleWords, part: SimpleCommand) -> bool:
+    """Whether a command has a prefix rule's words in their order, with options between: `docker -H x run`."""
+    words = part.words
+    if rule.form == "exact" or len(rule.words) < 2 or len(words) <= len(rule.words) or words[0] != rule.words[0]:
+        return False
+    place = 1
+    for wanted in rule.words[1:]:
+        if "*" in wanted:
+            return place > 1
+        if place < len(words) and words[place] == wanted:
+            place += 1
+            continue
+        here = words[place] if place < len(words) else None
+        if here is None or not here.startswith("-"):
+            return False
+        place = next((at + 1 for at in range(place, len(words)) if words[at] == wanted), 0)
+        if not place:
+            return False
+    return True
 
 
 def may_match_when_run(parsed: ParsedCommand, contents: Sequence[str] | RuleIndex) -> bool:
@@ -130,19 +169,6 @@ def may_match_when_run(parsed: ParsedCommand, contents: Sequence[str] | RuleInde
     inner = unwrap_all(parsed)
     named = list_programs(parsed) - {None}
     return any(_match_rule(rule, part) == "maybe" for _, rule in known.find_candidates(named) for part in inner)
-
-
-def _has_hidden_match(parsed: ParsedCommand, hidden: HiddenRuns, known: RuleIndex) -> bool:
-    """Whether a rule's words stand where they may be run, or something does the work of the rule's program."""
-    names = hidden.names if not hidden.has_globs else hidden.names.union(known.list_names())
-    if any(hidden.may_run(rule.words) for _, rule in known.find_candidates(names)):
-        return True
-    same = [tuple(program.split()) for program in list_same_work(unwrap_all(parsed), hidden.names)]
-    return any(
-        rule.form != "exact" and rule.words[: len(words)] == words
-        for words in same
-        for _, rule in known.find_candidates(frozenset({words[0]}))
-    )
 
 
 def sets_dangerous_variable(part: SimpleCommand) -> bool:
