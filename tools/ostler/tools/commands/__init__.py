@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         GIT_GUARD_ENVIRONMENT,
         UNSET_FOR_READ_ONLY,
         find_git_config_problem,
+        find_hooks_folder,
     )
     from ostler.tools.commands.safety.read_only import (
         ReadOnlyVerdict,
@@ -71,6 +72,7 @@ __all__ = [
     "find_forbidding_rule",
     "find_git_config_problem",
     "find_helping_rule",
+    "find_hooks_folder",
     "find_uncovered",
     "find_unnamed_accesses",
     "has_literal_targets",
@@ -118,6 +120,7 @@ __getattr__ = export_lazily(
         "find_helping_rule": "rules.match",
         "index_forbid_rules": "rules.content",
         "find_git_config_problem": "safety.git_config",
+        "find_hooks_folder": "safety.git_config",
         "is_destructive": "safety.destructive",
         "is_read_only": "safety.read_only",
         "is_simple_file_command": "rules.suggest",

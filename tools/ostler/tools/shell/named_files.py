@@ -223,13 +223,14 @@ class _FileFinder:
         path = paths.normalize_path(place)
         if self._lookups < 0 or len(self._found) >= _MAX_FILES or self._found.get(path):
             return
-        self._looked[path] = None
         try:
             facts = os.stat(place)
         except (OSError, ValueError):
+            self._looked[path] = None
             return
         if not stat.S_ISREG(facts.st_mode):
             return
+        self._looked[path] = None
         self._budget -= min(facts.st_size, _MAX_SCRIPT_BYTES)
         self._found[path] = digest_script(place) if self._budget >= 0 else _describe(facts)
 
