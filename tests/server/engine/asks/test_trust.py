@@ -364,6 +364,21 @@ def test_a_yes_is_about_what_the_person_was_shown(harness: Harness) -> None:
     assert not (driver.folder / "acted").exists()
 
 
+def test_a_yes_is_about_the_script_that_was_there_when_it_was_asked(harness: Harness) -> None:
+    folder = make_project(harness, {OSTLER_SETTINGS: declare_hook("UserPromptSubmit", "sh ./h.sh")})
+    (folder / "h.sh").write_text("touch shown\n")
+    driver = open_session_with_calls(harness, folder=folder)
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
+    (folder / "h.sh").write_text("touch planted\n")
+    harness.daemon.call("hook/list", session_id=driver.id)  # the change has been seen
+    error = driver.expect_error("ask/resolve", ask_id=ask["id"], answer={"choice": "trust"})
+    assert error["data"]["code"] == "conflict"
+    driver.answer(ask, "restrict")
+    driver.wait_for_turn_end(turn_id)
+    assert not (folder / "planted").exists()
+
+
 def test_a_script_of_a_trusted_hook_is_guarded_and_trust_is_asked_again_when_it_changes(harness: Harness) -> None:
     folder = make_project(harness, {OSTLER_SETTINGS: declare_hook("PreToolUse", "sh scripts/h.sh", "Bash")})
     script = folder / "scripts" / "h.sh"
