@@ -49,6 +49,8 @@ _TARGET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:-]*|-[jksBnqiw][0-9]*")
 """Words of these programs that name a target, a script of theirs or a number, and no file."""
 _MODULE_ENDINGS: Final = ("", ".py", ".js", ".cjs", ".mjs", ".ts", ".rb", ".pl", ".pm", ".json", ".sh")
 _FOLDER_FILES: Final = ("__main__.py", "__init__.py", "index.js", "package.json")
+_MODULE: Final = re.compile(r"[\w./-]*\w")
+_MAX_MODULES: Final = 50
 _PIECE: Final = re.compile(r"""[^\s;|&<>()'"`]+""")
 _VARIABLE: Final = re.compile(
     r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::?[-=?+]([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))|\$\(pwd\)|`pwd`"
@@ -126,6 +128,8 @@ class _FileFinder:
             self._add_scripts(part)
         for place in self._list_all_places(texts[:_MAX_TEXTS]):
             self._add(place)
+        if any(part.words and part.words[0] is not None and is_interpreter(part.words[0]) for part in parts):
+            self._add_modules(texts)
         complete = self._lookups >= 0 and len(texts) <= _MAX_TEXTS and len(self._found) < _MAX_FILES
         return NamedFiles(tuple(sorted(self._found.items())), tuple(self._looked), complete)
 
@@ -158,6 +162,15 @@ class _FileFinder:
                     self._add(f"{place}.py")
                     self._add(os.path.join(place, "__main__.py"))
                     self._add(os.path.join(place, "__init__.py"))
+
+    def _add_modules(self, texts: Sequence[str]) -> None:
+        """What inline code of an interpreter may load by a name without its ending: `import mod`, `require('./x')`."""
+        names = [text for text in texts if _MODULE.fullmatch(text)]
+        for place in self._list_all_places(names[:_MAX_MODULES]):
+            for ending in _MODULE_ENDINGS[1:]:
+                self._add(place + ending)
+            self._add(os.path.join(place, "__init__.py"))
+            self._add(os.path.join(place, "index.js"))
 
     def _list_all_places(self, texts: Iterable[str]) -> Iterator[str]:
         return (place for text in texts for place in self._list_places(text))
@@ -207,8 +220,10 @@ class _FileFinder:
             return
 
     def _expand(self, text: str, folder: str) -> list[str]:
-        if text.startswith("~/") or text == "~":
-            return [self._home + text[1:]]
+        if text.startswith(("~/", "~+/")) or text == "~":
+            return [folder + text[2:] if text[1:2] == "+" else self._home + text[1:]]
+        if text.startswith("~"):
+            return [os.path.expanduser(text)]
         if "$" not in text and "`" not in text:
             return [text]
         found = [text]
