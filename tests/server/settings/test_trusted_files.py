@@ -95,3 +95,19 @@ def test_settings_are_read_again_when_a_script_changes(project: PersonMachine) -
     settings = project.load()
     (project.folder / "scripts" / "h.sh").write_text("echo planted, and longer\n")
     assert is_stale(settings, project.places)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sh scripts/h.sh state", "scripts/h.sh --state=state", "scripts/h.sh --state state >> state",
+     "STATE=state scripts/h.sh", "if [ ! -e state ]; then touch state; scripts/h.sh; fi",
+     "jq . state | scripts/h.sh", "python3 scripts/h.sh < state2"],
+)  # fmt: skip
+def test_what_a_hook_keeps_for_itself_may_change(project: PersonMachine, command: str) -> None:
+    declare(project, command)
+    before = project.load().project_effects
+    (project.folder / "state").write_text("1")
+    assert project.load().project_effects.digest == before.digest
+    (project.folder / "state").write_text("2")
+    assert project.load().project_effects.digest == before.digest
+    assert str(project.folder / "state") not in before.guarded

@@ -20,6 +20,10 @@ _SYSTEM_FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/d
 """The machine's own programs change with its updates, and belong to no project."""
 _TEXT_ENDINGS: Final = (".md", ".txt", ".rst", ".csv", ".log", ".png", ".jpg", ".svg", ".pdf", ".html", ".css")
 """Nothing runs these, though a command may name them."""
+_SCRIPT_ENDINGS: Final = (
+    ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".cjs", ".mjs", ".ts", ".tsx", ".rb", ".pl", ".pm", ".php", ".lua",
+    ".awk", ".sed", ".mk", ".ps1", ".jar", "makefile",
+)  # fmt: skip
 _MAX_WATCHED: Final = 2_000
 
 
@@ -38,8 +42,10 @@ def find_trusted_files(hooks: Iterable[HookEntry], servers: Iterable[McpEntry], 
     looked: dict[str, None] = {}
     for line in (*_list_hook_lines(hooks, folder), *_list_server_lines(servers, folder)):
         named = find_named_files(commands.parse_command(line.command), line.folder, home, variables)
-        found.update((path, digest) for path, digest in named.files if _counts(path, folder))
-        looked.update(dict.fromkeys(path for path in named.looked if _counts(path, folder)))
+        scripts = {path for path in named.scripts if _counts(path, folder)}
+        files = [(path, digest) for path, digest in named.files if path in scripts or _is_script(path, folder)]
+        found.update((path, digest) for path, digest in files if _counts(path, folder))
+        looked.update(dict.fromkeys(path for path in named.looked if _may_be_script(path) or path in scripts))
     return NamedFiles(tuple(sorted(found.items())), tuple(looked)[:_MAX_WATCHED], complete=True)
 
 
@@ -66,6 +72,17 @@ def _get_values(table: Any) -> Sequence[Any]:
 
 def _list_texts(given: Any) -> list[str]:
     return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+
+
+def _is_script(path: str, folder: str) -> bool:
+    """Whether a file that is only named looks like one that runs. Others are data, which a hook may write itself."""
+    if not _counts(path, folder) or not os.path.isfile(path):
+        return False
+    return _may_be_script(path) or os.access(path, os.X_OK)
+
+
+def _may_be_script(path: str) -> bool:
+    return path.lower().endswith(_SCRIPT_ENDINGS) or os.path.isdir(path)
 
 
 def _counts(path: str, folder: str) -> bool:
