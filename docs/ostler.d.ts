@@ -63,7 +63,7 @@ export interface Ask {
   destructive: boolean;
   /** The change to a file, as a patch. */
   diff: string | null;
-  /** Permission: a digest of what the answer is about beside the input, as a folder or the content of a script. */
+  /** A digest of what the answer is about beside what is shown, as a folder or the content of a script. */
   bound_to: string | null;
   /** What can be answered, as the `choice` of the answer. */
   choices: Array<string>;

@@ -238,7 +238,7 @@ class Ask(Shape):
     diff: str | None = None
     """The change to a file, as a patch."""
     bound_to: str | None = None
-    """Permission: a digest of what the answer is about beside the input, as a folder or the content of a script."""
+    """A digest of what the answer is about beside what is shown, as a folder or the content of a script."""
     choices: list[str]
     """What can be answered, as the `choice` of the answer."""
     suggestions: list[Suggestion] = []

@@ -11,7 +11,18 @@ from ostler.tools.commands import parse_command
 from ostler.tools.context import SessionView
 from ostler.tools.shell.approval_binding import compute_binding, may_change_what_runs
 
-FILES = ("x.sh", "f", "sub/x.sh", "sub/deep/x.sh", "list", "mod.py", "pkg/__main__.py", "lib/index.js", "conf.d/one.sh")
+FILES = (
+    "x.sh",
+    "f",
+    "sub/x.sh",
+    "sub/deep/x.sh",
+    "list",
+    "mod.py",
+    "pkg/__main__.py",
+    "lib/index.js",
+    "conf.d/one.sh",
+    "my x.sh",
+)
 
 
 @pytest.fixture
@@ -63,6 +74,11 @@ BOUND = [
     ("bash ${PWD}/sub/x.sh", "sub/x.sh"),
     ("bash \"$(pwd)/x.sh\"", "x.sh"), ("bash ~/x.sh", "x.sh"), ("~/x.sh", "x.sh"), ("bash $HOME/sub/x.sh", "sub/x.sh"),
     ("S=x.sh; bash $S", "x.sh"), ("S=sub; bash $S/x.sh", "sub/x.sh"), ("bash [x].sh", "x.sh"), ("bash ?.sh", "x.sh"),
+    ("bash ~+/x.sh", "x.sh"), ("bash $'x.sh'", "x.sh"), ("python3 -c 'import mod'", "mod.py"), ("$SHELL x.sh", "x.sh"),
+    ("node -e \"require('./lib')\"", "lib/index.js"), ("while read l; do eval $l; done < f", "f"),
+    ("bash <<< \"$(<x.sh)\"", "x.sh"), ("bash 'my x.sh'", "my x.sh"), ("cat my\\ x.sh | sh", "my x.sh"),
+    ("alias r=./x.sh; r", "x.sh"), ("tar xf f && ./configure", "f"), ("find . -name '*.sh' -exec sh {} +", "x.sh"),
+    ("docker compose -f f up", "f"), ("kubectl apply -f f", "f"), ("gdb -x f", "f"), ("cmake -P f", "f"),
     ("bash {x,y}.sh", "x.sh"), ("bash [[:alpha:]].sh", "x.sh"), ("bash [^y].sh", "x.sh"), ("bash */x.sh", "sub/x.sh"),
     # Through wrappers, and in lines that are not fully understood.
     ("sudo -u me ./x.sh", "x.sh"), ("timeout 5 bash x.sh", "x.sh"), ("nohup ./x.sh &", "x.sh"), ("time ./x.sh", "x.sh"),
@@ -119,7 +135,8 @@ def test_what_a_command_writes_may_change_meanwhile(project: Path) -> None:
     "command",
     ["make", "npm test", "cargo run", "pytest", "pytest -q x", "sudo make install", "cd sub && npm run build",
      "go test ./...",
-     "sh -c 'make'", "python -m pytest", "find . -exec sh {} ;", "bash $X", "docker compose up", "npx jest", "tox",
+     "sh -c 'make'", "python -m pytest", "find . -exec sh {} ;", "bash $X", "docker compose up",
+     "bash ${PWD%/*}/x.sh", "npx jest", "tox",
      "$X"],
 )  # fmt: skip
 def test_where_nothing_can_be_bound_the_ask_says_so(command: str) -> None:

@@ -23,6 +23,7 @@ from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal.asks import Settlement
 from ostler.server.rpc.paging import make_page_token, parse_page_token
+from ostler.server.settings import Settings
 from ostler.server.settings.trust import build_trust_record
 from ostler.storage.repositories import asks, sessions
 from ostler.storage.repositories.clients import ClientRecord
@@ -77,7 +78,7 @@ class AskMethods:
         self, actor: SessionActor, turn_asks: TurnAsks, ask: Ask, answer: Answer, client: ClientRecord | None
     ) -> Settlement:
         by = client.id if client else None
-        if isinstance(answer, TrustFolder) and ask.what != describe_project_acts(actor.live.settings):
+        if isinstance(answer, TrustFolder) and not _is_about(ask, actor.live.settings):
             # A yes is about what the person was shown.
             raise Conflict("What the folder brings has changed since. Restrict it: the next turn asks again.")
         trusted = build_trust_record(actor.live.settings, by) if isinstance(answer, TrustFolder) else None
@@ -94,6 +95,12 @@ class AskMethods:
         if ask is None:
             raise AskNotFound(ask_id)
         return ask
+
+
+def _is_about(ask: Ask, settings: Settings) -> bool:
+    """Whether an ask for trust is about these settings, with the scripts that they name."""
+    digest = settings.project_effects.digest
+    return ask.what == describe_project_acts(settings) and ask.bound_to in {None, digest}
 
 
 def _format_client(client: ClientRecord | None) -> str | None:

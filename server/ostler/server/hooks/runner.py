@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ from ostler.server.hooks.types import NO_OUTCOME, Hook, HookCall, Outcome
 from ostler.tools.services import Processes
 
 MAX_CONCURRENT: Final = 20
+_NEED_TRUST: Final = frozenset({"project", "local"})
+_CHANGED: Final = "a script of the project is another one than when the folder was trusted: that is asked again"
 MatchesRule = Callable[[str, str, Mapping[str, Any]], bool]
 """Whether a permission rule matches a tool with an input."""
 
@@ -37,6 +39,7 @@ class HookRunner:
         processes: Processes,
         ask_model: AskModel | None = None,
         umask: int = 0o022,
+        is_unchanged: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._by_event: dict[str, list[Hook]] = {}
         for hook in hooks:
@@ -44,6 +47,7 @@ class HookRunner:
         self._matches_rule = matches_rule
         self._command_context = CommandContext(folder, environment, processes, umask)
         self._ask_model = ask_model
+        self._is_unchanged = is_unchanged
         self._limiter = anyio.CapacityLimiter(MAX_CONCURRENT)
 
     def has_hooks_for(self, event: str, tool: str | None = None) -> bool:
@@ -109,6 +113,8 @@ class HookRunner:
     async def _dispatch(self, hook: Hook, payload: bytes) -> Reply:
         if hook.broken is not None:
             return HookFailure(hook.broken)
+        if hook.kind == "command" and hook.source in _NEED_TRUST and not await self._has_trusted_scripts():
+            return HookFailure(_CHANGED)
         match hook.kind:
             case "command":
                 return await run_command(hook, payload, self._command_context)
@@ -118,6 +124,9 @@ class HookRunner:
                 return await prompt.run_prompt(hook, payload, self._ask_model)
             case "python":
                 return await python.run_callable(hook, payload)
+
+    async def _has_trusted_scripts(self) -> bool:
+        return self._is_unchanged is None or await self._is_unchanged()
 
 
 def _encode_payload(payload: Mapping[str, Any]) -> bytes:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from ostler.server.settings.locations import POLICY, Candidate, SettingsPlaces, compute_signature, list_candidates
     from ostler.server.settings.rule_lists import Origin, check_lists, parse_rules
     from ostler.server.settings.rule_set import RuleSet
-    from ostler.server.settings.trust import NEED_TRUST, format_allow_rule
+    from ostler.server.settings.trust import format_allow_rule
     from ostler.server.settings.types import (
+        NEED_TRUST,
         BadPolicy,
         Behavior,
         HookEntry,
@@ -72,7 +73,7 @@ __all__ = [
 __getattr__ = export_lazily(
     __name__,
     {
-        "NEED_TRUST": "trust",
+        "NEED_TRUST": "types",
         "format_allow_rule": "trust",
         "BadPolicy": "types",
         "Behavior": "types",

@@ -6,8 +6,8 @@ from typing import Final
 from ostler.protocol import times
 from ostler.protocol.session import Mode
 from ostler.server.settings.rule_set import RuleSet
-from ostler.server.settings.trust import NEED_TRUST, may_allow
-from ostler.server.settings.types import HookEntry, McpEntry, Settings, Source, SourcedRule
+from ostler.server.settings.trust import may_allow
+from ostler.server.settings.types import NEED_TRUST, HookEntry, McpEntry, Settings, Source, SourcedRule
 from ostler.tools.permissions import RealPathCache
 
 _RULE_PRECEDENCE: Final[tuple[Source, ...]] = ("policy", "flag", "session", "local", "project", "user")

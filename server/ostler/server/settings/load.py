@@ -5,7 +5,13 @@ from collections.abc import Collection, Iterable
 
 from ostler.protocol.session import Mode
 from ostler.server.settings.document import Document, read_document
-from ostler.server.settings.locations import SettingsPlaces, compute_signature, list_candidates, mask_recent_changes
+from ostler.server.settings.locations import (
+    SettingsPlaces,
+    compute_file_signature,
+    compute_signature,
+    list_candidates,
+    mask_recent_changes,
+)
 from ostler.server.settings.rule_lists import Origin
 from ostler.server.settings.trust import collect_project_effects
 from ostler.server.settings.types import BadPolicy, Settings, Source
@@ -30,6 +36,7 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
     hooks = tuple(hook for document in documents for hook in document.hooks)
     servers = tuple(server for document in documents for server in document.mcp_servers)
     local_mode = _find_mode(documents, "local")
+    effects = collect_project_effects(rules, hooks, servers, local_mode, folder, places.user_home)
     return Settings(
         folder=folder,
         home=places.user_home,
@@ -44,8 +51,8 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
         mcp_servers=servers,
         additional_directories=tuple(_list_directories(documents)),
         problems=tuple(problem for document in documents for problem in document.problems),
-        project_effects=collect_project_effects(rules, hooks, servers, local_mode),
-        signature=mask_recent_changes(taken),
+        project_effects=effects,
+        signature=mask_recent_changes((*taken, *compute_file_signature(effects.watched))),
     )
 
 
@@ -57,7 +64,8 @@ def check_policy(places: SettingsPlaces) -> None:
 
 def is_stale(settings: Settings, places: SettingsPlaces) -> bool:
     """Whether a file came, went or changed since; a few calls to the file system."""
-    return compute_signature(settings.folder, places) != settings.signature
+    watched = compute_file_signature(settings.project_effects.watched)
+    return (*compute_signature(settings.folder, places), *watched) != settings.signature
 
 
 def _find_mode(documents: Iterable[Document], source: Source) -> Mode | None:

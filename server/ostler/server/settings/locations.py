@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -84,6 +85,11 @@ def find_repository(folder: str) -> str | None:
 def compute_signature(folder: str, places: SettingsPlaces) -> Signature:
     """What tells whether a file changed: a few calls to the file system, cheap enough to make before every turn."""
     return tuple((each.file, _stat_file(each.file)) for each in list_candidates(folder, places))
+
+
+def compute_file_signature(files: Iterable[str]) -> Signature:
+    """The same of other files that settings depend on."""
+    return tuple((file, _stat_file(file)) for file in files)
 
 
 def mask_recent_changes(taken: Signature, now_ns: int | None = None) -> Signature:

@@ -12,27 +12,33 @@ from typing import Any, Final
 from ostler.protocol import times
 from ostler.protocol.ids import ClientId
 from ostler.protocol.session import Mode
+from ostler.server.settings.trusted_files import find_trusted_files
 from ostler.server.settings.types import (
+    NEED_TRUST,
     HookEntry,
     McpEntry,
     ProjectEffects,
     Settings,
-    Source,
     SourcedRule,
     to_canonical_json,
 )
 from ostler.storage.repositories import trust
 from ostler.storage.repositories.trust import TrustRecord
-from ostler.tools.fs.paths import is_inside
+from ostler.tools.fs.paths import is_inside, resolve_path
 from ostler.tools.permissions import PathPattern, RealPathCache, is_whole
 
-NEED_TRUST: Final[frozenset[Source]] = frozenset({"project", "local"})
 _MAX_LINE_CHARS: Final = 2_000
 
 
 def collect_project_effects(
-    rules: Iterable[SourcedRule], hooks: Iterable[HookEntry], servers: Iterable[McpEntry], local_mode: Mode | None
+    rules: Iterable[SourcedRule],
+    hooks: Sequence[HookEntry],
+    servers: Sequence[McpEntry],
+    local_mode: Mode | None,
+    folder: str,
+    home: str,
 ) -> ProjectEffects:
+    """What of a project would take effect, with the content of every script that it names. Blocks."""
     real = RealPathCache()
     effects: list[tuple[str, Any]] = []
     for rule in rules:
@@ -52,9 +58,12 @@ def collect_project_effects(
             )
     if local_mode:
         effects.append((f"mode {local_mode}", ["mode", local_mode]))
-    return ProjectEffects(
-        tuple(_format_line(words) for words, _ in effects), _compute_digest([fact for _, fact in effects])
-    )
+    named = find_trusted_files(hooks, servers, folder, home)
+    # What is missing is no fact: it becomes one when it comes.
+    facts = [fact for _, fact in effects] + [["file", path, digest] for path, digest in named.files if digest]
+    lines = tuple(_format_line(words) for words, _ in effects)
+    guarded = dict.fromkeys(each for path, _ in named.files for each in (path, resolve_path(path)))
+    return ProjectEffects(lines, _compute_digest(facts), named.files, tuple(guarded), named.looked)
 
 
 def format_allow_rule(rule: str) -> str:
@@ -135,6 +144,8 @@ def is_trusted(connection: sqlite3.Connection, settings: Settings) -> bool:
 
 def adds_only(settings: Settings, before: Settings, rule: str | None) -> bool:
     """Whether the project has nothing new to trust but this rule: then the trust of whoever wrote it goes on."""
+    if settings.project_effects.files != before.project_effects.files:
+        return False
     added = set(settings.project_effects.lines) - set(before.project_effects.lines)
     return added <= ({format_allow_rule(rule)} if rule is not None else set())
 

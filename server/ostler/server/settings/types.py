@@ -4,13 +4,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ostler.protocol.session import Mode
 from ostler.tools.permissions import PathPattern, Rule, matches_both, matches_either
 
 Source = Literal["policy", "flag", "session", "local", "project", "user"]
 Behavior = Literal["allow", "ask", "deny"]
+NEED_TRUST: Final[frozenset[Source]] = frozenset({"project", "local"})
+"""What they bring has no effect before a person trusted the folder."""
 
 Signature = tuple[tuple[str, tuple[int, ...] | None], ...]
 """What the file system says of each candidate file; None where there is none."""
@@ -96,6 +98,12 @@ class ProjectEffects:
     """For people, one thing each; empty where there is nothing to trust."""
     digest: str
     """SHA-256 of it all: when it changes, trust is asked for again."""
+    files: tuple[tuple[str, str], ...] = ()
+    """The scripts that hooks and MCP entries name, each with a digest of its content; empty where there is none."""
+    guarded: tuple[str, ...] = ()
+    """The same files, as they are named and by their real paths: while the folder is trusted, writing one asks."""
+    watched: tuple[str, ...] = ()
+    """Where such a file was looked for: what comes or goes there is a change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,14 +184,14 @@ def test_always_can_be_remembered_in_the_folder(rehearsal_cli: Cli, rehearsal_da
         driver.read_until("> ")
         driver.type("run touch made\r")
         driver.read_until("[l] always in this folder")
-        driver.read_until("the rule Bash(touch:*)")
+        driver.read_until("the rule Bash(touch made)")
         driver.read_until("[y/a/l/n/x/d/e] ")
         driver.type("l")
         driver.read_until("requests,")
         driver.type("\x04")
         assert driver.wait() == 0
     written = json.loads((project / ".ostler" / "settings.local.json").read_text())
-    assert written["permissions"]["allow"] == ["Bash(touch:*)"]
+    assert written["permissions"]["allow"] == ["Bash(touch made)"]
 
 
 def test_a_rule_and_its_scope_can_be_answered(rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path) -> None:

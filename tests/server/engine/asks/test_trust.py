@@ -10,7 +10,7 @@ from tests.support.crash import CrashSession
 from tests.support.driver import Harness, Json, SessionDriver
 from tests.support.hooks import declare_hook
 from tests.support.messages_api.replies import message
-from tests.support.model_replies import DONE, bash
+from tests.support.model_replies import DONE, bash, read, write
 from tests.support.projects import (
     CLAUDE_LOCAL_SETTINGS,
     CLAUDE_SETTINGS,
@@ -362,3 +362,57 @@ def test_a_yes_is_about_what_the_person_was_shown(harness: Harness) -> None:
     driver.answer(driver.wait_for_ask(), "deny", message="no")
     driver.wait_for_turn_end(turn_id)
     assert not (driver.folder / "acted").exists()
+
+
+def test_a_yes_is_about_the_script_that_was_there_when_it_was_asked(harness: Harness) -> None:
+    folder = make_project(harness, {OSTLER_SETTINGS: declare_hook("UserPromptSubmit", "sh ./h.sh")})
+    (folder / "h.sh").write_text("touch shown\n")
+    driver = open_session_with_calls(harness, folder=folder)
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
+    (folder / "h.sh").write_text("touch planted\n")
+    harness.daemon.call("hook/list", session_id=driver.id)  # the change has been seen
+    error = driver.expect_error("ask/resolve", ask_id=ask["id"], answer={"choice": "trust"})
+    assert error["data"]["code"] == "conflict"
+    driver.answer(ask, "restrict")
+    driver.wait_for_turn_end(turn_id)
+    assert not (folder / "planted").exists()
+
+
+def test_a_script_of_a_trusted_hook_is_guarded_and_trust_is_asked_again_when_it_changes(harness: Harness) -> None:
+    folder = make_project(harness, {OSTLER_SETTINGS: declare_hook("PreToolUse", "sh scripts/h.sh", "Bash")})
+    script = folder / "scripts" / "h.sh"
+    script.parent.mkdir()
+    script.write_text("touch trusted\n")
+    calls = (bash("true"), read(script), write(script, "touch planted\n"), bash("true"))
+    driver = open_session_with_calls(harness, *calls, folder=folder, trust=True, mode="acceptEdits", on_ask="ask")
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
+    assert (ask["kind"], ask["call"]["tool"]) == ("permission", "Write")
+    assert "runs it" in ask["reason"]
+    assert (folder / "trusted").exists()
+    driver.answer(ask, "allow")
+    driver.wait_for_turn_end(turn_id)
+    assert script.read_text() == "touch planted\n"
+    assert not (folder / "planted").exists(), "it ran at the next call"
+    turn_id = driver.start()
+    again = driver.wait_for_ask()
+    assert again["kind"] == "trust"
+    driver.answer(again, "restrict")
+    driver.wait_for_turn_end(turn_id)
+    assert not (folder / "planted").exists()
+
+
+def test_a_script_that_a_command_changed_unseen_does_not_run(harness: Harness) -> None:
+    folder = make_project(harness, {OSTLER_SETTINGS: declare_hook("PreToolUse", "./h.sh", "Bash")})
+    (folder / "h.sh").write_text("#!/bin/sh\ntouch trusted\n")
+    (folder / "h.sh").chmod(0o755)
+    change = "python3 -c \"open('h' + '.sh', 'w').write('#!/bin/sh\\ntouch planted')\""
+    driver = open_session_with_calls(
+        harness, bash(change), bash("true"), folder=folder, trust=True, rules={"allow": ["Bash(python3:*)"]}
+    )
+    driver.run_turn()
+    assert "planted" in (folder / "h.sh").read_text()
+    assert (folder / "trusted").exists()
+    assert not (folder / "planted").exists()
+    assert any("another one than when the folder was trusted" in text for text in list_notices(driver))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         GIT_GUARD_ENVIRONMENT,
         UNSET_FOR_READ_ONLY,
         find_git_config_problem,
+        find_hooks_folder,
     )
     from ostler.tools.commands.safety.glob_expansion import (
         GlobExpansion,
@@ -85,7 +86,11 @@ __all__ = [
     "find_forbidding_rule",
     "find_git_config_problem",
     "find_helping_rule",
+<<<<<<< HEAD
     "find_possible_rule",
+=======
+    "find_hooks_folder",
+>>>>>>> trust
     "find_uncovered",
     "find_unnamed_accesses",
     "has_globs",
@@ -141,6 +146,7 @@ __getattr__ = export_lazily(
         "explain_hidden_runs": "rules.hidden_runs",
         "index_forbid_rules": "rules.content",
         "find_git_config_problem": "safety.git_config",
+        "find_hooks_folder": "safety.git_config",
         "is_destructive": "safety.destructive",
         "is_read_only": "safety.read_only",
         "is_simple_file_command": "rules.suggest",

@@ -80,12 +80,12 @@ def find_protection_reason(*paths: str) -> str | None:
     """Why a person has to allow the writing of one of these paths; None where none is protected."""
     for path in paths:
         for reason, pattern in _compile_patterns():
-            if pattern.search(_fold_case(path)):
+            if pattern.search(fold_case(path)):
                 return reason
     return None
 
 
-def _fold_case(path: str) -> str:
+def fold_case(path: str) -> str:
     """Some file systems take names as equal that differ in case, in width, or in invisible characters."""
     if path.isascii():
         return path.lower()

@@ -25,7 +25,7 @@ _BUILD_PROGRAMS: Final = frozenset({
     "uv", "uvx", "vagrant", "vite", "vitest", "waf", "webpack", "xcodebuild", "yarn", "zig",
 })  # fmt: skip
 """Programs that run what a file says which the line need not name: a Makefile, a package.json, tests, settings."""
-_UNDECIDED: Final = re.compile(r"\$(?!\{?(?:PWD|HOME)\b|\(pwd\))|`(?!pwd`|\Z)")
+_UNDECIDED: Final = re.compile(r"\$(?!\{(?:PWD|HOME)\}|(?:PWD|HOME)\b|\(pwd\))|`(?!pwd`|\Z)")
 MAY_CHANGE: Final = (
     "What it runs is decided by files that it does not name, and these may change before it is answered."
 )

@@ -76,7 +76,7 @@ class Bash(ShellTool):
         return find_git_changes(command, output, entries)
 
     def compute_binding(self, command: str, session: SessionView) -> ApprovalBinding:
-        return compute_binding(command, session)
+        return _bind(command, session)
 
     def compute_shown_binding(self, given: ShellInput, session: SessionView) -> ApprovalBinding:
         binding = super().compute_shown_binding(given, session)
@@ -192,8 +192,15 @@ def _judge_and_bind_nowait(command: str, session: SessionView) -> tuple[Judgemen
 
 
 def _judge_and_bind(command: str, session: SessionView) -> tuple[Judgement, ApprovalBinding]:
-    binding = compute_binding(command, session)
+    binding = _bind(command, session)
     return _add_warning(judge(command, session), binding), binding
+
+
+def _bind(command: str, session: SessionView) -> ApprovalBinding:
+    # What a simple edit changes is data, of which the diff was shown: it is compared when it is written.
+    if parse_sed_command(command) is not None:
+        return ApprovalBinding(session.shell_folder, ())
+    return compute_binding(command, session)
 
 
 def _add_warning(judged: Judgement, binding: ApprovalBinding) -> Judgement:

@@ -11,7 +11,7 @@ from ostler.tools import commands
 from ostler.tools.commands import FileAccess, FileAction, ParsedCommand, ReadOnlyVerdict, SimpleCommand
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
-from ostler.tools.fs.protected_paths import find_protection_reason
+from ostler.tools.permissions.guards import GuardCheck, find_known_guard
 from ostler.tools.permissions.subject import OWN_STREAMS, AccessedPath, CommandSubject, build_command_subject
 from ostler.tools.sandbox import NotProtectable, check_protection
 from ostler.tools.sandbox.policy import SandboxMissing, choose_confinement
@@ -179,12 +179,15 @@ def _find_guarded(
     about: CommandSubject, session: SessionView, real: paths.PathResolver, *, read_only: bool
 ) -> str | None:
     """Why a person has to be asked, in every mode; null where nothing is guarded."""
+    guards = GuardCheck(session)
     for place in about.paths:
         if paths.is_in_daemon_home(place.real, session, real):
             return f"{place.written} is in the daemon's own folder."
         if place.deep and paths.holds_daemon_home(place.real, session, real) and not (read_only and _covers(session)):
             return f"The daemon's own folder is below {place.written}."
-        if place.writes and not _is_reinstalled(place) and (why := find_protection_reason(place.written, place.real)):
+        if not place.writes or _is_reinstalled(place):
+            continue
+        if (why := guards.find_reason(place.written, place.real, place.action)) is not None:
             return f"It {_VERBS[place.action]} {place.written}, which is guarded: {why}."
     if about.unchecked is not None and any(place.action in {"create", "move"} for place in about.paths):
         return f"{about.unchecked} holds more files than can be looked at, and some of them may be guarded elsewhere."
@@ -258,7 +261,7 @@ def names_all_writes(
 def _is_named_write(place: AccessedPath, absolute: Container[str], session: SessionView) -> bool:
     if place.written in _HARMLESS_FILES:
         return True
-    if place.real.startswith(_DEVICE_FOLDERS) or find_protection_reason(place.written, place.real) is not None:
+    if place.real.startswith(_DEVICE_FOLDERS) or find_known_guard(place.written, place.real, session) is not None:
         return False
     return paths.is_inside_roots(place.real, session) or (place.written == place.real and place.written in absolute)
 

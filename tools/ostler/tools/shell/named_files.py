@@ -49,6 +49,12 @@ _TARGET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:-]*|-[jksBnqiw][0-9]*")
 """Words of these programs that name a target, a script of theirs or a number, and no file."""
 _MODULE_ENDINGS: Final = ("", ".py", ".js", ".cjs", ".mjs", ".ts", ".rb", ".pl", ".pm", ".json", ".sh")
 _FOLDER_FILES: Final = ("__main__.py", "__init__.py", "index.js", "package.json")
+_CODE_OPTIONS: Final = frozenset({
+    "-f", "-r", "-m", "-S", "-x", "-P", "--file", "--makefile", "--require", "--import", "--loader", "--rcfile",
+    "--init-file", "--preload", "--script",
+})  # fmt: skip
+_MODULE: Final = re.compile(r"[\w./-]*\w")
+_MAX_MODULES: Final = 50
 _PIECE: Final = re.compile(r"""[^\s;|&<>()'"`]+""")
 _VARIABLE: Final = re.compile(
     r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::?[-=?+]([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))|\$\(pwd\)|`pwd`"
@@ -67,6 +73,8 @@ class NamedFiles:
     """Where it was looked for one, and the folders of patterns."""
     complete: bool
     """Whether all of the line was looked at."""
+    scripts: frozenset[str] = frozenset()
+    """Of these and of what is missing: what is run by its path, by an interpreter, or by an option that loads code."""
 
 
 def find_named_files(
@@ -126,8 +134,11 @@ class _FileFinder:
             self._add_scripts(part)
         for place in self._list_all_places(texts[:_MAX_TEXTS]):
             self._add(place)
+        if any(map(_is_interpreted, parts)):
+            self._add_modules(texts)
         complete = self._lookups >= 0 and len(texts) <= _MAX_TEXTS and len(self._found) < _MAX_FILES
-        return NamedFiles(tuple(sorted(self._found.items())), tuple(self._looked), complete)
+        scripts = frozenset(paths.normalize_path(place) for place in self._list_all_places(_list_run_texts(parts)))
+        return NamedFiles(tuple(sorted(self._found.items())), tuple(self._looked), complete, scripts)
 
     def _add_folders(self, texts: Iterable[str]) -> None:
         """Every folder that is named is one that later words may start from."""
@@ -158,6 +169,15 @@ class _FileFinder:
                     self._add(f"{place}.py")
                     self._add(os.path.join(place, "__main__.py"))
                     self._add(os.path.join(place, "__init__.py"))
+
+    def _add_modules(self, texts: Sequence[str]) -> None:
+        """What inline code of an interpreter may load by a name without its ending: `import mod`, `require('./x')`."""
+        names = [text for text in texts if _MODULE.fullmatch(text)]
+        for place in self._list_all_places(names[:_MAX_MODULES]):
+            for ending in _MODULE_ENDINGS[1:]:
+                self._add(place + ending)
+            self._add(os.path.join(place, "__init__.py"))
+            self._add(os.path.join(place, "index.js"))
 
     def _list_all_places(self, texts: Iterable[str]) -> Iterator[str]:
         return (place for text in texts for place in self._list_places(text))
@@ -207,8 +227,10 @@ class _FileFinder:
             return
 
     def _expand(self, text: str, folder: str) -> list[str]:
-        if text.startswith("~/") or text == "~":
-            return [self._home + text[1:]]
+        if text.startswith(("~/", "~+/")) or text == "~":
+            return [folder + text[2:] if text[1:2] == "+" else self._home + text[1:]]
+        if text.startswith("~"):
+            return [os.path.expanduser(text)]
         if "$" not in text and "`" not in text:
             return [text]
         found = [text]
@@ -223,15 +245,41 @@ class _FileFinder:
         path = paths.normalize_path(place)
         if self._lookups < 0 or len(self._found) >= _MAX_FILES or self._found.get(path):
             return
-        self._looked[path] = None
         try:
             facts = os.stat(place)
         except (OSError, ValueError):
+            self._looked[path] = None
             return
         if not stat.S_ISREG(facts.st_mode):
             return
+        self._looked[path] = None
         self._budget -= min(facts.st_size, _MAX_SCRIPT_BYTES)
         self._found[path] = digest_script(place) if self._budget >= 0 else _describe(facts)
+
+
+def _list_run_texts(parts: Sequence[SimpleCommand]) -> list[str]:
+    """What is not only named: the script of an interpreter and not its arguments, and what is fed to one."""
+    found: dict[str, None] = {}
+    reads_pipe = any("pipe" in part.inside and _is_interpreted(part) for part in parts)
+    for part in parts:
+        found.update(dict.fromkeys(_list_script_texts(part)[:1]))
+        if _is_interpreted(part):
+            found.update((_read_text(each.target), None) for each in part.redirections if each.reads)
+        elif (reads_pipe and "pipe" in part.inside) or "substitution" in part.inside:
+            found.update((_read_text(token), None) for token in part.tokens[1:])
+            found.update((_read_text(each.target), None) for each in part.redirections if each.reads)
+        for token, following in itertools.pairwise(part.tokens):
+            if token.text in _CODE_OPTIONS:
+                found[_read_text(following)] = None
+        for token in part.tokens:
+            name, equals, value = token.text.partition("=")
+            if equals and name in _CODE_OPTIONS:
+                found[value] = None
+    return [text for text in found if text][:_MAX_TEXTS]
+
+
+def _is_interpreted(part: SimpleCommand) -> bool:
+    return bool(part.words) and part.words[0] is not None and is_interpreter(part.words[0])
 
 
 def _list_texts(parsed: ParsedCommand, parts: Sequence[SimpleCommand]) -> list[str]:

@@ -64,6 +64,7 @@ def _build_trust_ask(session: LiveSession, turn_id: TurnId, expire_seconds: floa
         choices=CHOICES,
         folder=folder,
         what=describe_project_acts(session.settings),
+        bound_to=session.settings.project_effects.digest,
         opened_at=times.format_time(now),
         expires_at=times.format_time(now + timedelta(seconds=expire_seconds)) if expire_seconds else None,
     )

@@ -14,7 +14,7 @@ from ostler.server.hooks import NO_OUTCOME, Outcome
 from ostler.server.settings import RuleSet, SourcedRule
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
-from ostler.tools.fs.protected_paths import find_protection_reason
+from ostler.tools.permissions.guards import find_known_guard
 from ostler.tools.permissions.subject import AccessedPath, Subject
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AnyTool, AskFirst, Check, Pass, Refuse, ToolInput
@@ -191,7 +191,7 @@ def _edits_freely(place: AccessedPath, context: PermissionContext) -> bool:
     return (
         context.mode == "acceptEdits"
         and paths.is_inside_roots(place.real, context.view)
-        and find_protection_reason(place.written, place.real) is None
+        and find_known_guard(place.written, place.real, context.view) is None
     )
 
 

@@ -88,6 +88,12 @@ class SettingsLoader:
             assert live is not None, "a hook runs for a session that waits for it"
             return await self._ask_small_model(live, system, text)
 
+        cache, trusted = live.shared.settings, settings.project_effects.files
+
+        async def is_unchanged() -> bool:
+            """Whether the scripts of the project's hooks are what they were when the folder was last looked at."""
+            return (await cache.get(settings.folder)).project_effects.files == trusted
+
         return HookRunner(
             hooks,
             matches_rule=lambda rule, tool, call_input: matches_call(settings, rule, tool, call_input),
@@ -96,6 +102,7 @@ class SettingsLoader:
             processes=live.processes,
             ask_model=ask_model,
             umask=view.umask,
+            is_unchanged=is_unchanged,
         )
 
     def build_classifier(self, model: str, charge: ChargeUsage) -> SessionClassifier:

@@ -95,6 +95,7 @@ def find_git_repository(folder: str, guard: Mapping[str, str]) -> GitRepository 
 
 
 def _ask_git(here: str, environment: dict[str, str]) -> GitRepository | None:
+    _refuse_pipes(here)
     git = _find_git(here)
     if git is None:
         raise GitFailure("git was not found outside of the session's folders, so that nothing is known of it")
@@ -112,6 +113,17 @@ def _ask_git(here: str, environment: dict[str, str]) -> GitRepository | None:
         raise GitFailure("git cannot say where the repository is")
     git_dir, common_dir, work_tree = (os.path.normpath(os.path.join(here, line)) for line in lines)
     return GitRepository(work_tree, git_dir, common_dir, keys)
+
+
+def _refuse_pipes(here: str) -> None:
+    """A FIFO in the place of a configuration would hold git up until its time is over, at every question."""
+    for level in _list_levels(here):
+        for name in (".git", ".git/config", ".git/HEAD", "config"):
+            path = os.path.join(level, name)
+            with contextlib.suppress(OSError, ValueError):
+                kind = stat.S_IFMT(os.stat(path).st_mode)
+                if kind not in {stat.S_IFREG, stat.S_IFDIR}:
+                    raise GitFailure(f"{path} is no regular file")
 
 
 def _parse_keys(output: bytes, here: str) -> tuple[GitKey, ...]:

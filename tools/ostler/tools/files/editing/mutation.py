@@ -14,8 +14,8 @@ from ostler.tools.files.editing.git_diff import GitDiff, build_git_diff
 from ostler.tools.fs import paths
 from ostler.tools.fs.atomic_write import PathChanged, save_if_unchanged
 from ostler.tools.fs.encoding import UTF_8, Encoding
-from ostler.tools.fs.protected_paths import find_protection_reason
 from ostler.tools.fs.text_file import MAX_FILE_BYTES, TextFile, TooLarge, Unreadable, hash_bytes, load
+from ostler.tools.permissions.guards import GuardCheck
 from ostler.tools.sandbox import record_approved_write
 from ostler.tools.services import FileRead, OlderFile
 from ostler.tools.threads import change_in_thread, read_in_thread
@@ -211,7 +211,7 @@ async def check_permission(path: str, planner: Planner, context: ToolContext, ap
 def _check_permission(path: str, place: str, planner: Planner, read: FileRead | None, session: SessionView) -> Check:
     if paths.is_in_daemon_home(place, session):
         return Refuse(f"{path} is in the daemon's own folder.")
-    guard = find_protection_reason(paths.normalize_path(path), place)
+    guard = GuardCheck(session).find_reason(paths.normalize_path(path), place)
     inside = paths.is_inside_roots(place, session)
     if guard is None and inside and session.mode == "acceptEdits":
         return Allow()

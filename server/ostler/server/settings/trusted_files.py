@@ -1,0 +1,91 @@
+"""The files that run because a folder is trusted: those that its hooks and MCP entries name.
+
+Not what such a file loads or calls in its turn: only a run tells that.
+"""
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ostler.server.settings.types import NEED_TRUST, HookEntry, McpEntry
+from ostler.tools import commands
+from ostler.tools.fs.paths import is_inside
+from ostler.tools.shell.named_files import NamedFiles, find_named_files
+
+_PROJECT_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "OSTLER_PROJECT_DIR")
+"""What a hook's command finds the project's folder in."""
+_SYSTEM_FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/nix")
+"""The machine's own programs change with its updates, and belong to no project."""
+_TEXT_ENDINGS: Final = (".md", ".txt", ".rst", ".csv", ".log", ".png", ".jpg", ".svg", ".pdf", ".html", ".css")
+"""Nothing runs these, though a command may name them."""
+_SCRIPT_ENDINGS: Final = (
+    ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".cjs", ".mjs", ".ts", ".tsx", ".rb", ".pl", ".pm", ".php", ".lua",
+    ".awk", ".sed", ".mk", ".ps1", ".jar", "makefile",
+)  # fmt: skip
+_MAX_WATCHED: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A command line that runs once the folder is trusted."""
+
+    command: str
+    folder: str
+
+
+def find_trusted_files(hooks: Iterable[HookEntry], servers: Iterable[McpEntry], folder: str, home: str) -> NamedFiles:
+    """The files that the project's own hooks and servers name, with their digests. Blocks: reads them."""
+    variables: dict[str, str] = dict.fromkeys(_PROJECT_VARIABLES, folder)
+    found: dict[str, str] = {}
+    looked: dict[str, None] = {}
+    for line in (*_list_hook_lines(hooks, folder), *_list_server_lines(servers, folder)):
+        named = find_named_files(commands.parse_command(line.command), line.folder, home, variables)
+        scripts = {path for path in named.scripts if _counts(path, folder)}
+        files = [(path, digest) for path, digest in named.files if path in scripts or _is_script(path, folder)]
+        found.update((path, digest) for path, digest in files if _counts(path, folder))
+        looked.update(dict.fromkeys(path for path in named.looked if _may_be_script(path) or path in scripts))
+    return NamedFiles(tuple(sorted(found.items())), tuple(looked)[:_MAX_WATCHED], complete=True)
+
+
+def _list_hook_lines(hooks: Iterable[HookEntry], folder: str) -> Iterator[_Line]:
+    for hook in hooks:
+        command = hook.hook.get("command")
+        if hook.source in NEED_TRUST and isinstance(command, str):
+            yield _Line(command, folder)
+
+
+def _list_server_lines(servers: Iterable[McpEntry], folder: str) -> Iterator[_Line]:
+    for server in servers:
+        command, place = server.entry.get("command"), server.entry.get("cwd")
+        if server.source in NEED_TRUST and isinstance(command, str):
+            # Its variables, too: some of them make an interpreter load a file.
+            variables = _get_values(server.entry.get("env"))
+            words = [command, *_list_texts(server.entry.get("args")), *_list_texts(variables)]
+            yield _Line(shlex.join(words), os.path.join(folder, place) if isinstance(place, str) else folder)
+
+
+def _get_values(table: Any) -> Sequence[Any]:
+    return list(table.values()) if isinstance(table, dict) else []
+
+
+def _list_texts(given: Any) -> list[str]:
+    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+
+
+def _is_script(path: str, folder: str) -> bool:
+    """Whether a file that is only named looks like one that runs. Others are data, which a hook may write itself."""
+    if not _counts(path, folder) or not os.path.isfile(path):
+        return False
+    return _may_be_script(path) or os.access(path, os.X_OK)
+
+
+def _may_be_script(path: str) -> bool:
+    return path.lower().endswith(_SCRIPT_ENDINGS) or os.path.isdir(path)
+
+
+def _counts(path: str, folder: str) -> bool:
+    if path.lower().endswith(_TEXT_ENDINGS):
+        return False
+    return is_inside(path, folder) or not any(is_inside(path, place) for place in _SYSTEM_FOLDERS)
