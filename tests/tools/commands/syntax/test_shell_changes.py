@@ -82,3 +82,8 @@ def test_the_shell_does_put_a_descriptor_there(tmp_path: Path) -> None:
     script = "echo {PATH}>/dev/null; echo $PATH; echo 2\\\n>/dev/null"
     done = subprocess.run(["bash", "--norc", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["11"] or done.stdout.split()[0].isdecimal()
+
+
+@pytest.mark.parametrize("delimiter", ["'E''x'", "'E'{PATH}", "E'x'", "'E'\\x", "'E'$x", '"E"x', "E\\\nx"])
+def test_a_delimiter_that_goes_on_behind_its_quotes_is_not_understood(delimiter: str) -> None:
+    assert not is_allowed(f"npm test <<{delimiter}\na\nE")

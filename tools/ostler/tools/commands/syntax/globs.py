@@ -74,6 +74,7 @@ def expand_glob(word: Word, folder: str, limits: GlobLimits, *, wide: bool = Fal
 
 def _parse_components(word: Word, *, wide: bool) -> list[_Component]:
     marked = _mark_quoted(word.source if read_word(word.source).text == word.text else word.text)
+    marked = marked.replace(f"{_QUOTED}/", "/")  # a slash divides names, quoted or not
     begin = "/" if marked.startswith("/") else ""
     names = marked[len(begin) :].split("/")
     if not all(names[:-1]) or (begin and not names[0]):

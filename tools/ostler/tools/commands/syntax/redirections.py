@@ -100,6 +100,8 @@ def _read_heredoc(node: "Node", data: bytes, folders: Folders) -> "tuple[Redirec
     start, body, end = (pieces.get(name) for name in ("heredoc_start", "heredoc_body", "heredoc_end"))
     if start is None or end is None:
         return "a heredoc has no end"
+    if continues_word(start.end_byte, data):
+        return f"the delimiter of a heredoc does not end at byte {start.end_byte}"
     written = _decode_text(start, data)
     delimiter = read_word(written).literal
     operator = "<<-" if "<<-" in pieces else "<<"
