@@ -35,31 +35,34 @@ _VOLATILE: Final = frozenset({
     "_", "BASHPID", "BASH_COMMAND", "BASH_SUBSHELL", "LINENO", "PIPESTATUS", "RANDOM", "SRANDOM", "SECONDS", "PWD",
     "OLDPWD",
     "BASH_ARGC", "BASH_ARGV", "BASH_LINENO", "BASH_SOURCE", "FUNCNAME", "EPOCHREALTIME", "EPOCHSECONDS", "__line",
+    "__number",
     "BASH_EXECUTION_STRING", "DIRSTACK", "GROUPS",
 })  # fmt: skip
 _END: Final = "\1end\1"
+_NEWLINE: Final = "\2"
+"""In place of newlines in what is recorded: bash writes at each of them, and what it writes at once stays together."""
 
 _RECORDER: Final = """
-__record() {{ builtin printf '%s\\0' "$#" "$@" >>"$__log"; }}
+__record() {{ builtin printf '%s\\0' "$__number" "$#" "${{@//$'\\n'/$'\\2'}}" >>"$__log"; }}
 {functions}
 __dump() {{
-    builtin wait
     {{
-        builtin printf 'V\\0'
         builtin compgen -v
         builtin printf '\\0'
         builtin declare -p {kept}
         builtin printf '\\0%s\\0' '{end}'
-    }} >>"$__log" 2>/dev/null
+    }} >>"$__variables" 2>/dev/null
 }}
-readonly __log="$1"
+readonly __log="$1" __variables="$2"
+__number=0
 while IFS= builtin read -r -d '' __line; do
     (
         trap -- __dump EXIT
         builtin eval -- "$__line"
     ) </dev/null >/dev/null 2>&1
-    builtin printf '%s\\0' '{end}' >>"$__log"
-done <"$2"
+    builtin printf '%s\\0' '{end}' >>"$__variables"
+    __number=$((__number + 1))
+done <"$3"
 """
 
 
@@ -197,33 +200,43 @@ def _list_changed(before: tuple[str, str], after: tuple[str, str]) -> set[str]:
 
 
 def _record(claims: Sequence[Claim], project: Path) -> list[_Record]:
+    """What each line ran, and the variables at its end; of the lines that came to an end."""
     with tempfile.TemporaryDirectory(prefix="ostler-lines-") as folder:
-        log, lines, script = Path(folder) / "log", Path(folder) / "lines", Path(folder) / "script"
+        log, variables, lines, script = (Path(folder) / name for name in ("log", "variables", "lines", "script"))
         log.touch()
+        variables.touch()
         lines.write_bytes(b"".join(os.fsencode(claim.runs) + b"\0" for claim in claims))
         functions = "\n".join(f'function {name} {{ __record {name} "$@"; }}' for name in STUBBED)
         script.write_text(_RECORDER.format(functions=functions, kept=" ".join(_KEPT), end=_END))
-        environment = {"PATH": "/nowhere/bin", "HOME": str(project), "LC_ALL": "C.UTF-8"}
-        shell = [shutil.which("bash") or "/bin/bash", "--noprofile", "--norc", str(script), str(log), str(lines)]
+        shell = [shutil.which("bash") or "/bin/bash", "--noprofile", "--norc", str(script), str(log), str(variables)]
         subprocess.run(
-            [*_confine(project, Path(folder)), *shell], cwd=project, env=environment, check=False, timeout=120,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        return [_parse_record(each) for each in os.fsdecode(log.read_bytes()).split(f"{_END}\0{_END}\0")[:-1]]
+            [*_confine(project, Path(folder)), *shell, str(lines)],
+            cwd=project,
+            env={"PATH": "/nowhere/bin", "HOME": str(project), "LC_ALL": "C.UTF-8"},
+            check=False,
+            timeout=300,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        ran = _parse_words(os.fsdecode(log.read_bytes()))
+        ends = os.fsdecode(variables.read_bytes()).split(f"{_END}\0{_END}\0")[:-1]
+    return [_Record(tuple(ran.get(number, ())), _parse_variables(text)) for number, text in enumerate(ends)]
 
 
-def _parse_record(text: str) -> _Record:
-    pieces, words, variables = text.split("\0"), list[tuple[str, ...]](), ("", "")
-    place = 0
+def _parse_words(text: str) -> dict[int, list[tuple[str, ...]]]:
+    pieces, found, place = text.split("\0"), dict[int, list[tuple[str, ...]]](), 0
     while place < len(pieces) - 1:
-        if pieces[place] == "V":
-            variables = (pieces[place + 1], pieces[place + 2])
-            place += 3
-        else:
-            count = int(pieces[place])
-            words.append(tuple(pieces[place + 1 : place + 1 + count]))
-            place += 1 + count
-    return _Record(tuple(words), variables)
+        number, count = int(pieces[place]), int(pieces[place + 1])
+        words = pieces[place + 2 : place + 2 + count]
+        found.setdefault(number, []).append(tuple(word.replace(_NEWLINE, "\n") for word in words))
+        place += 2 + count
+    return found
+
+
+def _parse_variables(text: str) -> tuple[str, str]:
+    names, _, values = text.partition("\0")
+    return names, values.strip("\0")
 
 
 def _find_writer(claims: Sequence[Claim], project: Path) -> str:

@@ -110,7 +110,8 @@ class LineGenerator:
             line = self.chosen.choice((
                 f"( {line} )", f"{{ {line}; }}", f"for x in a *; do {line}; done", f"if {line}; then {line}; fi",
                 f"! {line}", f"{line} &", f"case a in a) {line};; esac", f"f() {{ {line}; }}; f",
-                f"{{ {line}; }}>/dev/null", f"( {line} ) {{x}}>/dev/null", f"{line} <<E\n$x\nE", f"{line} <<'E'\n$(ls)\nE",
+                f"{{ {line}; }}>/dev/null", f"( {line} ) {{x}}>/dev/null", f"{line} <<E\n$x\nE",
+                f"{line} <<'E'\n$(ls)\nE",
             ))  # fmt: skip
         return line
 
