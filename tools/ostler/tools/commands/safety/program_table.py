@@ -35,6 +35,9 @@ class Program:
     folder: bool = False
     deep: bool = False
     deep_options: tuple[str, ...] = ()
+    follow_options: tuple[str, ...] = ()
+    follows: bool = False
+    no_follow: tuple[str, ...] = ()
     bundles: bool = True
     special: str | None = None
     list_options: tuple[str, ...] = ()

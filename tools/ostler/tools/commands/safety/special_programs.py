@@ -79,9 +79,11 @@ def check_options(program: Program, tokens: Sequence[Word]) -> ReadAccess:
 
 def _build_access(program: Program, found: Arguments) -> ReadAccess:
     files = tuple(find_file_operands(program, found))
-    deep = program.deep or found.has(program.deep_options)
+    # What follows the links below a folder reads below it, recursive or not: `ls -L`.
+    deep = program.deep or found.has(program.deep_options) or found.has(program.follow_options)
     folder = not files and (program.folder or (deep and bool(program.deep_options)))
-    return ReadAccess(files, deep=deep, folder=folder)
+    follows = deep and (found.has(program.follow_options) or (program.follows and not found.has(program.no_follow)))
+    return ReadAccess(files, deep=deep, folder=folder, follows=follows)
 
 
 def _require_literals(tokens: Sequence[Word]) -> list[str]:
@@ -184,7 +186,8 @@ def _check_find(tokens: Sequence[Word]) -> ReadAccess:
     roots = bool(files)
     while waiting:
         files += _check_predicate(waiting, table)
-    return ReadAccess(tuple(files), deep=True, folder=not roots)
+    follows = any(token.text in {"-L", "-follow"} for token in tokens)
+    return ReadAccess(tuple(files), deep=True, folder=not roots, follows=follows)
 
 
 def _check_predicate(waiting: list[Word], table: Program) -> list[Word]:
