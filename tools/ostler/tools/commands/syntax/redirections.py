@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ostler.tools.commands.syntax.parsed import Folders, Redirection
+from ostler.tools.commands.syntax.strict_parser import divides_after_dash
 from ostler.tools.commands.syntax.words import Word, read_word
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def read_redirection(node: "Node", data: bytes, folders: Folders) -> "tuple[Redi
         return "a redirection has no target"
     if continues_word(words[0].end_byte, data):
         return f"a redirection's target does not end at byte {words[0].end_byte}"
-    return Redirection(operator, fd, read_word(_decode_text(words[0], data)), folders), words[1:]
+    target = read_word(_decode_text(words[0], data))
+    if divides_after_dash(operator, target):
+        return f"the descriptor is closed before the word at byte {words[0].start_byte} ends"
+    return Redirection(operator, fd, target, folders), words[1:]
 
 
 def find_shell_change(node: "Node", data: bytes) -> str | None:
