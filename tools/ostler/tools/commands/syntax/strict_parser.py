@@ -73,7 +73,7 @@ def names_descriptor(source: str) -> bool:
 
 
 def divides_after_dash(operator: str, target: Word) -> bool:
-    """Whether the shell ends the redirection inside of this word: in `<& -x` the dash closes, and `x` is an argument."""
+    """Whether the shell ends the redirection inside of this word: in `<& -x` the dash closes, `x` is an argument."""
     return operator in {"<&", ">&"} and target.source.startswith("-") and target.source != "-"
 
 
