@@ -10,6 +10,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from tests.faults.command_lines import compare_command_lines
 from tests.faults.kills import kill_under_load
 from tests.faults.resource_kills import kill_during_watch
 from tests.faults.rows import Row, render_table
@@ -21,6 +22,7 @@ from tests.faults.turn_kills import kill_during_turns
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Kill, fill and damage a daemon.")
     parser.add_argument("--kills", type=int, default=200, help="how often to kill a daemon, under load and in turns")
+    parser.add_argument("--line-seconds", type=float, default=600, help="how long to compare command lines with bash")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="for the same kills again")
     return parser.parse_args()
 
@@ -58,11 +60,15 @@ def main() -> int:
     while_watching = functools.partial(
         kill_during_watch, count=arguments.kills, seed=arguments.seed, report=_show_progress
     )
+    by_bash = functools.partial(
+        compare_command_lines, seconds=arguments.line_seconds, seed=arguments.seed, report=_show_progress
+    )
     scenarios: list[tuple[Scenario, str]] = [
         (under_load, "SIGKILL under load"),
         (in_turns, "SIGKILL in turns"),
         (among_tasks, "SIGKILL among tasks"),
         (while_watching, "SIGKILL of who watches a resource"),
+        (by_bash, "command lines by bash"),
     ]
     scenarios += [(scenario, scenario.__name__.replace("_", " ")) for scenario in SCENARIOS]
     rows = [_attempt(scenario, name) for scenario, name in scenarios]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import damage, full_disk, signals, slow_readers, unusable
+from tests.faults.command_lines import compare_command_lines
 from tests.faults.kills import kill_under_load
 from tests.faults.resource_kills import kill_during_watch
 from tests.faults.rows import Row
@@ -41,6 +42,11 @@ def test_no_line_of_a_resource_is_lost_when_the_daemon_that_watches_it_is_killed
     _assert_ok(
         kill_during_watch(tmp_path, count=3, seed=random.SystemRandom().randrange(1_000_000), report=lambda _: None)
     )
+
+
+def test_bash_makes_of_generated_lines_what_we_say_of_them(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    _assert_ok(compare_command_lines(tmp_path, seconds=0.1, seed=seed, report=lambda _: None))
 
 
 def test_a_full_disk_makes_the_daemon_read_only_until_there_is_room(tmp_path: Path) -> None:

@@ -115,6 +115,11 @@ def test_what_runs_has_nothing_left_to_expand(project: Path, command: str, runs:
     assert judged.subject.parsed.command == command, "rules see the text as it is written"
 
 
+def test_a_number_that_was_found_is_no_descriptor(project: Path) -> None:
+    (project / "12").touch()
+    assert judge("ls 1*>&1", build_view(project)).literal_command == "ls '12'>&1"
+
+
 def test_patterns_need_the_disk(project: Path) -> None:
     assert judge_nowait("echo *", build_view(project), lambda path: path) is None
 

@@ -18,7 +18,8 @@ NAMES = [
 PIECES = [
     "*", "*", "?", "a", "b", ".", "py", "/", "d", "-", "[ab]", "[a-c]", "[!a]", "[^b]", "[A-Z]", "[0-9]",
     "[a-zA-Z0-9_]",
-    "'*'", '"?"', "\\*", "\\[", "'a'", '"d"', ".*", "x", "=", "..", "~", "_", "é", "'sp ace'", "\\ ", ",", "^", "!",
+    "'*'", '"?"', "\\*", "\\[", "'a'", '"d"', ".*", "x", "=", "..", "~", "_", "é", "'sp ace'",
+    "'/'", '"d/"', "'d/e/'", "\\/", "\\ ", ",", "^", "!",
 ]  # fmt: skip
 
 
@@ -119,3 +120,17 @@ def test_the_search_ends_after_ten_thousand_names(tmp_path: Path) -> None:
 def test_no_name_makes_a_pattern_slow(tmp_path: Path) -> None:
     (tmp_path / ("a" * 250)).touch()
     assert expand_glob(read_word("*a" * 100 + "b"), str(tmp_path), GlobLimits()) == []
+
+
+@pytest.mark.parametrize("source", ["*a" * 501, "*/" * 65 + "x"])
+def test_a_pattern_that_nobody_would_write_is_not_expanded(source: str, tmp_path: Path) -> None:
+    with pytest.raises(NotExpandable, match="longer than a pattern may be"):
+        expand_glob(read_word(source), str(tmp_path), GlobLimits(), wide=True)
+
+
+def test_a_hundred_patterns_are_enough_for_one_command(tmp_path: Path) -> None:
+    limits = GlobLimits()
+    for _ in range(100):
+        expand_glob(read_word("*"), str(tmp_path), limits)
+    with pytest.raises(NotExpandable, match="more than 100 patterns"):
+        expand_glob(read_word("*"), str(tmp_path), limits)

@@ -34,9 +34,22 @@ def test_braces_that_touch_no_redirection_are_a_word_like_others(command: str) -
     assert is_read_only(parse_command(command), "/nowhere").ok
 
 
-@pytest.mark.parametrize("command", ["echo 2\\\n>/dev/null", "echo 1\\\n2>/dev/null", f"echo {'9' * 20}>/dev/null"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 2\\\n>/dev/null",
+        "echo 1\\\n2>/dev/null",
+        f"echo {'9' * 20}>/dev/null",
+        "echo a >&--",
+        "echo a >& --",
+        "echo >& -x",
+        "echo <& -- a",
+        "echo 2>& -1",
+    ],
+)
 def test_a_descriptor_that_only_the_shell_can_tell_is_not_understood(command: str) -> None:
     assert not is_read_only(parse_command(command), "/nowhere").ok
+    assert not is_allowed(command.replace("echo", "npm test"))
 
 
 SETTERS = [
@@ -82,3 +95,8 @@ def test_the_shell_does_put_a_descriptor_there(tmp_path: Path) -> None:
     script = "echo {PATH}>/dev/null; echo $PATH; echo 2\\\n>/dev/null"
     done = subprocess.run(["bash", "--norc", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["11"] or done.stdout.split()[0].isdecimal()
+
+
+@pytest.mark.parametrize("delimiter", ["'E''x'", "'E'{PATH}", "E'x'", "'E'\\x", "'E'$x", '"E"x', "E\\\nx"])
+def test_a_delimiter_that_goes_on_behind_its_quotes_is_not_understood(delimiter: str) -> None:
+    assert not is_allowed(f"npm test <<{delimiter}\na\nE")

@@ -108,13 +108,8 @@ class Judgement:
     """What rules are matched with."""
     only_edits: bool = False
     """It is allowed because it does nothing but change files inside the roots."""
-
-    @property
-    def literal_command(self) -> str | None:
-        """The text that runs in place of a command that only reads: the shell has nothing left to expand in it."""
-        if not self.read_only.ok or not isinstance(self.check, Allow):
-            return None
-        return commands.write_literally(self.subject.parsed, self.read_only.expansion)
+    literal_command: str | None = None
+    """The text that runs in place of a command that only reads: the shell has nothing left to expand in it."""
 
 
 def judge(command: str, session: SessionView) -> Judgement:
@@ -135,7 +130,8 @@ def _judge_subject(
         return Judgement(AskFirst(message, reason=guard, safety=True), read_only, about)
     outside = _find_outside(about, session, real)
     if read_only.ok and outside is None:
-        return Judgement(Allow(), read_only, about)
+        literal = commands.write_literally(about.parsed, read_only.expansion)
+        return Judgement(Allow(), read_only, about, literal_command=literal)
     edits = (
         session.mode == "acceptEdits"
         and commands.has_only_simple_file_commands(about.parsed)

@@ -109,9 +109,14 @@ def write_literally(parsed: ParsedCommand, expansion: GlobExpansion | None) -> s
     return "".join((*pieces, parsed.command[end:]))
 
 
+def _quote(name: str) -> str:
+    # A bare number before a redirection would be its descriptor.
+    return f"'{name}'" if name.isdecimal() else shlex.quote(name)
+
+
 def _write_word(token: Word, names: tuple[str, ...] | None) -> str:
     if names is not None:
-        return shlex.join(names)
+        return " ".join(map(_quote, names))
     if token.kind != "literal":
         return token.source
     quoted = shlex.quote(token.text)

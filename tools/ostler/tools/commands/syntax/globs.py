@@ -16,6 +16,9 @@ MAX_WORDS: Final = 1_000
 """Words that the patterns of one command may become."""
 _MAX_ENTRIES: Final = 10_000
 """Names that are looked at for one command: more would hold up the call."""
+_MAX_PATTERNS: Final = 100
+_MAX_LENGTH: Final = 1_000
+_MAX_DEPTH: Final = 64
 _ESCAPABLE: Final = '$`"\\\n'
 _BRACKETS: Final = re.compile(r"\[[!^]?(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[A-Za-z0-9_])+\]")
 _ODD: Final = frozenset("[]{}$`")
@@ -34,6 +37,14 @@ class GlobLimits:
 
     words: int = MAX_WORDS
     entries: int = _MAX_ENTRIES
+    patterns: int = _MAX_PATTERNS
+
+    def count_pattern(self, source: str) -> None:
+        self.patterns -= 1
+        if self.patterns < 0:
+            raise NotExpandable(f"it has more than {_MAX_PATTERNS} patterns")
+        if len(source) > _MAX_LENGTH or source.count("/") > _MAX_DEPTH:
+            raise NotExpandable(f"{source[:20]}… is longer than a pattern may be")
 
     def count_entry(self, source: str) -> None:
         self.entries -= 1
@@ -66,6 +77,7 @@ def expand_glob(word: Word, folder: str, limits: GlobLimits, *, wide: bool = Fal
 
     Raises NotExpandable. `wide`: where a pattern is not known exactly, all names that it may find.
     """
+    limits.count_pattern(word.source)
     components = _parse_components(word, wide=wide)
     found = sorted(_find(components, folder, word.source, limits), key=os.fsencode)
     limits.count_words(word.source, len(found))
@@ -74,6 +86,7 @@ def expand_glob(word: Word, folder: str, limits: GlobLimits, *, wide: bool = Fal
 
 def _parse_components(word: Word, *, wide: bool) -> list[_Component]:
     marked = _mark_quoted(word.source if read_word(word.source).text == word.text else word.text)
+    marked = marked.replace(f"{_QUOTED}/", "/")  # a slash divides names, quoted or not
     begin = "/" if marked.startswith("/") else ""
     names = marked[len(begin) :].split("/")
     if not all(names[:-1]) or (begin and not names[0]):

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ostler.tools.commands.syntax.parsed import Folders, Redirection
+from ostler.tools.commands.syntax.strict_parser import divides_after_dash
 from ostler.tools.commands.syntax.words import Word, read_word
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def read_redirection(node: "Node", data: bytes, folders: Folders) -> "tuple[Redi
         return "a redirection has no target"
     if continues_word(words[0].end_byte, data):
         return f"a redirection's target does not end at byte {words[0].end_byte}"
-    return Redirection(operator, fd, read_word(_decode_text(words[0], data)), folders), words[1:]
+    target = read_word(_decode_text(words[0], data))
+    if divides_after_dash(operator, target):
+        return f"the descriptor is closed before the word at byte {words[0].start_byte} ends"
+    return Redirection(operator, fd, target, folders), words[1:]
 
 
 def find_shell_change(node: "Node", data: bytes) -> str | None:
@@ -100,6 +104,8 @@ def _read_heredoc(node: "Node", data: bytes, folders: Folders) -> "tuple[Redirec
     start, body, end = (pieces.get(name) for name in ("heredoc_start", "heredoc_body", "heredoc_end"))
     if start is None or end is None:
         return "a heredoc has no end"
+    if continues_word(start.end_byte, data):
+        return f"the delimiter of a heredoc does not end at byte {start.end_byte}"
     written = _decode_text(start, data)
     delimiter = read_word(written).literal
     operator = "<<-" if "<<-" in pieces else "<<"

@@ -72,6 +72,11 @@ def names_descriptor(source: str) -> bool:
     return (source[:1] == "{" and source[-1:] == "}") or (source.isdecimal() and len(source) > _DESCRIPTOR_DIGITS)
 
 
+def divides_after_dash(operator: str, target: Word) -> bool:
+    """Whether the shell ends the redirection inside of this word: in `<& -x` the dash closes, `x` is an argument."""
+    return operator in {"<&", ">&"} and target.source.startswith("-") and target.source != "-"
+
+
 def _is_plain(first: Word) -> bool:
     return first.kind == "literal" and first.source not in RESERVED and not ASSIGNMENT.match(first.source)
 
@@ -162,6 +167,8 @@ class _StrictParser:
         # The shell would read a `#`, or a number before the next redirection, in another way.
         following = self.text[end : end + 1]
         if end == start or word.kind == "unknown" or word.source.startswith("#") or following in {"<", ">", "("}:
+            return False
+        if divides_after_dash(found.group(), word):
             return False
         self.place = end
         self._open_command().redirections.append((fd, found.group(), word))
