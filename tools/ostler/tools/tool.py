@@ -57,6 +57,8 @@ class Allow(Generic[I]):
     """The call may run; with `input` in place of its own, where one is given."""
 
     input: I | None = None
+    reads: bool = False
+    """It only reads, though its text alone does not say so: plan mode lets it pass."""
 
 
 @dataclass(frozen=True, slots=True)

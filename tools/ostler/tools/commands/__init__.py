@@ -38,10 +38,12 @@ if TYPE_CHECKING:
         UNSET_FOR_READ_ONLY,
         find_git_config_problem,
     )
+    from ostler.tools.commands.safety.network_reads import NETWORK_READ_ENVIRONMENT
     from ostler.tools.commands.safety.read_only import (
         READ_ONLY_ENVIRONMENT,
         ReadOnlyVerdict,
         explain_not_read_only,
+        explain_parts,
         is_read_only,
         needs_git_guard,
         part_is_read_only,
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GIT_GUARD_ENVIRONMENT",
     "MAX_BYTES",
+    "NETWORK_READ_ENVIRONMENT",
     "READ_ONLY_ENVIRONMENT",
     "SIMPLE_FILE_COMMANDS",
     "UNSET_FOR_READ_ONLY",
@@ -69,6 +72,7 @@ __all__ = [
     "UncoveredCommand",
     "Word",
     "explain_not_read_only",
+    "explain_parts",
     "find_file_accesses",
     "find_file_effects",
     "find_forbidding_rule",
@@ -106,6 +110,7 @@ __getattr__ = export_lazily(
         "GIT_GUARD_ENVIRONMENT": "safety.git_config",
         "MAX_BYTES": "syntax.parser",
         "SimpleCommand": "syntax.parsed",
+        "NETWORK_READ_ENVIRONMENT": "safety.network_reads",
         "READ_ONLY_ENVIRONMENT": "safety.read_only",
         "ReadOnlyVerdict": "safety.read_only",
         "ParsedCommand": "syntax.parsed",
@@ -146,5 +151,6 @@ __getattr__ = export_lazily(
         "may_be_forbidden": "rules.match",
         "unwrap": "safety.wrappers",
         "explain_not_read_only": "safety.read_only",
+        "explain_parts": "safety.read_only",
     },
 )

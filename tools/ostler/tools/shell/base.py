@@ -221,7 +221,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         return None
 
     async def execute_command(
-        self, given: ShellInput, context: ToolContext, *, only_edits: bool = False
+        self, given: ShellInput, context: ToolContext, *, only_edits: bool = False, network_reads: bool = False
     ) -> ToolResult[ShellOutput] | Failure:
         """Runs a command that has been allowed, and returns its result."""
         # A limit that the model gave is waited out; without one, what takes long goes on in the background, except for
@@ -241,6 +241,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             program=self.build_arguments,
             outside_sandbox=given.dangerously_disable_sandbox,
             only_edits=only_edits,
+            network_reads=network_reads,
         )
         before: ReflogSnapshot | None = None
         if may_move_head(given.command):

@@ -141,7 +141,9 @@ class Bash(ShellTool):
         judged = await read_in_thread(judge, given.command, context.session)
         if not isinstance(judged.check, Allow):
             return Failure(CHANGED_SINCE_ALLOWED)
-        return await self.execute_command(given, context, only_edits=judged.only_edits)
+        return await self.execute_command(
+            given, context, only_edits=judged.only_edits, network_reads=judged.network_reads
+        )
 
 
 def _may_be_edit(given: ShellInput) -> bool:

@@ -96,6 +96,8 @@ class Judgement:
     """What rules are matched with."""
     only_edits: bool = False
     """It is allowed because it does nothing but change files inside the roots."""
+    network_reads: bool = False
+    """It is allowed because it only looks, for which it needs a socket or the network."""
 
 
 def judge(command: str, session: SessionView) -> Judgement:
@@ -113,6 +115,8 @@ def _judge_subject(command: str, about: CommandSubject, session: SessionView, re
     outside = _find_outside(about, session, real)
     if read_only.ok and outside is None:
         return Judgement(Allow(), read_only, about)
+    if outside is None and _only_looks(about, session):
+        return Judgement(Allow(reads=True), read_only, about, network_reads=True)
     edits = session.mode == "acceptEdits" and commands.has_only_simple_file_commands(about.parsed)
     if edits and outside is None:
         problem = _find_edit_problem(session)
@@ -121,6 +125,10 @@ def _judge_subject(command: str, about: CommandSubject, session: SessionView, re
         return Judgement(AskFirst(message, reason=problem), read_only, about)
     reason = outside if (read_only.ok or edits) and outside is not None else _explain(read_only)
     return Judgement(AskFirst(message, reason=reason), read_only, about)
+
+
+def _only_looks(about: CommandSubject, session: SessionView) -> bool:
+    return session.network_reads and commands.is_read_only(about.parsed, session.shell_folder, network=True).ok
 
 
 def _find_edit_problem(session: SessionView) -> str | None:

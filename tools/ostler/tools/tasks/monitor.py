@@ -3,6 +3,7 @@
 import os
 import shlex
 import stat
+from dataclasses import replace
 from typing import Final
 
 from pydantic import Field
@@ -161,7 +162,8 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             return AskFirst(question, reason="An MCP server acts with your powers.")
         command = given.command or ""
         self._remember_approval(context.call_id, await self.bound_to(given, context.session) or "")
-        return (await read_in_thread(judge, command, context.session)).check
+        # What it watches runs as any command does: nothing would restrict one that only looks.
+        return (await read_in_thread(judge, command, replace(context.session, network_reads=False))).check
 
     async def bound_to(self, given: MonitorInput, session: SessionView) -> str | None:
         if given.path is not None:

@@ -111,7 +111,8 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     # 5. Modes that decide all other calls: bypassPermissions allows, plan denies what is not read-only.
     if context.mode == "bypassPermissions":
         return Verdict("allow", "mode")
-    if context.mode == "plan" and not tool.is_read_only(parsed_input):
+    looks = isinstance(check, Allow) and check.reads
+    if context.mode == "plan" and not looks and not tool.is_read_only(parsed_input):
         reason = "The session is in plan mode: nothing is changed until the plan is approved. Read, search and plan."
         return Verdict("deny", "mode", reason)
     # 6. An allow rule, or a hook's allow.
