@@ -450,6 +450,8 @@ export interface ConfigPermissions {
   allow_bypass?: boolean;
   /** Where a small model judges commands (mode `auto`), its yes also settles them in `default` and `acceptEdits`. */
   bash_classifier?: boolean;
+  /** What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) runs unasked, outside the sandbox. */
+  network_reads?: boolean;
 }
 
 /** What a million tokens of a model cost, in dollars. */

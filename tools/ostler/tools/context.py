@@ -57,6 +57,8 @@ class SessionView:
     """The person's own umask: the daemon's is stricter than what they want for the files of their projects."""
     sandboxing: "SandboxSettings | None" = None
     """Null: there is no sandbox, as in a program that only uses the tools."""
+    network_reads: bool = False
+    """What needs a socket or the network only to look passes unasked, outside the sandbox."""
     may_read: Callable[[str], bool] | None = None
     """Whether the person's rules let a real path be read; null where no rule speaks of paths."""
     profile: "ShellProfile | None" = None

@@ -59,6 +59,8 @@ class Allow(Generic[I]):
     input: I | None = None
     own_state: bool = False
     """It changes nothing but the session's own state (tasks, todos), which the mode `plan` allows."""
+    reads: bool = False
+    """It only reads, though its text alone does not say so: plan mode lets it pass."""
 
 
 @dataclass(frozen=True, slots=True)

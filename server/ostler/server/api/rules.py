@@ -104,12 +104,9 @@ def _explain_parts(tool: AnyTool, parsed_input: ToolInput) -> list[ExplainedPart
     if not tool.runs_commands or tool.path(parsed_input) is not None:
         return []
     read = parse_command(tool.permission_matcher(parsed_input))
-    return [_explain_part(part) for part in read.parts]
-
-
-def _explain_part(part: commands.SimpleCommand) -> ExplainedPart:
-    why = commands.explain_not_read_only(part)
-    return ExplainedPart(text=part.text, read_only=why is None, reason=why)
+    return [
+        ExplainedPart(text=part.text, read_only=why is None, reason=why) for part, why in commands.explain_parts(read)
+    ]
 
 
 def _list_entries(live: LiveSession) -> list[RuleEntry]:

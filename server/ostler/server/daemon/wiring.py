@@ -78,6 +78,7 @@ def make_shared_services(places: Places, configuration: Configuration, umask: in
         settings=SettingsCache(make_settings_places(places), lambda: list_known_tools(shared)),
         sandbox=sandbox,
         bash_classifier=lambda: configuration.current.permissions.bash_classifier,
+        network_reads=lambda: configuration.current.permissions.network_reads,
         background=lambda: configuration.current.tools.background,
         profile=lambda: profile if configuration.current.tools.shell_snapshot else None,
         switched_off=lambda: _ALL_ON if configuration.current.tools.monitor else _NO_MONITOR,

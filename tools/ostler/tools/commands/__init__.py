@@ -48,10 +48,12 @@ if TYPE_CHECKING:
         may_become_option,
         write_literally,
     )
+    from ostler.tools.commands.safety.network_reads import NETWORK_READ_ENVIRONMENT
     from ostler.tools.commands.safety.read_only import (
         READ_ONLY_ENVIRONMENT,
         ReadOnlyVerdict,
         explain_not_read_only,
+        explain_parts,
         is_read_only,
         needs_git_guard,
         part_is_read_only,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GIT_GUARD_ENVIRONMENT",
     "MAX_BYTES",
+    "NETWORK_READ_ENVIRONMENT",
     "READ_ONLY_ENVIRONMENT",
     "SIMPLE_FILE_COMMANDS",
     "UNSET_FOR_READ_ONLY",
@@ -81,16 +84,14 @@ __all__ = [
     "Word",
     "explain_hidden_runs",
     "explain_not_read_only",
+    "explain_parts",
     "find_file_accesses",
     "find_file_effects",
     "find_forbidding_rule",
     "find_git_config_problem",
     "find_helping_rule",
-<<<<<<< HEAD
     "find_possible_rule",
-=======
     "find_hooks_folder",
->>>>>>> trust
     "find_uncovered",
     "find_unnamed_accesses",
     "has_globs",
@@ -127,6 +128,7 @@ __getattr__ = export_lazily(
         "GIT_GUARD_ENVIRONMENT": "safety.git_config",
         "MAX_BYTES": "syntax.parser",
         "SimpleCommand": "syntax.parsed",
+        "NETWORK_READ_ENVIRONMENT": "safety.network_reads",
         "READ_ONLY_ENVIRONMENT": "safety.read_only",
         "ReadOnlyVerdict": "safety.read_only",
         "ParsedCommand": "syntax.parsed",
@@ -175,5 +177,6 @@ __getattr__ = export_lazily(
         "has_globs": "safety.glob_expansion",
         "may_become_option": "safety.glob_expansion",
         "write_literally": "safety.glob_expansion",
+        "explain_parts": "safety.read_only",
     },
 )

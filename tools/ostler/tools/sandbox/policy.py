@@ -4,7 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, READ_ONLY_ENVIRONMENT, UNSET_FOR_READ_ONLY
+from ostler.tools.commands import (
+    GIT_GUARD_ENVIRONMENT,
+    NETWORK_READ_ENVIRONMENT,
+    READ_ONLY_ENVIRONMENT,
+    UNSET_FOR_READ_ONLY,
+)
 from ostler.tools.context import SessionView
 from ostler.tools.sandbox import Profile, Support, clean_path
 from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
@@ -81,9 +86,12 @@ def choose_confinement(
     return Confinement(profile, support)
 
 
-def restrict_to_reading(environment: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
+def restrict_to_reading(
+    environment: Mapping[str, str], roots: Sequence[str], *, network: bool = False
+) -> dict[str, str]:
     """For a command that passed because it only reads: programs from outside the roots, and git without its helpers."""
     kept = {name: value for name, value in environment.items() if name not in UNSET_FOR_READ_ONLY}
     kept.pop(_MODULE_PATH, None)
     path = clean_path(environment.get("PATH", ""), roots)
-    return {**kept, **GIT_GUARD_ENVIRONMENT, **READ_ONLY_ENVIRONMENT, "PATH": path}
+    more = NETWORK_READ_ENVIRONMENT if network else {}
+    return {**kept, **GIT_GUARD_ENVIRONMENT, **READ_ONLY_ENVIRONMENT, **more, "PATH": path}

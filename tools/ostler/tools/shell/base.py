@@ -221,7 +221,13 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         return None
 
     async def execute_command(
-        self, given: ShellInput, context: ToolContext, *, only_edits: bool = False, expanded: str | None = None
+        self,
+        given: ShellInput,
+        context: ToolContext,
+        *,
+        only_edits: bool = False,
+        network_reads: bool = False,
+        expanded: str | None = None,
     ) -> ToolResult[ShellOutput] | Failure:
         """Runs a command that has been allowed, and returns its result; `expanded` is what runs in its place."""
         # A limit that the model gave is waited out; without one, what takes long goes on in the background, except for
@@ -242,6 +248,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             outside_sandbox=given.dangerously_disable_sandbox,
             expanded=expanded,
             only_edits=only_edits,
+            network_reads=network_reads,
         )
         before: ReflogSnapshot | None = None
         if may_move_head(given.command):

@@ -162,7 +162,13 @@ class Bash(ShellTool):
         judged = await read_in_thread(judge, given.command, context.session)
         if not isinstance(judged.check, Allow) or (context.only_reads and not judged.read_only.ok):
             return Failure(CHANGED_SINCE_ALLOWED)
-        return await self.execute_command(given, context, only_edits=judged.only_edits, expanded=judged.literal_command)
+        return await self.execute_command(
+            given,
+            context,
+            only_edits=judged.only_edits,
+            network_reads=judged.network_reads,
+            expanded=judged.literal_command,
+        )
 
 
 def _may_be_edit(given: ShellInput) -> bool:

@@ -108,6 +108,8 @@ class Judgement:
     """What rules are matched with."""
     only_edits: bool = False
     """It is allowed because it does nothing but change files inside the roots."""
+    network_reads: bool = False
+    """It is allowed because it only looks, for which it needs a socket or the network."""
     literal_command: str | None = None
     """The text that runs in place of a command that only reads: the shell has nothing left to expand in it."""
 
@@ -132,6 +134,8 @@ def _judge_subject(
     if read_only.ok and outside is None:
         literal = commands.write_literally(about.parsed, read_only.expansion)
         return Judgement(Allow(), read_only, about, literal_command=literal)
+    if outside is None and _only_looks(about, session):
+        return Judgement(Allow(reads=True), read_only, about, network_reads=True)
     edits = (
         session.mode == "acceptEdits"
         and commands.has_only_simple_file_commands(about.parsed)
@@ -145,6 +149,15 @@ def _judge_subject(
         return Judgement(AskFirst(message, reason=problem), read_only, about)
     reason = outside if (read_only.ok or edits) and outside is not None else _explain(read_only)
     return Judgement(AskFirst(message, reason=reason), read_only, about)
+
+
+def _only_looks(about: CommandSubject, session: SessionView) -> bool:
+    # Patterns are expanded only for what runs in the sandbox.
+    return (
+        session.network_reads
+        and not commands.has_globs(about.parsed)
+        and commands.is_read_only(about.parsed, session.shell_folder, network=True).ok
+    )
 
 
 def _find_edit_problem(session: SessionView) -> str | None:

@@ -162,7 +162,8 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             return AskFirst(question, reason="An MCP server acts with your powers.")
         command = given.command or ""
         self._remember_approval(context.call_id, await self.bound_to(given, context.session) or "")
-        judged = await read_in_thread(judge, command, context.session)
+        # What it watches runs as any command does: nothing would restrict one that only looks.
+        judged = await read_in_thread(judge, command, replace(context.session, network_reads=False))
         if (literal := judged.literal_command) is not None:
             remember(self._literal, context.call_id, literal)
         return judged.check

@@ -111,8 +111,8 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     # 5. Modes that decide all other calls: bypassPermissions allows, plan denies what changes more than our own state.
     if context.mode == "bypassPermissions":
         return Verdict("allow", "mode")
-    own_state = isinstance(check, Allow) and check.own_state
-    if context.mode == "plan" and not own_state and not tool.is_read_only(parsed_input):
+    passes = isinstance(check, Allow) and (check.own_state or check.reads)
+    if context.mode == "plan" and not passes and not tool.is_read_only(parsed_input):
         reason = "The session is in plan mode: nothing is changed until the plan is approved. Read, search and plan."
         return Verdict("deny", "mode", reason)
     # 6. An allow rule, or a hook's allow.

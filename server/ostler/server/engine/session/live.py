@@ -136,6 +136,7 @@ class LiveSession:
             or cached.state is not self.state
             or cached.rules is not rules
             or cached.view.sandboxing is not self.shared.sandbox()
+            or cached.view.network_reads is not self.shared.network_reads()
             or cached.view.mode != self.mode
             or cached.background is not self.shared.background()
             or cached.view.profile is not self.shared.profile()
@@ -164,6 +165,7 @@ class LiveSession:
             umask=self.shared.umask,
             testing=self.shared.testing,
             sandboxing=self.shared.sandbox(),
+            network_reads=self.shared.network_reads(),
             background=self.shared.background(),
             profile=self.shared.profile(),
             switched_off=self.shared.switched_off(),

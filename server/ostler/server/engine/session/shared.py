@@ -37,6 +37,8 @@ class SharedServices:
     settings: SettingsCache
     sandbox: CurrentSandbox
     bash_classifier: Callable[[], bool]
+    network_reads: Callable[[], bool] = lambda: False
+    """Whether commands that need the network only to look pass unasked."""
     umask: int = 0o022
     """The user's own: the daemon's is stricter, and commands must not make a project's files private."""
     testing: bool = False

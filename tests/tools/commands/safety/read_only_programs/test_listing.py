@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.commands import find_file_effects, is_read_only, parse_command, part_is_read_only, seems_read_only
+from ostler.tools.commands import (
+    explain_parts,
+    find_file_effects,
+    is_read_only,
+    parse_command,
+    part_is_read_only,
+    seems_read_only,
+)
 from ostler.tools.commands.safety.read_only_programs.listing import Listing, find_listing_problem
 
 LISTS = [
@@ -108,3 +115,9 @@ def test_which_files_it_reads_counts_as_not_known(folder: Path) -> None:
     assert find_file_effects(parse_command("find . | xargs cat"), str(folder)).unknown_reads
     read = find_file_effects(parse_command("find src -exec grep -f b.txt {} +"), str(folder)).accesses
     assert {(os.path.relpath(each.path, folder), each.deep) for each in read} == {("src", True), ("b.txt", True)}
+
+
+def test_what_is_explained_of_xargs_is_what_it_is_behind_its_pipeline() -> None:
+    assert [why for _, why in explain_parts(parse_command("find . | sort | xargs cat"))] == [None, None, None]
+    assert [bool(why) for _, why in explain_parts(parse_command("find .; xargs cat"))] == [False, True]
+    assert [bool(why) for _, why in explain_parts(parse_command("(find .) | xargs cat"))] == [False, True]

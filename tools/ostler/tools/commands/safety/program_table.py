@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from ostler.tools.commands.safety.read_only_programs.listing import Listing
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[a-zA-Z]{1,3}|%)?")
+_OUTPUT: Final = re.compile(r"wide|yaml|json|name|(?:jsonpath|custom-columns)=.*", re.DOTALL)
+"""Formats of kubectl that are no template and no file."""
+FILTER_READS: Final = re.compile(
+    r"(?<![.\w])env\b|\$ENV|\$__|\b(?:import|include|input_filename|get_search_list|modulemeta|getenv|halt_error)\b"
+)
+"""What a filter of jq reads besides its input."""
 _SHORT_NUMBER: Final = re.compile(r"-[0-9]+")
 
-ValueKind = Literal["number", "text", "file", "format"]
+ValueKind = Literal["number", "text", "file", "format", "filter", "output"]
 Grammar = Literal["getopt", "posix", "clap", "own"]
 
 
@@ -57,6 +63,7 @@ class Program:
     local_list: bool = False
     refused: str = ""
     refused_first: str = ""
+    refused_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +129,8 @@ def parse_program(entry: dict[str, Any], entries: dict[str, Any]) -> Program:
         for key, value in source.items():
             joins = key in merged and (key == "short" or not isinstance(value, str))
             merged[key] = _merge_values(merged[key], value) if joins else value
-    known = {field.name for field in fields(Program)}
-    given: dict[str, Any] = {key: freeze(value) for key, value in merged.items() if key in known}
-    return Program(**given)
+    # A word that is not known is a mistake in the table, and raises.
+    return Program(**{key: freeze(value) for key, value in merged.items() if key != "like"})
 
 
 def freeze(value: Any) -> Any:
@@ -152,6 +158,9 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
     while waiting:
         token = waiting.pop()
         text = token.text
+        if token.kind == "literal" and not only_operands and text in program.exact:
+            found.options.append((text, None, None))
+            continue
         _check_first_character(program, token)
         if token.kind == "glob" and not only_operands and _is_value_pattern(program, token):
             found.options.append((text[2:].partition("=")[0], None, None))
@@ -162,8 +171,6 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
             only_operands |= program.stops or program.grammar == "posix"
         elif text == "--":
             only_operands = True
-        elif text in program.exact:
-            found.options.append((text, None, None))
         elif text.startswith("--"):
             _parse_long_option(program, text, waiting, found)
         elif program.number and _SHORT_NUMBER.fullmatch(text):
@@ -262,6 +269,10 @@ def _check_value(option: str, value: Word, kind: ValueKind) -> Word:
         raise NotReadOnly(f"the value of {option} is decided when it runs")
     if kind == "number" and not _NUMBER.fullmatch(value.text):
         raise NotReadOnly(f"the value of {option} is no number")
+    if kind == "filter" and FILTER_READS.search(value.text):
+        raise NotReadOnly(f"{option} may read the environment or other files")
+    if kind == "output" and not _OUTPUT.fullmatch(value.text):
+        raise NotReadOnly(f"the value of {option} is not known to be harmless")
     # `%G` runs the program that checks signatures.
     if kind == "format" and ("%G" in value.text or "signature" in value.text):
         raise NotReadOnly(f"{option} checks signatures")
@@ -310,7 +321,8 @@ def check_options(program: Program, tokens: Sequence[Word]) -> ReadAccess:
 def build_access(program: Program, found: Arguments) -> ReadAccess:
     """What a program reads that was called with these arguments."""
     files = tuple(find_file_operands(program, found))
-    deep = program.deep or found.has(program.deep_options)
+    # What follows the links below a folder reads below it, recursive or not: `ls -L`.
+    deep = program.deep or found.has(program.deep_options) or found.has(program.follow_options)
     folder = not files and (program.folder or (deep and bool(program.deep_options)))
     follows = deep and (found.has(program.follow_options) or (program.follows and not found.has(program.no_follow)))
     return ReadAccess(files, deep=deep, folder=folder, follows=follows)

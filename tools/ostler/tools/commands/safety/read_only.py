@@ -1,13 +1,14 @@
 """Decides whether a command only reads: the table has all its simple commands, and all their options."""
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from ostler.tools.commands.safety.git_config import find_git_config_problem
 from ostler.tools.commands.safety.glob_expansion import GlobExpansion, expand_globs, has_globs, put_stand_ins
+from ostler.tools.commands.safety.network_reads import check_network_words
 from ostler.tools.commands.safety.program_table import NotReadOnly, ReadAccess, load_programs
 from ostler.tools.commands.safety.read_only_programs.git_forms import is_same_repository
 from ostler.tools.commands.safety.read_only_programs.listing import find_listing_problem
@@ -34,9 +35,12 @@ class ReadOnlyVerdict:
     """What its patterns stand for, where it has any: the verdict is about that, and nothing else may run."""
 
 
-def is_read_only(parsed: ParsedCommand, folder: str) -> ReadOnlyVerdict:
-    """Whether the command changes nothing, run in a folder. Blocks where it has patterns, git or found files."""
-    accesses = _check_parts(parsed)
+def is_read_only(parsed: ParsedCommand, folder: str, *, network: bool = False) -> ReadOnlyVerdict:
+    """Whether the command changes nothing, run in a folder. Blocks where it has patterns, git or found files.
+
+    `network`: what needs a socket or the network only to look counts as well.
+    """
+    accesses = _check_parts(parsed, network=network)
     if isinstance(accesses, ReadOnlyVerdict):
         return accesses
     expansion: GlobExpansion | None = None
@@ -45,7 +49,7 @@ def is_read_only(parsed: ParsedCommand, folder: str) -> ReadOnlyVerdict:
             expansion = expand_globs(parsed, folder)
         except NotReadOnly as error:
             return ReadOnlyVerdict(ok=False, reason=str(error), part=None)
-        accesses = _check_parts(expansion.parsed)
+        accesses = _check_parts(expansion.parsed, network=network)
         if isinstance(accesses, ReadOnlyVerdict):
             return accesses
     for part, access in accesses:
@@ -60,7 +64,9 @@ def seems_read_only(parsed: ParsedCommand) -> bool:
     return not isinstance(_check_parts(parsed), ReadOnlyVerdict)
 
 
-def _check_parts(parsed: ParsedCommand) -> list[tuple[SimpleCommand, ReadAccess]] | ReadOnlyVerdict:
+def _check_parts(
+    parsed: ParsedCommand, *, network: bool = False
+) -> list[tuple[SimpleCommand, ReadAccess]] | ReadOnlyVerdict:
     """What each part reads; where one may do more, that."""
     if parsed.problem is not None:
         return ReadOnlyVerdict(ok=False, reason=f"it is not fully understood: {parsed.problem}", part=None)
@@ -69,12 +75,9 @@ def _check_parts(parsed: ParsedCommand) -> list[tuple[SimpleCommand, ReadAccess]
     if len(parsed.parts) > _MAX_PARTS:
         return ReadOnlyVerdict(ok=False, reason=f"it has more than {_MAX_PARTS} parts", part=None)
     found: list[tuple[SimpleCommand, ReadAccess]] = []
-    first = 0
-    for place, part in enumerate(parsed.parts):
-        # Without groups, which are not plain, the parts of a pipeline stand one behind the other.
-        first = first if "pipe" in part.inside else place
+    for part, before in _list_with_pipelines(parsed):
         try:
-            found.append((part, check_part(part, parsed.parts[first:place])))
+            found.append((part, check_part(part, before, network=network)))
         except NotReadOnly as error:
             return ReadOnlyVerdict(ok=False, reason=str(error), part=part.text)
     return found
@@ -85,16 +88,30 @@ def part_is_read_only(part: SimpleCommand) -> bool:
     return explain_not_read_only(part) is None
 
 
-def explain_not_read_only(part: SimpleCommand) -> str | None:
-    """What one part of a command may do besides reading; None where it only reads."""
+def explain_not_read_only(part: SimpleCommand, before: Sequence[SimpleCommand] = ()) -> str | None:
+    """What one part of a command may do besides reading, behind others in a pipeline; None where it only reads."""
     try:
-        check_part(part)
+        check_part(part, before)
     except NotReadOnly as error:
         return str(error)
     return None
 
 
-def check_part(part: SimpleCommand, before: Sequence[SimpleCommand] = ()) -> ReadAccess:
+def explain_parts(parsed: ParsedCommand) -> list[tuple[SimpleCommand, str | None]]:
+    """The same for each part of a command."""
+    return [(part, explain_not_read_only(part, before)) for part, before in _list_with_pipelines(parsed)]
+
+
+def _list_with_pipelines(parsed: ParsedCommand) -> Iterator[tuple[SimpleCommand, Sequence[SimpleCommand]]]:
+    """Each part, with those before it in its pipeline."""
+    first = 0
+    for place, part in enumerate(parsed.parts):
+        # Without groups, which are not plain, the parts of a pipeline stand one behind the other.
+        first = first if "pipe" in part.inside else place
+        yield part, parsed.parts[first:place] if parsed.plain else ()
+
+
+def check_part(part: SimpleCommand, before: Sequence[SimpleCommand] = (), *, network: bool = False) -> ReadAccess:
     """What a part reads, behind others in a pipeline. Raises NotReadOnly where it may do more than read."""
     if part.assignments:
         raise NotReadOnly("it sets a variable")
@@ -105,7 +122,12 @@ def check_part(part: SimpleCommand, before: Sequence[SimpleCommand] = ()) -> Rea
             raise NotReadOnly(f"it redirects to or from {found.target.source}")
     if before and part.words[:1] == ("xargs",):
         return check_xargs(tuple(map(put_stand_ins, (*before, part))), check_program)
-    return check_words(put_stand_ins(part))
+    try:
+        return check_words(put_stand_ins(part))
+    except NotReadOnly:
+        if not network:
+            raise
+    return check_network_words(part.tokens)
 
 
 def _is_null(found: Redirection) -> bool:
@@ -141,14 +163,15 @@ def needs_git_guard(parsed: ParsedCommand) -> bool:
 
 
 def _find_problem_on_disk(part: SimpleCommand, access: ReadAccess, folder: str) -> str | None:
-    if access.listing is None and not _runs_git(part):
+    git = access.git or _runs_git(part)
+    if access.listing is None and not git:
         return None
     if part.folders is None:
         return "it is not known in which folder it would run"
     for place in part.folders:
         here = resolve_folder(folder, place)
         problem = find_listing_problem(access.listing, here) if access.listing is not None else None
-        problem = problem or (_find_git_problem(access, here) if _runs_git(part) else None)
+        problem = problem or (_find_git_problem(access, here) if git else None)
         if problem is not None:
             return problem
     return None

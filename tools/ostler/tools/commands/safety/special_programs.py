@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ostler.tools.commands.safety.program_table import (
+    FILTER_READS,
     NotReadOnly,
     Program,
     ReadAccess,
@@ -27,9 +28,6 @@ _TEST_WORDS: Final = frozenset({
 _FORMATTED: Final = re.compile(r"%%|%[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?[diouxXeEfFgGaAcsbq]|[^%]")
 _LINES: Final = r"(?:\d+(?:~\d+)?|\$)(?:,(?:[+~]?\d+|\$))?p"
 _PRINTED_LINES: Final = re.compile(rf"[ ]*{_LINES}(?:[ ]*;[ ]*{_LINES})*[ ]*;?[ ]*")
-_JQ_READS: Final = re.compile(
-    r"(?<![.\w])env\b|\$ENV|\$__|\b(?:import|include|input_filename|get_search_list|modulemeta|getenv|halt_error)\b"
-)
 _JQ: Final = Program(
     grammar="own",
     short="rjanscSCMeR",
@@ -178,7 +176,7 @@ def _check_jq(tokens: Sequence[Word]) -> ReadAccess:
         else:
             rest.append(token)
     found = parse_arguments(_JQ, rest)
-    if found.operands[0].kind != "literal" or _JQ_READS.search(found.operands[0].text):
+    if found.operands[0].kind != "literal" or FILTER_READS.search(found.operands[0].text):
         raise NotReadOnly("the filter may read the environment or other files")
     access = build_access(_JQ, found)
     return ReadAccess((*files, *access.files))

@@ -17,7 +17,7 @@ _SIMPLE: Final = re.compile(r"""(?:([A-Za-z0-9_./:=@%+,^-]+)|'([^']*)'|"([^"$`\\
 
 _NAMED: Final = r"\$(?:\?|(?:PATH|HOME|PWD)(?![A-Za-z0-9_]))"
 _NAMED_EXPANSION: Final = re.compile(
-    rf"""(?:[A-Za-z0-9_./:=@%+,^-]|{_NAMED}|"(?:[^"$`\\]|{_NAMED})*")+(?=[ \t\n|&;()<>]|\Z)"""
+    rf"""(?:[A-Za-z0-9_./:=@%+,^-]++|{_NAMED}|"(?:[^"$`\\]++|{_NAMED})*+")++(?=[ \t\n|&;()<>]|\Z)"""
 )
 """A word in which nothing is expanded but some of `$?`, `$PATH`, `$HOME` and `$PWD`."""
 
@@ -55,7 +55,7 @@ def scan_word(text: str, start: int) -> tuple[Word, int]:
     if (simple := _SIMPLE.match(text, start)) is not None:
         bare, single, double = simple.groups()
         return Word(simple.group(), bare or single or double or "", "literal"), simple.end()
-    if (named := _NAMED_EXPANSION.match(text, start)) is not None and re.search(_NAMED, named.group()):
+    if (named := _NAMED_EXPANSION.match(text, start)) is not None and "$" in named.group():
         return Word(named.group(), "", "unknown"), named.end()
     scan = _WordScanner(text, start)
     while scan.place < len(text) and text[scan.place] not in METACHARACTERS:

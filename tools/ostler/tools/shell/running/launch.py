@@ -70,6 +70,8 @@ class CommandSpec:
     """What runs in its place, where it only reads: for its patterns the names that were found when it was judged."""
     only_edits: bool = False
     """It was allowed because it does nothing but change files inside the roots, and is restricted to that."""
+    network_reads: bool = False
+    """It was allowed because it only looks: outside the sandbox, but with what else restricts a read-only command."""
 
 
 @dataclass(slots=True)
@@ -165,8 +167,9 @@ def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot |
     if sandboxing is not None and not spec.outside_sandbox:
         confined_by = choose_confinement(sandboxing, session, only_reads=context.only_reads, only_edits=spec.only_edits)
     # A command that was allowed because its text only reads must not be changed by functions and aliases.
+    by_text = context.only_reads or spec.network_reads
     definitions = None
-    if profile is not None and profile.definitions and not context.only_reads and profile.may_be_used_by(spec.command):
+    if profile is not None and profile.definitions and not by_text and profile.may_be_used_by(spec.command):
         definitions = profile.definitions
     # A file that was visible inside a sandbox is not used again.
     prefix, again = build_output_prefix(context.call_id), confined_by is None
@@ -175,8 +178,8 @@ def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot |
         environment: Mapping[str, str] = build_command_environment(session.environment, context.call_id, profile)
         programs: tuple[tuple[str, str], ...] = ()
         command = spec.command
-        if context.only_reads:
-            environment = restrict_to_reading(environment, session.roots)
+        if by_text:
+            environment = restrict_to_reading(environment, session.roots, network=spec.network_reads)
             programs = _find_programs(spec.command, environment["PATH"], session.roots)
             command = spec.expanded or spec.command
         start = ShellStart(
