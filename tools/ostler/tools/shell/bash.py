@@ -12,8 +12,14 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.fs.cached_io import WouldBlock
 from ostler.tools.permissions.subject import Subject
-from ostler.tools.shell.approval_binding import MAY_CHANGE, ApprovalBinding, compute_binding, may_change_what_runs
-from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask, remember
+from ostler.tools.shell.approval_binding import (
+    MAY_CHANGE,
+    ApprovalBinding,
+    compute_binding,
+    may_change_what_runs,
+    remember,
+)
+from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask
 from ostler.tools.shell.bash_policy import (
     Judgement,
     changes_folder,

@@ -14,6 +14,7 @@ from ostler.tools.files.editing.git_diff import GitDiff, build_git_diff
 from ostler.tools.fs import paths
 from ostler.tools.fs.atomic_write import PathChanged, save_if_unchanged
 from ostler.tools.fs.encoding import UTF_8, Encoding
+from ostler.tools.fs.protected_paths import find_protection_reason
 from ostler.tools.fs.text_file import MAX_FILE_BYTES, TextFile, TooLarge, Unreadable, hash_bytes, load
 from ostler.tools.permissions.guards import GuardCheck
 from ostler.tools.sandbox import record_approved_write
