@@ -16,6 +16,7 @@ from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand, ma
 from ostler.tools.commands.syntax.parser import parse_command
 from ostler.tools.commands.syntax.strict_parser import ASSIGNMENT
 from ostler.tools.commands.syntax.words import Word
+from ostler.tools.commands.syntax.working_dirs import nest_folders
 
 _REPLACING: Final = re.compile(r"-[^-IiJ]*[IiJ](.*)|--replace=?(.*)", re.DOTALL)
 _MAX_DEPTH: Final = 8
@@ -252,7 +253,10 @@ def _parse_line(part: SimpleCommand, text: Word | None) -> list[SimpleCommand]:
     if text.literal is None:
         return [_make_undecided(part, text.source)]
     parsed = parse_command(text.literal)
-    inner = [replace(found, folders=None, inside=found.inside | part.inside) for found in parsed.parts]
+    inner = [
+        replace(found, folders=nest_folders(part.folders, found.folders), inside=found.inside | part.inside)
+        for found in parsed.parts
+    ]
     return [*inner, _make_undecided(part, text.literal)] if parsed.problem and text.literal.strip() else inner
 
 
