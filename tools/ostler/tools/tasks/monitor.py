@@ -3,6 +3,7 @@
 import os
 import shlex
 import stat
+from dataclasses import replace
 from typing import Final
 
 from pydantic import Field
@@ -13,7 +14,6 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import is_stream
 from ostler.tools.permissions.subject import (
-    CommandSubject,
     PathSubject,
     ServerSubject,
     Subject,
@@ -130,7 +130,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         """The rules of Bash apply to a command, those of Read to a file."""
         if given.command is not None:
             about = await read_in_thread(find_subject, given.command, session.shell_folder)
-            return CommandSubject(about.parsed, about.paths, like_tool="Bash")
+            return replace(about, like_tool="Bash")
         if given.path is not None:
             return PathSubject((await read_in_thread(resolve_access, given.path),), like_tool="Read")
         return ServerSubject(given.mcp.server) if given.mcp is not None else TextSubject("")

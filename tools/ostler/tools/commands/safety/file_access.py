@@ -69,6 +69,15 @@ class ShownRepository:
 
 
 @dataclass(frozen=True, slots=True)
+class Mention:
+    """A path that stands somewhere in a word."""
+
+    path: str
+    in_text: bool
+    """It is a piece of a longer text, such as code."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileEffects:
     """What a command does to files, as far as its words and the disk tell."""
 
@@ -82,7 +91,7 @@ class FileEffects:
     unchecked: str | None = None
     """What holds more files than were looked at."""
     repositories: tuple[ShownRepository, ...] = ()
-    mentions: tuple[str, ...] = ()
+    mentions: tuple[Mention, ...] = ()
     """Paths that stand somewhere in the words of programs that may do anything with them."""
 
 
@@ -147,7 +156,7 @@ class _EffectResolver:
     aliases: list[tuple[str, str]] = field(default_factory=list)
     """Names that the line itself makes, and what they lead to."""
     repositories: dict[ShownRepository, None] = field(default_factory=dict)
-    mentions: dict[str, None] = field(default_factory=dict)
+    mentions: dict[Mention, None] = field(default_factory=dict)
     unknown: str | None = None
     unknown_reads: bool = False
     unknown_writes: bool = False
@@ -403,13 +412,14 @@ class _EffectResolver:
         """The words in a text that may be paths: in whole, in pieces, and after an option's letter."""
         if len(self.mentions) >= _MAX_MENTIONS:
             return
-        pieces = _NAMES_IN_TEXT.findall(mentioned.text[:100_000])
+        pieces = [found.group() for found in itertools.islice(_NAMES_IN_TEXT.finditer(mentioned.text), _MAX_MENTIONS)]
         names = dict.fromkeys([mentioned.text, *pieces, *(piece[2:] for piece in pieces if piece[:1] == "-")])
         for folder in self._list_folders(mentioned.folders):
             for name in names:
                 if name and len(name) <= _MAX_NAME and "\0" not in name:
                     path = os.path.expanduser(name) if name.startswith("~") else name
-                    self.mentions[posixpath.join(folder, path)] = None
+                    in_text = name != mentioned.text and _is_code(mentioned.text)
+                    self.mentions[Mention(posixpath.join(folder, path), in_text)] = None
         if len(self.mentions) >= _MAX_MENTIONS:
             self.add_unknown(UnknownEffect("it has more words than can be looked up", reads=True, writes=True))
 
@@ -479,6 +489,10 @@ def _fold(path: str) -> str:
 
 def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _is_code(text: str) -> bool:
+    return not set(text).isdisjoint(" \t\n();")
 
 
 def _strip_dots(path: str) -> str:
