@@ -185,6 +185,7 @@ def test_whatever_git_changes_in_the_tree_was_said_beforehand(repository: Path, 
                 "--remove-files",
                 "mktemp",
                 "<(cp",
+                "<>",
                 "\\\\cp",
             )
         )

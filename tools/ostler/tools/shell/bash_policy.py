@@ -159,6 +159,10 @@ def _find_guarded(
             return f"The daemon's own folder is below {place.written}."
         if place.writes and not _is_reinstalled(place) and (why := find_protection_reason(place.written, place.real)):
             return f"It {_VERBS[place.action]} {place.written}, which is guarded: {why}."
+    for mention in about.mentions:
+        # By its name alone: making a link into that folder is asked about already.
+        if paths.is_in_daemon_home(paths.normalize_path(mention.path), session, real):
+            return f"{mention.path} is in the daemon's own folder."
     if about.unchecked is not None and any(place.action in {"create", "move"} for place in about.paths):
         return f"{about.unchecked} holds more files than can be looked at, and some of them may be guarded elsewhere."
     return None

@@ -6,7 +6,7 @@ files only at run time, a rule counts where there is a file that it is about.
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ostler.server.settings import RuleSet, SourcedRule
@@ -18,6 +18,7 @@ from ostler.tools.permissions.subject import AccessedPath, CommandSubject
 ForbiddingBehavior = Literal["deny", "ask"]
 _MAX_ENTRIES: Final = 10_000
 """Of the disk, for one decision: with more, a person is asked."""
+_ANY_NAME: Final = "\N{REPLACEMENT CHARACTER}"
 _EVERYWHERE: Final = AccessedPath("/", "/", deep=True)
 
 
@@ -39,9 +40,16 @@ def find_named_file(rules: RuleSet, behavior: ForbiddingBehavior, subject: Comma
     both = [*reading, *writing]
     for place in subject.paths:
         for rule in both if place.writes else reading:
-            if rule.matches_path(place.written, place.real):
+            if rule.matches_path(place.written, place.real) or _covers_all_below(rule, place):
                 return rule
     return None
+
+
+def _covers_all_below(rule: SourcedRule, place: AccessedPath) -> bool:
+    """Whether it goes through a folder in which everything matches, whatever its name is, as with `secrets/**`."""
+    if not place.deep or place.lists:
+        return False
+    return rule.matches_path(f"{place.written}/{_ANY_NAME}", f"{place.real}/{_ANY_NAME}")
 
 
 def needs_look(rules: RuleSet, behavior: ForbiddingBehavior, subject: CommandSubject) -> bool:
@@ -83,7 +91,7 @@ def _list_deep_reads(subject: CommandSubject) -> Iterator[AccessedPath]:
 class _Look:
     """A bounded search for files that rules are about."""
 
-    entries: int = _MAX_ENTRIES
+    entries: int = field(default_factory=lambda: _MAX_ENTRIES)
 
     def finds_below(self, rule: SourcedRule, place: AccessedPath) -> bool:
         """Whether a file below a place matches; yes, too, where there is more to look at than there is time for."""
@@ -125,10 +133,9 @@ def _find_mentioned(
         exists = os.path.lexists(mention.path)
         if not exists and not mention.in_text:
             continue
-        written = paths.normalize_path(mention.path)
-        real = paths.resolve_path(mention.path)
+        place = AccessedPath(paths.normalize_path(mention.path), paths.resolve_path(mention.path), deep=True)
         for rule in (*(reading if exists else ()), *(writing if mention.in_text else ())):
-            if rule.matches_path(written, real):
+            if rule.matches_path(place.written, place.real) or _covers_all_below(rule, place):
                 return rule
     return None
 

@@ -39,6 +39,7 @@ _MAX_NAME: Final = 4_096
 """No path is longer."""
 _GLOB_BEGINS: Final = re.compile(r"[*?\[]")
 _NAMES_IN_TEXT: Final = re.compile(r"[^\s'\"`()\[\]{}<>=,;:@|&!$]+")
+_KNOWN_FOLDERS: Final = re.compile(r"\$\{?(PWD|HOME)\b\}?")
 _WHOLE_TREE: Final = frozenset({".", "./", "", "*", ":/"})
 
 
@@ -100,7 +101,7 @@ def find_file_effects(parsed: ParsedCommand, folder: str) -> FileEffects:
     resolver = _EffectResolver(folder)
     effects = list[Effect]()
     if parsed.problem is not None:
-        resolver.add_unknown(UnknownEffect(f"it is not fully understood: {parsed.problem}"))
+        resolver.add_unknown(UnknownEffect(f"it is not fully understood: {parsed.problem}", reads=True, writes=True))
     for part in parsed.parts:
         if any(value is None for _, value in part.assignments) or "loop" in part.inside:
             resolver.add_unknown(UnknownEffect("variables in it are known only when it runs"))
@@ -412,7 +413,8 @@ class _EffectResolver:
         """The words in a text that may be paths: in whole, in pieces, and after an option's letter."""
         if len(self.mentions) >= _MAX_MENTIONS:
             return
-        pieces = [found.group() for found in itertools.islice(_NAMES_IN_TEXT.finditer(mentioned.text), _MAX_MENTIONS)]
+        text = _KNOWN_FOLDERS.sub(lambda found: "." if found[1] == "PWD" else "~", mentioned.text)
+        pieces = [found.group() for found in itertools.islice(_NAMES_IN_TEXT.finditer(text), _MAX_MENTIONS)]
         names = dict.fromkeys([mentioned.text, *pieces, *(piece[2:] for piece in pieces if piece[:1] == "-")])
         for folder in self._list_folders(mentioned.folders):
             for name in names:

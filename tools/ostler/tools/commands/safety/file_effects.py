@@ -29,7 +29,7 @@ from ostler.tools.commands.safety.special_file_programs import (
     report_unknown,
 )
 from ostler.tools.commands.safety.special_programs import ReadAccess
-from ostler.tools.commands.safety.wrappers import SHELLS, load_wrappers, unwrap
+from ostler.tools.commands.safety.wrappers import SHELLS, is_undecided, load_wrappers, unwrap
 from ostler.tools.commands.syntax.braces import expand_braces
 from ostler.tools.commands.syntax.parsed import Folders, SimpleCommand, make_literal_word
 from ostler.tools.commands.syntax.words import Word
@@ -122,22 +122,27 @@ def _list_program_effects(part: SimpleCommand) -> Iterator[Effect]:
         return
     name = part.words[0]
     if name is None:
-        yield UnknownEffect("its program is known only when it runs")
-        yield from _list_mentions(part)
+        if is_undecided(part):
+            yield UnknownEffect("its program is known only when it runs", reads=True, writes=True)
+            yield from _list_mentions(part)
     elif name == "find":
         yield from _list_find_effects(part)
     elif name == "git":
         yield from list_git_effects(part)
     elif name in SPECIAL_FILES:
         yield from SPECIAL_FILES[name](part)
-    elif name in load_wrappers() or name in _NO_FILES or name.startswith("(("):
-        yield from _list_builtin_reads(part)
+    elif name in load_wrappers() or name in _NO_FILES:
+        yield from _list_builtin_reads(part, load_file_programs().get(name))
     else:
         yield from _list_known_effects(part, name)
 
 
-def _list_builtin_reads(part: SimpleCommand) -> Iterator[Effect]:
-    """`cd` and `[`: what they look at; what a wrapper runs is a part of its own."""
+def _list_builtin_reads(part: SimpleCommand, program: FileProgram | None) -> Iterator[Effect]:
+    """`cd` and `[`: what they look at; of a wrapper its own files, since what it runs is a part of its own."""
+    if program is not None:
+        yield from list_option_files(part, program, parse_file_arguments(program, part.tokens[1:]))
+        yield from _list_mentions(part)
+        return
     try:
         yield from _list_reads(part, check_words(part))
     except NotReadOnly:
@@ -235,7 +240,10 @@ def list_transfers(part: SimpleCommand, program: FileProgram, found: FileArgumen
     assert program.transfer is not None
     yield from list_option_files(part, program, found)
     given = found.list_values(program.folder_options)
-    operands = [word for word in found.operands if not _is_remote(program, word)]
+    operands = list(found.operands)
+    if program.remote and any(map(_is_remote, operands)):
+        yield from _list_sent(part, operands)
+        return
     if found.has(program.makes_folders):
         yield from (FileTarget(word, part.folders, "create") for word in operands)
         return
@@ -284,9 +292,21 @@ def _find_backups(program: FileProgram, found: FileArguments) -> tuple[str, ...]
     return ("~", ".~1~", *(value.text for value in found.list_values(program.backup_options)))
 
 
-def _is_remote(program: FileProgram, word: Word) -> bool:
+def _is_remote(word: Word) -> bool:
     """`host:path` of rsync and scp; what has a slash before the colon is a file."""
-    return program.remote and ":" in word.text.split("/")[0]
+    return ":" in word.text.split("/")[0]
+
+
+def _list_sent(part: SimpleCommand, operands: Sequence[Word]) -> Iterator[Effect]:
+    """What goes to another machine, or comes from one: then with names that are known there alone."""
+    *sources, destination = operands
+    yield from (FileTarget(word, part.folders, "read", deep=True) for word in sources if not _is_remote(word))
+    if not _is_remote(destination):
+        yield FileTarget(destination, part.folders, "create")
+        for word in sources:
+            name = word.text.rpartition(":")[2].rstrip("/").rpartition("/")[2]
+            yield FileTarget(make_literal_word(f"{destination.text}/{name}"), part.folders, "create")
+        yield UnknownEffect("what it brings from another machine is known only when it runs", writes=True)
 
 
 def _list_find_effects(part: SimpleCommand) -> Iterator[Effect]:

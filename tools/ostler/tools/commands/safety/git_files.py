@@ -55,7 +55,7 @@ _NAMES_ALONE: Final = frozenset({
     "--stat", "--name-only", "--name-status", "--shortstat", "--numstat", "--summary", "--quiet", "--dirstat",
     "--compact-summary", "--no-patch",
 })  # fmt: skip
-_TAKES_PATHS: Final = frozenset({"annotate", "blame", "diff", "grep", "log", "show", "whatchanged"})
+_TAKES_PATHS: Final = frozenset({"diff", "grep", "log", "show", "whatchanged"})
 """What shows only the paths that it is given after `--`."""
 _REFUSES_DOUBTS: Final = frozenset({"diff", "log", "show", "whatchanged"})
 """What refuses an operand that is both a path and a revision, unless `--` says which."""
@@ -128,6 +128,8 @@ class _Arguments:
 
     def find_paths(self) -> tuple[list[Word], bool] | None:
         """The words that may limit it to paths, and whether they can be nothing else; None where nothing does."""
+        if self.has("--follow"):
+            return None  # a file had another name before
         if self.paths and self.name in _TAKES_PATHS:
             return self.paths, True
         if self.paths is not None or self.name not in _REFUSES_DOUBTS:
@@ -194,6 +196,8 @@ def _list_shown(given: _Arguments) -> Iterator[Effect]:
         yield from _list_named_content(given, word)
     for word in given.list_values("-L"):
         yield given.target(make_literal_word(word.text.rpartition(":")[2]), "read")
+    if given.name in {"annotate", "blame"}:
+        return  # what it shows is the file that it names
     words, only_paths = given.find_paths() or ((), False)
     yield RepositoryRead(tuple(words), only_paths, given.at.folders)
 
