@@ -3,7 +3,6 @@
 import os
 import subprocess
 from pathlib import Path
-from typing import cast
 
 import anyio
 import pytest
@@ -42,7 +41,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name).write_text("KEY\n")
     (place / "link").symlink_to("secrets/key")
     (place / "linked").symlink_to("secrets")
-    script = "git init -q && git add secrets src f gone other docs && git commit -qm one && git rm -q gone && git commit -qm two"
+    script = (
+        "git init -q && git add secrets src f gone other docs && git commit -qm 1 && git rm -q gone && git commit -qm 2"
+    )
     subprocess.run(["bash", "-ec", script], cwd=place, env=os.environ | IDENTITY, check=True, capture_output=True)
     return place
 
@@ -56,7 +57,7 @@ def decide_about(
     shell = Bash()
     given = shell.parse({"command": command})
     case = Case(shell, given, Pass(), find_subject(command, str(folder)))
-    return cast("Verdict", anyio.run(decide, case, context))
+    return anyio.run(decide, case, context)
 
 
 DENIED = [

@@ -114,7 +114,9 @@ def _judge_subject(command: str, about: CommandSubject, session: SessionView, re
     outside = _find_outside(about, session, real)
     if read_only.ok and outside is None:
         return Judgement(Allow(), read_only, about)
-    edits = session.mode == "acceptEdits" and commands.has_only_simple_file_commands(about.parsed)
+    # What runs without a question has no effect that is not known.
+    simple = about.unknown is None and commands.has_only_simple_file_commands(about.parsed)
+    edits = session.mode == "acceptEdits" and simple
     if edits and outside is None:
         problem = _find_edit_problem(session)
         if problem is None:

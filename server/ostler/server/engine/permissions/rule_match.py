@@ -54,7 +54,8 @@ def _match_paths(rules: RuleSet, behavior: ForbiddingBehavior, tool: AnyTool, su
     places = subject.paths if not isinstance(subject, CommandSubject) else ()
     if not places:
         return None
-    families = (rule for name in tool.list_path_rules() for rule in _list_rules(rules, behavior, name))
+    names = (tool.name, *tool.list_path_rules())
+    families = (rule for name in names for rule in _list_rules(rules, behavior, name))
     binding = [rule for rule in families if rule.pattern is not None]
     return _find_first(binding, lambda rule: any(_matches_place(rule, place) for place in places))
 
