@@ -34,6 +34,7 @@ _MAX_BELOW: Final = 10_000
 """Entries below folders that are looked at for one command: more would hold up the call."""
 _MAX_ALIASES: Final = 100
 _MAX_ROUNDS: Final = 5
+_MAX_DEPTH: Final = 64
 _MAX_MENTIONS: Final = 500
 _MAX_NAME: Final = 4_096
 """No path is longer."""
@@ -98,16 +99,20 @@ class FileEffects:
 
 def find_file_effects(parsed: ParsedCommand, folder: str) -> FileEffects:
     """What a command does to files, run in a folder; what runs inside wrappers included. Blocks: looks at the disk."""
+    resolver = _build_resolver(parsed, folder)
+    effects = [effect for part in parsed.parts for effect in list_effects(part)]
+    resolver.add_all(effects, in_order=all(map(_runs_in_order, parsed.parts)))
+    return resolver.build_result()
+
+
+def _build_resolver(parsed: ParsedCommand, folder: str) -> "_EffectResolver":
     resolver = _EffectResolver(folder)
-    effects = list[Effect]()
     if parsed.problem is not None:
         resolver.add_unknown(UnknownEffect(f"it is not fully understood: {parsed.problem}", reads=True, writes=True))
     for part in parsed.parts:
         if any(value is None for _, value in part.assignments) or "loop" in part.inside:
             resolver.add_unknown(UnknownEffect("variables in it are known only when it runs"))
-        effects += list_effects(part)
-    resolver.add_all(effects, in_order=all(map(_runs_in_order, parsed.parts)))
-    return resolver.build_result()
+    return resolver
 
 
 def _runs_in_order(part: SimpleCommand) -> bool:
@@ -123,7 +128,7 @@ def find_file_accesses(parsed: ParsedCommand, folder: str) -> tuple[FileAccess, 
 
 def find_unnamed_accesses(parsed: ParsedCommand, folder: str) -> FileEffects | None:
     """The same without access to the disk; None where a file is named, or much has to be looked at."""
-    resolver = _EffectResolver(folder)
+    resolver = _build_resolver(parsed, folder)
     for part in parsed.parts:
         for effect in list_effects(part):
             match effect:
@@ -154,8 +159,9 @@ class _EffectResolver:
 
     start: str
     found: dict[FileAccess, None] = field(default_factory=dict)
-    aliases: list[tuple[str, str]] = field(default_factory=list)
-    """Names that the line itself makes, and what they lead to."""
+    aliases: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Names that the line itself makes, folded, and what they lead to."""
+    alias_count: int = 0
     repositories: dict[ShownRepository, None] = field(default_factory=dict)
     mentions: dict[Mention, None] = field(default_factory=dict)
     unknown: str | None = None
@@ -165,8 +171,9 @@ class _EffectResolver:
     budget: int = field(default_factory=lambda: _MAX_BELOW)
     changed: set[str] = field(default_factory=set)
     """Paths that the line itself changes, folded."""
-    made: dict[str, None] = field(default_factory=dict)
-    """Those that exist afterwards."""
+    made: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Those that exist afterwards, relative to each folder above them."""
+    made_count: int = 0
     trees: dict[str, list[tuple[str, bool]] | None] = field(default_factory=dict)
 
     def build_result(self) -> FileEffects:
@@ -187,12 +194,12 @@ class _EffectResolver:
             return
         # What stands later may run earlier: all once more, until nothing new leads anywhere.
         for _ in range(_MAX_ROUNDS):
-            known = len(self.aliases)
+            known = self.alias_count
             if not known:
                 return
-            for effect in effects:
+            for effect in dict.fromkeys(effects):
                 self.add(effect)
-            if len(self.aliases) == known:
+            if self.alias_count == known:
                 return
         self.add_unknown(UnknownEffect("it moves more than can be followed", reads=True, writes=True))
 
@@ -236,8 +243,11 @@ class _EffectResolver:
             self.found[FileAccess(each, action, deep, lists)] = None
         if action != "read":
             self.changed.add(_fold(posixpath.normpath(path)))
-        if action in {"write", "create", "link"} and len(self.made) < _MAX_BELOW:
-            self.made[posixpath.normpath(path)] = None
+        if action in {"write", "create", "link"} and self.made_count < _MAX_BELOW:
+            plain = posixpath.normpath(path)
+            self.made_count += 1
+            for above in _list_above(posixpath.dirname(plain)):
+                self.made.setdefault(_fold(above), {})[plain[len(above.rstrip("/")) + 1 :]] = None
 
     def _list_sources(self, path: str) -> list[str]:
         """The same path below what the line itself moved, copied or linked to this name, or to a folder above it."""
@@ -247,10 +257,10 @@ class _EffectResolver:
         spellings = dict.fromkeys((posixpath.normpath(path), _strip_dots(path)))
         return list(
             dict.fromkeys(
-                source + spelling[len(alias) :]
+                source + spelling[len(above) :]
                 for spelling in spellings
-                for alias, source in self.aliases
-                if _is_below(_fold(spelling), alias)
+                for above in _list_above(spelling)
+                for source in self.aliases.get(_fold(above), ())
             )
         )
 
@@ -338,11 +348,15 @@ class _EffectResolver:
         plain = posixpath.normpath(source)
         # What was itself moved before leads on to where it came from.
         earlier = [posixpath.normpath(each) for each in self._list_sources(source)]
-        name = _fold(posixpath.normpath(alias))
-        self.aliases += [pair for each in (plain, *earlier) if (pair := (name, each)) not in self.aliases]
-        if len(self.aliases) > _MAX_ALIASES:
-            self.add_unknown(UnknownEffect("it moves more than can be followed", reads=True, writes=True))
-            self.aliases = self.aliases[:_MAX_ALIASES]
+        known = self.aliases.setdefault(_fold(posixpath.normpath(alias)), {})
+        for each in (plain, *earlier):
+            if each in known:
+                continue
+            if self.alias_count >= _MAX_ALIASES:
+                self.add_unknown(UnknownEffect("it moves more than can be followed", reads=True, writes=True))
+                return
+            known[each] = None
+            self.alias_count += 1
 
     def _add_below(
         self, tree: str, target: str, action: FileAction, *, follows: bool = False, skips_git: bool = False
@@ -365,8 +379,7 @@ class _EffectResolver:
             if follows and action == "read":
                 self._add_links(place)
         # What the line itself made there lies below it as well.
-        above = f"{_fold(posixpath.normpath(tree))}/"
-        below += [path[len(above) :] for path in self.made if _fold(path).startswith(above)]
+        below += self.made.get(_fold(posixpath.normpath(tree)), ())
         self._add_path(target, action, deep=not complete)
         for relative in dict.fromkeys(below):
             self._add_path(posixpath.join(target, relative), action)
@@ -489,8 +502,10 @@ def _fold(path: str) -> str:
     return path.lower()
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+def _list_above(path: str) -> Iterator[str]:
+    """A path, and each folder above it but the root; of a very deep one the upper ones alone."""
+    names = path.split("/")[1 : _MAX_DEPTH + 1]
+    return ("/" + "/".join(names[:length]) for length in range(len(names), 0, -1))
 
 
 def _is_code(text: str) -> bool:

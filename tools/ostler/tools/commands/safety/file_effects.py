@@ -36,6 +36,7 @@ from ostler.tools.commands.syntax.words import Word
 from ostler.tools.commands.syntax.working_dirs import change_folders, merge_folders
 
 _READS_DEEP: Final = FileProgram(reads="all", deep=True)
+_MAX_RUN: Final = 20
 _FIND_WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
 _FIND_BEGINS: Final = ("-", "(", "!", ",")
 _LISTS_NAMES: Final = frozenset({"ls", "dir", "vdir", "tree", "du", "df", "stat", "find", "realpath", "readlink", "cd"})
@@ -46,6 +47,7 @@ _READS_HERE: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "ls", "
 """What may take the folder that it runs in where no file is named."""
 _CHANGES_FOLDER: Final = {"env": ("-C", "--chdir"), "sudo": ("-D", "--chdir"), "systemd-run": ("--working-directory",)}
 """Wrappers that run a command elsewhere, and the options for that."""
+_RUNS_OTHERS: Final = frozenset({"git", "fd", "fdfind"})
 RUNS_LINES: Final = frozenset({"eval", "parallel", "su", "runuser", "trap", "watch", "ssh", "flock", "script"})
 """What runs a whole command line, and so perhaps several commands."""
 _NO_FILES: Final = frozenset({
@@ -63,6 +65,9 @@ def list_effects(part: SimpleCommand) -> Iterator[Effect]:
     yield from _list_redirected(part)
     if not part.tokens:
         return
+    if _runs_alone(part.words[0]):
+        yield from _list_program_effects(part)
+        return
     elsewhere: Folders = ()
     before, several = None, False
     for place, inner in enumerate(unwrap(part)):
@@ -78,6 +83,13 @@ def list_effects(part: SimpleCommand) -> Iterator[Effect]:
             # What it runs was looked at with it.
             return
         before, several = inner, several or name is None or name in SHELLS or name in RUNS_LINES
+
+
+def _runs_alone(name: str | None) -> bool:
+    """Whether it is known to run nothing else, or what it runs is looked at with it."""
+    if name is None or "/" in name:
+        return False
+    return name == "find" or not (name in load_wrappers() or name in SHELLS or name in _RUNS_OTHERS)
 
 
 def _expand_words(part: SimpleCommand) -> SimpleCommand:
@@ -327,8 +339,12 @@ def _list_find_effects(part: SimpleCommand) -> Iterator[Effect]:
             yield UnknownEffect("its roots are read from a file", reads=True, writes=True)
         elif token.text in {"-newer", "-samefile"}:
             yield FileTarget(following, part.folders, "read")
-    for place, token in enumerate(tokens):
-        if token.text in {"-exec", "-execdir", "-ok", "-okdir"}:
+    running = [place for place, token in enumerate(tokens) if token.text in {"-exec", "-execdir", "-ok", "-okdir"}]
+    if len(running) > _MAX_RUN or any(token.kind == "unknown" for token in tokens):
+        yield UnknownEffect("what it runs is not looked at in whole", reads=True, writes=True)
+    for place in running[:_MAX_RUN]:
+        token = tokens[place]
+        if place >= first:
             inner = replace(part, tokens=tuple(_take_until_end(tokens[place + 1 :])), redirections=())
             inner = replace(inner, folders=None) if token.text.endswith("dir") else inner
             yield from _list_found_effects(inner, roots, follows=follows)
