@@ -646,6 +646,22 @@ export interface Event {
   data: Record<string, unknown>;
 }
 
+/** What a command would do to files, as far as its words and the disk tell. */
+export interface ExplainedEffects {
+  /** What it would read, write, create, move, link and delete; at most a hundred. */
+  files: Array<FileEffect>;
+  /** How many more there are. */
+  left_out: number;
+  /** Why it may do more than that; null: that is all. */
+  unknown: string | null;
+  /** Whether it reads files of which only the run tells the names. */
+  unknown_reads: boolean;
+  /** Whether it changes such files. */
+  unknown_writes: boolean;
+  /** Whether git shows or copies contents from its store, old ones included. */
+  shows_repository: boolean;
+}
+
 /** One simple command of a call of Bash. */
 export interface ExplainedPart {
   /** The command. */
@@ -672,6 +688,8 @@ export interface Explanation {
   reason: string;
   /** Of a command: the simple commands that it consists of. */
   parts: Array<ExplainedPart>;
+  /** Of a command: what it would do to files; null for other tools. */
+  effects: ExplainedEffects | null;
 }
 
 /** A session as one file. */
@@ -714,6 +732,18 @@ export interface FileDiff {
   binary: boolean;
   /** Why there is no patch, or why it does not show everything. */
   note: string | null;
+}
+
+/** What a command would do to one file or folder. */
+export interface FileEffect {
+  /** What it would do. `move` is the file that goes away, `link` the new name. */
+  action: "read" | "write" | "create" | "move" | "link" | "delete";
+  /** The path, with all links resolved. */
+  path: string;
+  /** The path as the command names it, where that is another one. */
+  written: string | null;
+  /** Whether everything below it counts as well. */
+  deep: boolean;
 }
 
 /** What became of the branch. */

@@ -115,6 +115,36 @@ class ExplainedPart(Shape):
     """Why it does more than read."""
 
 
+class FileEffect(Shape):
+    """What a command would do to one file or folder."""
+
+    action: Literal["read", "write", "create", "move", "link", "delete"]
+    """What it would do. `move` is the file that goes away, `link` the new name."""
+    path: str
+    """The path, with all links resolved."""
+    written: str | None = None
+    """The path as the command names it, where that is another one."""
+    deep: bool = False
+    """Whether everything below it counts as well."""
+
+
+class ExplainedEffects(Shape):
+    """What a command would do to files, as far as its words and the disk tell."""
+
+    files: list[FileEffect] = []
+    """What it would read, write, create, move, link and delete; at most a hundred."""
+    left_out: int = 0
+    """How many more there are."""
+    unknown: str | None = None
+    """Why it may do more than that; null: that is all."""
+    unknown_reads: bool = False
+    """Whether it reads files of which only the run tells the names."""
+    unknown_writes: bool = False
+    """Whether it changes such files."""
+    shows_repository: bool = False
+    """Whether git shows or copies contents from its store, old ones included."""
+
+
 class Explanation(Shape):
     """What would happen to a call now."""
 
@@ -132,3 +162,5 @@ class Explanation(Shape):
     """Why, for people."""
     parts: list[ExplainedPart] = []
     """Of a command: the simple commands that it consists of."""
+    effects: ExplainedEffects | None = None
+    """Of a command: what it would do to files; null for other tools."""

@@ -250,6 +250,32 @@ def test_explain_shows_the_parts_of_a_command(harness: Harness) -> None:
     assert found["behavior"] == "ask"
 
 
+def test_explain_shows_what_a_command_would_do_to_files(harness: Harness) -> None:
+    driver = harness.open_session()
+    (driver.folder / "sub").mkdir()
+    (driver.folder / "f").touch()
+    (driver.folder / "link").symlink_to("f")
+    real = driver.folder.resolve()
+    found = explain_command(driver, "mv f sub; rm link; make x")["effects"]
+    said = {(each["action"], each["path"], each["written"]) for each in found["files"]}
+    assert ("move", str(real / "f"), None) in said
+    assert ("create", str(real / "sub" / "f"), None) in said
+    assert ("delete", str(real / "f"), str(real / "link")) in said
+    assert found["unknown"] == "it is not known what make does to files"
+    assert (found["unknown_reads"], found["unknown_writes"], found["left_out"]) == (False, False, 0)
+    assert explain_command(driver, "cat $x")["effects"]["unknown_reads"]
+    assert explain_command(driver, "git log -p")["effects"]["shows_repository"]
+
+
+def test_explain_lists_a_hundred_files_at_most(harness: Harness) -> None:
+    driver = harness.open_session()
+    (driver.folder / "many").mkdir()
+    for number in range(60):
+        (driver.folder / "many" / str(number)).touch()
+    found = explain_command(driver, "mv many other")["effects"]
+    assert (len(found["files"]), found["left_out"]) == (100, 22)
+
+
 def test_explain_refuses_a_tool_that_there_is_not_and_input_that_is_none(harness: Harness) -> None:
     driver = harness.open_session()
     error = harness.daemon.expect_error("rule/explain", session_id=driver.id, tool="Bahs", input={})

@@ -3,18 +3,26 @@
 Everything has a default except the name, the models, the description and `run`.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import resources
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.description import render_description
-from ostler.tools.permissions.subject import PathSubject, ServerSubject, Subject, TextSubject, resolve_access
+from ostler.tools.permissions.subject import (
+    AccessedPath,
+    PathSubject,
+    ServerSubject,
+    Subject,
+    TextSubject,
+    resolve_access,
+)
 from ostler.tools.threads import read_in_thread
 
 Activity = Literal["search", "read", "list", "edit", "run", "other"]
@@ -22,6 +30,8 @@ Block = dict[str, Any]
 """A content block, as the Messages API has it."""
 
 DEFAULT_MAX_RESULT_CHARS = 50_000
+PATH_PARAMETERS: Final = ("path", "file_path", "notebook_path")
+"""Parameters that name a file, whatever the tool is."""
 
 
 class ToolInput(BaseModel):
@@ -159,6 +169,8 @@ class Tool(ABC, Generic[I, O]):
     """Its command does not begin before `processes.record_start` has returned: after the call's start was stored."""
     only_reads: ClassVar[bool] = False
     """It is read-only whatever its input; lists of tools show this."""
+    path_rules: ClassVar[tuple[str, ...] | None] = None
+    """Tools whose rules about files bind it, where it is given a path; None: Read's, and Edit's where it may write."""
 
     def description(self, session: SessionView) -> str:
         """The description that the model reads."""
@@ -222,6 +234,22 @@ class Tool(ABC, Generic[I, O]):
         """The path that permission rules match."""
         return None
 
+    def list_paths(self, given: I) -> tuple[str, ...]:
+        """The paths that it is given, which rules about files bind: by default `path`, or what is named like one."""
+        if (path := self.path(given)) is not None:
+            return (path,)
+        fields = type(given).model_fields
+        values = {info.alias or name: getattr(given, name, None) for name, info in fields.items()}
+        values |= given.model_extra or {}
+        named = [values.get(name) for name in PATH_PARAMETERS]
+        return tuple(path for each in named if isinstance(each, str) and (path := _strip_scheme(each)))
+
+    def list_path_rules(self) -> tuple[str, ...]:
+        """The tools whose rules about files bind it."""
+        if self.path_rules is not None:
+            return self.path_rules
+        return ("Read",) if self.only_reads else ("Edit", "Read")
+
     def server(self, given: I) -> str | None:
         """The MCP server that permission rules match."""
         return None
@@ -232,12 +260,15 @@ class Tool(ABC, Generic[I, O]):
 
     async def subject(self, given: I, session: SessionView) -> Subject:
         """What permission rules with a content are compared with."""
+        given_paths = [os.path.join(session.folder, path) for path in self.list_paths(given)]
+        places: tuple[AccessedPath, ...] = ()
+        if given_paths:
+            places = await read_in_thread(_resolve_all, given_paths, not self.only_reads)
         if (server := self.server(given)) is not None:
-            return ServerSubject(server)
-        path = self.path(given)
-        if path is None:
-            return TextSubject(self.permission_matcher(given))
-        return PathSubject((await read_in_thread(partial(resolve_access, path, writes=not self.only_reads)),))
+            return ServerSubject(server, places)
+        if self.path(given) is None:
+            return TextSubject(self.permission_matcher(given), places)
+        return PathSubject(places)
 
     async def validate(self, given: I, context: ToolContext) -> Failure | None:
         """Checks that the schema cannot make."""
@@ -269,6 +300,17 @@ class Tool(ABC, Generic[I, O]):
     def classifier_text(self, given: I) -> str:
         """What the classifier of mode `auto` sees; empty where there is nothing worth classifying."""
         return ""
+
+
+def _strip_scheme(path: str) -> str:
+    """A file by its address is a path; what else has a scheme is none."""
+    if path.startswith("file://"):
+        return path.removeprefix("file://")
+    return "" if "://" in path else os.path.expanduser(path)
+
+
+def _resolve_all(given: Sequence[str], writes: bool) -> tuple[AccessedPath, ...]:
+    return tuple(resolve_access(path, writes=writes) for path in given)
 
 
 AnyTool = Tool[Any, Any]

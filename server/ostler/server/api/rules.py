@@ -1,13 +1,16 @@
 """The handlers of the rule methods: list, add, remove, explain."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from ostler.protocol.errors import InvalidParams, ToolNotFound
 from ostler.protocol.ids import CallId
 from ostler.protocol.methods import RULE_LIST
 from ostler.protocol.rule import (
+    ExplainedEffects,
     ExplainedPart,
     Explanation,
+    FileEffect,
     RuleAdd,
     RuleEntry,
     RuleExplain,
@@ -25,9 +28,13 @@ from ostler.server.rpc.paging import paginate_list
 from ostler.server.settings import Problem, SourcedRule, check_lists
 from ostler.tools import commands
 from ostler.tools.context import ToolContext
+from ostler.tools.fs.paths import make_printable
+from ostler.tools.permissions.subject import AccessedPath, CommandSubject
 from ostler.tools.shell.bash_policy import parse_command
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import AnyTool, AskFirst, Check, ToolInput
+
+_MAX_EFFECTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +93,8 @@ async def _explain_call(live: LiveSession, tool: AnyTool, parsed_input: ToolInpu
             parts=await read_in_thread(_explain_parts, tool, parsed_input),
         )
     check: Check = await tool.check_permission(parsed_input, context)
-    verdict = await decide(
-        Case(tool, parsed_input, check, await tool.subject(parsed_input, live.view)), live.permission
-    )
+    subject = await tool.subject(parsed_input, live.view)
+    verdict = await decide(Case(tool, parsed_input, check, subject), live.permission)
     return Explanation(
         behavior=verdict.behavior,
         by=verdict.by,
@@ -97,7 +103,26 @@ async def _explain_call(live: LiveSession, tool: AnyTool, parsed_input: ToolInpu
         read_only=verdict.by == "read_only" or (tool.is_read_only(parsed_input) and not tool.runs_commands),
         reason=verdict.reason or (check.reason if isinstance(check, AskFirst) else ""),
         parts=await read_in_thread(_explain_parts, tool, parsed_input),
+        effects=_explain_effects(subject) if isinstance(subject, CommandSubject) else None,
     )
+
+
+def _explain_effects(subject: CommandSubject) -> ExplainedEffects:
+    # Changes first: of many files these matter most.
+    places = sorted(subject.paths, key=lambda place: not place.writes)
+    return ExplainedEffects(
+        files=[_explain_place(place) for place in places[:_MAX_EFFECTS]],
+        left_out=max(0, len(places) - _MAX_EFFECTS),
+        unknown=subject.unknown,
+        unknown_reads=subject.unknown_reads,
+        unknown_writes=subject.unknown_writes,
+        shows_repository=bool(subject.repositories),
+    )
+
+
+def _explain_place(place: AccessedPath) -> FileEffect:
+    path, written = make_printable(place.real), make_printable(place.written)
+    return FileEffect(action=place.action, path=path, written=written if written != path else None, deep=place.deep)
 
 
 def _explain_parts(tool: AnyTool, parsed_input: ToolInput) -> list[ExplainedPart]:

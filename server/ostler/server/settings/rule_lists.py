@@ -1,5 +1,6 @@
 """Compiles lists of rules as they are written into rules that know where they come from."""
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Final
 from ostler.protocol import times
 from ostler.server.settings.did_you_mean import suggest_spelling
 from ostler.server.settings.types import Behavior, Source, SourcedRule
-from ostler.tools.permissions import PATH_TOOLS, BadRule, Rule, compile_path, parse_rule
+from ostler.tools.permissions import PATH_TOOLS, BadPattern, BadRule, Rule, compile_path, may_be_path, parse_rule
 
 BEHAVIORS: Final[tuple[Behavior, ...]] = ("deny", "ask", "allow")
 
@@ -31,16 +32,18 @@ class Origin:
 def compile_rule(rule: Rule, behavior: Behavior, origin: Origin, expires_at: str | None = None) -> SourcedRule:
     """The rule with its path pattern compiled."""
     pattern = None
-    if rule.content is not None and rule.tool in PATH_TOOLS:
-        pattern = compile_path(
-            rule.content,
-            settings_root=origin.root,
-            cwd=origin.cwd,
-            home=origin.home,
-            through_links=behavior != "allow",
-            also_below=_find_extra_base(behavior, origin),
-            real=origin.real,
-        )
+    if rule.content is not None and may_be_path(rule.tool):
+        # A tool that we do not know may take a path; where its content cannot be one, it is compared as text.
+        with contextlib.nullcontext() if rule.tool in PATH_TOOLS else contextlib.suppress(BadPattern):
+            pattern = compile_path(
+                rule.content,
+                settings_root=origin.root,
+                cwd=origin.cwd,
+                home=origin.home,
+                through_links=behavior != "allow",
+                also_below=_find_extra_base(behavior, origin),
+                real=origin.real,
+            )
     return SourcedRule(rule, behavior, origin.source, origin.file, origin.root, expires_at, pattern)
 
 

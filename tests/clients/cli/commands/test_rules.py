@@ -121,6 +121,13 @@ def test_a_command_is_explained_part_by_part(rehearsal_cli: Cli, session_id: str
     assert any(line.startswith("  part  touch x  (") and "only reads" not in line for line in told)
 
 
+def test_what_a_command_would_do_to_files_is_shown(rehearsal_cli: Cli, session_id: str, project: Path) -> None:
+    told = rehearsal_cli.run("rules", "explain", "Bash", "cp -t . /etc/hostname; unheard-of", cwd=project).out
+    assert f"  create  {project.resolve()}/hostname" in told.splitlines()
+    assert "  read  /etc/hostname" in told.splitlines()
+    assert "  unknown  it is not known what unheard-of does to files" in told.splitlines()
+
+
 def test_a_rule_that_decides_is_named_with_its_source(rehearsal_cli: Cli, session_id: str, project: Path) -> None:
     rehearsal_cli.run("rules", "add", "deny", "Read(secrets/**)", cwd=project)
     told = rehearsal_cli.run("rules", "explain", "Read", "secrets/key", cwd=project).out

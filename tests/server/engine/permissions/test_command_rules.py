@@ -177,6 +177,9 @@ def test_a_rule_about_reading_binds_the_commands_that_visibly_read(bypassing_har
 def test_a_command_that_searches_around_a_denied_place_is_looked_at_by_a_person(bypassing_harness: Harness) -> None:
     folder = make_project(bypassing_harness, {OSTLER_SETTINGS: build_rules(deny=["Read(./secrets/**)"])})
     driver = bypassing_harness.open_session(folder=folder, mode="bypassPermissions")
+    assert explain_command(driver, "grep -r word .")["behavior"] == "allow"  # nothing of it is there
+    (folder / "secrets").mkdir()
+    (folder / "secrets" / "x").touch()
     found = explain_command(driver, "grep -r word .")
     assert (found["behavior"], found["by"]) == ("ask", "safety")
 

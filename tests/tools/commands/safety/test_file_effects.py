@@ -13,6 +13,10 @@ TREE = {
     "tmpl/settings.json": "{}", "tmpl/.envrc": "x", "tmpl/hooks/pre-commit": "x", "src/victim": "new", "src/a b": "x",
     "dest/keep": "x", "secrets/key": "KEY", "secrets/deep/more": "MORE", "f": "f", "g": "g",
 }  # fmt: skip
+AUTHOR = {
+    "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.com",
+    "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.com",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -61,7 +65,43 @@ CHANGES = [
     "chmod -R u+x tmpl", "split -l1 f part", "uniq f new", "cp f $(echo dest)", "xargs -n1 cp f <<<dest/q",
     "env cp f dest", "sh -c 'cp f dest'", "nice mv f dest", "gzip -k f", "cp dest/keep .", "gzip f",
     "gzip f; mv f.gz .envrc.gz; gunzip .envrc.gz", "cp src/{victim,x{1,2}} dest", "mv {f,g} dest",
-    "bash -c 'mv f dest; cp g dest'",
+    "bash -c 'mv f dest; cp g dest'", "rm -r dest; cp -r tmpl dest", "rm dest/keep; rmdir dest; mv tmpl dest",
+    "cp -b f g", "cp -S .old f g", "mv -b f g", "ln -sfb f g", "ln -sf ../tmpl/.envrc dest/e",
+    "ln -sT f dest3", "ln -snf src out", "cp -rs $PWD/tmpl linked", "cp -rl tmpl hard", "cp -rL sub copied",
+    "cp -R sub copied", "mv sub moved; cp f moved/victim", "mkdir m; mv f m", "mkdir -p m/n && cp -t m/n f g",
+    "cp -r tmpl x; cp -r x y; mv y/.envrc .", "pushd dest; cp ../f here", "pushd dest >/dev/null; cp ../f here; popd",
+    "env -C dest cp ../f here", "env --chdir=dest touch here", "nice env -C dest touch here", "cp f >out/new g",
+    "echo x >| g", "echo x &> new", "echo x >&new", "cat f <>new", "exec 3>new", "{ echo x; echo y; } > new",
+    "while read l; do echo $l; done < f > new", "(cd dest && touch here)", "if true; then cp f dest; fi",
+    "for i in 1; do cp f dest; done", "for i in 1 2; do cp f x/y; mkdir -p x; done", "cp f dest & wait",
+    "f() { cp f dest; }; f", "cp -a sub/. dest", "cp -r out copied", "cp -r out/ copied", "mv out dest",
+    "cp dest/../f new", "cp ./f ./dest/./", "mv dest/.. x; cp f dest//new", "install -Dt a/b f", "install -b f g",
+    "zip -q new f g", "zip -qr new.zip tmpl", "zip -qm new.zip f", "tar rf new.tar f",
+    "tar -cf new.tar --remove-files f",
+    "printf '1c1\n< f\n---\n> x\n' | patch -s f", "printf '%s\n' 'w new' q | ed -s f", "perl -pi -e s/f/x/ f",
+    "perl -i.bak -pe s/f/x/ f", "sed -n 'w new' f", "sed 's/f/x/w new' f", "awk '{print > \"new\"}' f",
+    "awk '{print $0 >> \"new\"}' f", "tee -a new <f", "split f part", "csplit -s f 1", "mktemp -p dest q.XXX",
+    "curl -sO file://$PWD/src/victim", "curl -s -o new file://$PWD/f", "curl -s --output-dir dest -o new file://$PWD/f",
+    "echo $(cp f dest)", "cat <(cp f dest)", "time cp f dest", "timeout 5 cp f dest", "command cp f dest",
+    "\\cp f dest", "/bin/cp f dest", "'cp' f dest", "eval 'cp f dest'", "eval cp f dest", "xargs -I{} cp f {} <<<new",
+    "find src -type f -exec mv -t dest {} +", "find . -name keep -execdir cp {} made \\;", "find f -fprint new",
+    "cp -u f new", "cp --no-clobber f new", "cp -- f new", "mv -f -- f new", "touch -r f new", "touch dest/{a,b}",
+    "truncate --size=0 f", "rm -f ./f", "rm -rf dest/../src", "chmod 000 f; rm f", "ln f dest/", "link f dest/l",
+    "cp -T src/victim sub/victim", "tee sub/victim <f", "cp f sub/victim", "mv f sub/victim", "ln -sf f sub/victim",
+    "cp tmpl/.envrc tmpl/settings.json dest", "rmdir -p none 2>&1; mkdir a b", "mv tmpl/hooks/ dest/h",
+    "cd dest && cp ../f . && cd .. && mv dest moved", "cd src; mv victim ../dest; cd ../dest; mv victim again",
+]  # fmt: skip
+
+GIT_CHANGES = [
+    "git mv src dest", "git mv src/victim f dest", "git mv f new", "git checkout -- src", "git checkout HEAD -- f",
+    "git checkout f", "git restore f src", "git restore .", "git rm -rqf src", "git rm -f f", "git clean -fdq",
+    "git clean -fdqenone", "git clean -fdq dest", "git stash -q", "git reset -q --hard", "git worktree add -q ../wt",
+    "git -C src mv victim new", "git -C src checkout -- .", "git archive -o new.tar HEAD", "git diff --output=new",
+    "git config user.name x", "git config --add a.b c", "git checkout -qf other", "git switch -qf other",
+    "git stash -q; git merge -q other", "git stash -q; git apply p.diff", "git clone -q . copy",
+    "git format-patch -qo out2 -1",
+    "git restore --source=other src", "git checkout other f", "git rm -q --cached f",
+    "git show HEAD:f > new", "git bundle create new HEAD",
 ]  # fmt: skip
 
 
@@ -71,14 +111,47 @@ def test_whatever_a_command_changes_was_said_beforehand(tree: Path, command: str
     said = {os.path.normpath(each.path) for each in effects.accesses if each.writes}
     said |= {os.path.realpath(path) for path in said}
     deep = [each.path for each in effects.accesses if each.writes and each.deep]
-    before = snapshot(tree.parent)
-    subprocess.run(["bash", "-c", command], cwd=tree, check=False, capture_output=True)
-    after = snapshot(tree.parent)
-    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    changed = run_and_compare(command, tree)
     assert changed or command.startswith(("chmod", "touch")) or shutil.which(command.split(maxsplit=1)[0]) is None
     unsaid = {path for path in changed if path not in said and not any(path.startswith(f"{above}/") for above in deep)}
     # Folders that a program makes on the way hold something that was said.
     unsaid = {path for path in unsaid if not any(each.startswith(f"{path}/") for each in said)}
+    assert not unsaid or effects.unknown_writes or (effects.unknown and effects.mentions)
+
+
+def run_and_compare(command: str, tree: Path) -> set[str]:
+    """Runs it, and says which paths it changed."""
+    before = snapshot(tree.parent)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tree.parent), "GIT_CONFIG_NOSYSTEM": "1", **AUTHOR}
+    subprocess.run(["bash", "-c", command], cwd=tree, env=environment, check=False, capture_output=True)
+    after = snapshot(tree.parent)
+    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+
+
+@pytest.fixture
+def repository(tree: Path) -> Path:
+    script = """git init -q && git add f g src tmpl secrets && git commit -qm one && git checkout -qb other
+    && echo o > f && rm src/victim && git commit -qam two && git checkout -q - && echo x > f && echo x > src/victim
+    && git diff HEAD other > p.diff"""
+    subprocess.run(
+        ["bash", "-ec", script.replace("\n", " ")], cwd=tree, env=os.environ | AUTHOR, check=True, capture_output=True
+    )
+    return tree
+
+
+@pytest.mark.parametrize("command", GIT_CHANGES)
+def test_whatever_git_changes_in_the_tree_was_said_beforehand(repository: Path, command: str) -> None:
+    effects = find_file_effects(parse_command(command), str(repository))
+    said = {os.path.normpath(each.path) for each in effects.accesses if each.writes}
+    deep = [os.path.normpath(each.path) for each in effects.accesses if each.writes and each.deep]
+    own = str(repository / ".git")
+    changed = {
+        path
+        for path in run_and_compare(command, repository)
+        if path == f"{own}/config" or not (path.startswith(f"{own}/") or "/.git/" in f"{path}/")
+    }
+    assert changed or command == "git rm -q --cached f"
+    unsaid = {path for path in changed if path not in said and not any(path.startswith(f"{above}/") for above in deep)}
     assert not unsaid or effects.unknown_writes
 
 
@@ -87,7 +160,35 @@ def test_whatever_a_command_changes_was_said_beforehand(tree: Path, command: str
     [
         each
         for each in CHANGES
-        if not any(sign in each for sign in ("$(", "xargs", "*", "split", "gzip", "-exec cp", "{"))
+        if not any(
+            sign in each
+            for sign in (
+                "$(",
+                "$PWD",
+                "xargs",
+                "*",
+                "split",
+                "gzip",
+                "-exec",
+                "{",
+                "for ",
+                "while ",
+                "popd",
+                "perl",
+                "patch",
+                "ed -s",
+                "'w ",
+                "/w ",
+                "print >",
+                "print $0",
+                "eval",
+                "--remove-files",
+                "mktemp",
+                "<(cp",
+                "<>",
+                "\\\\cp",
+            )
+        )
     ],
 )
 def test_of_what_names_its_files_all_is_known(tree: Path, command: str) -> None:

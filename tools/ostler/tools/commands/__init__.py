@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from ostler.tools.commands.safety.file_access import (
         FileAccess,
         FileEffects,
+        Mention,
+        ShownRepository,
         find_file_accesses,
         find_file_effects,
         find_unnamed_accesses,
+        walk_tree,
     )
     from ostler.tools.commands.safety.file_targets import FileAction
     from ostler.tools.commands.safety.git_config import (
@@ -75,10 +78,12 @@ __all__ = [
     "FileAction",
     "FileEffects",
     "GlobExpansion",
+    "Mention",
     "ParsedCommand",
     "ReadOnlyVerdict",
     "Redirection",
     "RuleIndex",
+    "ShownRepository",
     "SimpleCommand",
     "UncoveredCommand",
     "Word",
@@ -118,6 +123,7 @@ __all__ = [
     "sets_dangerous_variable",
     "suggest_rules",
     "unwrap",
+    "walk_tree",
     "write_literally",
 ]
 
@@ -137,6 +143,9 @@ __getattr__ = export_lazily(
         "FileAccess": "safety.file_access",
         "FileAction": "safety.file_targets",
         "FileEffects": "safety.file_access",
+        "Mention": "safety.file_access",
+        "ShownRepository": "safety.file_access",
+        "walk_tree": "safety.file_access",
         "find_file_effects": "safety.file_access",
         "UNSET_FOR_READ_ONLY": "safety.git_config",
         "UncoveredCommand": "rules.match",

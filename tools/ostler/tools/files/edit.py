@@ -22,6 +22,7 @@ class Edit(Tool[EditInput, EditOutput]):
     """Replaces a passage of a file that was read before."""
 
     name = "Edit"
+    path_rules = ("Edit",)
     Input = EditInput
     Output = EditOutput
     title = "Replaces a passage of a file"

@@ -42,6 +42,7 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
     """Replaces, inserts or deletes a cell of a notebook that was read before."""
 
     name = "NotebookEdit"
+    path_rules = ("Edit",)
     Input = NotebookEditInput
     Output = NotebookEditOutput
     title = "Changes a cell of a Jupyter notebook"

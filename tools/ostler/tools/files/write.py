@@ -28,6 +28,7 @@ class Write(Tool[WriteInput, WriteOutput]):
     """Creates a file, or replaces one that was read before."""
 
     name = "Write"
+    path_rules = ("Edit",)
     Input = WriteInput
     Output = WriteOutput
     title = "Creates a file, or replaces all of it"

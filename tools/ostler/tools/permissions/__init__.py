@@ -10,7 +10,7 @@ from ostler.tools.permissions.path_pattern import (
     matches_either,
 )
 from ostler.tools.permissions.real_paths import RealPathCache
-from ostler.tools.permissions.rule_content import PATH_TOOLS, is_whole, matches_text
+from ostler.tools.permissions.rule_content import PATH_TOOLS, is_whole, matches_text, may_be_path
 from ostler.tools.permissions.rule_syntax import BadRule, Rule, format_rule, parse_rule
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "matches_both",
     "matches_either",
     "matches_text",
+    "may_be_path",
     "parse_rule",
 ]

@@ -10,12 +10,19 @@ PATH_TOOLS: Final = frozenset({"Read", "Edit", "Write", "NotebookEdit", "Grep", 
 """Tools whose rules are about paths."""
 
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
+_TEXT_TOOLS: Final = frozenset({"WebFetch", "WebSearch", "Agent", "Task", "Skill", "SlashCommand", "Config"})
+"""Built-in tools whose rules are compared as text."""
 _ANYTHING: Final = frozenset({"*", ":*", "**"})
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST: Final = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")
 _NAME: Final = re.compile(r"[^\s*()]+")
 _SKILL: Final = re.compile(r"[^\s*()]+?(?::\*)?")
 _KEY: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
+
+
+def may_be_path(tool: str) -> bool:
+    """Whether the content of a rule about it may be a pattern of paths: of a plug-in's tool that is not known."""
+    return tool not in _SHELLS and tool not in _TEXT_TOOLS and not tool.startswith("mcp__")
 
 
 class BadContent(ValueError):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ostler.tools.commands import FileAccess, FileAction, FileEffects, ParsedCommand
+from ostler.tools.commands import FileAccess, FileAction, FileEffects, Mention, ParsedCommand, ShownRepository
 from ostler.tools.fs import paths
 
 OWN_STREAMS: Final = frozenset(
@@ -23,6 +23,8 @@ class AccessedPath:
     action: FileAction = "read"
     deep: bool = False
     """Everything below it as well."""
+    lists: bool = False
+    """Only the name is shown, and with `deep` the names below it."""
 
     @property
     def writes(self) -> bool:
@@ -52,6 +54,12 @@ class CommandSubject:
     """The same for files that it changes."""
     unchecked: str | None = None
     """A folder that holds more files than were looked at."""
+    unknown: str | None = None
+    """Why it may do more to files than is said here; null: that is all."""
+    repositories: tuple[ShownRepository, ...] = ()
+    """Whose contents git shows, present ones and old ones."""
+    mentions: tuple[Mention, ...] = ()
+    """Paths in the words of programs that may do anything with them."""
     like_tool: str | None = None
     """As above."""
 
@@ -61,6 +69,8 @@ class TextSubject:
     """A host, a kind of agent, a skill, a key: compared as text."""
 
     text: str
+    paths: tuple[AccessedPath, ...] = ()
+    """Paths among its parameters, which rules about files bind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,8 @@ class ServerSubject:
     """The call is about something of an MCP server: the rules about that whole server apply to it."""
 
     server: str
+    paths: tuple[AccessedPath, ...] = ()
+    """As above."""
 
     @property
     def rule(self) -> str:
@@ -99,6 +111,9 @@ def build_command_subject(
         unknown_reads=effects.unknown_reads,
         unknown_writes=effects.unknown_writes,
         unchecked=effects.unchecked,
+        unknown=effects.unknown,
+        repositories=effects.repositories,
+        mentions=effects.mentions,
     )
 
 
@@ -111,7 +126,8 @@ def resolve_accesses(
         return resolve_in_command(path, real)
 
     return tuple(
-        AccessedPath(paths.normalize_path(each.path), found(each.path), each.action, each.deep) for each in touched
+        AccessedPath(paths.normalize_path(each.path), found(each.path), each.action, each.deep, each.lists)
+        for each in touched
     )
 
 

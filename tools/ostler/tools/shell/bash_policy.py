@@ -138,6 +138,8 @@ def _judge_subject(
         return Judgement(Allow(reads=True), read_only, about, network_reads=True)
     edits = (
         session.mode == "acceptEdits"
+        # What runs without a question has no effect that is not known.
+        and about.unknown is None
         and commands.has_only_simple_file_commands(about.parsed)
         # The shell would expand it, after an earlier part of the line has made new names.
         and not any(commands.may_become_option(token) for part in about.parsed.parts for token in part.tokens)
@@ -198,6 +200,10 @@ def _find_guarded(
             continue
         if (why := guards.find_reason(place.written, place.real, place.action)) is not None:
             return f"It {_VERBS[place.action]} {place.written}, which is guarded: {why}."
+    for mention in about.mentions:
+        # By its name alone: making a link into that folder is asked about already.
+        if paths.is_in_daemon_home(paths.normalize_path(mention.path), session, real):
+            return f"{mention.path} is in the daemon's own folder."
     if about.unchecked is not None and any(place.action in {"create", "move"} for place in about.paths):
         return f"{about.unchecked} holds more files than can be looked at, and some of them may be guarded elsewhere."
     return None

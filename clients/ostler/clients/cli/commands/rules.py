@@ -1,7 +1,7 @@
 """`rules`: what agents may do without being asked, what they are asked about, and what not; until when."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -203,11 +203,29 @@ def explain(
     say(format_facts([*((name, found[name] or None) for name in names), ("only reads", reads)]))
     for part in found["parts"]:
         say(_format_part(part))
+    for line in _format_effects(found.get("effects") or {}):
+        say(line)
 
 
 def _format_part(part: dict[str, Any]) -> str:
     words = "only reads" if part["read_only"] else part["reason"] or "does more than read"
     return f"  {colourize('part', 'dim')}  {sanitize(part['text'])}  {colourize(f'({sanitize(words)})', 'dim')}"
+
+
+def _format_effects(effects: dict[str, Any]) -> Iterator[str]:
+    """What a command would do to files, one line each, and what of it is not known."""
+    for each in effects.get("files", []):
+        below = " and all below" if each["deep"] else ""
+        named = colourize(f"  (as {sanitize(each['written'])})", "dim") if each["written"] else ""
+        yield f"  {colourize(each['action'], 'dim')}  {sanitize(each['path'])}{below}{named}"
+    if effects.get("left_out"):
+        yield f"  and {effects['left_out']} more"
+    if effects.get("shows_repository"):
+        yield f"  {colourize('read', 'dim')}  contents that git has stored, old ones included"
+    if effects.get("unknown"):
+        kinds = [name for name in ("reads", "writes") if effects[f"unknown_{name}"]]
+        more = f" ({' and '.join(kinds)} other files)" if kinds else ""
+        yield f"  {colourize('unknown', 'dim')}  {sanitize(effects['unknown'])}{more}"
 
 
 def parse_expiry(text: str) -> str:

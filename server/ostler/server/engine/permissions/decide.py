@@ -8,14 +8,20 @@ from ostler.protocol import times
 from ostler.protocol.session import Mode, OnAsk
 from ostler.protocol.shapes import Decision
 from ostler.server.classifier import Opinion
-from ostler.server.engine.permissions.rule_match import RuleMatch, find_allow_rule, find_forbidding_rule
+from ostler.server.engine.permissions.file_match import ForbiddingBehavior, needs_look
+from ostler.server.engine.permissions.rule_match import (
+    RuleMatch,
+    find_allow_rule,
+    find_forbidding_rule,
+    find_unseen_rule,
+)
 from ostler.server.engine.permissions.suggest import suggest_rule
 from ostler.server.hooks import NO_OUTCOME, Outcome
 from ostler.server.settings import RuleSet, SourcedRule
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.permissions.guards import find_known_guard
-from ostler.tools.permissions.subject import AccessedPath, Subject
+from ostler.tools.permissions.subject import AccessedPath, CommandSubject, Subject
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AnyTool, AskFirst, Check, Pass, Refuse, ToolInput
 
@@ -84,7 +90,7 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     """Whether a call is allowed, asked about or denied."""
     tool, parsed_input, check, hook = case.tool, case.parsed_input, case.check, case.hook
     # 1. A deny rule: nothing overrides it.
-    denied = find_forbidding_rule(context.rules, "deny", tool, case.subject)
+    denied = await _find_forbidding_rule("deny", case, context)
     if denied and not denied.unsure:
         return _build_rule_verdict("deny", denied, f"The rule {denied.rule.rule.text} denies it.")
     # 2. A hook's deny.
@@ -96,7 +102,7 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
         why = f"It cannot be told whether the rule {denied.rule.rule.text} forbids it{_explain(denied)}."
         unsure = Verdict("ask", "safety", why, denied.rule.rule.text, denied.rule.source, _get_tool_ask(check))
         return _deny_if_nobody_answers(unsure, context)
-    asked = find_forbidding_rule(context.rules, "ask", tool, case.subject)
+    asked = await _find_forbidding_rule("ask", case, context)
     if asked and not (tool.runs_commands and context.skips_ask_rules):
         by_rule = _build_rule_verdict("ask", asked, f"The rule {asked.rule.rule.text} asks.", _get_tool_ask(check))
         return _deny_if_nobody_answers(by_rule, context)
@@ -135,6 +141,17 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     # 9. and 10. Nobody to ask, or ask.
     verdict = Verdict("ask", "default", reason, ask=_get_tool_ask(check), allow_with=await _suggest_rule(case, context))
     return _deny_if_nobody_answers(verdict, context)
+
+
+async def _find_forbidding_rule(
+    behavior: ForbiddingBehavior, case: Case, context: PermissionContext
+) -> RuleMatch | None:
+    found = find_forbidding_rule(context.rules, behavior, case.tool, case.subject)
+    if found is not None or not isinstance(case.subject, CommandSubject):
+        return found
+    if not needs_look(context.rules, behavior, case.subject):
+        return None
+    return await read_in_thread(find_unseen_rule, context.rules, behavior, case.subject)
 
 
 def find_denial(case: Case, context: PermissionContext) -> Verdict | None:

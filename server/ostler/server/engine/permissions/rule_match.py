@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from ostler.server.engine.permissions.file_match import ForbiddingBehavior, find_named_file, look_for_files
 from ostler.server.settings import Behavior, RuleSet, SourcedRule
 from ostler.server.settings.rule_set import CommandRules
 from ostler.tools import commands
@@ -20,8 +20,6 @@ from ostler.tools.permissions.subject import (
 from ostler.tools.shell.bash_policy import build_read_check, names_all_writes
 from ostler.tools.tool import AnyTool
 
-ForbiddingBehavior = Literal["deny", "ask"]
-
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
@@ -37,7 +35,7 @@ def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
     """Whether any rule for the tool has more than its name; to find out what a call touches takes time."""
     if tool.runs_commands and not tool.is_shell:
         return True  # which tool's rules bind it depends on the subject
-    names = (tool.name, "Read", "Edit") if tool.is_shell else (tool.name,)
+    names = (tool.name, "Read", "Edit") if tool.is_shell else (tool.name, *tool.list_path_rules())
     found = (
         rules.find_allow_rules(tool.name),
         *(kind(name) for name in names for kind in (rules.find_deny_rules, rules.find_ask_rules)),
@@ -49,8 +47,24 @@ def find_forbidding_rule(
     rules: RuleSet, behavior: ForbiddingBehavior, tool: AnyTool, subject: Subject
 ) -> RuleMatch | None:
     """The first rule that denies the call, or asks about it."""
+    found = _match_subject(rules, behavior, tool, subject)
+    return found if found is not None else _match_paths(rules, behavior, tool, subject)
+
+
+def _match_paths(rules: RuleSet, behavior: ForbiddingBehavior, tool: AnyTool, subject: Subject) -> RuleMatch | None:
+    """The rules about files bind every tool that is given a path, unless it says otherwise."""
+    places = subject.paths if not isinstance(subject, CommandSubject) else ()
+    if not places:
+        return None
+    names = (tool.name, *tool.list_path_rules())
+    families = (rule for name in names for rule in _list_rules(rules, behavior, name))
+    binding = [rule for rule in families if rule.pattern is not None]
+    return _find_first(binding, lambda rule: any(_matches_place(rule, place) for place in places))
+
+
+def _match_subject(rules: RuleSet, behavior: ForbiddingBehavior, tool: AnyTool, subject: Subject) -> RuleMatch | None:
     match subject:
-        case TextSubject(text):
+        case TextSubject(text=text):
             own = _list_rules(rules, behavior, tool.name)
             return _find_first(own, lambda rule: matches_text(tool.name, rule.rule.content, text))
         case ServerSubject():
@@ -59,14 +73,24 @@ def find_forbidding_rule(
             binding = _list_binding(rules, behavior, tool, subject)
             return _find_first(binding, lambda rule: any(_matches_place(rule, place) for place in places))
         case CommandSubject():
-            found = [
-                _match_command(rules.find_command_rules(behavior, name), subject)
-                for name in _list_owners(tool, subject)
-            ]
-            found.append(_match_files(rules, behavior, subject))
-            # One that is sure counts, whatever else is not.
-            matches = [match for match in found if match is not None]
-            return min(matches, key=lambda match: match.unsure, default=None)
+            return _match_command_line(rules, behavior, tool, subject)
+
+
+def find_unseen_rule(rules: RuleSet, behavior: ForbiddingBehavior, subject: CommandSubject) -> RuleMatch | None:
+    """The first rule about files that the command may access without naming them. Blocks: looks at the disk."""
+    rule = look_for_files(rules, behavior, subject)
+    return RuleMatch(rule, unsure=True) if rule is not None else None
+
+
+def _match_command_line(
+    rules: RuleSet, behavior: ForbiddingBehavior, tool: AnyTool, subject: CommandSubject
+) -> RuleMatch | None:
+    """A rule that certainly forbids it, else one that may."""
+    own = [_match_command(rules.find_command_rules(behavior, name), subject) for name in _list_owners(tool, subject)]
+    found = [match for match in own if match is not None]
+    if all(match.unsure for match in found) and (rule := find_named_file(rules, behavior, subject)):
+        return RuleMatch(rule)
+    return next((match for match in found if not match.unsure), next(iter(found), None))
 
 
 def _list_rules(rules: RuleSet, behavior: Behavior, tool: str) -> tuple[SourcedRule, ...]:
@@ -105,7 +129,10 @@ def _find_first(rules: Iterable[SourcedRule], matches: Callable[[SourcedRule], b
 
 
 def _matches_place(rule: SourcedRule, place: AccessedPath) -> bool:
-    return rule.rule.content is None or rule.matches_path(place.written, place.real)
+    if rule.pattern is None:
+        # A content that cannot be a path forbids all, and allows nothing.
+        return rule.rule.content is None or rule.behavior != "allow"
+    return rule.matches_path(place.written, place.real)
 
 
 def _match_command(own: CommandRules, subject: CommandSubject) -> RuleMatch | None:
@@ -120,24 +147,6 @@ def _match_command(own: CommandRules, subject: CommandSubject) -> RuleMatch | No
     return RuleMatch(own.by_content[possible], unsure=True, why=commands.explain_hidden_runs(subject.parsed))
 
 
-def _match_files(rules: RuleSet, behavior: ForbiddingBehavior, subject: CommandSubject) -> RuleMatch | None:
-    """Match rules about files with a command that names them; one that only edits, with rules about all files, too."""
-    reading = [rule for rule in _list_rules(rules, behavior, "Read") if rule.pattern is not None]
-    writing = [rule for rule in _list_rules(rules, behavior, "Edit") if rule.pattern is not None or subject.edits]
-    for place in subject.paths:
-        for rule in (*reading, *writing) if place.writes else reading:
-            if _matches_place(rule, place):
-                return RuleMatch(rule)
-    # What is not listed here may be a file that a rule is about: all below a folder, or names that only the run tells.
-    if reading and (subject.unknown_reads or any(place.deep for place in subject.paths)):
-        return RuleMatch(reading[0], unsure=True)
-    if (both := [*writing, *reading]) and (
-        subject.unknown_writes or any(place.deep and place.writes for place in subject.paths)
-    ):
-        return RuleMatch(both[0], unsure=True)
-    return None
-
-
 def find_allow_rule(
     rules: RuleSet, tool: AnyTool, subject: Subject, view: SessionView, may_write: Callable[[AccessedPath], bool]
 ) -> SourcedRule | None:
@@ -146,7 +155,7 @@ def find_allow_rule(
     `may_write` says whether a command may write a file by a redirection where no rule of Edit's allows that.
     """
     match subject:
-        case TextSubject(text):
+        case TextSubject(text=text):
             own = rules.find_allow_rules(tool.name)
             return next((rule for rule in own if matches_text(tool.name, rule.rule.content, text)), None)
         case ServerSubject():

@@ -10,6 +10,7 @@ from typing import Final
 from ostler.tools.commands.syntax.parsed import SimpleCommand, make_literal_word, make_unknown_word
 from ostler.tools.commands.syntax.parser import parse_command
 from ostler.tools.commands.syntax.words import Word
+from ostler.tools.commands.syntax.working_dirs import nest_folders
 
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
 _LONG_LINES: Final = ("--command", "--init-command")
@@ -47,7 +48,10 @@ def parse_line(part: SimpleCommand, text: Word | None) -> list[SimpleCommand]:
     if text.literal is None:
         return [make_undecided(part, text.source)]
     parsed = parse_command(text.literal)
-    inner = [replace(found, folders=None, inside=found.inside | part.inside) for found in parsed.parts]
+    inner = [
+        replace(found, folders=nest_folders(part.folders, found.folders), inside=found.inside | part.inside)
+        for found in parsed.parts
+    ]
     return [*inner, make_undecided(part, text.literal)] if parsed.problem and text.literal.strip() else inner
 
 

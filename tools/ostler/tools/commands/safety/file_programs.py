@@ -37,6 +37,18 @@ class FileProgram:
     keeps_path: tuple[str, ...] = ()
     unknown_options: tuple[str, ...] = ()
     derives: tuple[str, ...] = ()
+    follow_options: tuple[str, ...] = ()
+    link_options: tuple[str, ...] = ()
+    move_options: tuple[str, ...] = ()
+    delete_options: tuple[str, ...] = ()
+    backup_options: tuple[str, ...] = ()
+    unsure_options: tuple[str, ...] = ()
+    makes_folders: tuple[str, ...] = ()
+    copies_inside: bool = False
+    remote: bool = False
+    code: bool = False
+    script: bool = False
+    loose: bool = False
     simple: tuple[str, ...] = ()
 
     @cached_property

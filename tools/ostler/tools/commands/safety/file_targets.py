@@ -22,6 +22,12 @@ class FileTarget:
     """Everything below it as well."""
     follows: bool = False
     """With `deep`: through the links below it, too."""
+    lists: bool = False
+    """It shows names and not contents."""
+    tracked: bool = False
+    """With `deep`: of what is below it only what git tracks, or knows to be left over."""
+    from_top: bool = False
+    """It is relative to the top of the repository, as in `HEAD:path`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +40,34 @@ class Transfer:
     action: Literal["copy", "move", "link"]
     deep: bool = False
     """A folder is transferred with everything below it; without this it is left out."""
-    destination_is: Literal["folder", "name", "either"] = "either"
-    """`folder`: as after `-t`; `name`: as after `-T`; `either`: a folder where there is one."""
+    destination_is: Literal["folder", "name", "either", "unknown"] = "either"
+    """`folder`: as after `-t`; `name`: as after `-T`; `either`: a folder where there is one; `unknown`: try both."""
     keeps_path: bool = False
     """The whole path of a source is made below the destination, as by `cp --parents`."""
     copies_inside: bool = False
     """A source that ends in a slash stands for what is inside it, as for rsync."""
+    follows: bool = False
+    """What the links in a source lead to is copied, too."""
+    backups: tuple[str, ...] = ()
+    """Endings that an existing file at the destination gets before it is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRead:
+    """Contents that git shows or copies from its store: of the paths among the words, else of all that it holds."""
+
+    words: tuple[Word, ...]
+    only_paths: bool
+    """Each word is a path, as after `--`; else some of them may be revisions."""
+    folders: Folders
+
+
+@dataclass(frozen=True, slots=True)
+class MentionedText:
+    """A word of a program that may do anything with it: it may contain the name of a file."""
+
+    text: str
+    folders: Folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +81,4 @@ class UnknownEffect:
     """It is known to change files, but not which."""
 
 
-Effect = FileTarget | Transfer | UnknownEffect
+Effect = FileTarget | Transfer | RepositoryRead | MentionedText | UnknownEffect

@@ -14,7 +14,8 @@ MAY_CHANGE_FOLDER: Final = re.compile(
 )
 """Matches source text that may change the folder."""
 _PASS_THROUGH: Final = frozenset({"builtin", "command"})
-_LOSES_TRACK: Final = frozenset({"pushd", "popd", "eval", "source", ".", "shopt", "set", "alias"})
+_CHANGES: Final = frozenset({"cd", "pushd"})
+_LOSES_TRACK: Final = frozenset({"popd", "eval", "source", ".", "shopt", "set", "alias"})
 
 
 def merge_folders(first: Folders, second: Folders) -> Folders:
@@ -35,12 +36,27 @@ def track_folder_change(words: Sequence[str | None], folders: Folders, *, assign
         return folders, folders
     if words[0] is None or words[0] in _LOSES_TRACK:
         return None, None
-    if words[0] != "cd":
+    if words[0] not in _CHANGES:
         return folders, folders
     target = _find_cd_target(words[1:])
-    if target is None or assigns or folders is None:
-        return None, folders
-    return tuple(dict.fromkeys(_change_folder(folder, target) for folder in folders)), folders
+    if target is not None and words[0] == "pushd" and target.startswith("+"):
+        target = None  # a place in its own list
+    return (None if assigns else change_folders(folders, target)), folders
+
+
+def change_folders(folders: Folders, target: str | None) -> Folders:
+    """The folders after a change to another; None for one that is not known."""
+    if folders is None or not target:
+        return None
+    return tuple(dict.fromkeys(_change_folder(folder, target) for folder in folders))
+
+
+def nest_folders(outer: Folders, inner: Folders) -> Folders:
+    """The folders of a command line that runs inside another: its own are relative to those of the other."""
+    if outer is None or inner is None:
+        return None
+    both = tuple(dict.fromkeys(_change_folder(above, below) if below else above for above in outer for below in inner))
+    return both if len(both) <= _MAX_FOLDERS else None
 
 
 def _find_cd_target(arguments: Sequence[str | None]) -> str | None:
