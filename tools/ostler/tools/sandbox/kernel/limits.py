@@ -83,14 +83,14 @@ class LimitWatch:
             return None
         if self.group is not None and has_run_out_of_memory(self.group):
             return _explain_memory(self.limits)
-        threads_in_all, resident = 0, 0
+        counted, resident = 0, 0
         pids: list[int] = []
         for pid, threads, pages in _list_processes(self.leader):
             pids.append(pid)
-            threads_in_all += threads
+            counted += threads
             resident += pages
             # What holds it all together is not the command's: bwrap, and the shell that waits for it.
-            if self.limits.processes and threads_in_all > self.limits.processes + _OWN_PROCESSES:
+            if self.limits.processes and counted > self.limits.processes + _OWN_PROCESSES:
                 return _explain_processes(self.limits)
         most = self.limits.memory_mb * _MEGABYTE if self.group is None else 0
         # Shared pages are counted for each process that has them: only the larger sum is worth the slow look.
