@@ -15,8 +15,6 @@ from tests.tools.commands.differential import (
     take_snapshot,
 )
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:

@@ -17,8 +17,6 @@ from ostler.tools.sandbox import (
 )
 from tests.tools.sandbox.sandbox_harness import GOT_IT, SandboxHarness, assert_refused
 
-pytestmark = pytest.mark.slow
-
 
 def list_guarded(sandbox: SandboxHarness) -> list[str]:
     """Guarded names that exist now, found in another way than the daemon's."""

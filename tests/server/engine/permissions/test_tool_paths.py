@@ -8,8 +8,8 @@ import pytest
 from pydantic import Field
 
 from ostler.protocol.ids import SessionId
+from ostler.server.engine.permissions.file_match import ForbiddingBehavior
 from ostler.server.engine.permissions.rule_match import (
-    ForbiddingBehavior,
     find_allow_rule,
     find_forbidding_rule,
     needs_subject,

@@ -18,6 +18,7 @@ ASKS = [command for entry in FORMS.values() for command in entry["asks"]]
 
 @pytest.mark.parametrize("command", PASSES)
 def test_this_only_reads(command: str, tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
     verdict = is_read_only(parse_command(command), str(tmp_path))
     assert verdict.ok, verdict.reason
 
@@ -43,21 +44,21 @@ def test_every_form_of_git_is_tried_here() -> None:
 @pytest.mark.parametrize(
     "more", [" > f", " >> f", " <> f", " < /dev/tcp/h/1", " &", " | sh", " $x", " `x`", " $(x)", "; rm x", " 2> f"]
 )
-def test_what_only_reads_does_not_any_more_with_this(more: str) -> None:
-    assert [command for command in PASSES if is_read_only(parse_command(command + more), "/nowhere").ok] == []
+def test_what_only_reads_does_not_any_more_with_this(more: str, tmp_path: Path) -> None:
+    assert [command for command in PASSES if is_read_only(parse_command(command + more), str(tmp_path)).ok] == []
 
 
 @pytest.mark.parametrize("first", ["X=1 ", "sudo ", "! ", "LD_PRELOAD=x ", "> f ", "env ", "./"])
-def test_what_only_reads_does_not_any_more_behind_this(first: str) -> None:
-    assert [command for command in PASSES if is_read_only(parse_command(first + command), "/nowhere").ok] == []
+def test_what_only_reads_does_not_any_more_behind_this(first: str, tmp_path: Path) -> None:
+    assert [command for command in PASSES if is_read_only(parse_command(first + command), str(tmp_path)).ok] == []
 
 
 @pytest.mark.parametrize(
     "program", sorted(set(load_programs()) - NO_PROGRAMS - {"versions", "echo", "printf", "test", "["})
 )
-def test_flags_are_allowed_by_list_and_abbreviated_spellings_refused(program: str) -> None:
+def test_flags_are_allowed_by_list_and_abbreviated_spellings_refused(program: str, tmp_path: Path) -> None:
     for flag in ("--zzzz", "--zzzz=x", "-\u00e9", "--outp=f"):
-        assert not is_read_only(parse_command(f"{program} {flag}"), "/nowhere").ok
+        assert not is_read_only(parse_command(f"{program} {flag}"), str(tmp_path)).ok
 
 
 @pytest.mark.parametrize("glob", ["*", "?x", "[!a]x", "-*", "--p*", "a -*", "-- *"])
@@ -68,9 +69,9 @@ def test_globs_may_not_become_flags(glob: str, tmp_path: Path) -> None:
     assert [command for command in commands if is_read_only(parse_command(command), str(tmp_path)).ok] == []
 
 
-def test_only_redirections_to_nowhere_from_files_and_copies_of_descriptors_pass() -> None:
+def test_only_redirections_to_nowhere_from_files_and_copies_of_descriptors_pass(tmp_path: Path) -> None:
     for passes in ("ls 2>/dev/null", "ls >/dev/null 2>&1", "ls &>/dev/null", "ls </dev/null", "cat < f", "cat < ~/f"):
-        assert is_read_only(parse_command(passes), "/nowhere").ok
+        assert is_read_only(parse_command(passes), str(tmp_path)).ok
     for asks in (
         "ls >/dev/tcp/h/1",
         "ls </dev/tcp/h/1",
@@ -87,12 +88,12 @@ def test_only_redirections_to_nowhere_from_files_and_copies_of_descriptors_pass(
         "ls >|f",
         "ls >/dev/null/x",
     ):
-        assert not is_read_only(parse_command(asks), "/nowhere").ok
+        assert not is_read_only(parse_command(asks), str(tmp_path)).ok
 
 
-def test_more_parts_than_a_person_would_read_are_asked() -> None:
-    assert is_read_only(parse_command("; ".join(["ls"] * 50)), "/nowhere").ok
-    assert not is_read_only(parse_command("; ".join(["ls"] * 51)), "/nowhere").ok
+def test_more_parts_than_a_person_would_read_are_asked(tmp_path: Path) -> None:
+    assert is_read_only(parse_command("; ".join(["ls"] * 50)), str(tmp_path)).ok
+    assert not is_read_only(parse_command("; ".join(["ls"] * 51)), str(tmp_path)).ok
 
 
 def test_git_anywhere_in_the_command_needs_the_guard() -> None:

@@ -12,8 +12,6 @@ from ostler.tools.sandbox.kernel import limits
 from ostler.tools.sandbox.kernel.limits import Limits, LimitWatch
 from tests.tools.sandbox.sandbox_harness import SandboxHarness, find_python
 
-pytestmark = pytest.mark.slow
-
 
 def test_a_file_grows_up_to_its_limit(sandbox: SandboxHarness) -> None:
     profile = sandbox.build_profile(limits=Limits(file_mb=1))

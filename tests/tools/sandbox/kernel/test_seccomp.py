@@ -12,8 +12,6 @@ import pytest
 from ostler.tools.sandbox.kernel import seccomp
 from tests.tools.sandbox.sandbox_harness import SandboxHarness, find_python, require_sandbox
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(autouse=True)
 def filters() -> None:

@@ -9,7 +9,7 @@ from ostler.tools.shell.bash import Bash
 from ostler.tools.tool import ToolResult
 from tests.support.tool_calls import Session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 BASH = Bash()
 
 PATH_SETTERS = [
