@@ -149,7 +149,8 @@ def _take_until_end(tokens: Sequence[Word], start: int) -> Sequence[Word]:
 
 
 def _open_wrapper(part: SimpleCommand, wrapper: Wrapper, start: int) -> Opened:
-    if start < len(part.tokens) and part.tokens[start].literal in wrapper.unless:
+    said = start < len(part.tokens) and part.tokens[start].literal in wrapper.unless
+    if said and not any(_has_option(token.text, wrapper.hides) for token in part.tokens[start + 1 :]):
         return Opened(own=() if wrapper.data else part.tokens[1:])
     hidden = f"{part.tokens[0].text} runs what does not stand here" if _hides_commands(part, wrapper, start) else None
     if wrapper.code or wrapper.first_is_code or wrapper.script or wrapper.stdin:
@@ -200,7 +201,7 @@ def _open_runner(part: SimpleCommand, wrapper: Wrapper, start: int) -> Opened:
         if wrapper.assignments and ASSIGNMENT.match(text):
             place += 1
             continue
-        if text[:1] not in {"-", "+"}:
+        if text[:1] not in {"-", "+"} or (text == "-" and text not in wrapper.flags):
             break
         if text in wrapper.names or (text[:1] == "-" and any(f"-{letter}" in wrapper.names for letter in text[1:])):
             return Opened(tuple(found))
