@@ -83,6 +83,9 @@ def open_shell(part: SimpleCommand) -> Opened:
             continue
         if text.startswith("-C") and tokens[0].text == "fish":
             lines += parse_line(part, make_literal_word(text[2:]) if text[2:] else _get(tokens, place))
+        attached = text.partition("c")[2] if text[0] == "-" else ""
+        if attached and (tokens[0].text == "fish" or " " in attached):
+            lines += parse_line(part, make_literal_word(attached))
         has_text |= text[0] == "-" and "c" in text
         from_stdin |= "s" in text
         # The values of `-o` and `-O` follow, bundled or not (`-oc errexit 'ls'`). Shells differ in how many they take,
