@@ -17,6 +17,7 @@ _VALUES: Final = frozenset({
     "--attr-source",
 })  # fmt: skip
 _SETTING_OPTIONS: Final = frozenset({"-c", "--config"})
+_MAX_SETTINGS: Final = 200
 _REMOTE_HELPER: Final = re.compile(r"(?:^|=)(?:ext|fd)::")
 _CONFIG_READS: Final = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l", "--unset", "--unset-all"})
 
@@ -62,7 +63,9 @@ def open_git(part: SimpleCommand) -> Opened:
             settings.append(tokens[place + 1])
         place += 2 if name in _VALUES and not equals and name != "--exec-path" else 1
     rest = tokens[place:]
-    for setting in settings:
+    if len(settings) > _MAX_SETTINGS:
+        hidden = "it has more settings than are looked at"
+    for setting in settings[:_MAX_SETTINGS]:
         found += _open_setting(part, *_split_setting(setting), rest)
     if place > 1:
         return Opened((replace(part, tokens=(tokens[0], *rest)), *found), hidden=hidden)

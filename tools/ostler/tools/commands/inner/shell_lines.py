@@ -4,6 +4,7 @@ Also parses a word that is a command line, which other wrappers have, too.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +17,7 @@ SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "f
 _LONG_LINES: Final = ("--command", "--init-command")
 _LONG_VALUES: Final = frozenset({"--rcfile", "--init-file"})
 _LETTERS_WITH_VALUE: Final = "oO"
+_MAX_LINES: Final = 200
 _DESCRIPTOR: Final = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/[^/]+/(?:task/[^/]+/)?fd/.*")
 
 
@@ -55,10 +57,17 @@ def parse_line(part: SimpleCommand, text: Word | None) -> list[SimpleCommand]:
     return [*inner, make_undecided(part, text.literal)] if parsed.problem and text.literal.strip() else inner
 
 
+def parse_lines(part: SimpleCommand, texts: Sequence[Word | None]) -> list[SimpleCommand]:
+    """The parts of several such lines; of more than anybody gives, one more command is unknown."""
+    found = [inner for text in texts[:_MAX_LINES] for inner in parse_line(part, text)]
+    return [*found, make_undecided(part)] if len(texts) > _MAX_LINES else found
+
+
 def open_shell(part: SimpleCommand) -> Opened:
     """`-c TEXT`, or the text of a heredoc; a script by its path is a program like any other."""
     tokens, place = part.tokens, 1
-    lines, has_text, from_stdin = list[SimpleCommand](), False, False
+    lines, values = list[SimpleCommand](), list[Word]()
+    has_text = from_stdin = False
     while place < len(tokens):
         token = tokens[place]
         text = token.literal
@@ -78,14 +87,17 @@ def open_shell(part: SimpleCommand) -> Opened:
             continue
         if text.startswith("-C") and tokens[0].text == "fish":
             lines += parse_line(part, make_literal_word(text[2:]) if text[2:] else _get(tokens, place))
+        attached = text.partition("c")[2] if text[0] == "-" else ""
+        if attached and (tokens[0].text == "fish" or " " in attached):
+            lines += parse_line(part, make_literal_word(attached))
         has_text |= text[0] == "-" and "c" in text
         from_stdin |= "s" in text
         # The values of `-o` and `-O` follow, bundled or not (`-oc errexit 'ls'`). Shells differ in how many they take,
         # so each such word is read as the line, too.
         taken = sum(text.count(letter) for letter in _LETTERS_WITH_VALUE)
-        for value_word in tokens[place : place + taken] if has_text and taken else ():
-            lines += parse_line(part, value_word)
+        values += tokens[place : place + taken] if has_text else ()
         place += taken
+    lines += parse_lines(part, values)
     rest = tokens[place:]
     if has_text:
         return Opened((*lines, *parse_line(part, rest[0] if rest else None)), own=rest[1:])

@@ -18,6 +18,7 @@ from ostler.tools.commands.inner.shell_lines import (
     open_shell,
     open_stdin,
     parse_line,
+    parse_lines,
 )
 from ostler.tools.commands.inner.wrapper_table import Wrapper, find_wrapper
 from ostler.tools.commands.syntax.parsed import SimpleCommand, make_literal_word, make_unknown_word
@@ -149,7 +150,8 @@ def _take_until_end(tokens: Sequence[Word], start: int) -> Sequence[Word]:
 
 
 def _open_wrapper(part: SimpleCommand, wrapper: Wrapper, start: int) -> Opened:
-    if start < len(part.tokens) and part.tokens[start].literal in wrapper.unless:
+    said = start < len(part.tokens) and part.tokens[start].literal in wrapper.unless
+    if said and not any(_has_option(token.text, wrapper.hides) for token in part.tokens[start + 1 :]):
         return Opened(own=() if wrapper.data else part.tokens[1:])
     hidden = f"{part.tokens[0].text} runs what does not stand here" if _hides_commands(part, wrapper, start) else None
     if wrapper.code or wrapper.first_is_code or wrapper.script or wrapper.stdin:
@@ -185,8 +187,8 @@ def _open_runner(part: SimpleCommand, wrapper: Wrapper, start: int) -> Opened:
     """A wrapper in the narrow sense: options, operands, and then the command."""
     tokens, place, sure = part.tokens, start, True
     if wrapper.alias:
-        values = [token for token in tokens[1:] if token.literal is None or "=" in token.literal]
-        lines = [inner for token in values for inner in parse_line(part, _extract_value(token))]
+        values = [_extract_value(token) for token in tokens[1:] if token.literal is None or "=" in token.literal]
+        lines = parse_lines(part, values)
         # Its own words come behind those of the alias.
         return Opened(tuple(replace(inner, tokens=(*inner.tokens, make_unknown_word(""))) for inner in lines))
     found = _parse_option_lines(part, wrapper)
@@ -200,7 +202,7 @@ def _open_runner(part: SimpleCommand, wrapper: Wrapper, start: int) -> Opened:
         if wrapper.assignments and ASSIGNMENT.match(text):
             place += 1
             continue
-        if text[:1] not in {"-", "+"}:
+        if text[:1] not in {"-", "+"} or (text == "-" and text not in wrapper.flags):
             break
         if text in wrapper.names or (text[:1] == "-" and any(f"-{letter}" in wrapper.names for letter in text[1:])):
             return Opened(tuple(found))
@@ -238,14 +240,14 @@ def _parse_option_lines(part: SimpleCommand, wrapper: Wrapper) -> list[SimpleCom
     """The command lines that are values of options, before or after the operands."""
     if not wrapper.texts:
         return []
-    found: list[SimpleCommand] = []
+    lines: list[Word | None] = []
     for token, following in zip(part.tokens, (*part.tokens[1:], None), strict=True):
         begins = _find_line_start(token.text, wrapper.texts, wrapper.values) if token.literal is not None else None
         if begins is None:
             continue
         attached = token.text[begins:].removeprefix("=")
-        found += parse_line(part, make_literal_word(attached) if attached else following)
-    return found
+        lines.append(make_literal_word(attached) if attached else following)
+    return parse_lines(part, lines)
 
 
 def _find_line_start(text: str, options: frozenset[str], values: frozenset[str] = frozenset()) -> int | None:

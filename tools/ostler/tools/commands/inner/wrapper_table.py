@@ -115,13 +115,18 @@ def _load_subcommands() -> dict[str, list[tuple[str, ...]]]:
 
 
 def _find_subcommand(name: str, words: tuple[str | None, ...]) -> tuple[Wrapper, int] | None:
+    """The entry whose first word stands first; of several the longest."""
+    best: tuple[int, tuple[str, ...], int] | None = None
     for more in _load_subcommands().get(name, ()):
-        place = 0
+        places = [0]
         for each in more:
-            # Options of the program, which are not listed, may stand before its subcommand.
-            place = next((at for at in range(place + 1, len(words)) if words[at] == each), 0)
+            # Options of the program, which are not listed, may stand before its subcommand; git's are gone already.
+            end = len(words) if name != "git" or len(places) > 1 else min(2, len(words))
+            place = next((at for at in range(places[-1] + 1, end) if words[at] == each), 0)
             if not place:
                 break
+            places.append(place)
         else:
-            return load_runners()[f"{name} {' '.join(more)}"], place + 1
-    return None
+            if best is None or places[1] < best[0]:
+                best = places[1], more, places[-1]
+    return None if best is None else (load_runners()[f"{name} {' '.join(best[1])}"], best[2] + 1)

@@ -6,7 +6,7 @@ Either it may run anything, for a reason; or names of programs stand where they 
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import Final
@@ -15,17 +15,20 @@ from weakref import WeakKeyDictionary
 from ostler.tools.commands.inner.shell_lines import SHELLS, names_descriptor, parse_line
 from ostler.tools.commands.inner.wrapper_table import find_wrapper, load_toml
 from ostler.tools.commands.safety.program_table import load_programs
-from ostler.tools.commands.safety.wrappers import OpenedPart, is_fully_resolved, open_all, unwrap
+from ostler.tools.commands.safety.wrappers import OpenedPart, is_fully_resolved, open_all, open_part
 from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand, make_literal_word
 from ostler.tools.commands.syntax.words import Word
 
 _PIECES: Final = re.compile(r"[\w.+~/@%-]+")
 _QUOTING: Final = str.maketrans("", "", "'\"\\")
+_RUNS: Final = re.compile(r"\$\(|`|\\[x0uU]")
+"""A substitution, or a sign that `printf` makes of its number."""
 _EVALUATED: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_%]*)\+?=(.*)", re.DOTALL)
 _PLAIN_VALUE: Final = re.compile(r"[\w=.,+:>#@% -]*")
 _PLAIN_ALLOWED: Final = frozenset({
-    "PS0", "PS1", "PS2", "PS4", "ENV", "LESS", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS",
+    "PS0", "PS1", "PS2", "PS3", "PS4", "ENV", "LESS", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS",
+    "JDK_JAVA_OPTIONS",
 })  # fmt: skip
 """Variables that decide what runs only by a value that is no plain word."""
 _EVALUATING: Final = frozenset({
@@ -107,7 +110,7 @@ def _examine(parsed: ParsedCommand) -> HiddenRuns:
     for found in opened:
         examination.examine(found)
     reason = examination.reason or _find_evaluation([found.part for found in opened]) or _find_written_script(opened)
-    groups = examination.groups
+    groups = [*examination.groups, *(examination.printed if examination.reads_pipe else ())]
     if examination.takes_unknown and examination.passed:
         passed = frozenset[str]().union(*examination.passed)
         groups = [group | passed for group in groups]
@@ -123,15 +126,17 @@ def _examine(parsed: ParsedCommand) -> HiddenRuns:
 class _Examination:
     """One pass over all that runs in a command."""
 
-    __slots__ = ("globs", "groups", "passed", "reason", "takes_unknown")
+    __slots__ = ("globs", "groups", "passed", "printed", "reads_pipe", "reason", "takes_unknown")
 
     def __init__(self) -> None:
         self.reason: str | None = None
         self.groups: list[frozenset[str]] = []
         self.passed: list[frozenset[str]] = []
         """Names in values that become words of something else."""
+        self.printed: list[frozenset[str]] = []
+        """Names in words that are data, and that another program may read."""
         self.globs: list[str] = []
-        self.takes_unknown = False
+        self.takes_unknown = self.reads_pipe = False
 
     def examine(self, found: OpenedPart) -> None:
         part = found.part
@@ -142,12 +147,28 @@ class _Examination:
             return
         if names_descriptor(_get_source_path(part)):
             self._report("a program is a descriptor")
+        if part.words[0] == "-":
+            self._report("a program is read")
         if part.words[0].startswith("!") and len(part.words[0]) > 1:
             self._report("a program comes from the history")
         words = self._select_words(found)
         if found.opened is not None:
             self._report(found.opened.hidden)
         self._examine_words(part, words)
+        self._examine_input(found)
+
+    def _examine_input(self, found: OpenedPart) -> None:
+        """What a program that is not known reads, it may run: texts on its input, and what comes through a pipe."""
+        part = found.part
+        names = _collect_names(each.target for each in part.redirections if each.operator.startswith("<<"))
+        if found.opened is None and part.words[0] in _load_tables().data:
+            self.printed.append(names | _collect_names(part.tokens[1:]))
+        elif found.opened is None:
+            self.groups.append(names | _collect_names(part.tokens[1:]))
+            self.reads_pipe |= "pipe" in part.inside
+        elif names and not found.opened.commands and part.words[0] != "git":
+            wrapper = find_wrapper(part)
+            self.groups += [names] if wrapper is None or not wrapper[0].data else []
 
     def _report(self, reason: str | None) -> None:
         self.reason = self.reason or reason
@@ -213,9 +234,14 @@ class _Examination:
             elif value:
                 # What runs as somebody's pager or editor is a command like others.
                 for inner in parse_line(part, make_literal_word(value)):
-                    for each in unwrap(inner):
-                        self._report(None if each.words and each.words[0] is not None else f"{name} decides what runs")
-                        self.groups.append(_collect_names(each.tokens))
+                    # Whoever runs it adds a file.
+                    for each in open_part(replace(inner, tokens=(*inner.tokens, make_literal_word("file")))):
+                        known = bool(each.part.words) and each.part.words[0] is not None
+                        self._report(None if known else f"{name} decides what runs")
+                        # The command for ssh is added, too.
+                        if each.opened is not None and each.part.words[0] != "ssh":
+                            self._report(each.opened.hidden)
+                        self.groups.append(_collect_names(each.part.tokens))
 
 
 def _collect_names(words: Iterable[Word]) -> frozenset[str]:
@@ -254,14 +280,18 @@ def _find_evaluation(parts: Sequence[SimpleCommand]) -> str | None:
         texts = [(token.text, token.source) for token in part.tokens if token.kind in {"literal", "unknown"}]
         texts += [(each.target.text, "") for each in part.redirections if each.operator.startswith("<<")]
         for text, source in texts:
-            runs = "$(" in text or "`" in text
+            runs = _RUNS.search(text) is not None
             if runs and ("[" in text or (sets and not text.startswith("%"))):
                 return reason
             if "[" in source and _EVALUATED.search(source.removeprefix("[[")) and "'" in source:
                 return reason
-        if sets and any(word in _load_tables().hidden for word in part.words[1:]):
+        if sets and any(_is_hidden_name(word) for word in part.words[1:]):
             return "a variable that decides what runs is set"
     return None
+
+
+def _is_hidden_name(word: str | None) -> bool:
+    return word is not None and word.partition("[")[0] in _load_tables().hidden
 
 
 def _find_written_script(opened: Sequence[OpenedPart]) -> str | None:

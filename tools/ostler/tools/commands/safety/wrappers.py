@@ -23,6 +23,7 @@ __all__ = [
     "load_wrappers",
     "may_run_others",
     "open_all",
+    "open_part",
     "unwrap",
     "unwrap_all",
 ]
@@ -54,10 +55,11 @@ def unwrap(part: SimpleCommand) -> tuple[SimpleCommand, ...]:
 
     A part whose first word is None stands for a command that is known only at run time.
     """
-    return tuple(found.part for found in _open_part(part))
+    return tuple(found.part for found in open_part(part))
 
 
-def _open_part(part: SimpleCommand) -> list[OpenedPart]:
+def open_part(part: SimpleCommand) -> list[OpenedPart]:
+    """The part and everything that runs inside it, with what is known of each."""
     found: list[OpenedPart] = []
     waiting = [(part, 0)]
     words = 0
@@ -79,7 +81,7 @@ def open_all(parsed: ParsedCommand) -> tuple[OpenedPart, ...]:
     """All that runs in a command: its parts, and what runs inside them. Cached: a decision needs it several times."""
     found = _opened_cache.get(parsed) or _last_long.get(parsed)
     if found is None:
-        found = tuple([inner for part in parsed.parts for inner in _open_part(part)])
+        found = tuple([inner for part in parsed.parts for inner in open_part(part)])
         if len(found) <= _MAX_CACHED:
             _opened_cache[parsed] = found
         else:
