@@ -43,6 +43,8 @@ _DAEMON_FIXTURES: Final = frozenset(
 )
 _DAEMON_CLASSES: Final = frozenset({"Cli", "Daemon", "InProcessDaemon"})
 """A test module that has one of these starts daemons itself."""
+_LONG_IMPORT: Final = ("tests/server/classifier/", "tests/server/models/anthropic/")
+"""Where the provider's library is used, which takes a second to import."""
 _MARK_OF_ALL: Final = re.compile(r"^pytestmark = pytest\.mark\.(\w+)$", re.MULTILINE)
 _IMPORTED: Final = re.compile(r"^from tests\S* import ((?:\([^)]*\))|.*)", re.MULTILINE)
 _PARAMETERS: Final = re.compile(r"^(?:async )?def test_\w+\(([^)]*)\)", re.MULTILINE)
@@ -67,12 +69,15 @@ def _all_start_daemons(source: str) -> bool:
     return bool(tests) and all(not _DAEMON_FIXTURES.isdisjoint(_NAME.findall(each)) for each in tests)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts a daemon, so that `make quick` can leave it out."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what starts a daemon, so that `make quick` can leave it out; and keep together what shares a long import."""
     for item in items:
         if isinstance(item, pytest.Function) and _starts_daemon(item):
             item.add_marker(pytest.mark.daemon)
+    yield
+    # In random order, but one after the other: then most of them are run by the same worker.
+    items.sort(key=lambda item: item.nodeid.startswith(_LONG_IMPORT))
 
 
 def pytest_collection_finish() -> None:

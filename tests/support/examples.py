@@ -1,4 +1,4 @@
-"""How many examples of a property are tried: all of them in `make test`, a quarter of them in `make quick`."""
+"""How many examples of a property are tried: all of them in `make test`, a tenth of them in `make quick`."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _USUAL: Final = 100
 settings.register_profile(
     "shared-machine", max_examples=_USUAL, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("quick", settings.get_profile("shared-machine"), max_examples=_USUAL // 4)
+settings.register_profile("quick", settings.get_profile("shared-machine"), max_examples=_USUAL // 10)
 
 
 def count_examples(count: int) -> int:

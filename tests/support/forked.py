@@ -152,6 +152,17 @@ def run_command(
         return subprocess.CompletedProcess(arguments, code, printed.result(timeout), complained.result(timeout))
 
 
+def run_script(code: str, arguments: list[str], folder: Path, timeout: float = 60) -> None:
+    """`python -c` as `subprocess.run` would run it in a folder that it can import from; it must succeed."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    with open(os.devnull, "rb") as nothing:
+        forked = _fork("script", [code, *arguments], environment, [nothing.fileno(), 1, 2], folder)
+    try:
+        assert forked.wait(timeout) == 0, "what went wrong was printed"
+    finally:
+        forked.kill()
+
+
 def fork_command(
     arguments: list[str],
     environment: Mapping[str, str],

@@ -1,7 +1,7 @@
 """`python -P tests/support/prefork.py daemon FD`: imports what a daemon imports, and forks daemons on request.
 
-The same with `command`, for `ostler`. It runs as a file and not as a module, so that its children can import what a
-daemon can import, and no more.
+The same with `command`, for `ostler`, and with `script`, for a program that uses tools. It runs as a file and not as a
+module, so that its children can import what a daemon can import, and no more.
 """
 
 import contextlib
@@ -67,6 +67,10 @@ KINDS: Final = {
             "uvicorn.loops.asyncio",
             "uvicorn.protocols.http.httptools_impl",
         ),
+    ),
+    "script": ProcessKind(
+        ("ostler.protocol", "ostler.tools"),
+        ("anyio._backends._asyncio", "anyio.to_thread", "ctypes", "psutil", "tree_sitter", "tree_sitter_bash"),
     ),
     "command": ProcessKind(
         ("ostler.protocol", "ostler.clients"),
@@ -189,10 +193,13 @@ def set_up_child(request: ForkRequest) -> None:
 
 
 def run(kind: str, arguments: list[str]) -> None:
-    """What `python -P -m ostler.server` and the script `ostler` do."""
+    """What `python -P -m ostler.server`, the script `ostler` and `python -c` do."""
     if kind == "daemon":
         sys.argv = ["ostler.server", *arguments]
         runpy.run_module("ostler.server", run_name="__main__", alter_sys=True)
+    elif kind == "script":
+        sys.argv = ["-c", *arguments[1:]]
+        exec(compile(arguments[0], "<script>", "exec"), {"__name__": "__main__"})  # noqa: S102 - of a test
     else:
         sys.argv = [str(Path(sys.executable).with_name("ostler")), *arguments]
         runpy.run_path(sys.argv[0], run_name="__main__")

@@ -154,7 +154,7 @@ def test_what_the_interpreter_reads_at_its_start_cannot_be_forked(home: Path) ->
         assert isinstance(daemon.process, ForkedProcess)
 
 
-@pytest.mark.parametrize("kind", ["daemon", "command"])
+@pytest.mark.parametrize("kind", ["daemon", "command", "script"])
 def test_a_nursery_has_only_imported_and_not_yet_asked_anything(kind: str) -> None:
     """What a function has cached before the fork would be an answer from another environment."""
     done = subprocess.run([sys.executable, "-c", CACHES, kind], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -90,7 +90,10 @@ def test_check_names_what_was_changed_and_what_is_missing(tmp_path: Path, capsys
 
 def test_generating_twice_in_other_processes_gives_the_same_bytes() -> None:
     # Another seed for hashes: an order that comes from a set would differ.
-    script = "import sys; from scripts.generate import generate_files; sys.stdout.write(repr(generate_files()))"
+    script = (
+        "import gc, sys; gc.disable(); from scripts.generate import generate_files; "
+        "sys.stdout.write(repr(generate_files()))"
+    )
     outputs = [
         subprocess.run(
             [sys.executable, "-c", script],

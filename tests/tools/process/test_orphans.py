@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from tests.support.forked import run_script
 from tests.support.repository import ROOT
 from tests.support.tool_calls import Session
 
@@ -44,8 +45,7 @@ anyio.run(main)
 def run_subreaper(session: Session, body: str, *, inherits: bool = True) -> None:
     lines = body.strip("\n").split("\n")
     code = SUBREAPER_SCRIPT.replace("INHERITS", str(inherits)).replace("BODY", "\n        ".join(lines))
-    place = ROOT
-    subprocess.run([sys.executable, "-c", code, str(session.folder)], check=True, timeout=60, cwd=place)
+    run_script(code, [str(session.folder)], ROOT)
 
 
 def test_what_dropped_everything_of_its_call_ends_with_it(session: Session) -> None:
