@@ -1,6 +1,7 @@
 """[sandbox] mode: where commands run, and what they cannot do there."""
 
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from ostler.tools.sandbox import probe_sandbox
 from tests.support.driver import Harness
+from tests.support.hooks import make_project_with_hook
 from tests.support.model_replies import bash
 from tests.support.projects import explain_command, get_last_output, list_decisions, make_project, run_calls
 
@@ -66,6 +68,25 @@ def test_protected_names_of_the_workspace_cannot_be_written_in_the_sandbox(
     assert list_decisions(driver) == [("allow", "rule")]
     file = folder / name
     assert not file.exists() or "planted" not in file.read_text()
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", ["scripts/h.sh", "shared-hooks/pre-commit"])
+def test_scripts_that_trusted_hooks_or_git_run_cannot_be_written_in_the_sandbox(
+    own_harness: Callable[..., Harness], name: str
+) -> None:
+    harness = own_harness(OSTLER_SANDBOX__MODE="on")
+    folder = make_project_with_hook(harness, "Stop", "sh scripts/h.sh")
+    for each in ("scripts/h.sh", "shared-hooks/pre-commit"):
+        (folder / each).parent.mkdir()
+        (folder / each).write_text("true\n")
+    for arguments in (["init", "-q"], ["config", "core.hooksPath", "shared-hooks"]):
+        subprocess.run(["git", *arguments], cwd=folder, check=True)
+    # Put together at run time, so that nobody sees the name beforehand.
+    hidden = f"D={name[:2]}; echo planted > $D'{name[2:]}'; mv $D'{name[2:-1]}'? other; true"
+    driver = run_calls(harness, bash(hidden), folder=folder, rules=ALL, trust=True)
+    assert list_decisions(driver) == [("allow", "rule")]
+    assert (folder / name).read_text() == "true\n"
 
 
 @needs_sandbox

@@ -1,5 +1,6 @@
 """Chooses where a command runs: outside the sandbox, in the read-only one, or in the workspace's."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -9,8 +10,10 @@ from ostler.tools.commands import (
     NETWORK_READ_ENVIRONMENT,
     READ_ONLY_ENVIRONMENT,
     UNSET_FOR_READ_ONLY,
+    find_hooks_folder,
 )
 from ostler.tools.context import SessionView
+from ostler.tools.fs import paths
 from ostler.tools.sandbox import Profile, Support, clean_path
 from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
 
@@ -80,10 +83,22 @@ def choose_confinement(
         hidden=settings.hidden,
         network=settings.hosts if settings.hosts and settings.proxy and not (only_reads or only_edits) else "none",
         proxy=settings.proxy if not (only_reads or only_edits) else None,
+        protected=() if only_reads else _list_protected(session),
         unix_sockets=settings.unix_sockets,
         limits=settings.limits,
     )
     return Confinement(profile, support)
+
+
+def _list_protected(session: SessionView) -> tuple[str, ...]:
+    """Files of the roots that run though their names do not say so: scripts of trusted hooks, and the hooks of git."""
+    hooks = (find_hooks_folder(root) for root in session.roots if os.path.lexists(os.path.join(root, ".git")))
+    real = map(paths.resolve_path, (*session.trusted_files, *(folder for folder in hooks if folder is not None)))
+    return tuple(path for path in dict.fromkeys(real) if os.path.exists(path) and _is_below(path, session.roots))
+
+
+def _is_below(path: str, roots: Sequence[str]) -> bool:
+    return any(path != root and paths.is_inside(path, root) for root in map(paths.resolve_path, roots))
 
 
 def restrict_to_reading(
