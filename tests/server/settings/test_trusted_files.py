@@ -80,6 +80,7 @@ def test_a_script_is_guarded_by_its_real_path_too(project: PersonMachine) -> Non
 def test_the_persons_own_hooks_need_no_trust(project: PersonMachine, name: str) -> None:
     declare(project, "@PROJECT@/scripts/h.sh", name)
     assert project.load().project_effects.files == ()
+    assert project.load().own_scripts == (str(project.folder / "scripts" / "h.sh"),)
 
 
 @pytest.mark.parametrize("command", ["cat notes.md", "echo scripts/h.sh", "mdlint notes.md", "/usr/bin/env true"])

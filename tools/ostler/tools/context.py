@@ -74,7 +74,7 @@ class SessionView:
     read_tokens: int = 25_000
     """How much text Read shows in one call."""
     trusted_files: tuple[str, ...] = ()
-    """Files that run because the folder is trusted, such as the script of a hook: to write one is asked about."""
+    """Files that hooks and MCP servers in effect run, as a script of a trusted folder: to write one is asked about."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The session's MCP servers by name, each with a digest of its entry."""
     assistant: "Assistant | None" = None

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from ostler.protocol.session import Mode
 from ostler.server.settings.document import Document, read_document
@@ -14,8 +15,11 @@ from ostler.server.settings.locations import (
 )
 from ostler.server.settings.rule_lists import Origin
 from ostler.server.settings.trust import collect_project_effects
+from ostler.server.settings.trusted_files import find_trusted_files, list_guarded_paths
 from ostler.server.settings.types import BadPolicy, Settings, Source
 from ostler.tools.permissions import RealPathCache
+
+_OWN_SOURCES: Final[frozenset[Source]] = frozenset({"policy", "user"})
 
 
 def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collection[str] | None = None) -> Settings:
@@ -52,6 +56,7 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
         additional_directories=tuple(_list_directories(documents)),
         problems=tuple(problem for document in documents for problem in document.problems),
         project_effects=effects,
+        own_scripts=list_guarded_paths(find_trusted_files(hooks, servers, folder, places.user_home, _OWN_SOURCES)),
         signature=mask_recent_changes((*taken, *compute_file_signature(effects.watched))),
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ostler.protocol import times
 from ostler.protocol.ids import ClientId
 from ostler.protocol.session import Mode
-from ostler.server.settings.trusted_files import find_trusted_files
+from ostler.server.settings.trusted_files import find_trusted_files, list_guarded_paths
 from ostler.server.settings.types import (
     NEED_TRUST,
     HookEntry,
@@ -24,7 +24,7 @@ from ostler.server.settings.types import (
 )
 from ostler.storage.repositories import trust
 from ostler.storage.repositories.trust import TrustRecord
-from ostler.tools.fs.paths import is_inside, resolve_path
+from ostler.tools.fs.paths import is_inside
 from ostler.tools.permissions import PathPattern, RealPathCache, is_whole
 
 _MAX_LINE_CHARS: Final = 2_000
@@ -62,8 +62,7 @@ def collect_project_effects(
     # What is missing is no fact: it becomes one when it comes.
     facts = [fact for _, fact in effects] + [["file", path, digest] for path, digest in named.files if digest]
     lines = tuple(_format_line(words) for words, _ in effects)
-    guarded = dict.fromkeys(each for path, _ in named.files for each in (path, resolve_path(path)))
-    return ProjectEffects(lines, _compute_digest(facts), named.files, tuple(guarded), named.looked)
+    return ProjectEffects(lines, _compute_digest(facts), named.files, list_guarded_paths(named), named.looked)
 
 
 def format_allow_rule(rule: str) -> str:

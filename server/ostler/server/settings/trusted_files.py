@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ostler.server.settings.types import NEED_TRUST, HookEntry, McpEntry
+from ostler.server.settings.types import NEED_TRUST, HookEntry, McpEntry, Source
 from ostler.tools import commands
-from ostler.tools.fs.paths import is_inside
+from ostler.tools.fs.paths import is_inside, resolve_path
 from ostler.tools.shell.named_files import NamedFiles, find_named_files
 
 _PROJECT_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "OSTLER_PROJECT_DIR")
@@ -35,12 +35,21 @@ class _Line:
     folder: str
 
 
-def find_trusted_files(hooks: Iterable[HookEntry], servers: Iterable[McpEntry], folder: str, home: str) -> NamedFiles:
-    """The files that the project's own hooks and servers name, with their digests. Blocks: reads them."""
+def find_trusted_files(
+    hooks: Iterable[HookEntry],
+    servers: Iterable[McpEntry],
+    folder: str,
+    home: str,
+    sources: frozenset[Source] = NEED_TRUST,
+) -> NamedFiles:
+    """The files that hooks and servers name, by default the project's own, with their digests. Blocks: reads them."""
     variables: dict[str, str] = dict.fromkeys(_PROJECT_VARIABLES, folder)
     found: dict[str, str] = {}
     looked: dict[str, None] = {}
-    for line in (*_list_hook_lines(hooks, folder), *_list_server_lines(servers, folder)):
+    for line in (
+        *_list_hook_lines([each for each in hooks if each.source in sources], folder),
+        *_list_server_lines([each for each in servers if each.source in sources], folder),
+    ):
         named = find_named_files(commands.parse_command(line.command), line.folder, home, variables)
         scripts = {path for path in named.scripts if _counts(path, folder)}
         files = [(path, digest) for path, digest in named.files if path in scripts or _is_script(path, folder)]
@@ -49,17 +58,22 @@ def find_trusted_files(hooks: Iterable[HookEntry], servers: Iterable[McpEntry], 
     return NamedFiles(tuple(sorted(found.items())), tuple(looked)[:_MAX_WATCHED], complete=True)
 
 
+def list_guarded_paths(named: NamedFiles) -> tuple[str, ...]:
+    """The files as they are named, and by their real paths. Blocks."""
+    return tuple(dict.fromkeys(each for path, _ in named.files for each in (path, resolve_path(path))))
+
+
 def _list_hook_lines(hooks: Iterable[HookEntry], folder: str) -> Iterator[_Line]:
     for hook in hooks:
         command = hook.hook.get("command")
-        if hook.source in NEED_TRUST and isinstance(command, str):
+        if isinstance(command, str):
             yield _Line(command, folder)
 
 
 def _list_server_lines(servers: Iterable[McpEntry], folder: str) -> Iterator[_Line]:
     for server in servers:
         command, place = server.entry.get("command"), server.entry.get("cwd")
-        if server.source in NEED_TRUST and isinstance(command, str):
+        if isinstance(command, str):
             # Its variables, too: some of them make an interpreter load a file.
             variables = _get_values(server.entry.get("env"))
             words = [command, *_list_texts(server.entry.get("args")), *_list_texts(variables)]

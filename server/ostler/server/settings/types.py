@@ -133,5 +133,7 @@ class Settings:
     """Of the user's own files: a project does not choose roots."""
     problems: tuple[Problem, ...]
     project_effects: ProjectEffects
+    own_scripts: tuple[str, ...]
+    """The files that hooks and MCP servers of the user and the policy name, as paths of the project's are guarded."""
     signature: Signature
     """Taken before the files were read."""

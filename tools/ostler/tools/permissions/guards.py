@@ -10,7 +10,7 @@ from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.fs.protected_paths import find_protection_reason, fold_case
 
-_TRUSTED: Final = "what was trusted in this folder runs it"
+_TRUSTED: Final = "a hook or an MCP server that is in effect here runs it"
 _GIT: Final = "git takes the hooks of the repository from there"
 _MAX_LEVELS: Final = 64
 

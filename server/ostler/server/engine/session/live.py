@@ -174,7 +174,10 @@ class LiveSession:
             servers={name: entry.digest for name, entry in self._servers.items()},
             assistant=self._assistant,
             may_read=make_read_filter(self.rules),
-            trusted_files=self.settings.project_effects.guarded if self.trusted else (),
+            trusted_files=(
+                *self.settings.own_scripts,
+                *(self.settings.project_effects.guarded if self.trusted else ()),
+            ),
         )
 
     def _add_tools(self, view: SessionView) -> SessionView:
