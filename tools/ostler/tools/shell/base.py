@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
 from pydantic import AliasChoices, Field
 
@@ -12,7 +12,7 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.description import render_description
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.shell.approval_binding import ApprovalBinding
-from ostler.tools.shell.bash_policy import is_longer, is_quick_to_parse, parse_ahead
+from ostler.tools.shell.bash_policy import is_longer, is_quick_to_parse, parse_ahead, remember
 from ostler.tools.shell.git_effects import GitChanges
 from ostler.tools.shell.git_head import ReflogEntry, ReflogSnapshot, may_move_head, read_reflog_since, snapshot_reflogs
 from ostler.tools.shell.result import (
@@ -41,12 +41,8 @@ from ostler.tools.tool import (
     ToolResult,
 )
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 _DEFAULT_TIMEOUT_MS: Final = 120_000
 _MAX_TIMEOUT_MS: Final = 600_000
-_MAX_REMEMBERED: Final = 1_000
-"""Calls that can wait for their permission at one time."""
 CHANGED_SINCE_ALLOWED: Final = (
     "The folder or a script of this command is another one than when it was allowed. Ask again."
 )
@@ -290,13 +286,6 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
 
     def render(self, output: ShellOutput) -> list[Block]:
         return render_output(output)
-
-
-def remember(among: dict[Key, Value], key: Key, value: Value) -> None:
-    """Adds what belongs to a call that waits for its permission; the oldest goes where there are too many."""
-    among[key] = value
-    if len(among) > _MAX_REMEMBERED:
-        among.pop(next(iter(among)))
 
 
 async def _check_command(check: Callable[[str], bool], command: str) -> bool:
