@@ -132,6 +132,8 @@ def list_claims(line: str, view: SessionView) -> Iterator[Claim]:
     if judged.read_only.ok and isinstance(judged.check, Allow):
         expansion = judged.read_only.expansion
         parts = expansion.parsed.parts if expansion is not None else parsed.parts
+        if any(token.kind not in {"literal", "home"} for part in parts for token in part.tokens):
+            return
         words = frozenset(_list_words(part, view) for part in parts)
         yield Claim(line, line, words)
         yield Claim(line, judged.literal_command or "", words, kind="literal")

@@ -100,3 +100,18 @@ def test_the_shell_does_put_a_descriptor_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("delimiter", ["'E''x'", "'E'{PATH}", "E'x'", "'E'\\x", "'E'$x", '"E"x', "E\\\nx"])
 def test_a_delimiter_that_goes_on_behind_its_quotes_is_not_understood(delimiter: str) -> None:
     assert not is_allowed(f"npm test <<{delimiter}\na\nE")
+
+
+@pytest.mark.parametrize(
+    "line", ["[ #a \\\n./evil ]", "[ -f a #\\\n./evil ]", "[ a = b \t#]\\\n./evil ]", "[\t#a x \\\n]"]
+)
+def test_a_comment_inside_of_a_test_hides_no_command(line: str) -> None:
+    for command in (
+        line,
+        f"npm test; {line}",
+        f"{{ {line}; }}",
+        f"{{ npm test; {line}; }}>/dev/null",
+        f"if {line}; then npm test; fi",
+    ):
+        assert not is_read_only(parse_command(command), "/nowhere").ok, command
+        assert not is_allowed(command), command

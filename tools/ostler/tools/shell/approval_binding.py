@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from ostler.tools import commands
 from ostler.tools.commands import ParsedCommand, SimpleCommand, Word
@@ -29,10 +29,6 @@ _UNDECIDED: Final = re.compile(r"\$(?!\{(?:PWD|HOME)\}|(?:PWD|HOME)\b|\(pwd\))|`
 MAY_CHANGE: Final = (
     "What it runs is decided by files that it does not name, and these may change before it is answered."
 )
-_MAX_REMEMBERED: Final = 1_000
-"""Calls that can wait for their permission at one time."""
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +75,3 @@ def _has_unbound_code(part: SimpleCommand) -> bool:
 def _is_undecided(word: Word) -> bool:
     """Whether a word is known only when it runs, but for the folders that we know."""
     return word.kind == "unknown" and _UNDECIDED.search(word.source) is not None
-
-
-def remember(among: dict[Key, Value], key: Key, value: Value) -> None:
-    """Adds what belongs to a call that waits for its permission; the oldest goes where there are too many."""
-    among[key] = value
-    if len(among) > _MAX_REMEMBERED:
-        among.pop(next(iter(among)))

@@ -11,8 +11,8 @@ from ostler.protocol.ids import CallId
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.description import render_description
 from ostler.tools.sandbox import NotProtectable
-from ostler.tools.shell.approval_binding import ApprovalBinding, remember
-from ostler.tools.shell.bash_policy import is_longer, is_quick_to_parse, parse_ahead
+from ostler.tools.shell.approval_binding import ApprovalBinding
+from ostler.tools.shell.bash_policy import is_longer, is_quick_to_parse, parse_ahead, remember
 from ostler.tools.shell.git_effects import GitChanges
 from ostler.tools.shell.git_head import ReflogEntry, ReflogSnapshot, may_move_head, read_reflog_since, snapshot_reflogs
 from ostler.tools.shell.result import (

@@ -12,13 +12,7 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import cached_io
 from ostler.tools.fs.cached_io import WouldBlock
 from ostler.tools.permissions.subject import Subject
-from ostler.tools.shell.approval_binding import (
-    MAY_CHANGE,
-    ApprovalBinding,
-    compute_binding,
-    may_change_what_runs,
-    remember,
-)
+from ostler.tools.shell.approval_binding import MAY_CHANGE, ApprovalBinding, compute_binding, may_change_what_runs
 from ostler.tools.shell.base import CHANGED_SINCE_ALLOWED, ShellInput, ShellTool, build_sandbox_ask
 from ostler.tools.shell.bash_policy import (
     Judgement,
@@ -31,6 +25,7 @@ from ostler.tools.shell.bash_policy import (
     judge,
     judge_nowait,
     parse_command,
+    remember,
     seems_read_only,
 )
 from ostler.tools.shell.git_effects import GitChanges, find_git_changes

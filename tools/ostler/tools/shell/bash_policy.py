@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Final, TypeVar
 
 from ostler.tools import commands
 from ostler.tools.commands import FileAccess, FileAction, ParsedCommand, ReadOnlyVerdict, SimpleCommand
@@ -21,6 +21,10 @@ from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+_MAX_REMEMBERED: Final = 1_000
+"""Calls that can wait for their permission at one time."""
 _QUICK_LENGTH: Final = 2_048
 _QUICK_SIGNS: Final = 100
 """What makes a command slow to parse: a thousand parts fit into two thousand characters, and take 60 ms."""
@@ -112,6 +116,13 @@ class Judgement:
     """It is allowed because it only looks, for which it needs a socket or the network."""
     literal_command: str | None = None
     """The text that runs in place of a command that only reads: the shell has nothing left to expand in it."""
+
+
+def remember(among: dict[Key, Value], key: Key, value: Value) -> None:
+    """Adds what belongs to a call that waits for its permission; the oldest goes where there are too many."""
+    among[key] = value
+    if len(among) > _MAX_REMEMBERED:
+        among.pop(next(iter(among)))
 
 
 def judge(command: str, session: SessionView) -> Judgement:

@@ -23,13 +23,14 @@ from ostler.tools.permissions.subject import (
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.search import line_filter
 from ostler.tools.services import McpResource, NotWatchable, WatchSpec
-from ostler.tools.shell.approval_binding import compute_binding, remember
+from ostler.tools.shell.approval_binding import compute_binding
 from ostler.tools.shell.bash_policy import (
     find_subject,
     is_longer,
     judge,
     parse_ahead,
     parse_command,
+    remember,
     seems_read_only,
 )
 from ostler.tools.shell.running.command import BackgroundedCommand, run_command

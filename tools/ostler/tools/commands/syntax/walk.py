@@ -284,6 +284,8 @@ class TreeWalk:
             if data[end : end + 1] != b" " and continues_word(end, data):
                 self._report(f"a word does not end at byte {end}")
             source = self._decode_range(start, end)
+            if source[:1] == "#":
+                self._report(f"a comment is taken for a word at byte {start}")
             words.append(known.get(source) or read_word(source))
         return words
 
@@ -298,6 +300,9 @@ class TreeWalk:
                 place += 1
                 continue
             word, end = scan_word(text, place)
+            if text[place] == "#":
+                # It goes on to the end of the line, and what the tree takes for the next word is a command.
+                self._report("a comment stands inside of a test")
             if end == place:
                 return [make_literal_word("["), make_unknown_word(text)]
             words.append(word)
