@@ -111,6 +111,8 @@ def _list_other_effects(part: SimpleCommand, name: str) -> Iterator[Effect]:
             yield from _list_reads(part, check_words(part))
         except NotReadOnly:
             yield from _list_operand_effects(part, _READS_ALL, parse_file_arguments(_READS_ALL, part.tokens[1:]))
+            # `pip install` and `shuf -o` write, though their names are in the table.
+            yield UnknownEffect(f"it is not known what {name} does to files")
     elif name not in load_wrappers() and name not in _NO_FILES:
         yield UnknownEffect(f"it is not known what {name} does to files")
 

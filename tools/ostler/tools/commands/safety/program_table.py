@@ -50,6 +50,7 @@ class Program:
     follow_options: tuple[str, ...] = ()
     follows: bool = False
     no_follow: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
     bundles: bool = True
     attached: bool = False
     stops: bool = False
@@ -323,9 +324,15 @@ def check_options(program: Program, tokens: Sequence[Word]) -> ReadAccess:
     return build_access(program, parse_arguments(program, tokens))
 
 
+def add_suffixes(files: Sequence[Word], suffixes: Sequence[str]) -> tuple[Word, ...]:
+    """The files, and those that are read in their place where they do not exist."""
+    more = [Word(word.source, word.text + ending, word.kind) for word in files for ending in suffixes]
+    return (*files, *more)
+
+
 def build_access(program: Program, found: Arguments) -> ReadAccess:
     """What a program reads that was called with these arguments."""
-    files = tuple(find_file_operands(program, found))
+    files = add_suffixes(find_file_operands(program, found), program.suffixes)
     deep = program.deep or found.has(program.deep_options)
     folder = not files and (program.folder or (deep and bool(program.deep_options)))
     follows = deep and (found.has(program.follow_options) or (program.follows and not found.has(program.no_follow)))

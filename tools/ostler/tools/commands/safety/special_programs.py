@@ -9,6 +9,7 @@ from ostler.tools.commands.safety.program_table import (
     NotReadOnly,
     Program,
     ReadAccess,
+    add_suffixes,
     build_access,
     check_options,
     load_programs,
@@ -259,7 +260,7 @@ def _check_unzip(tokens: Sequence[Word]) -> ReadAccess:
         raise NotReadOnly(f"unzip would read {archive.source} in a way of its own")
     if any(word.startswith("-") for word in words):
         raise NotReadOnly("unzip passes only where it lists a file")
-    return ReadAccess((archive,))
+    return ReadAccess(add_suffixes([archive], (".zip", ".ZIP")))
 
 
 def _check_pip(tokens: Sequence[Word]) -> ReadAccess:
