@@ -40,7 +40,7 @@ class Program:
     long_optional: dict[str, ValueKind] = field(default_factory=dict)
     exact: tuple[str, ...] = ()
     number: bool = False
-    operands: Literal["files", "text", "none", "pattern", "numbers"] = "none"
+    operands: Literal["files", "text", "none", "pattern", "numbers", "command"] = "none"
     pattern_options: tuple[str, ...] = ()
     least: int = 0
     most: int | None = None
@@ -155,10 +155,12 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
     """The arguments, all of whose options are in the table. Raises NotReadOnly, and says which is not."""
     found = Arguments()
     waiting = list(tokens)[::-1]
-    only_operands = False
+    # Behind `--`, or behind an operand that ends the options, there are only operands.
+    dashes = stopped = False
     while waiting:
         token = waiting.pop()
         text = token.text
+        only_operands = dashes or stopped
         if token.kind == "literal" and not only_operands and text in program.exact:
             found.options.append((text, None, None))
             continue
@@ -166,12 +168,12 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
         if token.kind == "glob" and not only_operands and _is_value_pattern(program, token):
             found.options.append((text[2:].partition("=")[0], None, None))
         elif token.kind != "literal" or only_operands or text == "-" or not text.startswith("-"):
-            if program.stops and found.operands and text.startswith("-"):
-                raise NotReadOnly(f"{token.source} is no option any more")
-            found.operands.append(_check_operand(token, after_dashes=only_operands))
-            only_operands |= program.stops or program.grammar == "posix"
-        elif text == "--":
-            only_operands = True
+            if stopped and not dashes and text.startswith("-"):
+                _check_behind_operand(program, token)
+            found.operands.append(_check_operand(token, after_dashes=dashes))
+            stopped |= program.stops or program.grammar == "posix"
+        elif text == "--" and program.grammar != "own":
+            dashes = True
         elif text.startswith("--"):
             _parse_long_option(program, text, waiting, found)
         elif program.number and _SHORT_NUMBER.fullmatch(text):
@@ -182,6 +184,13 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
             _parse_short_options(program, text, waiting, found)
     _check_operands(program, found)
     return found
+
+
+def _check_behind_operand(program: Program, token: Word) -> None:
+    """For the program a word with a dash is an operand there. Whoever wrote it may have meant an option."""
+    number = program.operands == "numbers" and _NUMBER.fullmatch(token.text)
+    if token.text != "-" and not number and program.operands != "command":
+        raise NotReadOnly(f"{token.source} is no option any more")
 
 
 def _check_first_character(program: Program, token: Word) -> None:
