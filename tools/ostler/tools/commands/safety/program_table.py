@@ -274,7 +274,8 @@ def _take_next(program: Program, option: str, name: str, waiting: list[Word]) ->
         raise NotReadOnly(f"{option} has no value")
     value = waiting.pop()
     _check_first_character(program, value)
-    if program.grammar == "clap" and value.text.startswith("-") and name not in program.dashed_values:
+    dashed = value.text.startswith("-") and not value.text[1:].isdecimal()
+    if program.grammar in {"clap", "own"} and dashed and name not in program.dashed_values:
         raise NotReadOnly(f"{value.source} may be an option")
     return value
 
