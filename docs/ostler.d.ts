@@ -450,7 +450,7 @@ export interface ConfigPermissions {
   allow_bypass?: boolean;
   /** Where a small model judges commands (mode `auto`), its yes also settles them in `default` and `acceptEdits`. */
   bash_classifier?: boolean;
-  /** What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) runs unasked, outside the sandbox. */
+  /** What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) passes, outside the sandbox. */
   network_reads?: boolean;
 }
 

@@ -130,7 +130,7 @@ class Permissions(Section):
     bash_classifier: bool = False
     """Where a small model judges commands (mode `auto`), its yes also settles them in `default` and `acceptEdits`."""
     network_reads: bool = False
-    """What needs the network only to look (`docker ps`, `kubectl get`) runs unasked, outside the sandbox."""
+    """What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) passes, outside the sandbox."""
 
 
 class Sandbox(Section):

@@ -148,3 +148,11 @@ def test_accept_edits_asks_where_a_protected_name_is_a_link(project: Path) -> No
     assert isinstance(check, AskFirst)
     assert "is a link" in check.reason
     assert not check.safety
+
+
+@pytest.mark.parametrize(
+    "command", ["cp f new; git status", "mkdir d && git -C . log", "cp f new; find . -exec cat {} +"]
+)
+def test_an_edit_beside_what_only_reads_after_a_look_at_the_disk_is_asked_about(project: Path, command: str) -> None:
+    # It would run without git's guard, and through links that nobody looked at.
+    assert not isinstance(judge(command, build_view(project)).check, Allow)

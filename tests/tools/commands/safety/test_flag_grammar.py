@@ -94,7 +94,10 @@ def test_the_program_opens_no_word_that_is_the_value_of_an_option_for_us(name: s
     "command",
     [
         "tree -Po x FILE", "tree -Io x FILE", "tree -LPo 1 x FILE", "tree -aIo x FILE", "xxd in -p", "xxd -p in FILE",
-        "fd -e -x rm", "rg -g --pre=x y", "less in -o FILE", "jq -rf in .", "sort -ko in -o FILE", "uniq -f1 in FILE",
+        "fd -e -x rm", "rg -g --pre=x y", "less in -o FILE", "jq -rf in .",
+        "tree -- -o FILE", "tree -P -o FILE", "tar tf -x",
+        "awk -F -f in", "xxd -- in FILE", "less -N in *", "basename in -s", "type ls -a",
+        "sort -ko in -o FILE", "uniq -f1 in FILE",
     ],
 )  # fmt: skip
 def test_the_grammar_of_flags_belongs_to_the_program(command: str) -> None:
@@ -111,3 +114,29 @@ def test_no_abbreviation_passes_although_getopt_takes_it(abbreviated: str) -> No
 def test_a_value_of_clap_may_follow_an_equals_sign_and_its_file_is_known(tmp_path: Path) -> None:
     read = find_file_accesses(parse_command("rg -f=/etc/passwd x"), str(tmp_path))
     assert "/etc/passwd" in {each.path for each in read}
+
+
+@pytest.mark.parametrize(
+    ("command", "read"),
+    [
+        ("zcat a", "a.gz"), ("gzip -dc a", "a.Z"), ("unzip -l a", "a.zip"), ("zipinfo a", "a.ZIP"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_read_in_place_of_one_that_does_not_exist_is_known(command: str, read: str) -> None:
+    assert f"/nowhere/{read}" in {each.path for each in find_file_accesses(parse_command(command), "/nowhere")}
+
+
+@pytest.mark.parametrize(
+    "command", ["diff here there", "diff -r here there", "grep -R x here", "rg -L x here", "ls -RL here"]
+)
+def test_what_is_read_through_the_links_of_a_folder_is_known(command: str, tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "here" / "link").symlink_to("/etc/passwd")
+    read = find_file_accesses(parse_command(command), str(tmp_path))
+    assert f"{tmp_path}/here/link" in {each.path for each in read}
+
+
+def test_a_word_with_a_blank_is_no_command_line() -> None:
+    assert passes("python3 --version")
+    assert not passes("'python3 --version'")

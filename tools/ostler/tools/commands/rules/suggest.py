@@ -8,7 +8,7 @@ from typing import Final
 from ostler.tools.commands.rules.match import rule_allows
 from ostler.tools.commands.safety.file_programs import load_file_programs
 from ostler.tools.commands.safety.program_table import load_toml
-from ostler.tools.commands.safety.read_only import part_is_read_only
+from ostler.tools.commands.safety.read_only import needs_git_guard, part_is_read_only
 from ostler.tools.commands.safety.transparent_wrappers import strip_wrappers
 from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand
 
@@ -80,7 +80,8 @@ def has_only_simple_file_commands(parsed: ParsedCommand) -> bool:
 
     A part may move a link to a name that a later part writes through: so only one may do more than create.
     """
-    if not parsed.plain:
+    # git would run without its guard, and with whatever the repository's configuration names.
+    if not parsed.plain or needs_git_guard(parsed):
         return False
     changing = [part for part in parsed.parts if not part_is_read_only(part)]
     moving = [part for part in changing if part.words[0] not in _MAKES_NO_LINK]

@@ -191,8 +191,9 @@ def _list_reads(part: SimpleCommand, access: ReadAccess) -> Iterator[Effect]:
 
 def _list_other_effects(part: SimpleCommand, name: str) -> Iterator[Effect]:
     """Of a program that is not in the table: a read-only one with other options, or any."""
+    # Also of one that only reads in other forms: `pip install` and `shuf -o` write.
+    yield UnknownEffect(f"it is not known what {name} does to files")
     if name not in load_programs():
-        yield UnknownEffect(f"it is not known what {name} does to files")
         yield from _list_mentions(part)
         return
     found = parse_file_arguments(_READS_DEEP, part.tokens[1:])

@@ -40,7 +40,7 @@ class Program:
     long_optional: dict[str, ValueKind] = field(default_factory=dict)
     exact: tuple[str, ...] = ()
     number: bool = False
-    operands: Literal["files", "text", "none", "pattern", "numbers"] = "none"
+    operands: Literal["files", "text", "none", "pattern", "numbers", "command"] = "none"
     pattern_options: tuple[str, ...] = ()
     least: int = 0
     most: int | None = None
@@ -50,6 +50,7 @@ class Program:
     follow_options: tuple[str, ...] = ()
     follows: bool = False
     no_follow: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
     bundles: bool = True
     attached: bool = False
     stops: bool = False
@@ -154,10 +155,12 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
     """The arguments, all of whose options are in the table. Raises NotReadOnly, and says which is not."""
     found = Arguments()
     waiting = list(tokens)[::-1]
-    only_operands = False
+    # Behind `--`, or behind an operand that ends the options, there are only operands.
+    dashes = stopped = False
     while waiting:
         token = waiting.pop()
         text = token.text
+        only_operands = dashes or stopped
         if token.kind == "literal" and not only_operands and text in program.exact:
             found.options.append((text, None, None))
             continue
@@ -165,12 +168,12 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
         if token.kind == "glob" and not only_operands and _is_value_pattern(program, token):
             found.options.append((text[2:].partition("=")[0], None, None))
         elif token.kind != "literal" or only_operands or text == "-" or not text.startswith("-"):
-            if program.stops and found.operands and text.startswith("-"):
-                raise NotReadOnly(f"{token.source} is no option any more")
+            if stopped and not dashes and text.startswith("-"):
+                _check_behind_operand(program, token)
             found.operands.append(_check_operand(token))
-            only_operands |= program.stops or program.grammar == "posix"
-        elif text == "--":
-            only_operands = True
+            stopped |= program.stops or program.grammar == "posix"
+        elif text == "--" and program.grammar != "own":
+            dashes = True
         elif text.startswith("--"):
             _parse_long_option(program, text, waiting, found)
         elif program.number and _SHORT_NUMBER.fullmatch(text):
@@ -181,6 +184,13 @@ def parse_arguments(program: Program, tokens: Sequence[Word]) -> Arguments:
             _parse_short_options(program, text, waiting, found)
     _check_operands(program, found)
     return found
+
+
+def _check_behind_operand(program: Program, token: Word) -> None:
+    """For the program a word with a dash is an operand there. Whoever wrote it may have meant an option."""
+    number = program.operands == "numbers" and _NUMBER.fullmatch(token.text)
+    if token.text != "-" and not number and program.operands != "command":
+        raise NotReadOnly(f"{token.source} is no option any more")
 
 
 def _check_first_character(program: Program, token: Word) -> None:
@@ -259,7 +269,8 @@ def _take_next(program: Program, option: str, name: str, waiting: list[Word]) ->
         raise NotReadOnly(f"{option} has no value")
     value = waiting.pop()
     _check_first_character(program, value)
-    if program.grammar == "clap" and value.text.startswith("-") and name not in program.dashed_values:
+    dashed = value.text.startswith("-") and not value.text[1:].isdecimal()
+    if program.grammar in {"clap", "own"} and dashed and name not in program.dashed_values:
         raise NotReadOnly(f"{value.source} may be an option")
     return value
 
@@ -318,9 +329,15 @@ def check_options(program: Program, tokens: Sequence[Word]) -> ReadAccess:
     return build_access(program, parse_arguments(program, tokens))
 
 
+def add_suffixes(files: Sequence[Word], suffixes: Sequence[str]) -> tuple[Word, ...]:
+    """The files, and those that are read in their place where they do not exist."""
+    more = [Word(word.source, word.text + ending, word.kind) for word in files for ending in suffixes]
+    return (*files, *more)
+
+
 def build_access(program: Program, found: Arguments) -> ReadAccess:
     """What a program reads that was called with these arguments."""
-    files = tuple(find_file_operands(program, found))
+    files = add_suffixes(find_file_operands(program, found), program.suffixes)
     # What follows the links below a folder reads below it, recursive or not: `ls -L`.
     deep = program.deep or found.has(program.deep_options) or found.has(program.follow_options)
     folder = not files and (program.folder or (deep and bool(program.deep_options)))

@@ -84,8 +84,12 @@ def _check_parts(
 
 
 def part_is_read_only(part: SimpleCommand) -> bool:
-    """Whether one part of a command only reads; git does so only with its guard."""
-    return explain_not_read_only(part) is None
+    """Whether one part of a command only reads, as far as its words tell; git does so only with its guard."""
+    try:
+        # What runs on files that are found needs a look at the disk.
+        return check_part(part).listing is None
+    except NotReadOnly:
+        return False
 
 
 def explain_not_read_only(part: SimpleCommand, before: Sequence[SimpleCommand] = ()) -> str | None:
@@ -143,15 +147,14 @@ def _reads_file(found: Redirection) -> bool:
 
 def check_words(part: SimpleCommand) -> ReadAccess:
     """The same by the program and its arguments alone."""
-    words = part.literal_words
-    if words is not None and " ".join(words) in _load_version_commands():
+    if part.words in _load_version_commands():
         return ReadAccess()
     return check_program(part.tokens)
 
 
 @cache
-def _load_version_commands() -> frozenset[str]:
-    return frozenset(load_programs()["versions"].exact)
+def _load_version_commands() -> frozenset[tuple[str | None, ...]]:
+    return frozenset(tuple(line.split()) for line in load_programs()["versions"].exact)
 
 
 _NULL_OPERATORS: Final = frozenset({">", ">>", "&>", "&>>", ">|", ">&", "<"})

@@ -9,6 +9,7 @@ from ostler.tools.commands.safety.program_table import (
     NotReadOnly,
     Program,
     ReadAccess,
+    add_suffixes,
     build_access,
     check_options,
     load_programs,
@@ -143,7 +144,7 @@ def _check_awk(tokens: Sequence[Word]) -> ReadAccess:
     while rest and rest[0].kind == "literal" and rest[0].text[:2] in {"-F", "-v"}:
         # The separator, or a variable and its value, is attached or the next word.
         given = rest[0].text[2:] or (rest[1].literal if len(rest) > 1 else None)
-        if given is None or (rest[0].text.startswith("-v") and not _is_awk_variable(given)):
+        if given is None or re.match("-.", given) or (rest[0].text.startswith("-v") and not _is_awk_variable(given)):
             raise NotReadOnly("what awk is told is not known to be harmless")
         rest = rest[1:] if len(rest[0].text) > 2 else rest[2:]
     rest = rest[1:] if rest and rest[0].literal == "--" else rest
@@ -240,7 +241,7 @@ def _check_tar(tokens: Sequence[Word]) -> ReadAccess:
     if archive is None or not lists:
         raise NotReadOnly("tar passes only where it lists a file, as `tar tf FILE`")
     # A colon makes it a file of another machine, which tar would get by running ssh.
-    if archive.kind not in {"literal", "home"} or not archive.text or archive.text.startswith("--") or (
+    if archive.kind not in {"literal", "home"} or not archive.text or re.match("-.", archive.text) or (
         ":" in archive.text
     ):  # fmt: skip
         raise NotReadOnly(f"{archive.source} may be on another machine")
@@ -259,7 +260,7 @@ def _check_unzip(tokens: Sequence[Word]) -> ReadAccess:
         raise NotReadOnly(f"unzip would read {archive.source} in a way of its own")
     if any(word.startswith("-") for word in words):
         raise NotReadOnly("unzip passes only where it lists a file")
-    return ReadAccess((archive,))
+    return ReadAccess(add_suffixes([archive], (".zip", ".ZIP")))
 
 
 def _check_pip(tokens: Sequence[Word]) -> ReadAccess:
