@@ -428,7 +428,7 @@ class _EffectResolver:
             return
         text = _KNOWN_FOLDERS.sub(lambda found: "." if found[1] == "PWD" else "~", mentioned.text)
         pieces = [found.group() for found in itertools.islice(_NAMES_IN_TEXT.finditer(text), _MAX_MENTIONS)]
-        names = dict.fromkeys([mentioned.text, *pieces, *(piece[2:] for piece in pieces if piece[:1] == "-")])
+        names = dict.fromkeys([mentioned.text, *pieces, *(piece[2:] for piece in pieces if piece[:1] in "-/")])
         for folder in self._list_folders(mentioned.folders):
             for name in names:
                 if name and len(name) <= _MAX_NAME and "\0" not in name:
