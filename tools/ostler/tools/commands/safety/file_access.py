@@ -387,8 +387,8 @@ class _EffectResolver:
     def _list_below(self, tree: str) -> list[tuple[str, bool]] | None:
         """All below a folder, relative to it, links not followed, and which are links; None where there is too much."""
         if tree not in self.trees:
-            below = list(itertools.islice(walk_tree(tree), self.budget + 1))
-            if len(below) > self.budget:
+            below = list(itertools.islice(walk_tree(tree), max(0, self.budget) + 1))
+            if len(below) > max(0, self.budget):
                 self.unchecked = self.unchecked or tree
                 self.add_unknown(UnknownEffect(f"{tree} holds too many files to look at", reads=True, writes=True))
                 self.trees[tree] = None
@@ -406,6 +406,7 @@ class _EffectResolver:
                 self.budget -= 1
                 if self.budget < 0:
                     self.unchecked = self.unchecked or tree
+                    self.add_unknown(UnknownEffect(f"{tree} holds too many files to look at", reads=True))
                     return
                 path = posixpath.join(here, relative)
                 if is_link and (real := os.path.realpath(path)) not in seen:
