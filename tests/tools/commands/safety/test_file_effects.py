@@ -1,6 +1,7 @@
 """What a command line does to files: said beforehand, and compared with what the real programs then do."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -244,3 +245,47 @@ def test_more_files_than_can_be_looked_at_are_said_to_be_unchecked(
         (tmp_path / "many" / str(number)).touch()
     effects = find_file_effects(parse_command("mv many x"), str(tmp_path))
     assert effects.unchecked == str(tmp_path / "many")
+
+
+READS = [
+    "cat f", "cat < f", "cat secrets/*", "grep -r KEY .", "grep -d recurse KEY secrets", "diff -r dest secrets",
+    "diff dest secrets",
+    "cp -r secrets x", "cp -rL sub x", "tar cf x.tar .", "tar cf x.tar -C secrets .", "zip -qr x secrets",
+    "find . -exec cat {} +",
+    "find secrets -type f | xargs cat", "cd secrets && cat key", "pushd secrets; cat key", "env -C secrets cat key",
+    "bash -c 'cd secrets; cat key'", "mv secrets s2; cat s2/key", "ln -s secrets s2; cat s2/key", "sed p f",
+    "awk 1 f g",
+    "awk 'BEGIN{while((getline l < \"secrets/key\")>0) print l}'", "sed 'r secrets/key' f", "sort f g",
+    "base64 secrets/key",
+    "dd if=secrets/key", "source ./f", "while read l; do :; done < f", "mapfile x < f", "echo $(<secrets/key)",
+    "exec 3<f",
+    "perl -pe 1 f", "perl -e 'open F, \"secrets/key\"'", "python3 -c \"open('secrets/key')\"", "curl -s file://$PWD/f",
+    "openssl enc -base64 -in f", "gzip -c f", "od f", "cmp f g", "comm f g", "paste f g", "head -1 f g", "wc -l src/*",
+    "sh -c 'cat $0' secrets/key", "eval cat f", "x=secrets/key; cat $x", "rg -uu KEY", "rg KEY secrets", "cat {f,g}",
+    "git diff --no-index f secrets/key", "git grep --no-index KEY", "ed -s f <<< p", "cat out/victim", "cat sub/victim",
+    "install secrets/key x", "tee x < secrets/key", "split secrets/key", "xxd f", "md5sum secrets/key", "nl f", "tac f",
+    "find . -name key -execdir cat {} \\;", "find -L . -name victim -exec cat {} \\;", "grep -R old .", "cat ./../w/f",
+]  # fmt: skip
+_OPENED = re.compile(r'openat\([^,]*, "([^"]*)", (O_RDONLY|O_RDWR)([^)]*)\) = \d+<([^>]*)>')
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not there")
+@pytest.mark.parametrize("command", READS)
+def test_whatever_a_command_reads_was_said_beforehand(tree: Path, command: str) -> None:
+    effects = find_file_effects(parse_command(command), str(tree))
+    said = {os.path.realpath(each.path) for each in effects.accesses if not each.lists}
+    deep = {os.path.realpath(each.path) for each in effects.accesses if each.deep and not each.lists}
+    mentioned = {os.path.realpath(each.path) for each in effects.mentions}
+    before = {str(path.resolve()) for path in tree.parent.rglob("*") if path.is_file()}
+    trace = tree.parent.parent / f"{tree.parent.name}.trace"
+    ran = subprocess.run(
+        ["strace", "-f", "-y", "-qq", "-s", "4096", "-e", "trace=openat", "-o", str(trace), "bash", "-c", command],
+        cwd=tree, env={"PATH": os.environ["PATH"], "HOME": str(tree.parent)}, check=False, capture_output=True,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if "ptrace" in ran.stderr.decode():
+        pytest.skip("nothing can be traced here")
+    opened = {found[3] for found in _OPENED.findall(trace.read_text()) if "O_DIRECTORY" not in found[2]}
+    read = opened & before
+    unsaid = {path for path in read - said - mentioned if not any(path.startswith(f"{above}/") for above in deep)}
+    assert not unsaid or effects.unknown_reads

@@ -387,8 +387,8 @@ class _EffectResolver:
     def _list_below(self, tree: str) -> list[tuple[str, bool]] | None:
         """All below a folder, relative to it, links not followed, and which are links; None where there is too much."""
         if tree not in self.trees:
-            below = list(itertools.islice(walk_tree(tree), self.budget + 1))
-            if len(below) > self.budget:
+            below = list(itertools.islice(walk_tree(tree), max(0, self.budget) + 1))
+            if len(below) > max(0, self.budget):
                 self.unchecked = self.unchecked or tree
                 self.add_unknown(UnknownEffect(f"{tree} holds too many files to look at", reads=True, writes=True))
                 self.trees[tree] = None
@@ -406,6 +406,7 @@ class _EffectResolver:
                 self.budget -= 1
                 if self.budget < 0:
                     self.unchecked = self.unchecked or tree
+                    self.add_unknown(UnknownEffect(f"{tree} holds too many files to look at", reads=True))
                     return
                 path = posixpath.join(here, relative)
                 if is_link and (real := os.path.realpath(path)) not in seen:
@@ -428,7 +429,7 @@ class _EffectResolver:
             return
         text = _KNOWN_FOLDERS.sub(lambda found: "." if found[1] == "PWD" else "~", mentioned.text)
         pieces = [found.group() for found in itertools.islice(_NAMES_IN_TEXT.finditer(text), _MAX_MENTIONS)]
-        names = dict.fromkeys([mentioned.text, *pieces, *(piece[2:] for piece in pieces if piece[:1] == "-")])
+        names = dict.fromkeys([mentioned.text, *pieces, *(piece[2:] for piece in pieces if piece[:1] in "-/")])
         for folder in self._list_folders(mentioned.folders):
             for name in names:
                 if name and len(name) <= _MAX_NAME and "\0" not in name:

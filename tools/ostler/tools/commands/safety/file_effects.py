@@ -43,6 +43,12 @@ _LISTS_NAMES: Final = frozenset({"ls", "dir", "vdir", "tree", "du", "df", "stat"
 """What shows names, sizes and times, and never what stands in a file."""
 _READS_FOLDERS: Final = frozenset({"diff", "diff3", "sdiff", "colordiff", "grep", "egrep", "fgrep", "zgrep"})
 """What may read the files in a folder that it is given, by whatever option, and no other program would."""
+_GREP_FOLLOWS: Final = ("R", "--dereference-recursive")
+_FOLLOWS: Final = {
+    "diff": ("*", ""), "grep": _GREP_FOLLOWS, "egrep": _GREP_FOLLOWS, "fgrep": _GREP_FOLLOWS, "zgrep": _GREP_FOLLOWS,
+    "rg": ("L", "--follow"), "fd": ("L", "--follow"), "tree": ("l", ""), "du": ("L", "--dereference"),
+}  # fmt: skip
+"""The options with which a program goes through links; `*`: it always does."""
 _READS_HERE: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "ls", "tree", "du"})
 """What may take the folder that it runs in where no file is named."""
 _CHANGES_FOLDER: Final = {"env": ("-C", "--chdir"), "sudo": ("-D", "--chdir"), "systemd-run": ("--working-directory",)}
@@ -182,11 +188,24 @@ def _list_known_effects(part: SimpleCommand, name: str) -> Iterator[Effect]:
 def _list_reads(part: SimpleCommand, access: ReadAccess) -> Iterator[Effect]:
     name = part.words[0]
     lists, deep = name in _LISTS_NAMES, access.deep or name in _READS_FOLDERS
+    follows = access.follows or (deep and _follows_links(part))
     for word in access.files:
-        yield FileTarget(word, part.folders, "read", deep, access.follows, lists)
+        yield FileTarget(word, part.folders, "read", deep, follows, lists)
     recurses = name in _READS_HERE and any("recurse" in token.text for token in part.tokens[1:])
     if access.folder or (recurses and not access.files):
-        yield FileTarget(None, part.folders, "read", deep, access.follows, lists)
+        yield FileTarget(None, part.folders, "read", deep, follows, lists)
+
+
+def _follows_links(part: SimpleCommand) -> bool:
+    """Whether it goes through the links below a folder."""
+    letter, name = _FOLLOWS.get(part.words[0] or "", ("", ""))
+    if letter == "*":
+        return True
+    return bool(letter) and any(
+        (token.text.startswith("--") and len(token.text) > 2 and name.startswith(token.text))
+        or (token.text.startswith("-") and not token.text.startswith("--") and letter in token.text)
+        for token in part.tokens[1:]
+    )
 
 
 def _list_other_effects(part: SimpleCommand, name: str) -> Iterator[Effect]:
@@ -369,7 +388,8 @@ def _list_found_effects(part: SimpleCommand, roots: Sequence[Word | None], *, fo
 def _deepen(effect: Effect, found: Word, *, follows: bool) -> Iterator[Effect]:
     match effect:
         case FileTarget(word=word) if word is found:
-            yield replace(effect, deep=True, follows=effect.follows or follows)
+            # A link among what is found is opened by its name, and so is what it leads to.
+            yield replace(effect, deep=True, follows=follows or effect.follows or not effect.lists)
         case Transfer():
             yield replace(effect, deep=True)
             yield UnknownEffect("which files it moves is known only when it runs", reads=True, writes=True)

@@ -189,7 +189,10 @@ def _list_message_files(given: _Arguments) -> Iterator[Effect]:
 def _list_shown(given: _Arguments) -> Iterator[Effect]:
     """Contents from the store, and those of the files that are named."""
     if given.has("--no-index"):
-        yield from (given.target(word, "read", deep=True) for word in given.named or (None,))
+        # The first operand of grep is a pattern.
+        yield from (given.target(word, "read", deep=True) for word in given.named)
+        if given.name == "grep" or not given.named:
+            yield given.target(None, "read", deep=True)
         return
     yield from (given.target(word, "read") for word in given.list_values("-f", "-F", "--file", "--contents"))
     for word in given.named:

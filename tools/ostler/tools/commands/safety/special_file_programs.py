@@ -160,7 +160,7 @@ def _list_curl_effects(part: SimpleCommand) -> Iterator[Effect]:
     # What other options do is known well enough: they write no file that the line does not name.
     yield from report_unknown(program, found, UnknownEffect("", reads=False, writes=False))
     if found.unknown is not None:
-        yield from (MentionedText(token.text, part.folders) for token in part.tokens[1:])
+        yield from (MentionedText(token.text or token.source, part.folders) for token in part.tokens[1:])
 
 
 def _list_wget_effects(part: SimpleCommand) -> Iterator[Effect]:
