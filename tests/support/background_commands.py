@@ -9,7 +9,8 @@ from tests.support.driver import Harness, Json, SessionDriver
 from tests.support.messages_api.replies import calls, message, says
 from tests.support.model_replies import DONE
 
-LONG_COMMAND: Final = "true; sleep 1000"
+LONG_COMMAND: Final = "set +e; sleep 1000"
+"""More than reading, so that several of them start in their order."""
 """A command that goes on; one that only sleeps would be refused."""
 SHELLS_ALLOWED: Final = {"allow": ["Bash", "PowerShell"]}
 

@@ -281,7 +281,7 @@ async def test_all_files_together_are_bounded(repository: Path, person: Path) ->
 
 
 async def test_words_and_pictures_pass_as_they_are(tmp_path: Path) -> None:
-    picture = {"type": "base64", "media_type": "image/png", "data": "eHg="}
+    picture = {"type": "base64", "media_type": "image/gif", "data": "R0lGODlh"}
     page = {"type": "url", "url": "https://example.com/a.pdf"}
     blocks = await expand(
         [

@@ -6,7 +6,7 @@ import pytest
 
 from ostler.protocol.ids import SessionId
 from ostler.protocol.session import Mode
-from ostler.tools.commands.safety import file_access
+from ostler.tools.commands.effects import file_access
 from ostler.tools.context import SessionView
 from ostler.tools.shell.bash_policy import judge
 from ostler.tools.tool import Allow, AskFirst

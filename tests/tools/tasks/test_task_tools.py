@@ -324,7 +324,7 @@ async def test_what_happened_before_the_sleep_wakes_it_at_once_until_the_model_k
 async def test_sleeping_and_looking_are_allowed_without_asking(session: Session) -> None:
     assert await session.check(Sleep(), seconds=1) == Allow()
     assert await session.check(TaskOutput(), task_id="b1") == Allow()
-    assert await session.check(TaskStop(), task_id="b1") == Allow()
+    assert await session.check(TaskStop(), task_id="b1") == Allow(own_state=True)
 
 
 def test_the_description_of_sleep_names_its_price(session: Session) -> None:

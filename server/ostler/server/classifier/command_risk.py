@@ -17,7 +17,7 @@ from ostler.tools.commands import (
     sets_dangerous_variable,
     unwrap,
 )
-from ostler.tools.commands.safety.file_programs import load_file_programs
+from ostler.tools.commands.effects.file_programs import load_file_programs
 from ostler.tools.fs import paths
 
 _MAX_PARTS: Final = 50

@@ -205,13 +205,24 @@ def test_what_the_parser_does_not_understand_is_allowed_by_no_rule_but_one_about
         assert explain_command(driver, command)["behavior"] == "ask", command
 
 
-@pytest.mark.parametrize("trick", ["read PATH <<< $PWD", "printf -v PATH %s $PWD", "PATH=$PWD"])
+@pytest.mark.parametrize("trick", ["read PATH <<< {folder}", "printf -v PATH %s {folder}"])
 def test_what_a_rule_allows_starts_with_the_sessions_own_path(harness: Harness, trick: str) -> None:
-    """Even where a person allowed the trick: a program of the project does not get a known program's name by it."""
     folder = make_project(harness)
     (folder / "npm").write_text("#!/bin/sh\ntouch planted\n")
     (folder / "npm").chmod(0o755)
-    line = f"{trick}; npm test"
-    driver = run_calls(harness, bash(line), folder=folder, rules={"allow": [f"Bash({line})", "Bash(npm test:*)"]})
+    line = f"{trick.format(folder=folder)}; npm test"
+    allowed = ["Bash(read:*)", "Bash(printf:*)", "Bash(npm test:*)"]
+    driver = run_calls(harness, bash(line), folder=folder, rules={"allow": allowed})
     assert not (folder / "planted").exists()
     assert list_decisions(driver) == [("allow", "rule")]
+
+
+def test_a_rule_that_is_the_whole_line_lets_it_change_its_own_path(harness: Harness) -> None:
+    """As `source .venv/bin/activate && pytest` does: somebody has seen every word of it."""
+    folder = make_project(harness)
+    (folder / "tool").write_text("#!/bin/sh\ntouch made\n")
+    (folder / "tool").chmod(0o755)
+    (folder / "activate").write_text(f"PATH={folder}:$PATH\n")
+    line = "source ./activate && tool"
+    run_calls(harness, bash(line), folder=folder, rules={"allow": [f"Bash({line})"]})
+    assert (folder / "made").exists()

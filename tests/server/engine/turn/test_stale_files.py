@@ -127,7 +127,14 @@ def test_a_file_of_more_than_a_megabyte_counts_as_changed_by_its_time_alone(harn
 
 
 class StubSession:
-    """The part of a session that `describe_stale_files` uses: its file reads, and its state."""
+    """The part of a session that `describe_stale_files` uses: its file reads, its state, and that it has no hooks."""
+
+    @property
+    def hooks(self) -> "StubSession":
+        return self
+
+    def has_hooks_for(self, event: str) -> bool:
+        return False
 
     def __init__(self, reads: dict[str, FileRead]) -> None:
         self.reads = SessionFileReads({})

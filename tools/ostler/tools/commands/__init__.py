@@ -5,6 +5,17 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
+    from ostler.tools.commands.effects.file_access import (
+        FileAccess,
+        FileEffects,
+        Mention,
+        ShownRepository,
+        find_file_accesses,
+        find_file_effects,
+        find_unnamed_accesses,
+        walk_tree,
+    )
+    from ostler.tools.commands.effects.file_targets import FileAction
     from ostler.tools.commands.rules.content import RuleIndex, index_allow_rules, index_forbid_rules
     from ostler.tools.commands.rules.hidden_runs import explain_hidden_runs
     from ostler.tools.commands.rules.match import (
@@ -28,17 +39,6 @@ if TYPE_CHECKING:
         suggest_rules,
     )
     from ostler.tools.commands.safety.destructive import is_destructive
-    from ostler.tools.commands.safety.file_access import (
-        FileAccess,
-        FileEffects,
-        Mention,
-        ShownRepository,
-        find_file_accesses,
-        find_file_effects,
-        find_unnamed_accesses,
-        walk_tree,
-    )
-    from ostler.tools.commands.safety.file_targets import FileAction
     from ostler.tools.commands.safety.git_config import (
         GIT_GUARD_ENVIRONMENT,
         UNSET_FOR_READ_ONLY,
@@ -140,13 +140,13 @@ __getattr__ = export_lazily(
         "ParsedCommand": "syntax.parsed",
         "Redirection": "syntax.parsed",
         "SIMPLE_FILE_COMMANDS": "rules.suggest",
-        "FileAccess": "safety.file_access",
-        "FileAction": "safety.file_targets",
-        "FileEffects": "safety.file_access",
-        "Mention": "safety.file_access",
-        "ShownRepository": "safety.file_access",
-        "walk_tree": "safety.file_access",
-        "find_file_effects": "safety.file_access",
+        "FileAccess": "effects.file_access",
+        "FileAction": "effects.file_targets",
+        "FileEffects": "effects.file_access",
+        "Mention": "effects.file_access",
+        "ShownRepository": "effects.file_access",
+        "walk_tree": "effects.file_access",
+        "find_file_effects": "effects.file_access",
         "UNSET_FOR_READ_ONLY": "safety.git_config",
         "UncoveredCommand": "rules.match",
         "Word": "syntax.words",
@@ -176,8 +176,8 @@ __getattr__ = export_lazily(
         "rule_matches": "rules.match",
         "sets_dangerous_variable": "rules.match",
         "suggest_rules": "rules.suggest",
-        "find_file_accesses": "safety.file_access",
-        "find_unnamed_accesses": "safety.file_access",
+        "find_file_accesses": "effects.file_access",
+        "find_unnamed_accesses": "effects.file_access",
         "may_be_forbidden": "rules.match",
         "may_match_when_run": "rules.match",
         "unwrap": "safety.wrappers",

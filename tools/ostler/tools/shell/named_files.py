@@ -118,7 +118,7 @@ class _FileFinder:
         self._folders: dict[str, None] = {folder: None}
         self._variables = {"HOME": [home], **{name: [value] for name, value in variables.items()}}
         self._lookups = _MAX_LOOKUPS
-        self._budget = _MAX_READ_BYTES
+        self._bytes_left = _MAX_READ_BYTES
         self._found: dict[str, str] = {}
         self._looked: dict[str, None] = {}
 
@@ -253,8 +253,8 @@ class _FileFinder:
         if not stat.S_ISREG(facts.st_mode):
             return
         self._looked[path] = None
-        self._budget -= min(facts.st_size, _MAX_SCRIPT_BYTES)
-        self._found[path] = digest_script(place) if self._budget >= 0 else _describe(facts)
+        self._bytes_left -= min(facts.st_size, _MAX_SCRIPT_BYTES)
+        self._found[path] = digest_script(place) if self._bytes_left >= 0 else _describe(facts)
 
 
 def _list_run_texts(parts: Sequence[SimpleCommand]) -> list[str]:

@@ -15,7 +15,7 @@ from ostler.protocol.ask import Answer
 from ostler.protocol.config import Results as ResultSettings
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import FileChange, GitChange, ToolProgress
-from ostler.protocol.shapes import Denial
+from ostler.protocol.shapes import Call, Denial
 from ostler.server.engine.calls.authorize import Authorizer, CallFailed, Denied
 from ostler.server.engine.calls.client_diagnostics import make_diagnostics
 from ostler.server.engine.calls.file_history import TurnFiles
@@ -194,7 +194,7 @@ class Pipeline:
         now = self.session.view
         decision = pending.call.decision
         by_check = decision is not None and decision.by in {"read_only", "tool"}
-        by_rule = decision is not None and decision.by == "rule" and "(" in (decision.rule or "")
+        by_rule = decision is not None and decision.by == "rule" and _allows_parts(decision.rule or "", pending.call)
         if context.session is now and not by_check and not by_rule:
             return context
         return replace(
@@ -309,6 +309,11 @@ class Pipeline:
         announce_calls(pending.previous, self.session.journal, self.draft)
         self.session.journal.end_call(ended, self.draft(), queued=pending.queued)
         pending.queued = True
+
+
+def _allows_parts(rule: str, call: Call) -> bool:
+    """Whether a rule allows a command by its parts: of one that is the whole line a person has seen every word."""
+    return "(" in rule and rule != f"{call.tool}({str(call.input.get('command', '')).strip()})"
 
 
 def _find_git_change(pending: PendingCall, result: ToolResult[Any]) -> GitChange | None:

@@ -77,7 +77,24 @@ class TaskRegistry:
     _stopped_turns: deque[TurnId] = field(default_factory=lambda: deque(maxlen=_MAX_STOPPED_TURNS))
     """Turns whose tasks are stopped, also commands that are just becoming one."""
 
+    _latest_start: str = ""
+
     # Starting.
+
+    def _build_task(self, scope: Scope, kind: str, call_id: CallId, tool_use_id: str, description: str) -> Task:
+        assert scope.session_id is not None
+        # Lists are in the order of the beginnings: two tasks never begin in the same millisecond.
+        self._latest_start = times.now_after(self._latest_start)
+        return Task(
+            id=new_task_id(ID_LETTERS[kind]),
+            type=kind,
+            status="running",
+            description=description,
+            session_id=scope.session_id,
+            call_id=call_id,
+            tool_use_id=tool_use_id,
+            started_at=self._latest_start,
+        )
 
     async def adopt(
         self,
@@ -92,7 +109,7 @@ class TaskRegistry:
         """
         kind = "local_bash" if watch is None else "monitor_mcp"
         description = running.description or one_line(running.command, 200)
-        task = _build_task(scope, kind, running.call_id, tool_use_id, description).changed(command=running.command)
+        task = self._build_task(scope, kind, running.call_id, tool_use_id, description).changed(command=running.command)
         child = running.child
         record = TaskRecord(task, scope.turn_id, child.pid, child.start_time, running.output.path)
         return await self._begin(RunningTask(_add_watch(record, watch), CommandSource(running), scope, self.log))
@@ -101,7 +118,7 @@ class TaskRegistry:
         self, scope: Scope, source: McpResourceSource, description: str, tool_use_id: str, watch: WatchSpec
     ) -> RunningTask:
         """The same for a resource of an MCP server."""
-        task = _build_task(scope, "monitor_mcp", source.call_id, tool_use_id, description)
+        task = self._build_task(scope, "monitor_mcp", source.call_id, tool_use_id, description)
         record = TaskRecord(task.changed(resource=source.resource), scope.turn_id, output=source.output.path)
         try:
             return await self._begin(RunningTask(_add_watch(record, watch), source, scope, self.log))
@@ -321,20 +338,6 @@ class TaskRegistry:
         for session_id in wanted:
             self.notifications.forget(session_id)
         await change_in_thread(remove_output_files, [record.output for record in records if record.output is not None])
-
-
-def _build_task(scope: Scope, kind: str, call_id: CallId, tool_use_id: str, description: str) -> Task:
-    assert scope.session_id is not None
-    return Task(
-        id=new_task_id(ID_LETTERS[kind]),
-        type=kind,
-        status="running",
-        description=description,
-        session_id=scope.session_id,
-        call_id=call_id,
-        tool_use_id=tool_use_id,
-        started_at=times.now(),
-    )
 
 
 def _find_folder(connection: sqlite3.Connection, session_id: SessionId) -> str:

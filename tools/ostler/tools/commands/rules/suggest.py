@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from ostler.tools.commands.effects.file_programs import load_file_programs
 from ostler.tools.commands.rules.match import rule_allows
-from ostler.tools.commands.safety.file_programs import load_file_programs
 from ostler.tools.commands.safety.program_table import load_toml
 from ostler.tools.commands.safety.read_only import needs_git_guard, part_is_read_only
 from ostler.tools.commands.safety.transparent_wrappers import strip_wrappers

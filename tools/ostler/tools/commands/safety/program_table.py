@@ -112,9 +112,9 @@ def load_git_forms() -> dict[str, Program]:
 
 
 @cache
-def load_toml(name: str) -> dict[str, Any]:
-    """One of the package's TOML files."""
-    return tomllib.loads(resources.files("ostler.tools.commands.safety").joinpath(name).read_text("utf-8"))
+def load_toml(name: str, package: str = "safety") -> dict[str, Any]:
+    """A table of one of the packages about commands."""
+    return tomllib.loads(resources.files(f"ostler.tools.commands.{package}").joinpath(name).read_text("utf-8"))
 
 
 def _parse_programs(name: str, without: Sequence[str] = ()) -> dict[str, Program]:

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ostler.tools.commands.safety.file_programs import (
+from ostler.tools.commands.effects.file_programs import (
     FileArguments,
     FileProgram,
     load_file_programs,
     parse_file_arguments,
 )
-from ostler.tools.commands.safety.file_targets import Effect, FileTarget, MentionedText, UnknownEffect
+from ostler.tools.commands.effects.file_targets import Effect, FileTarget, MentionedText, UnknownEffect
+from ostler.tools.commands.safety.program_table import add_suffixes
 from ostler.tools.commands.syntax.parsed import SimpleCommand, make_literal_word
 from ostler.tools.commands.syntax.words import Word
 from ostler.tools.commands.syntax.working_dirs import change_folders
@@ -78,6 +79,7 @@ def _list_tar_effects(part: SimpleCommand) -> Iterator[Effect]:
             if moves is not None:
                 yield FileTarget(word, at.folders, "delete", deep=True)
     elif not found.has(_TAR_LISTS):
+        yield from (FileTarget(word, part.folders, "write") for word in found.list_values(_TAR_FOLDERS))
         yield UnknownEffect("what it unpacks stands in the archive", writes=True)
     yield from report_unknown(program, found, UnknownEffect("", reads=True, writes=True))
 
@@ -130,7 +132,8 @@ def _list_zip_effects(part: SimpleCommand) -> Iterator[Effect]:
 
 def _list_unzip_effects(part: SimpleCommand) -> Iterator[Effect]:
     program, found = _parse(part)
-    yield from (FileTarget(word, part.folders, "read") for word in found.operands[:1])
+    archives = add_suffixes(found.operands[:1], (".zip", ".ZIP"))
+    yield from (FileTarget(word, part.folders, "read") for word in archives)
     yield from list_option_files(part, program, found)
     if not found.has((*_UNZIP_LISTS, "-p", "-c")) or found.unknown is not None:
         yield UnknownEffect("what it unpacks stands in the archive", writes=True)
@@ -223,8 +226,17 @@ def list_script_effects(part: SimpleCommand, program: FileProgram, found: FileAr
             yield MentionedText(word.text or word.source, part.folders)
 
 
+def _list_crontab_effects(part: SimpleCommand) -> Iterator[Effect]:
+    """But for `-l`, it changes what the machine runs by itself."""
+    options = [token.text for token in part.tokens[1:]]
+    yield from (FileTarget(token, part.folders, "read") for token in part.tokens[1:] if not token.text.startswith("-"))
+    if "-l" not in options:
+        yield FileTarget(make_literal_word("/var/spool/cron"), part.folders, "write")
+
+
 SPECIAL_FILES: Final[dict[str, Callable[[SimpleCommand], Iterator[Effect]]]] = {
     "bsdtar": _list_tar_effects,
+    "crontab": _list_crontab_effects,
     "curl": _list_curl_effects,
     "dd": _list_dd_effects,
     "parallel": _list_xargs_effects,

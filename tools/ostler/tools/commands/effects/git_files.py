@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from ostler.tools.commands.safety.file_targets import (
+from ostler.tools.commands.effects.file_targets import (
     Effect,
     FileAction,
     FileTarget,

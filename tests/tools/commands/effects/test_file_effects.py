@@ -239,7 +239,7 @@ def test_what_it_changes_may_be_unknown(tree: Path, command: str) -> None:
 def test_more_files_than_can_be_looked_at_are_said_to_be_unchecked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ostler.tools.commands.safety.file_access._MAX_BELOW", 10)
+    monkeypatch.setattr("ostler.tools.commands.effects.file_access._MAX_BELOW", 10)
     (tmp_path / "many").mkdir()
     for number in range(20):
         (tmp_path / "many" / str(number)).touch()

@@ -1,17 +1,18 @@
 """Says what a simple command does to files, from its words: what it reads, writes, creates, moves, links, deletes."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal
 
-from ostler.tools.commands.safety.file_programs import (
+from ostler.tools.commands.effects.file_programs import (
     FileArguments,
     FileProgram,
     load_file_programs,
     parse_file_arguments,
 )
-from ostler.tools.commands.safety.file_targets import (
+from ostler.tools.commands.effects.file_targets import (
     Effect,
     FileAction,
     FileTarget,
@@ -19,15 +20,15 @@ from ostler.tools.commands.safety.file_targets import (
     Transfer,
     UnknownEffect,
 )
-from ostler.tools.commands.safety.git_files import list_git_effects
-from ostler.tools.commands.safety.program_table import NotReadOnly, load_programs
-from ostler.tools.commands.safety.read_only import check_words
-from ostler.tools.commands.safety.special_file_programs import (
+from ostler.tools.commands.effects.git_files import list_git_effects
+from ostler.tools.commands.effects.special_file_programs import (
     SPECIAL_FILES,
     list_option_files,
     list_script_effects,
     report_unknown,
 )
+from ostler.tools.commands.safety.program_table import NotReadOnly, load_programs
+from ostler.tools.commands.safety.read_only import check_words
 from ostler.tools.commands.safety.special_programs import ReadAccess
 from ostler.tools.commands.safety.wrappers import SHELLS, is_undecided, load_wrappers, unwrap
 from ostler.tools.commands.syntax.braces import expand_braces
@@ -43,12 +44,8 @@ _LISTS_NAMES: Final = frozenset({"ls", "dir", "vdir", "tree", "du", "df", "stat"
 """What shows names, sizes and times, and never what stands in a file."""
 _READS_FOLDERS: Final = frozenset({"diff", "diff3", "sdiff", "colordiff", "grep", "egrep", "fgrep", "zgrep"})
 """What may read the files in a folder that it is given, by whatever option, and no other program would."""
-_GREP_FOLLOWS: Final = ("R", "--dereference-recursive")
-_FOLLOWS: Final = {
-    "diff": ("*", ""), "grep": _GREP_FOLLOWS, "egrep": _GREP_FOLLOWS, "fgrep": _GREP_FOLLOWS, "zgrep": _GREP_FOLLOWS,
-    "rg": ("L", "--follow"), "fd": ("L", "--follow"), "tree": ("l", ""), "du": ("L", "--dereference"),
-}  # fmt: skip
-"""The options with which a program goes through links; `*`: it always does."""
+_COMPARES: Final = frozenset({"diff", "diff3", "sdiff", "colordiff"})
+_KNOWN_FOLDER: Final = re.compile(r"""("?)\$(?:(PWD|HOME)|\{(PWD|HOME)\})((?:/[^\s"'$`\\*?\[\]{}]*)?)\1""")
 _READS_HERE: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "ls", "tree", "du"})
 """What may take the folder that it runs in where no file is named."""
 _CHANGES_FOLDER: Final = {"env": ("-C", "--chdir"), "sudo": ("-D", "--chdir"), "systemd-run": ("--working-directory",)}
@@ -67,6 +64,9 @@ _NO_FILES: Final = frozenset({
 
 def list_effects(part: SimpleCommand) -> Iterator[Effect]:
     """What a part of a command does to files, with all that runs inside it; where it cannot be told, that."""
+    if any(_expand_folder(token) is not token for token in part.tokens):
+        # The line may have given them another value before.
+        yield UnknownEffect("variables in it are known only when it runs", reads=True, writes=True)
     part = _expand_words(part)
     yield from _list_redirected(part)
     if not part.tokens:
@@ -99,10 +99,21 @@ def _runs_alone(name: str | None) -> bool:
 
 
 def _expand_words(part: SimpleCommand) -> SimpleCommand:
-    """The part with its braces expanded: what they stand for is known, though the shell decides it."""
-    if not any(token.kind == "unknown" and "{" in token.source for token in part.tokens):
+    """The part with its braces, `$PWD` and `$HOME` expanded: what they stand for is known, though the shell decides."""
+    if not any(token.kind == "unknown" and ("{" in token.source or "$" in token.source) for token in part.tokens):
         return part
-    return replace(part, tokens=tuple(word for token in part.tokens for word in expand_braces(token)))
+    words = (_expand_folder(word) for token in part.tokens for word in expand_braces(token))
+    return replace(part, tokens=tuple(words))
+
+
+def _expand_folder(word: Word) -> Word:
+    """`$PWD/x` as `./x`, and `$HOME/x` as `~/x`."""
+    found = _KNOWN_FOLDER.fullmatch(word.source) if word.kind == "unknown" else None
+    if found is None:
+        return word
+    if (found[2] or found[3]) == "PWD":
+        return Word(word.source, f".{found[4]}", "literal")
+    return Word(word.source, f"~{found[4]}", "home")
 
 
 def _repeats(before: SimpleCommand | None, part: SimpleCommand) -> bool:
@@ -188,24 +199,14 @@ def _list_known_effects(part: SimpleCommand, name: str) -> Iterator[Effect]:
 def _list_reads(part: SimpleCommand, access: ReadAccess) -> Iterator[Effect]:
     name = part.words[0]
     lists, deep = name in _LISTS_NAMES, access.deep or name in _READS_FOLDERS
-    follows = access.follows or (deep and _follows_links(part))
+    # In two folders it compares what has the same name, through links, recursive or not.
+    compares = name in _COMPARES and all(token.text != "--no-dereference" for token in part.tokens)
+    follows = access.follows or compares
     for word in access.files:
         yield FileTarget(word, part.folders, "read", deep, follows, lists)
     recurses = name in _READS_HERE and any("recurse" in token.text for token in part.tokens[1:])
     if access.folder or (recurses and not access.files):
         yield FileTarget(None, part.folders, "read", deep, follows, lists)
-
-
-def _follows_links(part: SimpleCommand) -> bool:
-    """Whether it goes through the links below a folder."""
-    letter, name = _FOLLOWS.get(part.words[0] or "", ("", ""))
-    if letter == "*":
-        return True
-    return bool(letter) and any(
-        (token.text.startswith("--") and len(token.text) > 2 and name.startswith(token.text))
-        or (token.text.startswith("-") and not token.text.startswith("--") and letter in token.text)
-        for token in part.tokens[1:]
-    )
 
 
 def _list_other_effects(part: SimpleCommand, name: str) -> Iterator[Effect]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Final, Literal
 
-from ostler.tools.commands.safety.file_targets import FileAction
+from ostler.tools.commands.effects.file_targets import FileAction
 from ostler.tools.commands.safety.program_table import freeze, load_toml
 from ostler.tools.commands.syntax.words import Word
 
@@ -72,7 +72,7 @@ class FileProgram:
 @cache
 def load_file_programs() -> dict[str, FileProgram]:
     """Programs that read or write the files that their arguments name, by name."""
-    entries = load_toml("files.toml")
+    entries = load_toml("files.toml", "effects")
     return {name: FileProgram(**_freeze_entry(entries, entry)) for name, entry in entries.items()}
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ostler.tools.commands.safety.file_effects import RUNS_LINES, list_effects
-from ostler.tools.commands.safety.file_targets import (
+from ostler.tools.commands.effects.file_effects import RUNS_LINES, list_effects
+from ostler.tools.commands.effects.file_targets import (
     Effect,
     FileAction,
     FileTarget,
@@ -167,7 +167,7 @@ class _EffectResolver:
     unknown_reads: bool = False
     unknown_writes: bool = False
     unchecked: str | None = None
-    budget: int = field(default_factory=lambda: _MAX_BELOW)
+    entries_left: int = field(default_factory=lambda: _MAX_BELOW)
     globs: GlobLimits = field(default_factory=GlobLimits)
     changed: set[str] = field(default_factory=set)
     """Paths that the line itself changes, folded."""
@@ -387,13 +387,13 @@ class _EffectResolver:
     def _list_below(self, tree: str) -> list[tuple[str, bool]] | None:
         """All below a folder, relative to it, links not followed, and which are links; None where there is too much."""
         if tree not in self.trees:
-            below = list(itertools.islice(walk_tree(tree), max(0, self.budget) + 1))
-            if len(below) > max(0, self.budget):
+            below = list(itertools.islice(walk_tree(tree), max(0, self.entries_left) + 1))
+            if len(below) > max(0, self.entries_left):
                 self.unchecked = self.unchecked or tree
                 self.add_unknown(UnknownEffect(f"{tree} holds too many files to look at", reads=True, writes=True))
                 self.trees[tree] = None
             else:
-                self.budget -= len(below)
+                self.entries_left -= len(below)
                 self.trees[tree] = below
         return self.trees[tree]
 
@@ -403,8 +403,8 @@ class _EffectResolver:
         while waiting:
             here = waiting.pop()
             for relative, is_link in walk_tree(here):
-                self.budget -= 1
-                if self.budget < 0:
+                self.entries_left -= 1
+                if self.entries_left < 0:
                     self.unchecked = self.unchecked or tree
                     self.add_unknown(UnknownEffect(f"{tree} holds too many files to look at", reads=True))
                     return

@@ -1,0 +1,1 @@
+"""What a command line does to files: reads, writes, creates, moves, links and deletes."""
