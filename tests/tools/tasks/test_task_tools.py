@@ -388,6 +388,8 @@ async def test_a_command_is_judged_as_bash_judges_it(session: Session) -> None:
     assert isinstance(check, AskFirst)
     assert check.message == "Run this command: make"
     assert await session.check(Monitor(), **build_monitor_input(command="ls")) == Allow()
+    session.change_view(mode="acceptEdits")
+    assert isinstance(await session.check(Monitor(), **build_monitor_input(command="mkdir d")), AskFirst)
 
 
 def test_a_monitor_is_switched_off_by_its_setting_and_with_background_tasks(session: Session) -> None:

@@ -166,6 +166,9 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         judged = await read_in_thread(judge, command, replace(context.session, network_reads=False))
         if (literal := judged.literal_command) is not None:
             remember(self._literal, context.call_id, literal)
+        if judged.only_edits:
+            # It would run outside the sandbox, to which the mode acceptEdits restricts such commands.
+            return AskFirst(f"Watch {one_line(command, 200)}?", reason="It changes files.")
         return judged.check
 
     async def bound_to(self, given: MonitorInput, session: SessionView) -> str | None:

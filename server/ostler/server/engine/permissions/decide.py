@@ -194,8 +194,10 @@ async def _suggest_rule(case: Case, context: PermissionContext) -> str | None:
     """A rule that would allow the call at step 6, found by trying it: what is offered has to work."""
     if context.only_policy_allows:
         return None
-    # All that the call touches: the subject of the case may have only what the existing rules need.
-    subject = await case.tool.subject(case.parsed_input, context.view)
+    subject = case.subject
+    if not isinstance(subject, CommandSubject):
+        # All that the call touches: the subject of the case may have only what the existing rules need.
+        subject = await case.tool.subject(case.parsed_input, context.view)
 
     def passes(rules: RuleSet) -> bool:
         return _find_allow_rule(case.tool, subject, context, rules) is not None

@@ -60,7 +60,8 @@ def needs_look(rules: RuleSet, behavior: ForbiddingBehavior, subject: CommandSub
     return (
         subject.unknown_reads
         or subject.unknown_writes
-        or bool(subject.repositories or subject.mentions)
+        or bool(subject.repositories)
+        or any(mention.may_exist or mention.in_text for mention in subject.mentions)
         or any(place.deep and (place.writes or not place.lists) for place in subject.paths)
     )
 

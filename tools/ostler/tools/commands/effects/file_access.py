@@ -31,6 +31,9 @@ from ostler.tools.commands.syntax.working_dirs import resolve_folder
 
 _MAX_BELOW: Final = 10_000
 """Entries below folders that are looked at for one command: more would hold up the call."""
+_PLAIN_OPTION: Final = re.compile(r"--[A-Za-z][\w-]*(?:=([\w.][\w./-]*))?", re.ASCII)
+_PLAIN_NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
+"""What most words are: they need not be searched for names."""
 _MAX_ALIASES: Final = 100
 _MAX_ROUNDS: Final = 5
 _MAX_DEPTH: Final = 64
@@ -76,6 +79,8 @@ class Mention:
     path: str
     in_text: bool
     """It is a piece of a longer text, such as code."""
+    may_exist: bool
+    """It is there, or the line itself may make it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,8 @@ class _EffectResolver:
     """Those that exist afterwards, relative to each folder above them."""
     made_count: int = 0
     trees: dict[str, list[tuple[str, bool]] | None] = field(default_factory=dict)
+    searched_texts: set[MentionedText] = field(default_factory=set)
+    resolved_folders: dict[Folders, list[str]] = field(default_factory=dict)
 
     def build_result(self) -> FileEffects:
         return FileEffects(
@@ -425,17 +432,18 @@ class _EffectResolver:
 
     def _add_mentions(self, mentioned: MentionedText) -> None:
         """The words in a text that may be paths: in whole, in pieces, and after an option's letter."""
-        if len(self.mentions) >= _MAX_MENTIONS:
+        if len(self.mentions) >= _MAX_MENTIONS or mentioned in self.searched_texts:
             return
-        text = _KNOWN_FOLDERS.sub(lambda found: "." if found[1] == "PWD" else "~", mentioned.text)
-        pieces = [found.group() for found in itertools.islice(_NAMES_IN_TEXT.finditer(text), _MAX_MENTIONS)]
-        names = dict.fromkeys([mentioned.text, *pieces, *(piece[2:] for piece in pieces if piece[:1] in "-/")])
+        self.searched_texts.add(mentioned)
+        names = _split_names(mentioned.text)
+        is_code = _is_code(mentioned.text)
         for folder in self._list_folders(mentioned.folders):
             for name in names:
-                if name and len(name) <= _MAX_NAME and "\0" not in name:
-                    path = os.path.expanduser(name) if name.startswith("~") else name
-                    in_text = name != mentioned.text and _is_code(mentioned.text)
-                    self.mentions[Mention(posixpath.join(folder, path), in_text)] = None
+                # What begins with a dash is an option; what is attached to it is among the names.
+                if name and name[0] != "-" and len(name) <= _MAX_NAME and "\0" not in name:
+                    place = posixpath.join(folder, os.path.expanduser(name) if name[0] == "~" else name)
+                    may_exist = bool(self.changed) or os.path.lexists(place)
+                    self.mentions[Mention(place, is_code and name != mentioned.text, may_exist)] = None
         if len(self.mentions) >= _MAX_MENTIONS:
             self.add_unknown(UnknownEffect("it has more words than can be looked up", reads=True, writes=True))
 
@@ -479,7 +487,11 @@ class _EffectResolver:
         yield from (_NamedPath(posixpath.join(place, name), name) for name in names or [strip_glob_quotes(word)])
 
     def _list_folders(self, folders: Folders) -> list[str]:
-        return [self.start] if folders is None else [resolve_folder(self.start, folder) for folder in folders]
+        found = self.resolved_folders.get(folders)
+        if found is None:
+            given = ("",) if folders is None else folders
+            found = self.resolved_folders[folders] = [resolve_folder(self.start, folder) for folder in given]
+        return found
 
 
 def _list_glob_folders(word: Word, folders: list[str]) -> Iterator[str]:
@@ -508,6 +520,17 @@ def _list_above(path: str) -> Iterator[str]:
     """A path, and each folder above it but the root; of a very deep one the upper ones alone."""
     names = path.split("/")[1 : _MAX_DEPTH + 1]
     return ("/" + "/".join(names[:length]) for length in range(len(names), 0, -1))
+
+
+def _split_names(text: str) -> dict[str, None]:
+    """The text, and the pieces of it that may be paths."""
+    if (option := _PLAIN_OPTION.fullmatch(text)) is not None:
+        return dict.fromkeys([option[1]] if option[1] else [])
+    if _PLAIN_NAME.fullmatch(text) is not None:
+        return {text: None}
+    known = _KNOWN_FOLDERS.sub(lambda found: "." if found[1] == "PWD" else "~", text)
+    pieces = [found.group() for found in itertools.islice(_NAMES_IN_TEXT.finditer(known), _MAX_MENTIONS)]
+    return dict.fromkeys([text, *pieces, *(piece[2:] for piece in pieces if piece[:1] in "-/")])
 
 
 def _is_code(text: str) -> bool:

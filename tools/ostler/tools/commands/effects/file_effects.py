@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -62,8 +63,24 @@ _NO_FILES: Final = frozenset({
 """What touches no file but by its redirections."""
 
 
-def list_effects(part: SimpleCommand) -> Iterator[Effect]:
-    """What a part of a command does to files, with all that runs inside it; where it cannot be told, that."""
+_MAX_CACHED: Final = 1_000
+_MAX_CACHED_LENGTH: Final = 1_000
+
+
+def list_effects(part: SimpleCommand) -> Sequence[Effect]:
+    """What a part of a command does to files, with all that runs inside it; where it cannot be told, that.
+
+    A decision needs it several times: for the whole line, and for each part alone.
+    """
+    return _list_cached(part) if len(part.text) <= _MAX_CACHED_LENGTH else tuple(_list_effects(part))
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def _list_cached(part: SimpleCommand) -> Sequence[Effect]:
+    return tuple(_list_effects(part))
+
+
+def _list_effects(part: SimpleCommand) -> Iterator[Effect]:
     if any(_expand_folder(token) is not token for token in part.tokens):
         # The line may have given them another value before.
         yield UnknownEffect("variables in it are known only when it runs", reads=True, writes=True)

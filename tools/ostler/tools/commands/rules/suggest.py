@@ -28,11 +28,19 @@ def suggest_rules(parsed: ParsedCommand) -> list[str]:
     """
     if parsed.problem is not None or any("function" in part.inside for part in parsed.parts):
         return []
-    rules = [_suggest_rule(part) for part in parsed.parts if part.tokens and not part_is_read_only(part)]
-    if any(rule is None for rule in rules):
-        return _suggest_whole_line(parsed)
-    known = list(dict.fromkeys(rule for rule in rules if rule is not None))
-    return known if len(known) <= _MAX_RULES else []
+    known: dict[str, None] = {}
+    too_many = False
+    for part in parsed.parts:
+        if not part.tokens or part_is_read_only(part):
+            continue
+        rule = _suggest_rule(part)
+        if rule is None:
+            return _suggest_whole_line(parsed)
+        known[rule] = None
+        too_many = len(known) > _MAX_RULES
+        if too_many and len(parsed.command) > _MAX_LENGTH:
+            break  # neither rules for its parts nor one for the whole line
+    return [] if too_many else list(known)
 
 
 def _suggest_whole_line(parsed: ParsedCommand) -> list[str]:
