@@ -74,6 +74,7 @@ def test_one_that_stays_inside_needs_no_question(project: Path, command: str, fo
         "du -s leads",
         "tree leads",
         "diff -r --no-dereference leads other",
+        "find leads -type f -exec grep -l x {} +",
     ],
 )
 def test_one_that_follows_no_links_needs_no_question(project: Path, command: str) -> None:

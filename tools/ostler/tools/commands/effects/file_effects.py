@@ -40,6 +40,7 @@ from ostler.tools.commands.syntax.working_dirs import change_folders, merge_fold
 _READS_DEEP: Final = FileProgram(reads="all", deep=True)
 _MAX_RUN: Final = 20
 _FIND_WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
+_FIND_OPERATORS: Final = frozenset({"-o", "-or", ",", "!", "-not", "(", ")", "-L", "-follow", None})
 _FIND_BEGINS: Final = ("-", "(", "!", ",")
 _LISTS_NAMES: Final = frozenset({"ls", "dir", "vdir", "tree", "du", "df", "stat", "find", "realpath", "readlink", "cd"})
 """What shows names, sizes and times, and never what stands in a file."""
@@ -385,7 +386,13 @@ def _list_find_effects(part: SimpleCommand) -> Iterator[Effect]:
         if place >= first:
             inner = replace(part, tokens=tuple(_take_until_end(tokens[place + 1 :])), redirections=())
             inner = replace(inner, folders=None) if token.text.endswith("dir") else inner
-            yield from _list_found_effects(inner, roots, follows=follows)
+            yield from _list_found_effects(inner, roots, follows=follows, links=not _finds_only_files(tokens))
+
+
+def _finds_only_files(tokens: Sequence[Word]) -> bool:
+    """`-type f`, with nothing that would let something else through: no link is among what it finds."""
+    texts = [token.literal for token in tokens]
+    return ("-type", "f") in pairwise(texts) and not _FIND_OPERATORS & set(texts)
 
 
 def _take_until_end(tokens: Sequence[Word]) -> list[Word]:
@@ -393,21 +400,23 @@ def _take_until_end(tokens: Sequence[Word]) -> list[Word]:
     return list(tokens[: ends[0]] if ends else tokens)
 
 
-def _list_found_effects(part: SimpleCommand, roots: Sequence[Word | None], *, follows: bool) -> Iterator[Effect]:
-    """The command with each root in place of `{}`: it is run for everything below."""
+def _list_found_effects(
+    part: SimpleCommand, roots: Sequence[Word | None], *, follows: bool, links: bool
+) -> Iterator[Effect]:
+    """The command with each root in place of `{}`: it is run for everything below. `links`: these, too, are found."""
     for root in roots:
         stands_for = root or make_literal_word(".")
         words = tuple(stands_for if "{}" in token.text else token for token in part.tokens)
         for inner in unwrap(replace(part, tokens=words)):
             for effect in _list_program_effects(inner):
-                yield from _deepen(effect, stands_for, follows=follows)
+                yield from _deepen(effect, stands_for, follows=follows, links=links)
 
 
-def _deepen(effect: Effect, found: Word, *, follows: bool) -> Iterator[Effect]:
+def _deepen(effect: Effect, found: Word, *, follows: bool, links: bool) -> Iterator[Effect]:
     match effect:
         case FileTarget(word=word) if word is found:
             # A link among what is found is opened by its name, and so is what it leads to.
-            yield replace(effect, deep=True, follows=follows or effect.follows or not effect.lists)
+            yield replace(effect, deep=True, follows=follows or effect.follows or (links and not effect.lists))
         case Transfer():
             yield replace(effect, deep=True)
             yield UnknownEffect("which files it moves is known only when it runs", reads=True, writes=True)

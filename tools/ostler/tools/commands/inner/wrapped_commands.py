@@ -326,6 +326,8 @@ def _open_interpreter(part: SimpleCommand, wrapper: Wrapper, start: int) -> Open
     tokens, place, hidden = part.tokens, start, None
     name, has_code = tokens[0].text, False
     found = _parse_option_lines(part, wrapper)
+    # In `-cimport os` the `m` is no option: whatever takes a value ends a bundle.
+    taking = wrapper.values | wrapper.modules | wrapper.code | wrapper.files | wrapper.texts
     while place < len(tokens):
         token = tokens[place]
         text = token.literal
@@ -339,21 +341,21 @@ def _open_interpreter(part: SimpleCommand, wrapper: Wrapper, start: int) -> Open
             break
         place += 1
         following = tokens[place] if place < len(tokens) else None
-        if (begins := _find_line_start(text, wrapper.modules, wrapper.values)) is not None:
+        if (begins := _find_line_start(text, wrapper.modules, taking)) is not None:
             attached = (make_literal_word(text[begins:]),) if text[begins:] else ()
             return Opened((*found, replace(part, tokens=(*attached, *tokens[place:]))), hidden=hidden)
-        if (begins := _find_line_start(text, wrapper.code, wrapper.values)) is not None:
+        if (begins := _find_line_start(text, wrapper.code, taking)) is not None:
             code = make_literal_word(text[begins:]) if text[begins:] else following
             place += 0 if text[begins:] else 1
             has_code = True
             hidden = hidden or _judge_code(name, wrapper, code)
-        elif (begins := _find_line_start(text, wrapper.files, wrapper.values)) is not None:
+        elif (begins := _find_line_start(text, wrapper.files, taking)) is not None:
             file = make_literal_word(text[begins:]) if text[begins:] else following
             place += 0 if text[begins:] else 1
             has_code = True
             known = file is not None and file.kind != "unknown" and not names_descriptor(file.text)
             hidden = hidden or (None if known else f"{name} runs what it reads")
-        elif (begins := _find_line_start(text, wrapper.texts, wrapper.values)) is not None:
+        elif (begins := _find_line_start(text, wrapper.texts, taking)) is not None:
             place += 0 if text[begins:] else 1
         else:
             taken, _ = count_option_words(text, wrapper)
