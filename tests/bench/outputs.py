@@ -3,14 +3,14 @@
 import itertools
 import threading
 import time
-from typing import Any, Final
+from typing import Final
 
 from tests.bench.many_sessions import STALL_MS, run_probers
 from tests.bench.model import FLOOD_PIECES, TASK_SECONDS
 from tests.bench.processes import Bench, read_rss_mb
 from tests.bench.table import Row
 from tests.bench.turns import prepare_project, run_daemon_with_model, run_scripted_model
-from tests.support.daemon import Daemon, wait_until
+from tests.support.daemon import Daemon, EventStream, wait_until
 
 _GROWTH_MB: Final = 20.0
 _SILENCE_MS: Final = 2000.0
@@ -55,8 +55,8 @@ def _measure_flood(bench: Bench, daemon: Daemon) -> list[Row]:
     ]
 
 
-def _record_progress(stream: Any, progress_times: list[float]) -> None:
-    for event in stream.events():
+def _record_progress(stream: EventStream, progress_times: list[float]) -> None:
+    for event in stream.read_events():
         if event["type"] == "tool.progress":
             progress_times.append(time.perf_counter())
         elif event["type"] == "turn.ended":

@@ -3,13 +3,13 @@
 import time
 from typing import Final
 
-from ostler.server.classifier.command_risk import runs_download
 from ostler.server.classifier.risk import find_high_risk
 from ostler.server.classifier.tables import load_table
 from ostler.server.classifier.types import Behavior, Opinion, Question
 from ostler.server.models.registry import REHEARSAL
 from ostler.server.observability import logs
-from ostler.tools.commands import find_forbidding_rule, find_uncovered, parse_command, part_is_read_only, unwrap
+from ostler.tools import commands
+from ostler.tools.commands import parse_command
 from ostler.tools.threads import read_in_thread
 
 _REASON_PREFIX: Final = "The stand-in of `rehearsal`, a table and no model, says:"
@@ -45,13 +45,17 @@ def _look_up(question: Question) -> tuple[Behavior, str]:
 
 
 def _find_denial(command: str) -> str | None:
+    # Imported here, so that the daemon starts faster.
+    from ostler.server.classifier.command_risk import runs_download  # noqa: PLC0415
+
     reading = parse_command(command)
-    if runs_download([inner for part in reading.parts for inner in unwrap(part)]):
+    if runs_download([inner for part in reading.parts for inner in commands.unwrap(part)]):
         return "it runs what it downloads"
-    found = find_forbidding_rule(reading, load_table("rehearsal.toml")["deny"])
+    found = commands.find_forbidding_rule(reading, load_table("rehearsal.toml")["deny"])
     return f"nobody wants {found.removesuffix(':*')!r}" if found is not None else None
 
 
 def _is_plain_work(command: str) -> bool:
     reading = parse_command(command)
-    return reading.plain and not find_uncovered(reading, load_table("rehearsal.toml")["allow"], part_is_read_only)
+    allowed = load_table("rehearsal.toml")["allow"]
+    return reading.plain and not commands.find_uncovered(reading, allowed, commands.part_is_read_only)

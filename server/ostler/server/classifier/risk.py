@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
 
-from ostler.server.classifier.command_risk import find_command_risk, list_command_names
 from ostler.server.classifier.tables import load_table
 from ostler.server.classifier.types import Question
 from ostler.tools.commands import parse_command
@@ -36,6 +35,9 @@ def find_high_risk(question: Question) -> str | None:
 
 
 def _check_command(question: Question) -> str | None:
+    # Imported here, so that the daemon starts faster: few sessions have a classifier.
+    from ostler.server.classifier.command_risk import find_command_risk, list_command_names  # noqa: PLC0415
+
     reading = parse_command(question.text)
     found = find_command_risk(reading, question.folder, question.roots)
     if found is not None:

@@ -6,16 +6,12 @@ from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
     from ostler.tools.commands.effects.file_access import (
-        FileAccess,
-        FileEffects,
-        Mention,
-        ShownRepository,
         find_file_accesses,
         find_file_effects,
         find_unnamed_accesses,
         walk_tree,
     )
-    from ostler.tools.commands.effects.file_targets import FileAction
+    from ostler.tools.commands.effects.file_targets import FileAccess, FileAction, FileEffects, Mention, ShownRepository
     from ostler.tools.commands.rules.content import RuleIndex, index_allow_rules, index_forbid_rules
     from ostler.tools.commands.rules.hidden_runs import explain_hidden_runs
     from ostler.tools.commands.rules.match import (
@@ -140,11 +136,11 @@ __getattr__ = export_lazily(
         "ParsedCommand": "syntax.parsed",
         "Redirection": "syntax.parsed",
         "SIMPLE_FILE_COMMANDS": "rules.suggest",
-        "FileAccess": "effects.file_access",
+        "FileAccess": "effects.file_targets",
         "FileAction": "effects.file_targets",
-        "FileEffects": "effects.file_access",
-        "Mention": "effects.file_access",
-        "ShownRepository": "effects.file_access",
+        "FileEffects": "effects.file_targets",
+        "Mention": "effects.file_targets",
+        "ShownRepository": "effects.file_targets",
         "walk_tree": "effects.file_access",
         "find_file_effects": "effects.file_access",
         "UNSET_FOR_READ_ONLY": "safety.git_config",

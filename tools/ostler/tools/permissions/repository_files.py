@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, UNSET_FOR_READ_ONLY
+from ostler.tools import commands
 from ostler.tools.fs.paths import is_inside
 from ostler.tools.permissions.path_pattern import PathPattern
 
@@ -62,7 +62,7 @@ def _build_specs(pattern: PathPattern, top: str) -> Iterable[str]:
 
 def _run_git(folder: str, *words: str) -> bytes | None:
     """What git prints; None where it fails, as outside of a repository."""
-    environment = {name: value for name, value in os.environ.items() if name not in UNSET_FOR_READ_ONLY}
+    environment = {name: value for name, value in os.environ.items() if name not in commands.UNSET_FOR_READ_ONLY}
     git = shutil.which("git", path=":".join(place for place in os.get_exec_path() if os.path.isabs(place)))
     if git is None:
         return None
@@ -70,7 +70,7 @@ def _run_git(folder: str, *words: str) -> bytes | None:
         ran = subprocess.run(  # noqa: S603 - no shell; the words are our own and pathspecs after `--`
             [git, *words],
             cwd=folder,
-            env=environment | GIT_GUARD_ENVIRONMENT,
+            env=environment | commands.GIT_GUARD_ENVIRONMENT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -5,13 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ostler.tools.commands import (
-    GIT_GUARD_ENVIRONMENT,
-    NETWORK_READ_ENVIRONMENT,
-    READ_ONLY_ENVIRONMENT,
-    UNSET_FOR_READ_ONLY,
-    find_hooks_folder,
-)
+from ostler.tools import commands
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.sandbox import Profile, Support, clean_path
@@ -92,7 +86,7 @@ def choose_confinement(
 
 def _list_protected(session: SessionView) -> tuple[str, ...]:
     """Files of the roots that run though their names do not say so: scripts of trusted hooks, and the hooks of git."""
-    hooks = (find_hooks_folder(root) for root in session.roots if os.path.lexists(os.path.join(root, ".git")))
+    hooks = (commands.find_hooks_folder(root) for root in session.roots if os.path.lexists(os.path.join(root, ".git")))
     real = map(paths.resolve_path, (*session.trusted_files, *(folder for folder in hooks if folder is not None)))
     return tuple(path for path in dict.fromkeys(real) if os.path.exists(path) and _is_below(path, session.roots))
 
@@ -105,8 +99,8 @@ def restrict_to_reading(
     environment: Mapping[str, str], roots: Sequence[str], *, network: bool = False
 ) -> dict[str, str]:
     """For a command that passed because it only reads: programs from outside the roots, and git without its helpers."""
-    kept = {name: value for name, value in environment.items() if name not in UNSET_FOR_READ_ONLY}
+    kept = {name: value for name, value in environment.items() if name not in commands.UNSET_FOR_READ_ONLY}
     kept.pop(_MODULE_PATH, None)
     path = clean_path(environment.get("PATH", ""), roots)
-    more = NETWORK_READ_ENVIRONMENT if network else {}
-    return {**kept, **GIT_GUARD_ENVIRONMENT, **READ_ONLY_ENVIRONMENT, **more, "PATH": path}
+    more = commands.NETWORK_READ_ENVIRONMENT if network else {}
+    return {**kept, **commands.GIT_GUARD_ENVIRONMENT, **commands.READ_ONLY_ENVIRONMENT, **more, "PATH": path}

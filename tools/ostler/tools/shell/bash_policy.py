@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ostler.tools import commands
-from ostler.tools.commands import FileAccess, FileAction, ParsedCommand, ReadOnlyVerdict, SimpleCommand
+from ostler.tools.commands import FileAccess, FileAction, ParsedCommand, SimpleCommand
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.permissions.guards import GuardCheck, find_known_guard
@@ -23,8 +23,12 @@ from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+if TYPE_CHECKING:
+    from ostler.tools.commands import ReadOnlyVerdict
+
 _MAX_REMEMBERED: Final = 1_000
 """Calls that can wait for their permission at one time."""
+
 _QUICK_LENGTH: Final = 2_048
 _QUICK_SIGNS: Final = 100
 """What makes a command slow to parse: a thousand parts fit into two thousand characters, and take 60 ms."""
@@ -92,7 +96,7 @@ def find_subject(command: str, folder: str, edits: bool = False) -> CommandSubje
 
 
 def _build_subject(
-    read: ParsedCommand, verdict: ReadOnlyVerdict | None, folder: str, real: paths.PathResolver
+    read: ParsedCommand, verdict: "ReadOnlyVerdict | None", folder: str, real: paths.PathResolver
 ) -> CommandSubject:
     """The command as it is written, with the files that it accesses; of what only reads, with its patterns expanded."""
     expansion = verdict.expansion if verdict is not None and verdict.ok else None
@@ -107,7 +111,7 @@ def _build_subject(
 @dataclass(frozen=True, slots=True)
 class Judgement:
     check: Check
-    read_only: ReadOnlyVerdict
+    read_only: "ReadOnlyVerdict"
     subject: CommandSubject
     """What rules are matched with."""
     only_edits: bool = False
@@ -136,7 +140,7 @@ def judge(command: str, session: SessionView) -> Judgement:
 
 
 def _judge_subject(
-    command: str, about: CommandSubject, read_only: ReadOnlyVerdict, session: SessionView, real: paths.PathResolver
+    command: str, about: CommandSubject, read_only: "ReadOnlyVerdict", session: SessionView, real: paths.PathResolver
 ) -> Judgement:
     message = f"Run this command: {_shorten(command, 200)}"
     if (guard := _find_guarded(about, session, real, read_only=read_only.ok)) is not None:
@@ -186,7 +190,7 @@ def _find_edit_problem(session: SessionView) -> str | None:
     return None
 
 
-def _explain(read_only: ReadOnlyVerdict) -> str:
+def _explain(read_only: "ReadOnlyVerdict") -> str:
     where = f"`{_shorten(read_only.part)}`: " if read_only.part else ""
     words = read_only.reason
     return f"{where}{words[:1].upper()}{words[1:]}." if not where else f"{where}{words}."

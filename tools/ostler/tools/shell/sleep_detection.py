@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ostler.tools.commands import SimpleCommand, parse_command, unwrap
-from ostler.tools.commands.safety.wrappers import SHELLS
+from ostler.tools import commands
+from ostler.tools.commands import SimpleCommand, parse_command
+from ostler.tools.commands.inner.shell_lines import SHELLS
 
 _NUMBER: Final = r"(?:0x[0-9a-f]+|\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)(?:kb|mb|gb|tb|pb|[uyslnd]{1,2})?"
 _TIME_SPAN: Final = r"(?:\d+\.)?\d+:\d+(?::\d+(?:\.\d+)?)?"
@@ -94,7 +95,7 @@ def begins_with_sleep(command: str) -> bool:
     first = next(iter(parse_command(command).parts), None)
     if first is None or not first.inside.isdisjoint(_NOT_WAITED_FOR):
         return False
-    found = unwrap(first)
+    found = commands.unwrap(first)
     # The innermost command, which runs first, is the last of the list.
     return _runs_at_once(found) and _compute_sleep(found[-1]) >= 2
 
@@ -104,7 +105,7 @@ def only_sleeps(command: str) -> bool:
     if "sleep" not in command:
         return False
     parts = parse_command(command).parts
-    return bool(parts) and all(_only_sleeps(unwrap(part)) for part in parts)
+    return bool(parts) and all(_only_sleeps(commands.unwrap(part)) for part in parts)
 
 
 def _only_sleeps(found: Sequence[SimpleCommand]) -> bool:

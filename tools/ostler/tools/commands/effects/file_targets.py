@@ -82,3 +82,58 @@ class UnknownEffect:
 
 
 Effect = FileTarget | Transfer | RepositoryRead | MentionedText | UnknownEffect
+
+
+@dataclass(frozen=True, slots=True)
+class FileAccess:
+    """One path, absolute but not resolved."""
+
+    path: str
+    action: FileAction
+    deep: bool = False
+    """Everything below it as well."""
+    lists: bool = False
+    """Only the name is shown, and with `deep` the names below it."""
+
+    @property
+    def writes(self) -> bool:
+        return self.action != "read"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRepository:
+    """Contents that git shows from its store, present ones and old ones."""
+
+    folder: str
+    """Where git runs."""
+    paths: tuple[str, ...]
+    """All that it shows is at or below these; empty: that is not so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A path that stands somewhere in a word."""
+
+    path: str
+    in_text: bool
+    """It is a piece of a longer text, such as code."""
+    may_exist: bool
+    """It is there, or the line itself may make it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEffects:
+    """What a command does to files, as far as its words and the disk tell."""
+
+    accesses: tuple[FileAccess, ...]
+    unknown: str | None = None
+    """Why it may do more than that; None: that is all."""
+    unknown_reads: bool = False
+    """It reads files of which only the run tells the names."""
+    unknown_writes: bool = False
+    """The same for files that it changes."""
+    unchecked: str | None = None
+    """What holds more files than were looked at."""
+    repositories: tuple[ShownRepository, ...] = ()
+    mentions: tuple[Mention, ...] = ()
+    """Paths that stand somewhere in the words of programs that may do anything with them."""
