@@ -117,6 +117,8 @@ class Engine:
         async with anyio.create_task_group() as group:
             self._group = self.tasks.group = self.servers.group = group
             await self.load_registry()
+            # What parsing the tables took goes back to the machine.
+            await read_in_thread(release_memory)
             group.start_soon(self._recover_all)
             group.start_soon(self._evict_periodically)
             group.start_soon(reap_orphans_periodically)

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from ostler.tools.commands.effects.file_programs import load_file_programs
@@ -60,9 +61,15 @@ def _suggest_rule(part: SimpleCommand) -> str | None:
     return rule
 
 
+@cache
+def _load_prefixes() -> dict[str, int]:
+    found: dict[str, int] = load_toml("prefixes.toml")["prefixes"]
+    return found
+
+
 def _find_prefix(words: Sequence[str]) -> Sequence[str] | None:
     """The words that may be followed by anything; None: only the whole command."""
-    known: dict[str, int] = load_toml("prefixes.toml")["prefixes"]
+    known = _load_prefixes()
     for length in (2, 1):
         if len(words) >= length and (taken := known.get(" ".join(words[:length]))) is not None:
             prefix = words[:taken]

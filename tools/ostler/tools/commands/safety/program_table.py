@@ -111,9 +111,8 @@ def load_git_forms() -> dict[str, Program]:
     return _parse_programs("git.toml", without=("harmless",))
 
 
-@cache
 def load_toml(name: str, package: str = "safety") -> dict[str, Any]:
-    """A table of one of the packages about commands."""
+    """A table of one of the packages about commands. Not kept: whoever needs it again keeps what is made of it."""
     return tomllib.loads(resources.files(f"ostler.tools.commands.{package}").joinpath(name).read_text("utf-8"))
 
 
