@@ -1,5 +1,6 @@
 """Grep: real ripgrep, within limits."""
 
+import contextlib
 import os
 import time
 from functools import partial
@@ -239,9 +240,17 @@ GLOB = Glob()
 def list_ripgrep_processes() -> list[psutil.Process]:
     """The ripgrep processes that are children of this process."""
     # Not with psutil, which looks at all processes of the machine: this is asked again and again.
-    lists = Path("/proc/self/task").glob("*/children")
-    found = [psutil.Process(int(pid)) for each in lists for pid in each.read_text().split()]
-    return [each for each in found if each.name() == "rg"]
+    # A thread, or a child, may end meanwhile.
+    pids: list[str] = []
+    for children in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            pids += children.read_text().split()
+    found: list[psutil.Process] = []
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(int(pid))
+            found += [process] if process.name() == "rg" else []
+    return found
 
 
 async def test_a_match_stays_in_its_line_and_in_its_case_unless_said_otherwise(session: Session) -> None:
