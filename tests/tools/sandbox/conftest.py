@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -32,16 +33,25 @@ def usual_umask() -> Iterator[None]:
     os.umask(before)
 
 
+@cache
+def find_reason_against_plain_users() -> str | None:
+    sandbox = make_harness(NOBODY)
+    try:
+        done = sandbox.run("true")
+    finally:
+        shutil.rmtree(sandbox.place)
+    return None if done.code == 0 else done.output
+
+
 @pytest.fixture(params=["as_it_is", "as_a_plain_user"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[SandboxHarness]:
     require_sandbox()
     plain = request.param == "as_a_plain_user"
     if plain and os.getuid() != 0:
         pytest.skip("only root can become another user, and this user is a plain one already")
+    if plain and (reason := find_reason_against_plain_users()) is not None:
+        pytest.skip(f"a plain user cannot use the sandbox here: {reason}")
     sandbox = make_harness(NOBODY if plain else None)
-    if plain and sandbox.run("true").code != 0:
-        shutil.rmtree(sandbox.place)
-        pytest.skip(f"a plain user cannot use the sandbox here: {sandbox.run('true').output}")
     try:
         yield sandbox
     finally:

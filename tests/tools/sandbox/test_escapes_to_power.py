@@ -1,6 +1,7 @@
 """Attempts to gain powers, over the kernel or over what is started outside. Each must fail inside, and succeed outside
 where that can be shown."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -86,6 +87,9 @@ def test_leaving_its_control_group(sandbox: SandboxHarness) -> None:
 
 
 def test_descriptors_but_the_first_three_are_not_inherited(sandbox: SandboxHarness) -> None:
+    for each in map(int, os.listdir("/proc/self/fd")):  # what started these tests may have left some open
+        with contextlib.suppress(OSError):
+            os.set_inheritable(each, each <= 2)
     with open(sandbox.put_file("daemon/token", "secret-token\n")) as token:
         seen = _list_descriptors(sandbox)
         assert seen == {"0", "1", "2"}

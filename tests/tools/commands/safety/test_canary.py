@@ -69,7 +69,7 @@ def build_shell_arguments(folder: Path) -> list[str]:
 
 
 def build_search_path(folder: Path) -> str:
-    """PATH with `fd` under its own name, which Debian calls fdfind; and with the pip of these tests, which starts quickly."""
+    """PATH with `fd` under its own name, which Debian calls fdfind, and with a pip that starts quickly."""
     programs = folder.parent / "programs"
     programs.mkdir()
     (programs / "fd").symlink_to(shutil.which("fdfind") or shutil.which("fd") or "/nowhere")
