@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ostler.protocol.errors import StorageFailed
 from ostler.storage import Store, Tx
 
 pytestmark = pytest.mark.anyio
@@ -44,3 +45,36 @@ async def test_work_that_fails_half_way_leaves_nobody_in_the_past(store: Store) 
     await put_key(store, "k3")
     assert await on_all_threads(look) == [True] * THREADS
     assert [type(error) for error in kept] == [ValueError] * THREADS
+
+
+async def test_a_read_that_was_given_up_holds_up_nobody_else(store: Store) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def wait(_: sqlite3.Connection) -> None:
+        began.set()
+        go_on.wait(30)
+
+    given_up = asyncio.create_task(store.read(wait))
+    await asyncio.to_thread(began.wait, 10)
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    try:
+        for _ in range(5):  # the thread of the first one still waits
+            assert await store.read(lambda connection: connection.execute("SELECT 1").fetchone()[0]) == 1
+    finally:
+        go_on.set()
+
+
+async def test_readers_that_come_at_once_share_three_connections(store: Store) -> None:
+    def find_thread(_: sqlite3.Connection) -> int:
+        return threading.get_ident()
+
+    threads = await asyncio.gather(*(store.read(find_thread) for _ in range(50)))
+    assert 1 <= len(set(threads)) <= THREADS
+
+
+async def test_a_closed_store_is_not_read(store: Store) -> None:
+    await store.readers.close()
+    with pytest.raises(StorageFailed, match="closed"):
+        await store.read(lambda connection: connection.execute("SELECT 1").fetchone())

@@ -6,66 +6,103 @@ docs/decisions/0003-readers.md has the numbers.
 
 import asyncio
 import sqlite3
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
+
+import aiosqlite
 
 from ostler.protocol.errors import StorageFailed
 from ostler.storage.errors import describe, is_damage
 
 T = TypeVar("T")
-_THREADS: Final = 3
+_CONNECTIONS: Final = 3
 
 
 class Readers:
     def __init__(self, path: Path, on_damage: Callable[[str], None]) -> None:
         self._on_damage = on_damage
         self._uri = f"{path.absolute().as_uri()}?mode=ro"
-        self._local = threading.local()
-        self._connections: list[sqlite3.Connection] = []
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ostler-reader")
+        self._connections: list[_SnapshotConnection] = []
+        self._opening = asyncio.Lock()
+        self._closed = False
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` on a snapshot of the database."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_snapshot, work)
+            return await (await self._choose_connection()).read_snapshot(work)
         except sqlite3.Error as error:
             reason = describe(error)
+            if is_damage(error):
+                self._on_damage(reason)
             raise StorageFailed(f"The database could not be read: {reason}", reason=reason) from error
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._pool.shutdown)
-        for connection in self._connections:
-            connection.close()
-        self._connections.clear()
+        self._closed = True
+        async with self._opening:
+            for connection in self._connections:
+                await connection.close()
+            self._connections.clear()
 
-    def _read_snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        connection = self._get_connection()
-        connection.execute("BEGIN")
+    async def _choose_connection(self) -> "_SnapshotConnection":
+        """One that is idle, a new one while there may be more, else the one with the least to do."""
+        chosen = min(self._connections, key=_count_pending, default=None)
+        if chosen is not None and (not chosen.pending or len(self._connections) == _CONNECTIONS):
+            return chosen
+        async with self._opening:
+            if self._closed:
+                raise StorageFailed("The database is closed.", reason="closed")
+            if len(self._connections) == _CONNECTIONS:
+                return min(self._connections, key=_count_pending)
+            opened = _SnapshotConnection(self._uri)
+            await opened
+            self._connections.append(opened)
+            return opened
+
+
+class _SnapshotConnection(aiosqlite.Connection):
+    """A connection on whose thread a whole function is run: one hop for a snapshot, and not one for each statement."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(partial(_open_connection, uri), iter_chunk_size=64)
+        # A daemon that ends without closing its store must not wait for a thread that waits for it.
+        self._thread.daemon = True
+        self._thread.name = "ostler-reader"
+        self._asked = 0  # by the event loop
+        self._answered = 0  # by the thread
+
+    @property
+    def pending(self) -> int:
+        """How much the thread still has to do, also for callers that have stopped waiting."""
+        return self._asked - self._answered
+
+    async def read_snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._asked += 1
+        run = cast(Callable[..., Awaitable[T]], self._execute)  # it has no types
+        return await run(self._read, work)
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            found = work(connection)
-        except BaseException as error:
+            self._conn.execute("BEGIN")
+            found = work(self._conn)
+            self._conn.execute("COMMIT")
+            return found
+        except BaseException:
             # The error may keep an unfinished query alive, and with it the snapshot: the next user of this connection
             # would read old data.
-            self._discard_connection(connection)
-            if isinstance(error, sqlite3.Error) and is_damage(error):
-                self._on_damage(describe(error))
+            self._conn.close()
+            self._connection = self._connector()
             raise
-        connection.execute("COMMIT")
-        return found
+        finally:
+            self._answered += 1
 
-    def _discard_connection(self, connection: sqlite3.Connection) -> None:
-        self._local.connection = None
-        self._connections.remove(connection)
-        connection.close()
 
-    def _get_connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = sqlite3.connect(self._uri, uri=True, isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA cache_size = -2048")
-            self._local.connection = connection
-            self._connections.append(connection)
-        return connection
+def _count_pending(connection: _SnapshotConnection) -> int:
+    return connection.pending
+
+
+def _open_connection(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA cache_size = -2048")
+    return connection
