@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ostler.server.settings import is_stale
+from ostler.server.settings import is_stale, locations
 from tests.server.settings.machine import PersonMachine
 
 HOOKS = [
@@ -34,6 +34,12 @@ def project(machine: PersonMachine) -> PersonMachine:
     return machine
 
 
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written just now counts as read, as it does a moment later: else everything would be stale."""
+    monkeypatch.setattr(locations, "_RACY_NS", 0)
+
+
 def declare(machine: PersonMachine, command: str, name: str = "project") -> None:
     line = command.replace("@PROJECT@", str(machine.folder))
     machine.write(name, {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": line}]}]}})
@@ -60,9 +66,11 @@ def test_trust_is_bound_to_the_scripts_that_an_mcp_entry_names(project: PersonMa
     assert project.load().project_effects.digest != before.digest
 
 
+@pytest.mark.usefixtures("settled")
 def test_a_script_that_comes_later_is_another_one_and_guarded_before(project: PersonMachine) -> None:
     declare(project, "bash scripts/new.sh")
     before = project.load()
+    assert not is_stale(before, project.places)
     assert str(project.folder / "scripts" / "new.sh") in before.project_effects.guarded
     (project.folder / "scripts" / "new.sh").write_text("echo planted\n")
     assert is_stale(before, project.places)
@@ -91,9 +99,11 @@ def test_what_nothing_runs_is_not_bound(project: PersonMachine, command: str) ->
     assert [path for path, digest in effects.files if digest] == []
 
 
+@pytest.mark.usefixtures("settled")
 def test_settings_are_read_again_when_a_script_changes(project: PersonMachine) -> None:
     declare(project, "scripts/h.sh")
     settings = project.load()
+    assert not is_stale(settings, project.places)
     (project.folder / "scripts" / "h.sh").write_text("echo planted, and longer\n")
     assert is_stale(settings, project.places)
 
