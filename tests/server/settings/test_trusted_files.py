@@ -77,6 +77,40 @@ def test_a_script_that_comes_later_is_another_one_and_guarded_before(project: Pe
     assert project.load().project_effects.digest != before.project_effects.digest
 
 
+NAMED = [
+    # Whatever it is called: an interpreter runs it.
+    ("bash scripts/h.txt", "h.txt"), ("sh scripts/h.md", "h.md"), ("python3 scripts/h.log", "h.log"),
+    ("./scripts/h.html", "h.html"), ("cat scripts/h.txt | bash", "h.txt"), ("swift scripts/h.swift", "h.swift"),
+    ("go run ./scripts/h.go", "h.go"), ("java scripts/H.java", "H.java"), ("elixir scripts/h.exs", "h.exs"),
+    ("groovy scripts/h.groovy", "h.groovy"), ("dotnet run scripts/h.cs", "h.cs"), ("ts-node scripts/h", "h.ts"),
+    ("run-parts scripts", "h"), ("python3 -c 'import scripts.h'", "h.py"),
+    # By what the line itself puts together.
+    ('bash "$(git rev-parse --show-toplevel)/scripts/h.sh"', "h.sh"),
+    ('"$(git rev-parse --show-toplevel)"/scripts/h.sh', "h.sh"), ("bash `dirname $0`/scripts/h.sh", "h.sh"),
+    ("${CLAUDE_PROJECT_DIR%/}/scripts/h.sh", "h.sh"), ('D="$CLAUDE_PROJECT_DIR/scripts"; bash "$D/h.sh"', "h.sh"),
+    ("for each in scripts/*; do . $each; done", "h"), ("D=$(pwd)/scripts; E=$D/h; . $E", "h"),
+    ("bash -c '. \"$0\"' scripts/h", "h"),
+    # By a variable or an option that makes a program run it.
+    ("BASH_ENV=scripts/h bash -c :", "h"), ("env BASH_ENV=scripts/h bash -c :", "h"),
+    ("export ENV=scripts/h; sh -i", "h"), ("LD_PRELOAD=./scripts/h.so ls", "h.so"),
+    ("tar cf x --checkpoint-action=exec=scripts/h.sh .", "h.sh"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "name"), NAMED)
+def test_trust_is_bound_to_a_script_however_it_is_called_and_named(
+    project: PersonMachine, command: str, name: str
+) -> None:
+    (project.folder / ".git").mkdir()
+    script = project.folder / "scripts" / name
+    script.write_text("trusted\n")
+    declare(project, command)
+    before = project.load().project_effects
+    assert str(script) in before.guarded
+    script.write_text("planted\n")
+    assert project.load().project_effects.digest != before.digest
+
+
 def test_a_script_is_guarded_by_its_real_path_too(project: PersonMachine) -> None:
     (project.folder / "link.sh").symlink_to("scripts/h.sh")
     declare(project, "./link.sh")
@@ -112,7 +146,7 @@ def test_settings_are_read_again_when_a_script_changes(project: PersonMachine) -
     "command",
     ["sh scripts/h.sh state", "scripts/h.sh --state=state", "scripts/h.sh --state state >> state",
      "STATE=state scripts/h.sh", "if [ ! -e state ]; then touch state; scripts/h.sh; fi",
-     "jq . state | scripts/h.sh", "python3 scripts/h.sh < state2"],
+     "jq . state | scripts/h.sh", "cat state | python3 scripts/h.sh"],
 )  # fmt: skip
 def test_what_a_hook_keeps_for_itself_may_change(project: PersonMachine, command: str) -> None:
     declare(project, command)
