@@ -279,7 +279,7 @@ class _FileFinder:
         """What only the run tells is mostly a folder: where it runs, or the top of the repository."""
         name = known[1] or known[3]
         if name is None:
-            return list(dict.fromkeys((folder, _find_top(folder))))
+            return list(dict.fromkeys((folder, paths.find_repository_folder(folder) or folder)))
         values = [] if name == "PWD" else [*self._variables.get(name, []), *([known[2]] if known[2] else [])]
         return values or [folder]
 
@@ -298,16 +298,6 @@ class _FileFinder:
         self._looked[path] = None
         self._bytes_left -= min(facts.st_size, _MAX_SCRIPT_BYTES)
         self._found[path] = digest_script(place) if self._bytes_left >= 0 else _describe(facts)
-
-
-def _find_top(folder: str) -> str:
-    """The nearest folder above with a `.git`; the folder itself where there is none."""
-    here = folder
-    while not os.path.lexists(os.path.join(here, ".git")):
-        if here == os.path.dirname(here):
-            return folder
-        here = os.path.dirname(here)
-    return here
 
 
 def _list_run_texts(parts: Sequence[SimpleCommand]) -> list[str]:
