@@ -59,6 +59,7 @@ _CODE_OPTIONS: Final = frozenset({
     "--init-file", "--preload", "--script",
 })  # fmt: skip
 _MODULE: Final = re.compile(r"[\w./-]*\w")
+_DOTTED: Final = re.compile(r"\w+(?:\.\w+)+")
 _MAX_MODULES: Final = 50
 _PIECE: Final = re.compile(r"""[^\s;|&<>()'"`]+""")
 _VARIABLE: Final = re.compile(
@@ -154,6 +155,8 @@ class _FileFinder:
             self._add(place)
         if any(map(_is_interpreted, parts)):
             self._add_modules(texts)
+            if any("-c" in part.words for part in parts):
+                self._add_modules([text.replace(".", "/") for text in texts if _DOTTED.fullmatch(text)])
         complete = self._lookups >= 0 and len(texts) <= _MAX_TEXTS and len(self._found) < _MAX_FILES
         scripts = frozenset(paths.normalize_path(place) for place in self._list_all_places(_list_run_texts(parts)))
         return NamedFiles(tuple(sorted(self._found.items())), tuple(self._looked), complete, scripts)
@@ -202,7 +205,6 @@ class _FileFinder:
     def _add_modules(self, texts: Sequence[str]) -> None:
         """What inline code of an interpreter may load by a name without its ending: `import mod`, `require('./x')`."""
         names = [text for text in texts if _MODULE.fullmatch(text)]
-        names = [each for text in names for each in dict.fromkeys((text, text.replace(".", "/")))]
         for place in self._list_all_places(names[:_MAX_MODULES]):
             for ending in _MODULE_ENDINGS[1:]:
                 self._add(place + ending)
@@ -328,7 +330,7 @@ def _list_variable_texts(part: SimpleCommand) -> list[str]:
     """The values of variables that decide what runs, given before a command or to `env` and `export`."""
     words = (token.text.partition("=") for token in part.tokens[1:] if "=" in token.text)
     given = (*part.assignments, *((name, value) for name, _, value in words if name.isidentifier()))
-    if not commands.sets_dangerous_variable(replace(part, assignments=given)):
+    if not given or not commands.sets_dangerous_variable(replace(part, assignments=given)):
         return []
     return [piece for _, value in given if value for piece in re.split("[: ]", value)]
 
