@@ -84,6 +84,8 @@ BOUND = [
     ("sudo -u me ./x.sh", "x.sh"), ("timeout 5 bash x.sh", "x.sh"), ("nohup ./x.sh &", "x.sh"), ("time ./x.sh", "x.sh"),
     ("sh -c './x.sh'", "x.sh"), ("bash -c 'bash -c ./x.sh'", "x.sh"), ("if true; then ./x.sh; fi", "x.sh"),
     ("f() { ./x.sh; }; f", "x.sh"), ("find . -name a -exec ./x.sh {} ;", "x.sh"), ("ssh host < x.sh", "x.sh"),
+    ("bash \"$(git rev-parse --show-toplevel)/x.sh\"", "x.sh"), ("D=$PWD/sub; E=$D; bash $E/x.sh", "sub/x.sh"),
+    ("for s in x; do bash $s.sh; done", "x.sh"), ("LD_PRELOAD=./f ls", "f"), ("bash ${PWD%/}/x.sh", "x.sh"),
     ("bash <<E\n./x.sh\nE", "x.sh"), ("bash <<< ./x.sh", "x.sh"), ("mytool --config f", "f"), ("coproc ./x.sh", "x.sh"),
 ]  # fmt: skip
 
@@ -137,13 +139,14 @@ def test_what_a_command_writes_may_change_meanwhile(project: Path) -> None:
      "go test ./...",
      "sh -c 'make'", "python -m pytest", "find . -exec sh {} ;", "bash $X", "docker compose up",
      "bash ${PWD%/*}/x.sh", "npx jest", "tox",
-     "$X"],
+     "$X", "find sub -type f | xargs -n1 bash", "xargs -a list sh", "ls | sudo xargs -n1 timeout 5 python3"],
 )  # fmt: skip
 def test_where_nothing_can_be_bound_the_ask_says_so(command: str) -> None:
     assert may_change_what_runs(parse_command(command))
 
 
-@pytest.mark.parametrize("command", ["./x.sh", "bash x.sh", "rm f", "git commit -m x", "bash $PWD/x.sh", "curl -o f x"])
+@pytest.mark.parametrize("command", ["./x.sh", "bash x.sh", "rm f", "git commit -m x", "bash $PWD/x.sh", "curl -o f x",
+                                     "ls | xargs rm"])  # fmt: skip
 def test_where_it_is_bound_the_ask_says_nothing_of_it(command: str) -> None:
     assert not may_change_what_runs(parse_command(command))
 

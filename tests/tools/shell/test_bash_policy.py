@@ -62,6 +62,9 @@ GUARDED = [
     "xargs -I{} cp tmpl/.envrc . <f", "tar cf .envrc f",
     "cp --parents tmpl/.envrc dir; cp -r dir/tmpl/. .", "curl -o .envrc x", "wget -O .envrc x",
     "chmod +x .git/hooks/x", "split f .envrc", "cp --odd tmpl/.envrc .", "mv --odd=x f .envrc",
+    # A folder that is not there yet gets no base name, whatever follows its own.
+    "mv cfg/ostler .ostler/", "cp -r cfg/ostler .ostler/", "cp -r cfg/ostler .ostler//", "git mv cfg/ostler .ostler/",
+    "mv cfg/ostler/ .ostler/", "cd src || cd dir; mv ../cfg/ostler ../.ostler",
 ]  # fmt: skip
 
 
@@ -98,6 +101,17 @@ def test_accept_edits_lets_simple_file_commands_pass_inside_the_roots(project: P
     judged = judge(command, build_view(project))
     assert judged.check == Allow()
     assert judged.only_edits
+
+
+@pytest.mark.parametrize(
+    "command", ["touch dir/new && cat dir/*", "cp f dir/new && wc -l dir/*", "mkdir dir/a; ls ./d*"]
+)
+def test_accept_edits_lets_simple_file_commands_pass_only_where_every_effect_is_known(
+    project: Path, command: str
+) -> None:
+    judged = judge(command, build_view(project))
+    assert judged.subject.unknown is not None
+    assert isinstance(judged.check, AskFirst)
 
 
 def test_deleting_what_a_package_manager_put_there_is_not_guarded(project: Path) -> None:

@@ -19,10 +19,13 @@ _PROJECT_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "OSTLER_PROJECT_DIR")
 _SYSTEM_FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/nix")
 """The machine's own programs change with its updates, and belong to no project."""
 _TEXT_ENDINGS: Final = (".md", ".txt", ".rst", ".csv", ".log", ".png", ".jpg", ".svg", ".pdf", ".html", ".css")
-"""Nothing runs these, though a command may name them."""
+"""A command that only names one of these does not run it."""
 _SCRIPT_ENDINGS: Final = (
     ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".cjs", ".mjs", ".ts", ".tsx", ".rb", ".pl", ".pm", ".php", ".lua",
-    ".awk", ".sed", ".mk", ".ps1", ".jar", "makefile",
+    ".awk", ".sed", ".mk", ".ps1", ".jar", "makefile", ".jsx", ".mts", ".cts", ".go", ".rs", ".java", ".kt", ".kts",
+    ".scala", ".sc", ".groovy", ".gradle", ".clj", ".bb", ".cs", ".csx", ".fsx", ".swift", ".dart", ".ex", ".exs",
+    ".erl", ".hs", ".ml", ".jl", ".r", ".rkt", ".scm", ".nix", ".zig", ".nim", ".tcl", ".coffee", ".wasm", ".class",
+    ".so", ".dylib", ".c", ".cpp", ".bat", ".cmd",
 )  # fmt: skip
 _MAX_WATCHED: Final = 2_000
 
@@ -51,9 +54,8 @@ def find_trusted_files(
         *_list_server_lines([each for each in servers if each.source in sources], folder),
     ):
         named = find_named_files(commands.parse_command(line.command), line.folder, home, variables)
-        scripts = {path for path in named.scripts if _counts(path, folder)}
-        files = [(path, digest) for path, digest in named.files if path in scripts or _is_script(path, folder)]
-        found.update((path, digest) for path, digest in files if _counts(path, folder))
+        scripts = {path for path in named.scripts if _may_change(path, folder)}
+        found.update((path, digest) for path, digest in named.files if path in scripts or _is_script(path, folder))
         looked.update(dict.fromkeys(path for path in named.looked if _may_be_script(path) or path in scripts))
     return NamedFiles(tuple(sorted(found.items())), tuple(looked)[:_MAX_WATCHED], complete=True)
 
@@ -90,7 +92,7 @@ def _list_texts(given: Any) -> list[str]:
 
 def _is_script(path: str, folder: str) -> bool:
     """Whether a file that is only named looks like one that runs. Others are data, which a hook may write itself."""
-    if not _counts(path, folder) or not os.path.isfile(path):
+    if path.lower().endswith(_TEXT_ENDINGS) or not _may_change(path, folder) or not os.path.isfile(path):
         return False
     return _may_be_script(path) or os.access(path, os.X_OK)
 
@@ -99,7 +101,5 @@ def _may_be_script(path: str) -> bool:
     return path.lower().endswith(_SCRIPT_ENDINGS) or os.path.isdir(path)
 
 
-def _counts(path: str, folder: str) -> bool:
-    if path.lower().endswith(_TEXT_ENDINGS):
-        return False
+def _may_change(path: str, folder: str) -> bool:
     return is_inside(path, folder) or not any(is_inside(path, place) for place in _SYSTEM_FOLDERS)

@@ -416,3 +416,21 @@ def test_a_script_that_a_command_changed_unseen_does_not_run(harness: Harness) -
     assert (folder / "trusted").exists()
     assert not (folder / "planted").exists()
     assert any("another one than when the folder was trusted" in text for text in list_notices(driver))
+
+
+def test_a_script_that_the_persons_own_hook_or_an_mcp_entry_names_is_guarded_over_the_wire(
+    own_harness: Callable[..., Harness], tmp_path: Path
+) -> None:
+    harness = own_harness(HOME=str(tmp_path / "person"))
+    server = {"mcpServers": {"db": {"command": "sh", "args": ["-c", "exec scripts/server.sh"]}}}
+    folder = make_project(harness, {".mcp.json": server})
+    for name in ("own.sh", "server.sh", "other.sh"):
+        write_settings(folder, f"scripts/{name}", "true\n")
+    write_settings(tmp_path / "person", CLAUDE_SETTINGS, declare_hook("Stop", f"{folder}/scripts/own.sh"))
+    driver = harness.open_session(folder=folder, mode="acceptEdits")
+    found = {name: explain_command(driver, f"cp a scripts/{name}") for name in ("own.sh", "server.sh", "other.sh")}
+    assert (found["own.sh"]["behavior"], found["own.sh"]["by"]) == ("ask", "safety")
+    assert found["server.sh"]["behavior"] == found["other.sh"]["behavior"] == "allow"
+    harness.daemon.call("trust/grant", folder=str(folder))
+    assert explain_command(driver, "cp a scripts/server.sh")["by"] == "safety"
+    assert explain_command(driver, "cp a scripts/other.sh")["behavior"] == "allow"

@@ -50,6 +50,15 @@ def test_an_ask_says_where_what_runs_may_change(harness: Harness) -> None:
     assert "may change" not in second["reason"]
 
 
+def test_an_ask_says_where_a_line_names_more_files_than_can_be_bound(harness: Harness) -> None:
+    driver = open_session_with_calls(harness, bash("bash " + " ".join(f"a{number}" for number in range(1_500))))
+    turn_id = driver.start()
+    ask = driver.wait_for_ask()
+    driver.answer(ask, "deny", message="no")
+    driver.wait_for_turn_end(turn_id)
+    assert "may change before it is answered" in ask["reason"]
+
+
 def test_a_script_that_did_not_change_runs(harness: Harness) -> None:
     driver = open_session_with_calls(harness, bash("./build.sh"))
     write_script(driver, "touch approved")

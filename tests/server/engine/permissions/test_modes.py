@@ -3,10 +3,12 @@
 import itertools
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.support.driver import Harness, Json, SessionDriver
+from tests.support.hooks import declare_hook
 from tests.support.messages_api.behaviors import Reply
 from tests.support.messages_api.recorded_requests import RecordedRequest
 from tests.support.messages_api.replies import message, says
@@ -19,6 +21,7 @@ from tests.support.projects import (
     make_project,
     open_session_with_calls,
     run_calls,
+    write_settings,
 )
 
 CLASSIFIER = "classifier-of-the-tests"
@@ -44,6 +47,29 @@ def test_accept_edits_asks_before_a_guarded_file_is_written_by_a_command_too(har
     for command in ("touch .envrc", "cp x .git/hooks/pre-commit", "mkdir -p .ostler/hooks", "touch .ENVRC"):
         found = explain_command(driver, command)
         assert (found["behavior"], found["by"]) == ("ask", "safety"), command
+
+
+def test_accept_edits_writes_no_guarded_and_no_outside_file_by_whatever_a_command_does(
+    own_harness: Callable[..., Harness], tmp_path: Path
+) -> None:
+    """Without the sandbox, in the person's home folder: what is planted there would run at the next call."""
+    folder = tmp_path / "person"
+    harness = own_harness(OSTLER_SANDBOX__MODE="off", HOME=str(folder))
+    for name in ("tmpl/settings.json", "tmpl/.envrc", "src/victim", "plain/settings.json"):
+        write_settings(folder, name, declare_hook("PreToolUse", f"touch {tmp_path}/ran"))
+    (folder / ".claude").mkdir()
+    (folder / "sub").mkdir()
+    (tmp_path / "victim").write_text("old")
+    (folder / "sub" / "victim").symlink_to(tmp_path / "victim")
+    commands = (
+        "cp tmpl/settings.json .claude", "cp tmpl/settings.json .claude/", "cp tmpl/.envrc .", "cp src/victim sub",
+        "mv plain .ostler", "mv plain .ostler/", "touch done",
+    )  # fmt: skip
+    driver = run_calls(harness, *map(bash, commands), folder=folder, mode="acceptEdits")
+    assert [behavior for behavior, _ in list_decisions(driver)] == ["deny"] * 6 + ["allow"]
+    assert not any((folder / name).exists() for name in (".claude/settings.json", ".envrc", ".ostler"))
+    assert (tmp_path / "victim").read_text() == "old"
+    assert not (tmp_path / "ran").exists()
 
 
 def test_plan_mode_reads_and_changes_nothing(harness: Harness) -> None:

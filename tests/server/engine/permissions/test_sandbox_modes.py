@@ -89,6 +89,31 @@ def test_scripts_that_trusted_hooks_or_git_run_cannot_be_written_in_the_sandbox(
     assert (folder / name).read_text() == "true\n"
 
 
+HOOK_FOLDERS = {
+    "not there yet": ("git init -q; git config core.hooksPath hooks", ".", "hooks"),
+    "nor what is above it": ("git init -q; git config core.hooksPath tools/git/hooks", ".", "tools/git/hooks"),
+    "of a repository below": ("git init -q n; cd n; mkdir h; git config core.hooksPath h", ".", "n/h"),
+    "of one below, not there yet": ("git init -q n; cd n; git config core.hooksPath h", ".", "n/h"),
+    "of a repository around": ("git init -q; mkdir -p n/h; git config core.hooksPath n/h", "n", "h"),
+}
+
+
+@needs_sandbox
+def test_no_hook_can_be_made_in_the_sandbox_where_git_takes_them_from(own_harness: Callable[..., Harness]) -> None:
+    harness = own_harness(OSTLER_SANDBOX__MODE="on")
+    for name, (setup, inside, hooks) in HOOK_FOLDERS.items():
+        project = make_project(harness)
+        subprocess.run(["bash", "-ec", setup], cwd=project, check=True)
+        folder = project / inside
+        # In a script, so that nobody sees the name beforehand.
+        (folder / "job.sh").write_text(f"mkdir -p {hooks}; echo planted > {hooks}/pre-commit; echo done > made\n")
+        driver = run_calls(harness, bash("sh job.sh"), folder=folder, rules=ALL)
+        assert list_decisions(driver) == [("allow", "rule")], name
+        assert (folder / "made").exists(), name
+        assert not (folder / hooks / "pre-commit").exists(), name
+        assert (folder / hooks).exists() == ("mkdir" in setup), name
+
+
 @needs_sandbox
 def test_simple_file_commands_of_accept_edits_run_in_the_workspace_sandbox(harness: Harness) -> None:
     folder = make_project(harness)

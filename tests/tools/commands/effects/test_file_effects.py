@@ -91,6 +91,7 @@ CHANGES = [
     "cp -T src/victim sub/victim", "tee sub/victim <f", "cp f sub/victim", "mv f sub/victim", "ln -sf f sub/victim",
     "cp tmpl/.envrc tmpl/settings.json dest", "rmdir -p none 2>&1; mkdir a b", "mv tmpl/hooks/ dest/h",
     "cd dest && cp ../f . && cd .. && mv dest moved", "cd src; mv victim ../dest; cd ../dest; mv victim again",
+    "mv tmpl new/", "cp -r tmpl new/", "mv tmpl/ new//", "cp -a tmpl/. new/", "cd src || cd dest; mv ../tmpl ../new",
 ]  # fmt: skip
 
 GIT_CHANGES = [

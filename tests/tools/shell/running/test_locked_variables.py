@@ -77,3 +77,14 @@ async def test_what_only_reads_runs_the_program_that_was_found_outside_the_roots
     monkeypatch.setenv("PATH", f"{session.folder}/bin:bin:/usr/bin:/bin")
     assert "PLANTED" not in await run(session, "uname", only_reads=True)
     assert "PLANTED" in await run(session, "uname")
+
+
+async def test_what_only_reads_runs_no_program_to_which_a_link_outside_the_roots_leads(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant(session.folder, "uname")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "uname").symlink_to(session.folder / "bin" / "uname")
+    monkeypatch.setenv("PATH", f"{tmp_path}/outside:/usr/bin:/bin")
+    assert "PLANTED" not in await run(session, "uname", only_reads=True)
+    assert "PLANTED" in await run(session, "uname")

@@ -102,6 +102,22 @@ def is_inside_any(path: str, folders: Iterable[str], real: PathResolver = resolv
     return any(is_inside(path, real(folder)) for folder in folders)
 
 
+_MAX_LEVELS: Final = 64
+
+
+def find_repository_folder(folder: str) -> str | None:
+    """The nearest folder with a `.git`, which git need be asked about; None where there is none. Blocks."""
+    here = folder
+    for _ in range(_MAX_LEVELS):
+        if os.path.lexists(os.path.join(here, ".git")):
+            return here
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above
+    return None
+
+
 def is_inside_roots(path: str, surroundings: SessionView, real: PathResolver = resolve_path) -> bool:
     if surroundings.real_roots is not None:
         return any(is_inside(path, root) for root in surroundings.real_roots)

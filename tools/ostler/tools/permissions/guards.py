@@ -12,7 +12,6 @@ from ostler.tools.fs.protected_paths import find_protection_reason, fold_case
 
 _TRUSTED: Final = "a hook or an MCP server that is in effect here runs it"
 _GIT: Final = "git takes the hooks of the repository from there"
-_MAX_LEVELS: Final = 64
 
 
 def find_known_guard(written: str, real: str, session: SessionView, action: FileAction = "write") -> str | None:
@@ -51,7 +50,7 @@ class GuardCheck:
         found: dict[str, None] = {}
         for start in (folder, *self.session.roots):
             if start not in self._repositories:
-                self._repositories[start] = _find_repository(start)
+                self._repositories[start] = paths.find_repository_folder(start)
             if (repository := self._repositories[start]) is not None:
                 if repository not in self._hooks:
                     self._hooks[repository] = _ask_for_hooks(repository)
@@ -69,16 +68,3 @@ def _touches(seen: tuple[str, ...], guarded: str, action: FileAction) -> bool:
     return guarded in seen or (
         action in {"move", "link", "delete"} and any(guarded.startswith(each.rstrip("/") + "/") for each in seen)
     )
-
-
-def _find_repository(folder: str) -> str | None:
-    """The nearest folder with a `.git`: git is asked only there."""
-    here = folder
-    for _ in range(_MAX_LEVELS):
-        if os.path.lexists(os.path.join(here, ".git")):
-            return here
-        above = os.path.dirname(here)
-        if above == here:
-            return None
-        here = above
-    return None

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from ostler.tools import commands
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
-from ostler.tools.sandbox import Profile, Support, clean_path
+from ostler.tools.sandbox import Profile, Support, clean_path, list_hook_folders
 from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
 
 _MODULE_PATH: Final = "PSModulePath"
@@ -86,13 +86,11 @@ def choose_confinement(
 
 def _list_protected(session: SessionView) -> tuple[str, ...]:
     """Files of the roots that run though their names do not say so: scripts of trusted hooks, and the hooks of git."""
-    hooks = (commands.find_hooks_folder(root) for root in session.roots if os.path.lexists(os.path.join(root, ".git")))
-    real = map(paths.resolve_path, (*session.trusted_files, *(folder for folder in hooks if folder is not None)))
-    return tuple(path for path in dict.fromkeys(real) if os.path.exists(path) and _is_below(path, session.roots))
-
-
-def _is_below(path: str, roots: Sequence[str]) -> bool:
-    return any(path != root and paths.is_inside(path, root) for root in map(paths.resolve_path, roots))
+    scripts = [path for path in map(paths.resolve_path, session.trusted_files) if os.path.exists(path)]
+    roots = [paths.resolve_path(root) for root in session.roots]
+    hooks = list_hook_folders([root for root in roots if paths.find_repository_folder(root) is not None], roots)
+    below = [path for path in scripts if any(path != root and paths.is_inside(path, root) for root in roots)]
+    return tuple(dict.fromkeys((*below, *hooks)))
 
 
 def restrict_to_reading(

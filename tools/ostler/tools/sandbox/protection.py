@@ -22,10 +22,11 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from ostler.tools import commands
 from ostler.tools.fs import paths
 from ostler.tools.fs.protected_paths import find_protection_reason
 from ostler.tools.sandbox.guarded_names import (
@@ -65,7 +66,7 @@ def plan_protection(profile: Profile) -> Protection:
     if os.path.isdir(home) and paths.is_inside_any(home, roots):
         _scan_folder(home, HOME_NAMES, PARTLY_PROTECTED_IN_HOME, found)
         found.pinned.update(list_parents(home, roots), {home} - set(roots))
-    for path in map(paths.normalize_path, profile.protected):
+    for path in map(_find_first_missing, map(paths.normalize_path, profile.protected)):
         _add_protected(path, found)
         found.pinned.update(list_parents(path, roots))
     found.pinned = {require_real_path(path) for path in found.pinned - found.kept - found.missing}
@@ -126,7 +127,14 @@ def _add_protected(path: str, found: Protection) -> None:
         raise NotProtectable(
             f"{path!r} is a link, which a sandboxed command could replace: put the file or folder itself there."
         )
-    (found.missing if is_placeholder(path) else found.kept).add(path)
+    (found.missing if is_placeholder(path) or not os.path.lexists(path) else found.kept).add(path)
+
+
+def _find_first_missing(path: str) -> str:
+    """The path, or the first part of it that there is not, or that is a placeholder already."""
+    while not os.path.lexists(above := os.path.dirname(path)) or is_placeholder(above):
+        path = above
+    return path
 
 
 def _prevent_repository(root: str, found: Protection) -> None:
@@ -171,8 +179,17 @@ def hold_workspace(profile: Profile, note: str | None = None) -> tuple[Profile, 
     roots = [require_real_path(root) for root in profile.roots]
     outer = tuple(root for root in roots if not any(other != root and paths.is_inside(root, other) for other in roots))
     guarded = scan_guarded_names(outer, ignored)
-    profile = replace(profile, protected=(*profile.protected, *guarded.bound))
+    nested = [os.path.dirname(path) for path in guarded.bound if os.path.basename(path).lower() == ".git"]
+    hooks = list_hook_folders(nested, roots)
+    profile = replace(profile, protected=tuple(dict.fromkeys((*profile.protected, *guarded.bound, *hooks))))
     return profile, hold_placeholders(profile, note, guarded, ignored)
+
+
+def list_hook_folders(repositories: Iterable[str], roots: Sequence[str]) -> list[str]:
+    """Where these repositories take their hooks from, below the roots, whether it is there or not. Blocks."""
+    found = map(commands.find_hooks_folder, repositories)
+    real = dict.fromkeys(paths.resolve_path(folder) for folder in found if folder is not None)
+    return [path for path in real if any(path != root and paths.is_inside(path, root) for root in roots)]
 
 
 def hold_placeholders(

@@ -6,6 +6,7 @@ What was approved is what runs: where one of them has changed since, the command
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,8 +60,18 @@ def compute_binding(command: str, session: SessionView) -> ApprovalBinding:
 
 def may_change_what_runs(parsed: ParsedCommand) -> bool:
     """Whether files decide what it runs that it does not name: an approval cannot be bound to them."""
-    running = [inner for part in parsed.parts if runs_anything(part) for inner in commands.unwrap(part)]
-    return any(_has_unbound_code(part) for part in running if part.tokens)
+    for part in filter(runs_anything, parsed.parts):
+        running = [inner for inner in commands.unwrap(part) if inner.tokens]
+        if any(map(_has_unbound_code, running)) or _runs_what_it_reads(running):
+            return True
+    return False
+
+
+def _runs_what_it_reads(running: Sequence[SimpleCommand]) -> bool:
+    """`xargs bash`: which scripts it runs is known only when it runs."""
+    names = [part.words[0] for part in running]
+    lists = next((place for place, name in enumerate(names) if name in {"xargs", "parallel"}), len(names))
+    return any(name is not None and is_interpreter(name) for name in names[lists + 1 :])
 
 
 def _has_unbound_code(part: SimpleCommand) -> bool:

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ostler.tools import commands
@@ -28,11 +28,16 @@ _MAX_FOLDERS: Final = 16
 _MAX_LOOKUPS: Final = 6_000
 _MAX_TEXTS: Final = 1_000
 _MAX_PIECES: Final = 8
+_MAX_NESTED: Final = 3
+"""Values of variables that hold variables."""
+_MAX_ASSIGNMENTS: Final = 100
 _MAX_LENGTH: Final = 4_096
 _INTERPRETERS: Final = frozenset({
     "bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "fish", "python", "pypy", "node", "nodejs", "deno", "bun",
     "ruby", "perl", "php", "lua", "tclsh", "expect", "rscript", "julia", "source", ".", "eval", "awk", "gawk", "mawk",
-    "sed", "xargs", "parallel", "find",
+    "sed", "xargs", "parallel", "find", "babel-node", "bb", "clojure", "dart", "elixir", "groovy", "guile", "java",
+    "jruby", "kotlin", "luajit", "osascript", "powershell", "pwsh", "racket", "raku", "run-parts", "scala", "swift",
+    "ts-node", "tsx",
 })  # fmt: skip
 _DATA_PROGRAMS: Final = frozenset({
     ":", "[", "alias", "basename", "base64", "bg", "bunzip2", "bzip2", "cat", "cd", "chattr", "chgrp", "chmod", "chown",
@@ -54,11 +59,21 @@ _CODE_OPTIONS: Final = frozenset({
     "--init-file", "--preload", "--script",
 })  # fmt: skip
 _MODULE: Final = re.compile(r"[\w./-]*\w")
+_DOTTED: Final = re.compile(r"\w+(?:\.\w+)+")
 _MAX_MODULES: Final = 50
 _PIECE: Final = re.compile(r"""[^\s;|&<>()'"`]+""")
 _VARIABLE: Final = re.compile(
-    r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::?[-=?+]([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))|\$\(pwd\)|`pwd`"
+    r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::?[-=?+]([^}]*)|[%#/^,@:][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
+    r"|\$\([^()]*\)|`[^`]*`"
 )
+_ASSIGNMENT: Final = re.compile(
+    r"""(?<![\w$-])([A-Za-z_]\w*)=((?:"[^"]*"|'[^']*'|\$\([^()]*\)|`[^`]*`|[^\s;&|()<>"'`])+)"""
+)
+_LOOP: Final = re.compile(r"(?<![\w-])for\s+([A-Za-z_]\w*)\s+in\s+([^;\n]+)")
+_RUNS_ARGUMENT: Final = re.compile(
+    r"""(?:^|[;&|({]|\b(?:source|exec|eval|bash|sh|do|then)\s|(?<!\S)\.\s)\s*"?\$\{?[0-9@*]"""
+)
+"""Code that runs a file which it is given behind it: `bash -c '. "$0"' x`."""
 _GLOB: Final = re.compile(r"[*?\[]")
 _CLASS: Final = re.compile(r"\[\[:[a-z]+:\]\]")
 
@@ -93,7 +108,10 @@ def runs_files(parsed: ParsedCommand) -> bool:
 
 def runs_anything(part: SimpleCommand) -> bool:
     """Whether a part is more than a program that only reads, or for which a file is data."""
-    return bool(part.tokens) and part.words[0] not in _DATA_PROGRAMS and not commands.part_is_read_only(part)
+    if not part.tokens:
+        return False
+    data = part.words[0] in _DATA_PROGRAMS or commands.part_is_read_only(part)
+    return not data or (bool(part.assignments) and commands.sets_dangerous_variable(part))
 
 
 def _names_targets(part: SimpleCommand) -> bool:
@@ -128,6 +146,7 @@ class _FileFinder:
             for name, value in part.assignments:
                 if value is not None:
                     self._variables.setdefault(name, []).append(value)
+        self._add_written_values(parsed.command)
         texts = _list_texts(parsed, parts)
         self._add_folders(texts[:_MAX_TEXTS])
         for part in parts:
@@ -136,9 +155,22 @@ class _FileFinder:
             self._add(place)
         if any(map(_is_interpreted, parts)):
             self._add_modules(texts)
+            if any("-c" in part.words for part in parts):
+                self._add_modules([text.replace(".", "/") for text in texts if _DOTTED.fullmatch(text)])
         complete = self._lookups >= 0 and len(texts) <= _MAX_TEXTS and len(self._found) < _MAX_FILES
         scripts = frozenset(paths.normalize_path(place) for place in self._list_all_places(_list_run_texts(parts)))
         return NamedFiles(tuple(sorted(self._found.items())), tuple(self._looked), complete, scripts)
+
+    def _add_written_values(self, command: str) -> None:
+        """Values that hold variables or patterns themselves, and what a loop goes through."""
+        given = itertools.islice(_ASSIGNMENT.finditer(command), _MAX_ASSIGNMENTS)
+        loops = itertools.islice(_LOOP.finditer(command), _MAX_ASSIGNMENTS)
+        values = [(each[1], each[2]) for each in given]
+        values += [(each[1], word) for each in loops for word in each[2].split()[:_MAX_PIECES]]
+        for name, written in values:
+            known, value = self._variables.setdefault(name, []), written.replace('"', "").replace("'", "")
+            if value not in known and len(known) < _MAX_PIECES:
+                known.append(value)
 
     def _add_folders(self, texts: Iterable[str]) -> None:
         """Every folder that is named is one that later words may start from."""
@@ -231,14 +263,27 @@ class _FileFinder:
             return [folder + text[2:] if text[1:2] == "+" else self._home + text[1:]]
         if text.startswith("~"):
             return [os.path.expanduser(text)]
-        if "$" not in text and "`" not in text:
-            return [text]
+        found = [text]
+        for _ in range(_MAX_NESTED):
+            if not any("$" in each or "`" in each for each in found):
+                break
+            found = [more for each in found for more in self._expand_once(each, folder)][:_MAX_PIECES]
+        return found
+
+    def _expand_once(self, text: str, folder: str) -> list[str]:
         found = [text]
         for known in itertools.islice(_VARIABLE.finditer(text), _MAX_PIECES):
-            name = known[1] or known[3] or "PWD"
-            values = [folder] if name == "PWD" else [*self._variables.get(name, []), *([known[2]] if known[2] else [])]
+            values = self._list_values(known, folder)
             found = [each.replace(known[0], value) for each in found for value in values][:_MAX_PIECES]
         return found
+
+    def _list_values(self, known: re.Match[str], folder: str) -> list[str]:
+        """What only the run tells is mostly a folder: where it runs, or the top of the repository."""
+        name = known[1] or known[3]
+        if name is None:
+            return list(dict.fromkeys((folder, paths.find_repository_folder(folder) or folder)))
+        values = [] if name == "PWD" else [*self._variables.get(name, []), *([known[2]] if known[2] else [])]
+        return values or [folder]
 
     def _add(self, place: str) -> None:
         self._lookups -= 1
@@ -260,12 +305,15 @@ class _FileFinder:
 def _list_run_texts(parts: Sequence[SimpleCommand]) -> list[str]:
     """What is not only named: the script of an interpreter and not its arguments, and what is fed to one."""
     found: dict[str, None] = {}
-    reads_pipe = any("pipe" in part.inside and _is_interpreted(part) for part in parts)
+    reads_pipe = any("pipe" in part.inside and _runs_input(part) for part in parts)
     for part in parts:
-        found.update(dict.fromkeys(_list_script_texts(part)[:1]))
+        texts = _list_script_texts(part)
+        takes_others = bool(texts) and "-c" in part.words and _RUNS_ARGUMENT.search(texts[0]) is not None
+        found.update(dict.fromkeys(texts if takes_others else texts[:1]))
+        found.update(dict.fromkeys(_list_variable_texts(part)))
         if _is_interpreted(part):
             found.update((_read_text(each.target), None) for each in part.redirections if each.reads)
-        elif (reads_pipe and "pipe" in part.inside) or "substitution" in part.inside:
+        elif reads_pipe or "substitution" in part.inside:
             found.update((_read_text(token), None) for token in part.tokens[1:])
             found.update((_read_text(each.target), None) for each in part.redirections if each.reads)
         for token, following in itertools.pairwise(part.tokens):
@@ -276,6 +324,20 @@ def _list_run_texts(parts: Sequence[SimpleCommand]) -> list[str]:
             if equals and name in _CODE_OPTIONS:
                 found[value] = None
     return [text for text in found if text][:_MAX_TEXTS]
+
+
+def _list_variable_texts(part: SimpleCommand) -> list[str]:
+    """The values of variables that decide what runs, given before a command or to `env` and `export`."""
+    words = (token.text.partition("=") for token in part.tokens[1:] if "=" in token.text)
+    given = (*part.assignments, *((name, value) for name, _, value in words if name.isidentifier()))
+    if not given or not commands.sets_dangerous_variable(replace(part, assignments=given)):
+        return []
+    return [piece for _, value in given if value for piece in re.split("[: ]", value)]
+
+
+def _runs_input(part: SimpleCommand) -> bool:
+    """Whether it runs what it reads: an interpreter without a script of its own, and `xargs bash`."""
+    return _is_interpreted(part) and (part.words[0] in {"xargs", "parallel"} or not _list_script_texts(part))
 
 
 def _is_interpreted(part: SimpleCommand) -> bool:
@@ -312,7 +374,7 @@ def _add_pieces(text: str, found: dict[str, None]) -> None:
         return
     found[text] = None
     rest = text[1:] if text[0] == "@" else text[2:] if text[0] == "-" and text[1:2] != "-" else ""
-    values = [rest, text.partition("=")[2]]
+    values = [rest, text.partition("=")[2], text.rpartition("=")[2] if "=" in text else ""]
     for value in values:
         if value:
             found[value] = None
@@ -337,7 +399,8 @@ def _list_script_texts(part: SimpleCommand) -> list[str]:
     if part.words[0] is None or not is_interpreter(part.words[0]):
         return []
     operands = (each for token in part.tokens[1:] for each in expand_braces(token))
-    return [text for text in map(_read_text, operands) if text and not text.startswith("-")]
+    found = [text for text in map(_read_text, operands) if text and not text.startswith("-")]
+    return [f"{text}/*" for text in found] if part.words[0] == "run-parts" else found
 
 
 def digest_script(path: str) -> str:

@@ -226,15 +226,18 @@ class _EffectResolver:
         for destination in destinations:
             if not sources:
                 self._add_path(destination.path, "write")
-            for folder in self._may_be_folder(destination.path, transfer, several=len(sources) > 1):
+            for folder in self._may_be_folder(destination.path, transfer):
                 for source in sources:
                     self._add_one_transfer(transfer, source, destination.path, folder=folder)
 
-    def _may_be_folder(self, destination: str, transfer: Transfer, *, several: bool) -> tuple[bool, ...]:
-        """Whether the destination is a folder that gets base names; both where only the run tells."""
+    def _may_be_folder(self, destination: str, transfer: Transfer) -> tuple[bool, ...]:
+        """Whether the destination is a folder that gets base names; both where only the run tells.
+
+        A slash behind it says nothing: `mv tmpl new/` makes `new` of a folder where there is none.
+        """
         if transfer.destination_is == "name":
             return (False,)
-        if transfer.destination_is == "folder" or several or destination.endswith("/"):
+        if transfer.destination_is == "folder":
             return (True,)
         is_folder = os.path.isdir(destination)
         if transfer.destination_is == "unknown" or self.unknown is not None or self._is_changed(destination):
