@@ -76,12 +76,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         if isinstance(item, pytest.Function) and _starts_daemon(item):
             item.add_marker(pytest.mark.daemon)
     yield
-    # In random order, but one after the other: then most of them are run by the same worker.
-    items.sort(key=lambda item: item.nodeid.startswith(_LONG_IMPORT))
+    # In random order, but one after the other, and first: then one worker runs them. What is last, others take over.
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG_IMPORT))
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    # Seldom: a test makes little garbage, and to look for it among syntax trees takes longer than to make these.
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
 
 

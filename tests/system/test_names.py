@@ -23,6 +23,8 @@ LARGER_FOLDERS: Final = {"protocol/ostler/protocol", "storage/ostler/storage/rep
 """One module for each noun of the wire, and one for each table."""
 _NAMING: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.Attribute)
 
+_WITHOUT_NODES: Final = frozenset({"ctx", "op", "ops", "name", "id", "attr", "arg", "type_comment", "kind"})
+
 
 @cache
 def product_files() -> tuple[Path, ...]:
@@ -32,7 +34,22 @@ def product_files() -> tuple[Path, ...]:
 @cache
 def naming_nodes(file: Path) -> tuple[ast.AST, ...]:
     """What gives a name to something: a few of all nodes, which are walked through once."""
-    return tuple(node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, _NAMING))
+    found: list[ast.AST] = []
+    left: list[Any] = [ast.parse(file.read_text("utf-8"))]
+    # As ast.walk does, in less than half of its time: there are a million nodes.
+    while left:
+        node = left.pop()
+        if isinstance(node, _NAMING):
+            found.append(node)
+        for name in node._fields:
+            if name in _WITHOUT_NODES:
+                continue
+            value = getattr(node, name)
+            if isinstance(value, list):
+                left += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST):
+                left.append(value)
+    return tuple(reversed(found))
 
 
 @cache

@@ -160,7 +160,7 @@ async def test_freed_pages_go_back_to_the_file_system(store: Store) -> None:
         import random
 
         for _ in range(40):
-            text = "".join(random.choices("0123456789abcdef", k=200_000))  # what does not compress well
+            text = random.randbytes(100_000).hex()  # what does not compress well
             results.put(tx.connection, new_result_id(), session.id, text, tool="Bash")
 
     from ostler.storage.sqlite.check import vacuum_pages

@@ -35,7 +35,17 @@ from tests.support.messages_api.replies import (
     thinks,
     thinks_unseen,
 )
-from tests.support.messages_api.requests import HEADERS, assistant, body, parse_events, post, result, use, user
+from tests.support.messages_api.requests import (
+    HEADERS,
+    UNENCRYPTED,
+    assistant,
+    body,
+    parse_events,
+    post,
+    result,
+    use,
+    user,
+)
 from tests.support.messages_api.scripts import attempts, loop
 from tests.support.messages_api.server import ScriptedApi
 
@@ -136,7 +146,7 @@ def test_loop_calls_so_often_and_then_speaks_and_starts_again() -> None:
 def test_gate_holds_the_stream_in_the_middle(api: ScriptedApi) -> None:
     gate = Gate()
     api.always(message(says("before ", hold(gate), "after")))
-    with httpx2.stream("POST", f"{api.url}/v1/messages", json=body(), headers=HEADERS) as response:
+    with httpx2.stream("POST", f"{api.url}/v1/messages", json=body(), headers=HEADERS, verify=UNENCRYPTED) as response:
         chunks = response.iter_text()
         seen = ""
         while "before" not in seen:
@@ -182,7 +192,7 @@ def test_broken_stream_gives_the_first_events_only(api: ScriptedApi, broken: Any
     api.always(broken(message(says("hello")), 4))
     seen: list[str] = []
     with (
-        httpx2.stream("POST", f"{api.url}/v1/messages", json=body(), headers=HEADERS) as response,
+        httpx2.stream("POST", f"{api.url}/v1/messages", json=body(), headers=HEADERS, verify=UNENCRYPTED) as response,
         pytest.raises((httpx2.RemoteProtocolError, httpx2.ReadError)),
     ):
         seen.extend(response.iter_text())
@@ -197,7 +207,7 @@ def test_answer_may_end_early_as_if_it_were_whole(api: ScriptedApi) -> None:
 
 def test_client_that_leaves_is_noticed(api: ScriptedApi) -> None:
     api.always(speaks_for_ever())
-    with httpx2.stream("POST", f"{api.url}/v1/messages", json=body(), headers=HEADERS) as response:
+    with httpx2.stream("POST", f"{api.url}/v1/messages", json=body(), headers=HEADERS, verify=UNENCRYPTED) as response:
         next(response.iter_bytes())
     assert api.requests[0].wait_until_ended() == "left"
 
@@ -205,7 +215,7 @@ def test_client_that_leaves_is_noticed(api: ScriptedApi) -> None:
 def test_hanging_answer_lasts_until_the_client_leaves(api: ScriptedApi) -> None:
     api.always(hangs())
     with pytest.raises(httpx2.ReadTimeout):
-        httpx2.post(f"{api.url}/v1/messages", json=body(), headers=HEADERS, timeout=0.05)
+        httpx2.post(f"{api.url}/v1/messages", json=body(), headers=HEADERS, timeout=0.05, verify=UNENCRYPTED)
     assert api.requests[0].wait_until_ended() == "left"
 
 
@@ -263,7 +273,7 @@ def test_input_of_ten_megabytes_in_pieces_arrives_whole(api: ScriptedApi) -> Non
 
 def test_connection_is_used_again(api: ScriptedApi) -> None:
     api.always(message(says("hi")))
-    with httpx2.Client() as client:
+    with httpx2.Client(verify=UNENCRYPTED) as client:
         for _ in range(3):
             client.post(f"{api.url}/v1/messages", json=body(), headers=HEADERS)
         assert api.open_connections == 1
@@ -303,9 +313,10 @@ def test_server_runs_as_its_own_process(tmp_path: Path) -> None:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         answers = [
-            httpx2.post(f"{url}/v1/messages", json=body(user(text)), headers=HEADERS) for text in ("[s]", "[s]", "x")
+            httpx2.post(f"{url}/v1/messages", json=body(user(text)), headers=HEADERS, verify=UNENCRYPTED)
+            for text in ("[s]", "[s]", "x")
         ]
-        record = httpx2.get(f"{url}/record").json()
+        record = httpx2.get(f"{url}/record", verify=UNENCRYPTED).json()
         process.terminate()
         assert process.wait(30) == 0
     assert [answer.status_code for answer in answers] == [529, 200, 200]
@@ -331,7 +342,7 @@ def test_server_that_keeps_only_the_beginning_of_requests_answers_them_all_the_s
         def read(self, body: memoryview) -> dict[str, Any] | None:
             return {"model": "m", "messages": [{"role": "user", "content": bytes(body).decode()}]}
 
-    with Glancing(strict=False) as api, httpx2.Client(trust_env=False) as client:
+    with Glancing(strict=False) as api, httpx2.Client(verify=UNENCRYPTED, trust_env=False) as client:
         api.always(message(says("hello")))
         for size in (20, 100, 1_000_000, 101):
             response = client.post(f"{api.url}/v1/messages", content=b"x" * size, headers=HEADERS)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ostler.tools.files.edit import Edit
+from ostler.tools.files.editing import large_edit
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
@@ -179,7 +180,10 @@ async def test_what_is_no_text_is_neither_edited_nor_written_over(session: Sessi
     assert path.read_bytes() == data
 
 
-async def test_a_line_of_fifty_megabytes_without_an_end_is_edited(session: Session) -> None:
+async def test_a_line_of_fifty_megabytes_without_an_end_is_edited(
+    session: Session, monkeypatch: pytest.MonkeyPatch, forked_edit_program: str
+) -> None:
+    monkeypatch.setattr(large_edit, "_PROGRAM", forked_edit_program)
     path = session.folder / "a.txt"
     path.write_bytes(b"x" * 25_000_000 + b"needle" + b"x" * 25_000_000)
     await session.expect_result(READ, file_path=str(path))

@@ -261,7 +261,7 @@ def test_other_inputs_are_errors_of_the_schema(given: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("indent", [1, None])
 async def test_a_notebook_with_the_data_of_a_large_chart_is_changed(session: Session, indent: int | None) -> None:
-    data = [0.1 + number for number in range(30_000)] + [1e300, -7, 10**40, None, "ä"]
+    data = [0.1 + number for number in range(10_000)] + [1e300, -7, 10**40, None, "ä"]
     chart = {
         **CELLS[1],
         "outputs": [{"data": {"application/json": data}, "metadata": {}, "output_type": "display_data"}],
@@ -275,7 +275,7 @@ async def test_a_notebook_with_the_data_of_a_large_chart_is_changed(session: Ses
 
 async def test_a_notebook_that_has_grown_too_large_since_it_was_read_is_not_changed(session: Session) -> None:
     path = await write_and_read(session)
-    grown = dump_notebook({**build_notebook(), "metadata": {"x": [1] * 500_001}})
+    grown = dump_notebook({**build_notebook(), "metadata": {"x": [1] * 500_001}}, None)
     (session.folder / "a.ipynb").write_text(grown)
     failure = await session.expect_failure(EDIT, notebook_path=path, cell_id="rest", new_source="x")
     assert failure.code == read_state.TOO_LARGE

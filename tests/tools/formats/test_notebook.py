@@ -1,10 +1,12 @@
 """Read and notebooks: cells, outputs, pictures, and what is broken."""
 
 import base64
+import functools
 import io
 import json
 import os
 import random
+from collections.abc import Callable
 from typing import Any
 
 import nbformat.v4
@@ -15,6 +17,7 @@ from ostler.tools.files.edit import Edit
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
+from ostler.tools.formats import notebook_json
 from ostler.tools.formats.image import Picture
 from ostler.tools.formats.notebook import MAX_PICTURE_CHARS, Cell, LargePicture, RenderedOutput, open_large_pictures
 from tests.support.tool_calls import Session, put_file
@@ -56,9 +59,10 @@ def write_raw_notebook(session: Session, content: Any) -> str:
     return str(path)
 
 
+@functools.cache
 def encode_plot(width: int, height: int) -> str:
     file = io.BytesIO()
-    Image.new("RGB", (width, height), "red").save(file, "PNG")
+    Image.new("RGB", (width, height), "red").save(file, "PNG", compress_level=1)
     return base64.b64encode(file.getvalue()).decode()
 
 
@@ -323,22 +327,26 @@ def build_notebook_text(values: str, place: str = "metadata") -> str:
     return f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}'
 
 
+# Made when they are needed: every process that collects the tests would make all of them.
 @pytest.mark.parametrize(
-    ("values", "place"),
+    ("build_values", "place"),
     [
-        ('{"x": [' + "1.5," * 500_000 + "1]}", "metadata"),
-        ('{"x": [' + "[]," * 200_000 + "1]}", "metadata"),
-        ("{" + ",".join(f'"{number}":""' for number in range(250_001)) + "}", "metadata"),
-        ("[" + r'"\"\\",' * 500_000 + '"x"]', "source"),
-        ('[{"output_type": "display_data", "data": {"application/json": [' + "1," * 500_000 + "1]}}]", "outputs"),
-        ("[" + '{"output_type": "stream"},' * 150_000 + "{}]", "outputs"),
+        (lambda: '{"x": [' + "1.5," * 500_000 + "1]}", "metadata"),
+        (lambda: '{"x": [' + "[]," * 200_000 + "1]}", "metadata"),
+        (lambda: "{" + ",".join(f'"{number}":""' for number in range(250_001)) + "}", "metadata"),
+        (lambda: "[" + r'"\"\\",' * 500_000 + '"x"]', "source"),
+        (
+            lambda: '[{"output_type": "display_data", "data": {"application/json": [' + "1," * 500_000 + "1]}}]",
+            "outputs",
+        ),
+        (lambda: "[" + '{"output_type": "stream"},' * 150_000 + "{}]", "outputs"),
     ],
     ids=["numbers", "lists", "names", "lines", "data", "outputs"],
 )
 async def test_a_notebook_of_more_than_half_a_million_values_is_refused(
-    session: Session, values: str, place: str
+    session: Session, build_values: Callable[[], str], place: str
 ) -> None:
-    path = write_raw_notebook(session, build_notebook_text(values, place))
+    path = write_raw_notebook(session, build_notebook_text(build_values(), place))
     assert (await session.expect_failure(READ, file_path=path)).message == (
         f"{path} is too large for a notebook (its JSON holds more than 500000 values). "
         "Take a part of it with a command, or clear its outputs, as with `jupyter nbconvert --clear-output`."
@@ -346,8 +354,9 @@ async def test_a_notebook_of_more_than_half_a_million_values_is_refused(
     assert session.reads.by_path == {}
 
 
-async def test_the_large_data_of_a_chart_is_read(session: Session) -> None:
-    data = "[" + "0.123456789," * 490_000 + "-1.5e300]"
+async def test_the_large_data_of_a_chart_is_read(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook_json, "MAX_VALUES", 50_000)
+    data = "[" + "0.123456789," * 49_000 + "-1.5e300]"
     path = write_raw_notebook(
         session,
         build_notebook_text(f'[{{"output_type": "display_data", "data": {{"application/json": {data}}}}}]', "outputs"),
@@ -357,9 +366,11 @@ async def test_the_large_data_of_a_chart_is_read(session: Session) -> None:
     assert text.endswith(" more characters)")
 
 
-# Long enough that each place of their escapes is at a border of the pieces that are looked at.
-@pytest.mark.parametrize("printed", ['",' * 1_200_000, '\\",[' * 1_200_000], ids=["quotes", "backslashes"])
-async def test_commas_and_brackets_within_texts_are_no_values(session: Session, printed: str) -> None:
+# More than there may be values, and long enough that each place of their escapes is at a border of the pieces that are
+# looked at.
+@pytest.mark.parametrize("part", ['",', '\\",['], ids=["quotes", "backslashes"])
+async def test_commas_and_brackets_within_texts_are_no_values(session: Session, part: str) -> None:
+    printed = part * 510_000
     cell = {"cell_type": "code", "source": "", "outputs": [{"output_type": "stream", "text": printed}]}
     path = write_raw_notebook(session, {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [cell]})
     assert (await session.expect_result(READ, file_path=path)).output.cells[0].outputs[0].text.startswith(printed[:100])
@@ -397,16 +408,19 @@ async def test_thousands_of_empty_outputs_are_too_many_tokens(session: Session) 
 
 
 @pytest.mark.parametrize(
-    "text", ["x" * 24_200_000, r"\n" * 5_000_000, r"\"" * 5_000_000], ids=["plain", "lines", "quotes"]
+    ("part", "count"),
+    [("x", 24_200_000), (r"\n", 5_000_000), (r"\"", 5_000_000)],
+    ids=["plain", "lines", "quotes"],
 )
-async def test_a_text_that_would_be_parsed_in_one_long_go_is_refused(session: Session, text: str) -> None:
-    path = write_raw_notebook(session, build_notebook_text(f'["{text}"]', "metadata"))
+async def test_a_text_that_would_be_parsed_in_one_long_go_is_refused(session: Session, part: str, count: int) -> None:
+    path = write_raw_notebook(session, build_notebook_text(f'["{part * count}"]', "metadata"))
     words = "is too large for a notebook (it holds a text of about 24000000 characters or more)."
     assert (await session.expect_failure(READ, file_path=path)).message.startswith(f"{path} {words}")
 
 
-async def test_many_long_texts_are_no_long_one(session: Session) -> None:
-    texts = ",".join(['"' + r"<p class=\"a\">" * 20_000 + '"'] * 100)
+async def test_many_long_texts_are_no_long_one(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook_json, "MAX_STRING", 2_400_000)
+    texts = ",".join(['"' + r"<p class=\"a\">" * 20_000 + '"'] * 10)
     path = write_raw_notebook(session, build_notebook_text(f"[{texts}]", "metadata"))
     assert (await session.expect_result(READ, file_path=path)).output.total_cells == 1
 
@@ -424,7 +438,7 @@ async def test_the_pictures_of_a_notebook_are_together_no_more_than_one_answer_t
     def output(number: int) -> dict[str, Any]:
         file = io.BytesIO()
         noise = Image.frombytes("RGB", (1000, 1000), random.Random(number).randbytes(3_000_000))
-        noise.save(file, "PNG", compress_level=1)  # a better compression leaves as much of it
+        noise.save(file, "PNG", compress_level=0)  # a better compression leaves as much of it
         data = {"image/png": base64.b64encode(file.getvalue()).decode()}
         return {"output_type": "display_data", "data": data, "metadata": {}}
 

@@ -147,14 +147,16 @@ async def test_a_page_without_text_is_shown_as_a_picture(session: Session) -> No
 
 async def test_page_1500_of_2000_comes_within_a_second(session: Session) -> None:
     path = write_file(session, build_pdf([build_text_content(f"This is page {number}") for number in range(1, 2001)]))
-    await load_document(path, Pages(1, 1))  # the library is in the disk's cache by then
-    took = []
-    for number in range(1500, 1503):
+    # Not at once on every machine: others use its processors, and the library may not be in the disk's cache yet.
+    took = 0.0
+    for number in range(1500, 1504):
         began = time.perf_counter()
         output = (await session.expect_result(READ, file_path=path, pages=str(number))).output
-        took.append(time.perf_counter() - began)
+        took = time.perf_counter() - began
         assert output.pages[0].text == f"This is page {number}"
-    assert min(took) < 1
+        if took < 1:
+            break
+    assert took < 1
 
 
 async def test_a_document_that_needs_a_password_says_so(session: Session) -> None:
@@ -187,7 +189,7 @@ async def test_an_enormous_page_becomes_a_picture_of_the_usual_size(session: Ses
 
 
 async def test_a_document_that_takes_for_ever_is_given_up(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "TIME_LIMIT", 1.5)
+    monkeypatch.setattr(worker, "TIME_LIMIT", 0.4)
     path = write_file(session, build_pdf(["/X0 Do"], further=build_nested_forms(12, 6)))
     failure = await session.expect_failure(READ, file_path=path)
     assert failure.message == f"{path} is a PDF document that takes too long to open. Read fewer of its pages."
@@ -195,7 +197,8 @@ async def test_a_document_that_takes_for_ever_is_given_up(session: Session, monk
 
 
 async def test_a_document_that_wants_all_memory_is_given_up(session: Session) -> None:
-    packed = compress_spaces(1200)
+    # Unpacked in pieces, which are then joined: the worker may have a gigabyte.
+    packed = compress_spaces(600)
     form = (
         "/Type /XObject /Subtype /Form /BBox [0 0 600 600] /Filter /FlateDecode /Resources << /Font << /F1 3 0 R >> >>"
     )

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from ostler.tools.files.read import Read
+from ostler.tools.files.reading import line_reader
 from ostler.tools.fs.encoding import PIECE, Encoding, decode_bytes, detect_encoding, split_pieces
 from ostler.tools.fs.text_file import load
 from tests.support.tool_calls import Session
@@ -63,21 +64,26 @@ def test_an_everyday_text_is_read_in_the_encoding_that_it_is_in(codec: str, text
 JAPANESE = "これは日本語の文章です。今日は天気がいいので、公園へ行きましょう。\n"
 
 
+# More than Read keeps of a file, which is 8 MB: all but the first have as much more than one.
 @pytest.mark.parametrize(
-    "data",
+    ("start", "part", "count", "end"),
     [
-        "größe\n".encode() * 10 + b"stray \xff\n" + "zeile ü\n".encode() * 1_200_000,
-        "größe\n".encode("cp1252") * 10 + b"plain\n" * 2_000_000,
-        JAPANESE.encode("cp932") * 200_000,
-        "größe\n".encode() + b"plain\n" * 2_000_000 + JAPANESE.encode("cp932") * 10,
-        "größe\n".encode("utf-8-sig") + b"w\xfcrld\n",
-        "größe\n".encode() + "漢".encode() * 400_000 + b"\xff",
+        ("größe\n".encode() * 10 + b"stray \xff\n", "zeile ü\n".encode(), 1_000_000, b""),
+        ("größe\n".encode("cp1252") * 10, b"plain\n", 250_000, b""),
+        (b"", JAPANESE.encode("cp932"), 25_000, b""),
+        ("größe\n".encode(), b"plain\n", 250_000, JAPANESE.encode("cp932") * 10),
+        ("größe\n".encode("utf-8-sig"), b"w\xfcrld\n", 1, b""),
+        ("größe\n".encode(), "漢".encode(), 400_000, b"\xff"),
     ],
     ids=["a log", "western", "japanese", "changing", "marked", "long line"],
 )
-async def test_read_shows_what_edit_finds(session: Session, data: bytes) -> None:
+async def test_read_shows_what_edit_finds(
+    session: Session, monkeypatch: pytest.MonkeyPatch, start: bytes, part: bytes, count: int, end: bytes
+) -> None:
+    if count < 1_000_000:
+        monkeypatch.setattr(line_reader, "_MAX_KEPT_BYTES", 1024 * 1024)
     path = session.folder / "a.txt"
-    path.write_bytes(data)
+    path.write_bytes(start + part * count + end)
     shown = (await session.expect_result(READ, file_path=str(path), limit=12)).output.content
     found = load(str(path)).text.split("\n")[:12]
     assert [line[:1900] for line in shown.split("\n")] == [line[:1900] for line in found[: len(shown.split("\n"))]]

@@ -14,7 +14,6 @@ from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
 READ, WRITE, EDIT = Read(), Write(), Edit()
-LARGE = "".join(f"    value_{number} = compute({number} * 7, 'abc')\n" for number in range(120_000))
 
 
 def run_git(folder: Path, *words: str, given: str = "") -> str:
@@ -106,11 +105,12 @@ async def test_encoding_mark_and_line_ends_of_the_file_are_kept_by_an_edit(sessi
 
 async def test_an_edit_changes_one_place_in_five_megabytes(session: Session) -> None:
     path = session.folder / "a.txt"
-    path.write_text(LARGE)
+    large = "".join(f"    value_{number} = compute({number} * 7, 'abc')\n" for number in range(120_000))
+    path.write_text(large)
     assert path.stat().st_size > 5_000_000
     await session.expect_result(READ, file_path=str(path), limit=10)
     result = await session.expect_result(EDIT, file_path=str(path), old_string="value_60000 =", new_string="value =")
-    assert path.read_text() == LARGE.replace("value_60000 =", "value =")
+    assert path.read_text() == large.replace("value_60000 =", "value =")
     assert len(str(result.output)) < 10_000
 
 

@@ -1,8 +1,5 @@
 """Edits of large files run in a worker process: the same results, and the interpreter lock stays free."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,48 +31,6 @@ CASES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "old letters": (WESTERN, {"old_string": "caf", "new_string": "th"}),
     "a letter that it has not": (WESTERN, {"old_string": "caf", "new_string": "\u4e2d"}),
 }  # fmt: skip
-
-
-# It has imported what the program imports, and forks: a case needs several processes, whose time is mostly
-# imports. It ends with the tests, however these end.
-FORKING_SERVER = """
-import ctypes, json, os, signal, socket, sys
-from ostler.tools.files.editing.large_edit_worker import handle_request
-
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-with socket.socket(socket.AF_UNIX) as listener:
-    listener.bind(sys.argv[1])
-    listener.listen()
-    print("listening", flush=True)
-    while True:
-        connection, _ = listener.accept()
-        if os.fork() == 0:
-            _, (given, answer), _, _ = socket.recv_fds(connection, 1, 2)
-            with open(given) as requests, open(answer, "w") as answers:
-                answers.write(json.dumps(handle_request(json.load(requests))))
-            os._exit(0)
-        connection.close()
-"""
-FORKED_PROGRAM = """
-import socket
-with socket.socket(socket.AF_UNIX) as connection:
-    connection.connect({!r})
-    socket.send_fds(connection, [b"."], [0, 1])
-    connection.recv(1)
-"""
-
-
-@pytest.fixture(scope="module")
-def forked_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A program that does what the worker's does, on its own standard streams, in a process that need not import it."""
-    path = str(tmp_path_factory.mktemp("large") / "socket")
-    arguments = [sys.executable, "-I", "-c", FORKING_SERVER, path]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd="/") as server:
-        assert server.stdout is not None
-        assert server.stdout.readline() == "listening\n"
-        yield FORKED_PROGRAM.format(path)
-        server.kill()
 
 
 async def run_edit(folder: Path, name: str, data: bytes, given: dict[str, Any], read: bool = True) -> dict[str, Any]:
@@ -122,14 +77,17 @@ def _mask_folder(value: Any, place: str) -> Any:
 
 
 @pytest.fixture
-def worker_requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The requests that were sent to worker processes."""
+def worker_requests(monkeypatch: pytest.MonkeyPatch, forked_edit_program: str) -> list[Any]:
+    """The requests that were sent to worker processes. Those that only plan go to a forked one."""
     requests: list[Any] = []
     run_worker = large_edit.run_worker
 
     def record(request: large_edit.EditRequest) -> large_edit.EditResponse | Failure:
         requests.append(request)
-        return run_worker(request)
+        with pytest.MonkeyPatch.context() as patch:
+            if request.umask is None:
+                patch.setattr(large_edit, "_PROGRAM", forked_edit_program)
+            return run_worker(request)
 
     monkeypatch.setattr(large_edit, "run_worker", record)
     return requests
@@ -137,23 +95,23 @@ def worker_requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.parametrize("case", CASES)
 async def test_a_process_does_what_would_be_done_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_requests: list[Any], forked_program: str, case: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_requests: list[Any], forked_edit_program: str, case: str
 ) -> None:
     here = await run_edit(tmp_path, "here", *CASES[case])
     assert worker_requests == []
     monkeypatch.setattr(large_edit, "LARGE_BYTES", 0)
-    if case != "one place":  # the program as it is
-        monkeypatch.setattr(large_edit, "_PROGRAM", forked_program)
+    if case != "one place":  # that one is written by the program as it is
+        monkeypatch.setattr(large_edit, "_PROGRAM", forked_edit_program)
     there = await run_edit(tmp_path, "there", *CASES[case])
     assert worker_requests
     assert there == here
 
 
 async def test_a_file_that_was_not_read_or_is_another_by_now_is_refused_there_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_program: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_edit_program: str
 ) -> None:
     monkeypatch.setattr(large_edit, "LARGE_BYTES", 0)
-    monkeypatch.setattr(large_edit, "_PROGRAM", forked_program)
+    monkeypatch.setattr(large_edit, "_PROGRAM", forked_edit_program)
     refused = await run_edit(tmp_path, "unread", *CASES["one place"], read=False)
     assert refused["result"] == ["PLACE/file.txt has not been read in this session. Read it first.", 2]
     session, path = Session(tmp_path, tmp_path / "out"), tmp_path / "file.txt"
@@ -182,11 +140,12 @@ async def test_a_file_of_more_than_thirty_megabytes_is_changed_that_way(
     session: Session, worker_requests: list[Any]
 ) -> None:
     path = session.folder / "large.log"
-    path.write_text("first\n" + "a line as any other\n" * 1_800_000)
+    line = "a line as any other" + " and more" * 209 + "\n"
+    path.write_text("first\n" + line * 18_000)
     await session.expect_result(READ, file_path=str(path), limit=3)
     shown = await session.expect_text(EDIT, file_path=str(path), old_string="first\n", new_string="FIRST\n")
-    assert shown.startswith(f"File updated: {path}\n     1\tFIRST\n     2\ta line as any other\n")
+    assert shown.startswith(f"File updated: {path}\n     1\tFIRST\n     2\ta line as any other and more")
     assert len(worker_requests) >= 2
     with path.open() as file:
         assert file.readline() == "FIRST\n"
-    assert path.stat().st_size == len("first\n") + 20 * 1_800_000
+    assert path.stat().st_size == len("first\n") + len(line) * 18_000 > large_edit.LARGE_BYTES
