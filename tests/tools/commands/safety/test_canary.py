@@ -15,6 +15,7 @@ from ostler.tools.commands import (
     parse_command,
     write_literally,
 )
+from tests.support.programs import needs
 from tests.tools.commands.safety.test_program_table import PASSES
 
 FolderSnapshot = dict[str, tuple[int, int, int, bytes]]
@@ -106,7 +107,16 @@ def test_nothing_that_runs_on_a_list_of_files_changes_anything(canary: Path) -> 
     assert len(run_commands(commands, canary)) > 10, "most of them work here"
 
 
-@pytest.mark.parametrize("program", ["rg", "fd", "tree", "jq", "ps"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param("rg", marks=needs("rg")),
+        pytest.param("fd", marks=needs("fdfind" if shutil.which("fd") is None else "fd")),
+        pytest.param("tree", marks=needs("tree")),
+        pytest.param("jq", marks=needs("jq")),
+        pytest.param("ps", marks=needs("ps")),
+    ],
+)
 def test_what_not_every_machine_has_is_tried_for_real(program: str, canary: Path) -> None:
     assert run_commands([command for command in PASSES if command.split()[0] == program], canary)
 
