@@ -7,22 +7,28 @@ SHELL := bash
 # Daemons and commands are started hundreds of times in the tests: compiled once, each of them starts in half of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-PYTHON ?= python3
+PYTHON ?=
 BIN := .venv/bin
-STAMP := .venv/.installed
+# Two stamps: what runs ostler, which is all that the demo needs, and what works on it.
+RUNTIME := .venv/.installed
+STAMP := .venv/.installed-dev
 
 .PHONY: help demo test quick lint check bench faults format generate install upgrade clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 18
 
-$(STAMP): pyproject.toml constraints.txt scripts/install
+$(RUNTIME): pyproject.toml constraints.txt scripts/install
 	@PYTHON="$(PYTHON)" scripts/install
-	@touch $(STAMP)
+	@touch $@
 
-install: $(STAMP) ## the Python packages in .venv, and the system packages
+$(STAMP): $(RUNTIME) scripts/system-packages
+	@scripts/install dev
+	@touch $@
 
-demo: $(STAMP) ## the main job, from a cold start, in a temporary home
+install: $(STAMP) ## the Python packages in .venv, and the programs that the tests call
+
+demo: $(RUNTIME) ## the main job, from a cold start, in a temporary home
 	@$(BIN)/python scripts/demo.py
 
 test: $(STAMP) ## the tests
@@ -60,10 +66,11 @@ bench: $(STAMP) ## how fast, each against a floor in the same run: a table
 upgrade: ## the newest packages that pyproject.toml allows, noted in constraints.txt
 	@rm -rf .venv
 	@CONSTRAINTS=/dev/null PYTHON="$(PYTHON)" scripts/install
+	@CONSTRAINTS=/dev/null scripts/install dev
 	@head -n 1 constraints.txt > .venv/constraints.txt
 	@$(BIN)/pip freeze --exclude-editable --exclude pip >> .venv/constraints.txt
 	@mv .venv/constraints.txt constraints.txt
-	@touch $(STAMP)
+	@touch $(RUNTIME) $(STAMP)
 
 clean: ## what was installed and cached here
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -1,6 +1,7 @@
 """`make demo`: an agent at work, two terminals on it, a question, a crash, and nothing lost.
 
-Everything happens in a temporary folder, with the embedded `rehearsal` model: no key, no network.
+Everything happens in a temporary folder, with the embedded `rehearsal` model: no key, no network. What both terminals
+see is printed once, by the first of them; the second one answers.
 """
 
 import os
@@ -10,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +22,39 @@ from ostler.protocol.events import Event
 from ostler.protocol.methods import ASK_RESOLVE, SESSION_CREATE, TURN_START
 from ostler.protocol.session import SessionCreate
 from ostler.protocol.turn import TurnStart
+from ostler.tools.sandbox.probe import probe_sandbox
 
 PROJECT = Path(__file__).parent / "demo_project"
-COLOURS = {"daemon": "33", "you": "1", "terminal A": "36", "terminal B": "35"}
+COLOURS = {"daemon": "33", "you": "1", "agent": "36", "terminal B": "35"}
 PLAIN = not sys.stdout.isatty() or "NO_COLOR" in os.environ
 STARTED = time.monotonic()
 
-FIRST = "read stable.py and find hay in *.py then replace hay with oats in stable.py then run python3 -m unittest -q"
-SECOND = "read README.md then run python3 stable.py"
+FIRST = "find hay in *.py then replace hay with oats in stable.py then run python3 -m unittest -q"
+SECOND = "run python3 stable.py"
+SHOWN_LINES = 4
+"""Of what a call found or printed."""
+
+
+def paint(words: str, colour: str) -> str:
+    return words if PLAIN or not words else f"\x1b[{colour}m{words}\x1b[0m"
 
 
 def say(who: str, what: str) -> None:
-    name = f"{who:<10}" if PLAIN else f"\x1b[{COLOURS[who]}m{who:<10}\x1b[0m"
-    for line in what.splitlines() or [""]:
-        print(f"{time.monotonic() - STARTED:6.2f}s  {name}  {line}", flush=True)
+    seconds = paint(f"{time.monotonic() - STARTED:5.1f} s", "2")
+    print(f"{seconds}  {paint(f'{who:<10}', COLOURS[who])}  {what}", flush=True)
 
 
-def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
+def show_below(lines: list[str]) -> None:
+    """What belongs to the line above: what a call found, printed or changed."""
+    for line in lines:
+        print(" " * 23 + paint(line, {"-": "31", "+": "32"}.get(line[:1], "2")), flush=True)
+
+
+def open_scene(title: str) -> None:
+    print(f"\n{paint(title, '1')}\n", flush=True)
+
+
+def start_daemon(home: Path, how: str) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-P", "-m", "ostler.server", "--home", str(home), "--port", "0", "--model", "rehearsal"]
     with (home / "daemon.log").open("ab") as log:
         daemon = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
@@ -46,115 +62,107 @@ def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
     line = daemon.stdout.readline().decode().strip()
     if not line:
         sys.exit(f"The daemon did not start:\n{(home / 'daemon.log').read_text()}")
-    say("daemon", f"{line} (pid {daemon.pid})")
+    say("daemon", f"{how}: pid {daemon.pid}, {line.split()[-1]}")
     return daemon
 
 
 class Terminal:
-    """Prints the events of a session as they happen; it reconnects by itself when the daemon restarts."""
+    """Follows the events of a session; it reconnects by itself when the daemon restarts."""
 
-    def __init__(self, name: str, *, brief: bool = False) -> None:
+    def __init__(self, name: str, project: Path, *, shows: bool) -> None:
         self.name = name
-        self._brief = brief
-        """Print calls and asks only, no text and no patches."""
         self.cursors: list[int] = []
+        self._project = project
+        self._shows = shows
         self._seen: list[Event] = []
         self._new_event = anyio.Event()
-        self._partial_line = ""
 
     async def follow(self, home: Path, session_id: str) -> None:
         async with connect(str(home), name=self.name) as ostler:
             async for event in ostler.events(session_id, after=0):
-                self._handle_event(event)
-
-    def _handle_event(self, event: Event) -> None:
-        if event.type == "message.delta":
-            self._write(event.data)
-        elif event.cursor is not None:
-            self.cursors.append(event.cursor)
-            self._show(event)
-        self._seen.append(event)
-        self._new_event.set()
-
-    def _write(self, delta: dict[str, Any]) -> None:
-        """Print text as it is streamed, a line at a time."""
-        if delta["kind"] != "text" or self._brief:
-            return
-        self._partial_line += delta["text"]
-        *whole, self._partial_line = self._partial_line.split("\n")
-        for line in whole:
-            say(self.name, f"  {line}")
-
-    def _flush(self) -> None:
-        if self._partial_line.strip():
-            say(self.name, f"  {self._partial_line}")
-        self._partial_line = ""
+                if event.cursor is not None:
+                    self.cursors.append(event.cursor)
+                if self._shows:
+                    self._show(event)
+                self._seen.append(event)
+                self._new_event.set()
 
     def _show(self, event: Event) -> None:
         data = event.data
         match event.type:
-            case "message.completed" | "message.aborted":
-                self._flush()
             case "tool.started":
-                say(self.name, f"● {data['call']['tool']}: {data['call']['summary']}")
-            case "tool.completed":
-                say(self.name, f"{'✗' if data['call']['is_error'] else '✓'} {data['call']['tool']}")
-            case "file.changed" if not self._brief:
-                say(self.name, "\n".join(f"    {line}" for line in (data["patch"] or "").splitlines()[2:]))
-            case "ask.opened":
-                say(self.name, f"? {data['ask']['message']}")
-            case "ask.resolved":
-                say(self.name, f"! the ask was answered: {(data['ask']['answer'] or {}).get('choice')}")
+                say("agent", self._describe(data["call"]))
+            case "tool.completed" if data["call"]["tool"] in {"Grep", "Bash"}:
+                show_below(list_printed_lines(data["call"]))
+            case "file.changed":
+                show_below([line for line in data["patch"].splitlines()[3:] if line[:1] in {"-", "+"}])
             case "turn.ended":
-                say(self.name, f"■ the turn ended: {data['turn']['reason']}")
+                reason = data["turn"]["reason"]
+                say("agent", "done" if reason == "completed" else f"stopped: {reason}")
             case _:
                 pass
 
-    async def wait_for_event(self, wanted: Callable[[Event], bool]) -> Event:
+    def _describe(self, call: dict[str, Any]) -> str:
+        summary: str = call["summary"].replace(f"{self._project}/", "")
+        return summary if summary.startswith(call["tool"]) else f"{call['tool']} {summary}"
+
+    async def wait_for_event(self, kind: str) -> Event:
         """Wait for the first event of a kind; events before it are dropped."""
         with anyio.fail_after(30):
             while True:
                 for at, event in enumerate(self._seen):
-                    if wanted(event):
+                    if event.type == kind:
                         del self._seen[: at + 1]
                         return event
                 self._new_event = anyio.Event()
                 await self._new_event.wait()
 
 
-def has_type(kind: str) -> Callable[[Event], bool]:
-    return lambda event: event.type == kind
-
-
-async def start_turn(home: Path, session_id: str, words: str) -> None:
-    async with connect(str(home), name="demo") as ostler:
-        say("you", f"> {words}")
-        await ostler.call(TURN_START, TurnStart.model_validate({"session_id": session_id, "input": words}))
+def list_printed_lines(call: dict[str, Any]) -> list[str]:
+    lines = [line for block in call["content"] for line in block.get("text", "").splitlines()]
+    lines = [line for line in lines if line.strip("- ")]
+    return lines[:SHOWN_LINES] + (["…"] if len(lines) > SHOWN_LINES else [])
 
 
 async def create_session(ostler: Ostler, project: Path) -> str:
     params = {"cwd": str(project), "title": "the grey mare", "mode": "acceptEdits", "on_restart": "resume"}
-    session = await ostler.call(SESSION_CREATE, SessionCreate.model_validate(params))
-    say("you", f"a session in {project}: {session.id}")
-    return session.id
+    return (await ostler.call(SESSION_CREATE, SessionCreate.model_validate(params))).id
 
 
-async def answer_next_ask(home: Path, terminal: Terminal) -> None:
-    """The second terminal says yes to the next ask that it sees."""
-    ask = (await terminal.wait_for_event(has_type("ask.opened"))).data["ask"]
+async def start_turn(home: Path, session_id: str, words: str) -> None:
+    async with connect(str(home), name="demo") as ostler:
+        say("you", words)
+        await ostler.call(TURN_START, TurnStart.model_validate({"session_id": session_id, "input": words}))
+
+
+async def wait_for_both(terminals: list[Terminal], kind: str) -> dict[str, Any]:
+    return [await terminal.wait_for_event(kind) for terminal in terminals][-1].data
+
+
+async def wait_for_question(terminals: list[Terminal]) -> None:
+    ask = (await wait_for_both(terminals, "ask.opened"))["ask"]
+    say("agent", f"asks, in both terminals: may I {ask['message'][:1].lower()}{ask['message'][1:]}")
+
+
+async def answer_question(home: Path, session_id: str, terminal: Terminal, words: str) -> None:
     async with connect(str(home), name=terminal.name) as ostler:
+        (ask,) = (await ostler.request("ask/list", {"session_id": session_id}))["asks"]
+        say(terminal.name, words)
         await ostler.call(ASK_RESOLVE, AskResolve(ask_id=ask["id"], answer=Allow()))
-    say(terminal.name, "< allow")
 
 
-async def wait_for_both(terminals: list[Terminal], kind: str) -> None:
-    for terminal in terminals:
-        await terminal.wait_for_event(has_type(kind))
+async def wait_for_whole_message(home: Path, session_id: str) -> None:
+    """An ask of an unfinished message would be lost with it in the crash."""
+    async with connect(str(home), name="demo") as ostler:
+        with anyio.fail_after(30):
+            while (await ostler.request("session/get", {"session_id": session_id}))["message"]:  # noqa: ASYNC110 - another process has to come that far
+                await anyio.sleep(0.02)
 
 
 async def run_demo(home: Path, project: Path) -> None:
-    terminals = [Terminal("terminal A"), Terminal("terminal B", brief=True)]
-    daemon = start_daemon(home)
+    terminals = [Terminal("terminal A", project, shows=True), Terminal("terminal B", project, shows=False)]
+    open_scene("1. An agent at work, and two terminals on it")
+    daemon = start_daemon(home, "started")
     try:
         async with connect(str(home), name="demo") as ostler:
             session_id = await create_session(ostler, project)
@@ -163,47 +171,29 @@ async def run_demo(home: Path, project: Path) -> None:
                 group.start_soon(terminal.follow, home, session_id)
             await wait_for_both(terminals, "session.created")
             await start_turn(home, session_id, FIRST)
-            await answer_next_ask(home, terminals[1])
+            await wait_for_question(terminals)
+            await answer_question(home, session_id, terminals[1], "allow (the first answer wins, from any terminal)")
             await wait_for_both(terminals, "turn.ended")
 
+            open_scene("2. A crash, with a question open")
             await start_turn(home, session_id, SECOND)
-            await wait_for_both(terminals, "ask.opened")
-            # An ask of an unfinished message would be lost with it in the crash.
+            await wait_for_question(terminals)
             await wait_for_whole_message(home, session_id)
             daemon.kill()
             daemon.wait()
-            say("daemon", "killed with SIGKILL, in the middle of the turn, with the question open")
-            daemon = start_daemon(home)
-            await answer_after_restart(home, session_id, terminals[1])
+            say("daemon", "killed with SIGKILL, in the middle of the turn")
+            daemon = start_daemon(home, "started again")
+            await answer_question(home, session_id, terminals[1], "the question is still there: allow")
             await wait_for_both(terminals, "turn.ended")
             group.cancel_scope.cancel()
-        print_transcript(home, session_id)
     finally:
         stop_daemon(daemon)
-    assert terminals[0].cursors == terminals[1].cursors == sorted(set(terminals[0].cursors))
-    print(f"Both terminals saw {len(terminals[0].cursors)} stored events: the same, in order, none lost, none twice.")
-
-
-async def wait_for_whole_message(home: Path, session_id: str) -> None:
-    async with connect(str(home), name="demo") as ostler:
-        with anyio.fail_after(30):
-            while (await ostler.request("session/get", {"session_id": session_id}))["message"]:  # noqa: ASYNC110 - another process has to come that far
-                await anyio.sleep(0.02)
-
-
-async def answer_after_restart(home: Path, session_id: str, terminal: Terminal) -> None:
-    async with connect(str(home), name=terminal.name) as ostler:
-        (ask,) = (await ostler.request("ask/list", {"session_id": session_id}))["asks"]
-        say(terminal.name, f"the daemon is back, and so is its question: {ask['message']}")
-        await ostler.call(ASK_RESOLVE, AskResolve(ask_id=ask["id"], answer=Allow()))
-    say(terminal.name, "< allow")
-
-
-def print_transcript(home: Path, session_id: str) -> None:
-    print("\nThe transcript, as `ostler show` prints it:\n", flush=True)
-    command = [str(Path(sys.executable).with_name("ostler")), "--home", str(home), "show", session_id]
-    subprocess.run(command, check=True)
-    print()
+    open_scene("3. Nothing lost")
+    first, second = (terminal.cursors for terminal in terminals)
+    assert first == second == sorted(set(first)), "the terminals did not see the same events, once and in order"
+    print(
+        f"Before and after the crash, both terminals saw the same {len(first)} events: in order, none lost, none twice."
+    )
 
 
 def stop_daemon(daemon: "subprocess.Popen[bytes]") -> None:
@@ -214,25 +204,31 @@ def stop_daemon(daemon: "subprocess.Popen[bytes]") -> None:
         daemon.stdout.close()
 
 
+OPENING = """
+ostler looks after coding agents: they work in a daemon, and terminals come and go.
+The model is `rehearsal`, embedded: no key, no network. The files, the commands and the crash are real."""
+
 NEXT = """
-Go on with (add .venv/bin to your PATH first):
+Your turn:
 
-  ostler                              a chat in this folder; it starts the daemon
-  ostler run 'read README.md'         one turn, for scripts: see its --format and exit codes
-  ostler attach                       a second terminal on the same session
-  ostler asks, ostler answer ID allow questions, answered from anywhere
-  ostler sessions, ostler show ID     what the daemon holds
-  ostler doctor, ostler --help        whether it has all that it needs, and the rest
+  export PATH="$PWD/.venv/bin:$PATH"
+  ostler                        a chat in this folder; it starts the daemon
+  ostler run 'read README.md'   one turn, for scripts
+  ostler doctor                 whether it has all that it needs
+  ostler --help                 the rest
 
-With ANTHROPIC_API_KEY set when the daemon starts, a real model answers instead of the rehearsal.
-"""
+With ANTHROPIC_API_KEY set when the daemon starts, a real model answers. docs/index.md takes you from here."""
 
 
 def main() -> None:
+    print(OPENING)
+    sandbox = probe_sandbox()
+    if not sandbox.works:
+        print(f"Commands run without the sandbox here ({sandbox.reason.split('.')[0]}); the demo does not need it.")
     with tempfile.TemporaryDirectory(prefix="ostler-demo-") as folder:
         home, project = Path(folder) / "home", Path(folder) / "inn"
         home.mkdir(mode=0o700)
-        shutil.copytree(PROJECT, project)
+        shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
         anyio.run(run_demo, home, project)
     print(NEXT)
 

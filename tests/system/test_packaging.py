@@ -1,5 +1,6 @@
 """A wheel holds all of the product: every package, and the files that are no Python."""
 
+import ast
 import subprocess
 import sys
 import zipfile
@@ -45,3 +46,20 @@ def test_a_daemon_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None
     # First on the path, so that it wins over the checkout that this environment has installed.
     said = subprocess.run(command, env={"PYTHONPATH": str(installed)}, capture_output=True, text=True, check=True)
     assert said.stdout.strip().startswith(str(installed))
+
+
+def test_no_message_names_a_page_that_is_not_installed() -> None:
+    """The pages of docs/ are not in the wheel: what the product says has to do without them."""
+    for room in ("protocol", "storage", "tools", "server", "clients"):
+        for path in (ROOT / room / "ostler").rglob("*.py"):
+            text = path.read_text("utf-8")
+            if "docs/" in text:
+                named = [said for said in find_messages(ast.parse(text)) if "docs/" in said]
+                assert named == [], path
+
+
+def find_messages(tree: ast.Module) -> list[str]:
+    """The strings of a module that are no documentation of its code."""
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in alone]
+    return [node.value for node in constants if isinstance(node.value, str)]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.programs import needs
 from tests.support.repository import ROOT
 
 ROUTES = [
@@ -196,6 +197,7 @@ def test_another_user_does_not_get_in_through_the_socket(shared_daemon: Daemon, 
     assert "HTTP/1.1 401" in said.stdout or "PermissionError" in said.stderr
 
 
+@needs("curl")
 def test_a_child_of_the_daemon_needs_the_token(home: Path) -> None:
     """The daemon here is this process, so that everything it starts is a child of it."""
     from tests.support.inprocess import InProcessDaemon
@@ -232,6 +234,7 @@ with InProcessDaemon(Path(sys.argv[1])) as daemon:
 """
 
 
+@needs("curl")
 def test_a_child_of_the_daemon_needs_the_token_also_when_its_parent_has_ended(home: Path) -> None:
     root = ROOT
     said = subprocess.run(

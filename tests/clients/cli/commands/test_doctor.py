@@ -77,6 +77,9 @@ def test_a_misspelt_setting_is_found(used_cli: Cli) -> None:
     found = get_finding(used_cli, "config")
     assert found["state"] == "fail"
     assert "listen.prot" in found["found"]
+    assert "There are: host, port, socket, " in found["mend"]
+    (used_cli.home / "config.toml").write_text("[lissen]\nport = 1\n")
+    assert "There are: model, listen, limits, " in get_finding(used_cli, "config")["mend"]
 
 
 def test_a_damaged_database_is_found(used_cli: Cli) -> None:

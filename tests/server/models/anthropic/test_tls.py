@@ -14,8 +14,9 @@ import pytest
 from tests.server.models.provider_requests import collect_events, collect_failure, list_types, open_provider
 from tests.support.messages_api.replies import message, says
 from tests.support.messages_api.server import ScriptedApi
+from tests.support.programs import needs
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, needs("openssl")]
 
 
 @dataclass(frozen=True, slots=True)

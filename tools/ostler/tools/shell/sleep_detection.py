@@ -12,11 +12,11 @@ _NUMBER: Final = r"(?:0x[0-9a-f]+|\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)(?:kb|mb|gb|
 _TIME_SPAN: Final = r"(?:\d+\.)?\d+:\d+(?::\d+(?:\.\d+)?)?"
 _QUOTED: Final = "['\"]?"
 _SLEEP: Final = re.compile(
-    r"(?:\s|#[^\n]*+\n|<#(?:[^#]|#(?!>))*+#>)*+"  # blanks and comments
+    r"(?>(?:\s|#[^\n]*+\n|<#(?>(?:[^#]|#(?!>))*)#>)*)"  # blanks and comments
     rf"(?:[&.]\s*+)?{_QUOTED}(?:microsoft\.powershell\.utility\\)?(?:start-sleep|sleep){_QUOTED}"
     rf"[ \t]++(?:-(?P<parameter>[a-z]++)(?:[ \t]*+:[ \t]*+|[ \t]++))?{_QUOTED}"
     rf"(?P<value>{_TIME_SPAN}|{_NUMBER}|\$?\(?\[timespan\][^;|\n]*|\(new-timespan[^;|\n]*){_QUOTED}\)?"
-    r"(?:[ \t]++[0-9*]?>{1,2}+(?:&1|[ \t]*+[^\s;|&<>()#]++))*+"  # where its output goes
+    r"(?>(?:[ \t]++[0-9*]?>{1,2}+(?:&1|[ \t]*+[^\s;|&<>()#]++))*)"  # where its output goes
     r"[ \t]*+(?:(?<=[ \t])#[^\n]*+)?(?P<end>$|;|&&|\|\||\||\r?\n)",
     re.IGNORECASE,
 )

@@ -115,10 +115,25 @@ def _check_config_settings(path: Path, settings: dict[str, Any]) -> Iterator[Fin
     except ValidationError as wrong:
         for error in wrong.errors():
             key = ".".join(str(part) for part in error["loc"])
-            mend = f"Mend it in {path}; docs/reference.md lists the settings."
+            mend = f"Mend it in {path}."
+            if error["type"] == "extra_forbidden":
+                mend = f"{mend} There are: {', '.join(_list_settings(error['loc'][:-1]))}."
             yield Finding("fail", "config", f"{path}: {key}: {error['msg']}", mend)
     else:
         yield Finding("ok", "config", str(path))
+
+
+def _list_settings(section: tuple[str | int, ...]) -> list[str]:
+    """The settings and sections of a section of `config.toml`; of its top where the section is empty."""
+    from pydantic import BaseModel
+
+    from ostler.protocol.config import Config
+
+    found: Any = Config
+    for name in section:
+        found = found.model_fields[str(name)].annotation
+    assert issubclass(found, BaseModel)
+    return list(found.model_fields)
 
 
 def check_database(places: Places) -> Iterator[Finding]:

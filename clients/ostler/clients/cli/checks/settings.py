@@ -22,7 +22,7 @@ def check_settings(places: Places) -> Iterator[Finding]:
     for problem in told:
         if problem["file"] not in broken:
             place = f"{problem['file']}:{problem['line']}:{problem['column']}: " if problem["file"] else ""
-            mend = f"Mend it in {problem['file'] or 'the settings'}; docs/permissions.md and docs/hooks.md say how."
+            mend = f"Mend it in {problem['file'] or 'the settings'}."
             yield Finding("warn", "settings", f"{place}{problem['message']}", mend)
     if not broken and not told:
         found = [file for file in _list_files(places) if os.path.lexists(file)]

@@ -37,7 +37,7 @@ def hooks(
     for line in format_table([_format_cells(hook) for hook in found["hooks"]], {}):
         say(line)
     if not found["hooks"]:
-        note("No hooks. docs/hooks.md says how to write one.")
+        note("No hooks. They are declared under `hooks` in a settings file: .ostler/settings.json for this folder.")
     for problem in found["problems"]:
         note(format_problem(problem))
 

@@ -8,7 +8,8 @@ from typing import Final
 # A backslash outside of quotes hides the mark after it, as it does inside; so each mark is looked at once, and a
 # request full of marks that nobody closes costs no more than another one.
 _QUOTED: Final = re.compile(
-    r"""\\.|```[^\n`]*\n.*?```|"(?:[^"\\]++|\\.)*+"|`[^`\n]*+`|(?<!\w)'(?:[^'\\]++|\\.)*+'(?!\w)|“[^“”]*+”""", re.DOTALL
+    r"""\\.|```[^\n`]*\n.*?```|"(?>(?:[^"\\]++|\\.)*)"|`[^`\n]*+`|(?<!\w)'(?>(?:[^'\\]++|\\.)*)'(?!\w)|“[^“”]*+”""",
+    re.DOTALL,
 )
 _ESCAPE: Final = re.compile(r"\\([nt\"'\\])")
 _ESCAPED: Final = {"n": "\n", "t": "\t"}

@@ -18,7 +18,7 @@ _REDIRECTION: Final = re.compile(r"&>>|&>|>>|>\||>&|<&|>|<(?![<>(])")
 _SKIPPED: Final = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT: Final = re.compile(r"#[^\n]*")
 _BARE: Final = re.compile(
-    r"(?:[ \t]*+[A-Za-z_./:=@%+,^-][A-Za-z0-9_./:=@%+,^-]*+(?=[ \t\n|&;]|\Z))++"  # none that may be a descriptor
+    r"(?:[ \t]*+[A-Za-z_./:=@%+,^-][A-Za-z0-9_./:=@%+,^-]*+(?=[ \t\n|&;]|\Z))+"  # none that may be a descriptor
 )
 """A run of literal words, which most of a command is."""
 _DESCRIPTOR_DIGITS: Final = 9

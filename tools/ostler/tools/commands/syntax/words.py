@@ -17,7 +17,7 @@ _SIMPLE: Final = re.compile(r"""(?:([A-Za-z0-9_./:=@%+,^-]+)|'([^']*)'|"([^"$`\\
 
 _NAMED: Final = r"\$(?:\?|(?:PATH|HOME|PWD)(?![A-Za-z0-9_]))"
 _NAMED_EXPANSION: Final = re.compile(
-    rf"""(?:[A-Za-z0-9_./:=@%+,^-]++|{_NAMED}|"(?:[^"$`\\]++|{_NAMED})*+")++(?=[ \t\n|&;()<>]|\Z)"""
+    rf"""(?>(?:[A-Za-z0-9_./:=@%+,^-]++|{_NAMED}|"(?>(?:[^"$`\\]++|{_NAMED})*)")+)(?=[ \t\n|&;()<>]|\Z)"""
 )
 """A word in which nothing is expanded but some of `$?`, `$PATH`, `$HOME` and `$PWD`."""
 
