@@ -46,7 +46,7 @@ from ostler.server.http.sse_endpoint import SseEndpoint
 from ostler.server.models import pricing
 from ostler.server.models.registry import Providers, make_providers
 from ostler.server.observability import logs
-from ostler.server.observability.metrics import CallCounts, Gauge, Metrics, ToolCounts
+from ostler.server.observability.metrics import CallCounts, EventCounts, Gauge, Metrics, ToolCounts
 from ostler.server.rpc.dispatcher import Dispatcher
 from ostler.server.rpc.locks import Locks
 from ostler.server.settings import POLICY, SettingsPlaces
@@ -174,7 +174,7 @@ def assemble_daemon(
     client_tools = ClientTools(log, presence)
     sse_endpoint = SseEndpoint(log, presence, configuration.current.limits)
     calls = CallCounts(METHODS)
-    tool_counts = ToolCounts()
+    tool_counts, event_counts = ToolCounts(), EventCounts()
     address = Address(sockets.url, sockets.path, places.data, times.now(), time.monotonic())
     listen = configuration.current.listen
 
@@ -188,7 +188,7 @@ def assemble_daemon(
     engine = _make_engine(places, configuration, log, providers, shared, tool_counts)
     sessions = SessionMethods(log, configuration, engine)
     waiters = TurnWaiters()
-    log.followers.append(waiters.on_event)
+    log.followers += [waiters.on_event, event_counts.on_event]
 
     api = ServerApi(
         store=store,
@@ -214,7 +214,7 @@ def assemble_daemon(
     )
     dispatcher = Dispatcher(bind_methods(api), calls)
     probes = Probes(lambda: store.writer.read_only, {"pid": os.getpid(), "version": get_version()})
-    metrics = Metrics(calls, tool_counts, _make_gauges(api))
+    metrics = Metrics(calls, tool_counts, event_counts, _make_gauges(api))
     router = Router(
         {
             "/rpc": RpcEndpoint(dispatcher),
