@@ -448,7 +448,7 @@ export interface ConfigModel {
 export interface ConfigPermissions {
   /** Allows the mode `bypassPermissions`. */
   allow_bypass?: boolean;
-  /** Where a small model judges commands (mode `auto`), its yes also settles them in `default` and `acceptEdits`. */
+  /** A small model judges commands (mode `auto`) in the other modes, too: its yes settles asks that nobody answered yet. */
   bash_classifier?: boolean;
   /** What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) passes, outside the sandbox. */
   network_reads?: boolean;

@@ -128,7 +128,7 @@ class Permissions(Section):
     allow_bypass: bool = False
     """Allows the mode `bypassPermissions`."""
     bash_classifier: bool = False
-    """Where a small model judges commands (mode `auto`), its yes also settles them in `default` and `acceptEdits`."""
+    """A small model judges commands (mode `auto`) in the other modes, too: its yes settles asks that nobody answered yet."""
     network_reads: bool = False
     """What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) passes, outside the sandbox."""
 
