@@ -448,7 +448,7 @@ export interface ConfigModel {
 export interface ConfigPermissions {
   /** Allows the mode `bypassPermissions`. */
   allow_bypass?: boolean;
-  /** A small model judges commands (mode `auto`) in the other modes, too: its yes settles asks that nobody answered yet. */
+  /** A small model judges commands (mode `auto`) in other modes, too: its yes settles an ask that is still open. */
   bash_classifier?: boolean;
   /** What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) passes, outside the sandbox. */
   network_reads?: boolean;

@@ -128,7 +128,7 @@ class Permissions(Section):
     allow_bypass: bool = False
     """Allows the mode `bypassPermissions`."""
     bash_classifier: bool = False
-    """A small model judges commands (mode `auto`) in the other modes, too: its yes settles asks that nobody answered yet."""
+    """A small model judges commands (mode `auto`) in other modes, too: its yes settles an ask that is still open."""
     network_reads: bool = False
     """What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) passes, outside the sandbox."""
 
