@@ -424,7 +424,7 @@ export interface ConfigModel {
   fallback?: string | null;
   /** The model for short judgements, as in mode `auto`. Null: a small one of the same family. */
   small?: string | null;
-  /** How often a request that failed for a passing reason is made again. */
+  /** How often a request that failed for a passing reason is made again; after three broken streams, without one. */
   max_retries?: number;
   /** How long the first retry waits; each one after it waits twice as long. */
   first_wait_seconds?: number;
@@ -432,7 +432,7 @@ export interface ConfigModel {
   max_wait_seconds?: number;
   /** How long connecting to the provider may take. */
   connect_seconds?: number;
-  /** How long the provider may say nothing before the request counts as dropped. */
+  /** How long the provider may say nothing before a stream counts as dropped. */
   silence_seconds?: number;
   /** How long one message may take in all, for a model that never stops. */
   message_seconds?: number;
@@ -448,7 +448,7 @@ export interface ConfigModel {
 export interface ConfigPermissions {
   /** Allows the mode `bypassPermissions`. */
   allow_bypass?: boolean;
-  /** Where a small model judges commands (mode `auto`), its yes also settles them in `default` and `acceptEdits`. */
+  /** A small model judges commands (mode `auto`) in other modes, too: its yes settles an ask that is still open. */
   bash_classifier?: boolean;
   /** What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) passes, outside the sandbox. */
   network_reads?: boolean;

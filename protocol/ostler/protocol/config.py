@@ -83,7 +83,7 @@ class Model(Section):
     small: Name | None = None
     """The model for short judgements, as in mode `auto`. Null: a small one of the same family."""
     max_retries: Annotated[int, Field(ge=0, le=100)] = 5
-    """How often a request that failed for a passing reason is made again."""
+    """How often a request that failed for a passing reason is made again; after three broken streams, without one."""
     first_wait_seconds: Annotated[float, Field(ge=0, le=60)] = 1
     """How long the first retry waits; each one after it waits twice as long."""
     max_wait_seconds: Annotated[float, Field(ge=0, le=3600)] = 60
@@ -91,7 +91,7 @@ class Model(Section):
     connect_seconds: Annotated[float, Field(gt=0, le=600)] = 20
     """How long connecting to the provider may take."""
     silence_seconds: Annotated[float, Field(gt=0, le=3600)] = 120
-    """How long the provider may say nothing before the request counts as dropped."""
+    """How long the provider may say nothing before a stream counts as dropped."""
     message_seconds: Annotated[float, Field(gt=0, le=86_400)] = 3600
     """How long one message may take in all, for a model that never stops."""
     max_output_tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 32_000
@@ -128,7 +128,7 @@ class Permissions(Section):
     allow_bypass: bool = False
     """Allows the mode `bypassPermissions`."""
     bash_classifier: bool = False
-    """Where a small model judges commands (mode `auto`), its yes also settles them in `default` and `acceptEdits`."""
+    """A small model judges commands (mode `auto`) in other modes, too: its yes settles an ask that is still open."""
     network_reads: bool = False
     """What needs the network only to look (`docker ps`, `kubectl get`, `gh pr list`) passes, outside the sandbox."""
 

@@ -10,6 +10,9 @@ from typing import Final
 
 _MAX_SOCKET_PATH: Final = 100  # the kernel takes 108 bytes, and a bind mount may add a few
 
+POLICY_FILE: Final = "/etc/ostler/policy.json"
+"""What the machine's administrator has decided for everybody on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Places:

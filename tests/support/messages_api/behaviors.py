@@ -135,3 +135,5 @@ class Reply:
     before: tuple[Act, ...] = ()
     """What happens before the headers."""
     stop_reason: str | None = None
+    whole: bool = False
+    """The message comes whole as JSON, although a stream was asked for."""

@@ -197,6 +197,11 @@ def slowly(reply: Reply, seconds: float) -> Reply:
     return replace(reply, acts=tuple(acts))
 
 
+def whole(reply: Reply) -> Reply:
+    """The same message as JSON, from a server that knows no streams; one that breaks off, breaks off in the middle."""
+    return replace(reply, whole=True)
+
+
 def after(reply: Reply, *acts: Act) -> Reply:
     """The same, when these things have happened: `after(reply, pause(1))`, `after(reply, hold(gate))`."""
     return replace(reply, before=(*acts, *reply.before))

@@ -15,6 +15,7 @@ from tests.support.messages_api.prefix import PrefixChange, PrefixWatch
 from tests.support.messages_api.recorded_requests import RecordedRequest, Violation
 from tests.support.messages_api.scripts import Script, ScriptLibrary, Step, script
 from tests.support.messages_api.validation import ends_with_assistant, find_problems
+from tests.support.messages_api.whole_messages import render_whole
 
 Body = dict[str, Any]
 
@@ -96,6 +97,8 @@ class ScriptRegistry:
             return self._refuse(record, [f"the script of {record.conversation!r} has no answer number {record.step}"])
         if reply.stop_reason == "pause_turn":
             self._paused.add((record.conversation, record.step))
+        if reply.whole or record.body.get("stream") is not True:
+            reply = render_whole(reply, record.body["model"])
         if not self._keep:
             record.body = {"model": record.body["model"]}
         if "request-id" not in reply.headers:

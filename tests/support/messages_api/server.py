@@ -12,7 +12,7 @@ from tests.support.messages_api.scripts import Script
 
 
 class ScriptedApi(ScriptRegistry):
-    """Speaks the wire format of `POST /v1/messages` with `stream: true`."""
+    """Speaks the wire format of `POST /v1/messages`, with `stream: true` and without."""
 
     kept_bytes: int | None = None
     """How much of a request's body is looked at; null: all of it. What comes after that is dropped as it comes."""

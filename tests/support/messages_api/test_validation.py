@@ -14,7 +14,7 @@ THOUGHT = {"type": "thinking", "thinking": "x", "signature": "s"}
 REFUSED = {
     "no model": body(model=""),
     "max_tokens": body(max_tokens=0),
-    "not streaming": body(stream=False),
+    "a stream that is neither": body(stream="no"),
     "unknown field": body(colour="red"),
     "no messages": {"model": "m", "max_tokens": 1, "stream": True, "messages": []},
     "messages missing": {"model": "m", "max_tokens": 1, "stream": True},

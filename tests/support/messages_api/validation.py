@@ -73,8 +73,8 @@ def _check_fields(body: Json) -> Iterator[str]:
     most = body.get("max_tokens")
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
         yield "max_tokens: a number of at least 1 is required"
-    if body.get("stream") is not True:
-        yield "stream: this server only streams"
+    if not isinstance(body.get("stream", False), bool):
+        yield "stream: must be true or false"
 
 
 def _check_tools(tools: Any) -> Iterator[str]:

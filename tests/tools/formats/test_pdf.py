@@ -16,7 +16,7 @@ from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
 from ostler.tools.files.reading.output import DocumentOutput, PageOutput
 from ostler.tools.files.write import Write
-from ostler.tools.formats import worker
+from ostler.tools.formats import pdf, worker
 from ostler.tools.formats.pdf import Page, Pages, load_document, parse_pages
 from tests.support.tool_calls import Session, poll_until
 from tests.tools.formats.pdf_documents import (
@@ -143,6 +143,55 @@ async def test_a_page_without_text_is_shown_as_a_picture(session: Session) -> No
     drawn = Image.open(io.BytesIO(base64.b64decode(image["source"]["data"])))
     assert (drawn.size, image["source"]["media_type"]) == ((1212, 1568), "image/jpeg")
     assert "data" not in output.model_dump(mode="json")["pages"][1]["picture"]
+
+
+LINES = build_text_content("A line of text that is long enough")
+LYING_RULES = "72 700 m 540 700 l S 72 690 400 0.5 re f 72 680 m 540 680 l S 72 670 m 540 670 l S"
+TABLE = " ".join(f"{left} 300 m {left} 600 l S" for left in (72, 200, 300))
+PLOT = " ".join(f"{left} {left} 3 3 re f" for left in range(100, 340, 20))
+PIXELS = "BI /W 1 /H 1 /CS /G /BPC 8 ID x EI"
+
+
+DRAWN = {
+    "a box": PICTURE,
+    "a slanting line": "100 100 m 300 200 l S",
+    "a curve": "100 100 m 150 200 250 200 300 100 c S",
+    "a table": TABLE,
+    "a plot": PLOT,
+    "a picture": f"q 200 0 0 100 72 72 cm {PIXELS} Q",
+    "a form": "/X0 Do",
+    "a form of small units": "q 100 0 0 100 0 0 cm /X1 Do Q",
+}
+PLAIN = {
+    "nothing": "",
+    "lying rules": LYING_RULES,
+    "a background": "1 1 1 rg 0 0 612 792 re f",
+    "an icon": f"q 12 0 0 12 72 72 cm {PIXELS} Q",
+    "a margin": "72 300 m 72 600 l S",
+    "text in a form": "/X2 Do",
+}
+
+
+async def test_pages_with_drawings_come_as_text_and_as_a_picture_and_others_as_text(session: Session) -> None:
+    form = "/Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >>"
+    forms = [build_stream(each.encode(), form) for each in (PICTURE, "1 1 2 2 re f", LINES)]
+    pages = [f"{LINES} {content}" for content in (DRAWN | PLAIN).values()]
+    path = write_file(session, build_pdf(pages, further=forms))
+    output = (await session.expect_result(READ, file_path=path, pages=f"1-{len(pages)}")).output
+    shown = dict(zip(DRAWN | PLAIN, output.pages, strict=True))
+    assert all(page.text.startswith("A line of text that is long enough") for page in shown.values())
+    assert {name for name, page in shown.items() if page.picture is not None} == set(DRAWN)
+    assert [block["type"] for block in READ.render(output)].count("image") == len(DRAWN)
+
+
+async def test_pictures_beside_texts_are_bounded_and_the_texts_are_kept(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pdf, "_PICTURE_CHARS", 1)
+    path = write_file(session, build_pdf([f"{LINES} {PICTURE}"] * 2))
+    first, second = (await session.expect_result(READ, file_path=path)).output.pages
+    assert (first.picture is not None, second.picture, second.text) == (True, None, first.text)
+    assert second.trouble == "its drawings, and there is no more room for a picture in this read"
 
 
 async def test_page_1500_of_2000_comes_within_a_second(session: Session) -> None:

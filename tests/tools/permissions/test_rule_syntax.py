@@ -137,7 +137,7 @@ def test_reading_a_rule_gives_one_or_says_why_not(text: str) -> None:
     "text",
     ["Bash", "Bash(*)", "Bash(:*)", "Bash(* *)", "Bash(**)", "Edit(**)", "Edit(*)", "Edit(/)", "Edit(/**)",
      "Edit(//**)", "Edit(~/)", "Edit(~)", "Edit(./**/*)", "Edit(../**)", "Read(//)", "WebFetch(domain:*)", "mcp__db",
-     "mcp__db__query"],
+     "mcp__db__query", "Tally(/**)", "Tally(//)", "Tally(**)"],
 )  # fmt: skip
 def test_a_whole_tool_is_whole_in_every_spelling(text: str) -> None:
     rule = parse_rule(text)
@@ -145,7 +145,8 @@ def test_a_whole_tool_is_whole_in_every_spelling(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Bash(npm:*)", "Edit(src/**)", "Edit(*.py)", "Edit(.*)", "WebFetch(domain:*.a.b)", "Skill(x:*)"]
+    "text",
+    ["Bash(npm:*)", "Edit(src/**)", "Edit(*.py)", "Edit(.*)", "WebFetch(domain:*.a.b)", "Skill(x:*)", "Tally(a/**)"],
 )
 def test_a_part_of_a_tool_is_not_the_whole(text: str) -> None:
     rule = parse_rule(text)

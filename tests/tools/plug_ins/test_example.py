@@ -117,6 +117,27 @@ def test_its_input_errors_and_its_rules_go_through_the_pipeline(harness: Harness
     assert ran == f"<tool_use_error>{driver.folder}/none cannot be read: No such file or directory.</tool_use_error>"
 
 
+def test_rules_with_a_content_are_matched_with_the_path_that_it_is_given(harness: Harness) -> None:
+    rules = {"allow": ["WordCount(open/**)"], "ask": ["WordCount(odd/**)"], "deny": ["WordCount(secret/**)"]}
+    driver = harness.open_session(rules=rules)
+    folders = ("secret", "open", "odd", "other")
+    for folder in folders:
+        (driver.folder / folder).mkdir()
+    paths = [driver.write_file(f"{folder}/a.txt", "one\n") for folder in folders]
+    counts = [calls("WordCount", {"file_path": path}) for path in paths]
+    harness.api.script(driver.name, *(message(each) for each in counts), DONE)
+    driver.start()
+    for path in paths[2:]:
+        ask = driver.wait_for_ask()
+        assert ask["call"]["input"] == {"file_path": path}
+        driver.answer(ask, "allow")
+    driver.wait_for_turn_end()
+    decisions = [data["call"]["decision"] for data in driver.list_event_data("tool.completed")]
+    assert [(one["behavior"], one["by"]) for one in decisions] == [
+        ("deny", "rule"), ("allow", "rule"), ("allow", "person"), ("allow", "person"),
+    ]  # fmt: skip
+
+
 def test_the_page_shows_the_example_as_it_is() -> None:
     page = PAGE.read_text()
     for name in ("pyproject.toml", "ostler_word_count/word_count.py", "ostler_word_count/word_count.md"):

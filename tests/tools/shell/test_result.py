@@ -294,6 +294,12 @@ def test_the_descriptions_carry_the_rules_of_the_house(session: Session) -> None
         "--no-verify",
         "never force-push or amend unless you were told to",
         "Add files by name",
+        "Never throw work away unasked",
+        "`git reset --hard`, `git checkout .`, `git restore .`, `git clean -f` or `git branch -D`",
+        "A hook that fails has made no commit",
+        "make a new commit",
+        "the style of the repository's own",
+        "Its title says what changes in one line; its text says why, what was done, and how it was tried",
     ):
         assert words in bash, words
     assert "Documentation, notes and READMEs only when they were asked for" in Write().description(session.view)

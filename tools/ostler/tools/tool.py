@@ -266,8 +266,10 @@ class Tool(ABC, Generic[I, O]):
             places = await read_in_thread(_resolve_all, given_paths, not self.only_reads)
         if (server := self.server(given)) is not None:
             return ServerSubject(server, places)
-        if self.path(given) is None:
-            return TextSubject(self.permission_matcher(given), places)
+        text = self.permission_matcher(given)
+        # A tool that says nothing of itself, and is given a path: its rules are about that path.
+        if self.path(given) is None and (text or not places):
+            return TextSubject(text, places)
         return PathSubject(places)
 
     async def validate(self, given: I, context: ToolContext) -> Failure | None:
@@ -310,7 +312,8 @@ def _strip_scheme(path: str) -> str:
 
 
 def _resolve_all(given: Sequence[str], writes: bool) -> tuple[AccessedPath, ...]:
-    return tuple(resolve_access(path, writes=writes) for path in given)
+    # Of a folder a tool may take everything below it.
+    return tuple(resolve_access(path, writes=writes, deep=os.path.isdir(path)) for path in given)
 
 
 AnyTool = Tool[Any, Any]

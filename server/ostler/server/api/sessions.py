@@ -45,7 +45,7 @@ from ostler.server.engine.journal.session_view import (
 from ostler.server.engine.session.effective_settings import FLAG_RULES
 from ostler.server.events.event_log import EventLog
 from ostler.server.rpc.paging import make_page_token, parse_page_token
-from ostler.server.settings import Settings, check_lists, resolve_default_mode
+from ostler.server.settings import POLICY, PolicyLimits, Settings, check_lists, resolve_default_mode
 from ostler.server.settings.entries import check_server_entry
 from ostler.server.settings.trust import build_trust_record, is_trusted
 from ostler.storage import Tx
@@ -101,7 +101,8 @@ class SessionMethods:
         key = idempotency.make_key(SESSION_CREATE.name, params)
         if (answer := await self._find_earlier_answer(key)) is not None:
             return answer
-        self.check_mode(params.mode)
+        if "mode" in params.model_fields_set:
+            self.check_mode(params.mode)
         await self._check_rules(params.rules)
         await self._check_tools(params.tools)
         _check_servers(params.mcp_servers)
@@ -310,8 +311,11 @@ class SessionMethods:
                 f"{self.configuration.path} to allow it.",
                 mode=mode,
             )
+        _check_policy_mode(mode, self.engine.shared.settings.limits)
 
     def _check_frozen_mode(self, settings: Settings, params: SessionCreate) -> None:
+        if "mode" in params.model_fields_set:
+            _check_policy_mode(params.mode, settings.limits)
         frozen = settings.frozen_mode
         if frozen is not None and "mode" in params.model_fields_set and params.mode != frozen:
             raise ModeForbidden(f"The policy of this machine wants the mode {frozen}, and no other.", mode=params.mode)
@@ -319,7 +323,7 @@ class SessionMethods:
     def _limit_mode(self, mode: Mode) -> Mode:
         """`default` instead of bypass, where the configuration forbids that: a settings file cannot enable it."""
         allowed = mode != "bypassPermissions" or self.configuration.current.permissions.allow_bypass
-        return mode if allowed else "default"
+        return self.engine.shared.settings.limits.limit_mode(mode if allowed else "default")
 
     def _build_options(self, params: SessionCreate) -> dict[str, Any]:
         options = params.model_dump(mode="json", include=_OPTIONS)
@@ -403,3 +407,8 @@ def _strip_results(message: Message) -> Message:
 async def _check_folders(paths: list[str]) -> list[str]:
     # On a thread: a folder on a network mount that is gone can take its time.
     return await asyncio.get_running_loop().run_in_executor(None, lambda: [check_folder(path) for path in paths])
+
+
+def _check_policy_mode(mode: Mode, limits: PolicyLimits) -> None:
+    if mode in limits.forbidden_modes:
+        raise ModeForbidden(f"The policy of this machine ({POLICY}) forbids the mode {mode}.", mode=mode)

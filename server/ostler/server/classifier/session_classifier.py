@@ -38,6 +38,10 @@ class SessionClassifier:
             self._cache.move_to_end(key)
         return known
 
+    def remembers(self, question: Question) -> bool:
+        """Whether `consider` need not ask a model."""
+        return _compute_key(question) in self._cache
+
     def apply_denial_limit(self, opinion: Opinion) -> Opinion:
         """The opinion that counts: after three denials in a row a person is asked, until one has answered."""
         if opinion.behavior == "allow":

@@ -32,10 +32,11 @@ async def open_daemon(
     umask: int = 0o022,
 ) -> AsyncIterator[Daemon]:
     """Open everything that the first request needs; it is closed again in the opposite order."""
-    check_policy(make_settings_places(places))
+    policy = check_policy(make_settings_places(places))
     token = load_token(places.token_file)
     listen = configuration.current.listen
-    sockets = open_sockets(listen, Path(listen.socket) if listen.socket else places.socket)
+    path = Path(listen.socket) if listen.socket else places.socket
+    sockets = open_sockets(listen, path, only_loopback=policy.forbids_remote)
     try:
         store = open_store(places.database, pending_limit=configuration.current.limits.pending_writes)
         try:

@@ -46,7 +46,7 @@ from ostler.server.http.sse_endpoint import SseEndpoint
 from ostler.server.models import pricing
 from ostler.server.models.registry import Providers, make_providers
 from ostler.server.observability import logs
-from ostler.server.observability.metrics import CallCounts, Gauge, Metrics, ToolCounts
+from ostler.server.observability.metrics import CallCounts, EventCounts, Gauge, Metrics, ToolCounts
 from ostler.server.rpc.dispatcher import Dispatcher
 from ostler.server.rpc.locks import Locks
 from ostler.server.settings import POLICY, SettingsPlaces
@@ -68,14 +68,17 @@ def make_shared_services(places: Places, configuration: Configuration, umask: in
     output_folder = places.data / "tasks"
     ensure_private_folder(output_folder)
     keep_spares(output_folder, places.data / "spare")
-    sandbox = SandboxCache(lambda: configuration.current.sandbox, places)
+    settings = SettingsCache(make_settings_places(places), lambda: list_known_tools(shared))
+    sandbox = SandboxCache(
+        lambda: configuration.current.sandbox, places, required=lambda: settings.limits.requires_sandbox
+    )
     profile = ShellProfile(places.data / "shell", lambda why: logs.log.warning("profile_left_out", reason=why))
     shared = SharedServices(
         load_registry=_load_registry,
         home=str(places.data),
         output_folder=output_folder,
         allow_bypass=lambda: configuration.current.permissions.allow_bypass,
-        settings=SettingsCache(make_settings_places(places), lambda: list_known_tools(shared)),
+        settings=settings,
         sandbox=sandbox,
         bash_classifier=lambda: configuration.current.permissions.bash_classifier,
         network_reads=lambda: configuration.current.permissions.network_reads,
@@ -107,8 +110,12 @@ def list_known_tools(shared: SharedServices) -> frozenset[str]:
 class SandboxCache:
     """Builds the sandbox settings from the configuration, and keeps the object until the configuration changes."""
 
-    def __init__(self, configured: Callable[[], Sandbox], places: Places) -> None:
+    def __init__(
+        self, configured: Callable[[], Sandbox], places: Places, *, required: Callable[[], bool] = lambda: False
+    ) -> None:
         self._read_settings = configured
+        self._is_required = required
+        """By the machine's policy, whatever the configuration says."""
         self._hidden_folders = tuple(dict.fromkeys(map(str, places.folders)))
         self._cached: tuple[Sandbox, str | None, SandboxSettings] | None = None
         self.proxy: str | None = None
@@ -120,9 +127,11 @@ class SandboxCache:
 
     def __call__(self) -> SandboxSettings:
         now = self._read_settings()
-        if self._cached is None or self._cached[0] is not now or self._cached[1] != self.proxy:
+        mode = "required" if self._is_required() else now.mode
+        cached = self._cached
+        if cached is None or cached[0] is not now or cached[1] != self.proxy or cached[2].mode != mode:
             sandbox = SandboxSettings(
-                now.mode,
+                mode,
                 _probe_support,
                 self._hidden_folders,
                 tuple(now.hosts),
@@ -132,8 +141,8 @@ class SandboxCache:
                 unix_sockets=now.unix_sockets,
                 limits=Limits(now.memory_mb, now.processes, now.file_mb),
             )
-            self._cached = (now, self.proxy, sandbox)
-        return self._cached[2]
+            cached = self._cached = (now, self.proxy, sandbox)
+        return cached[2]
 
 
 @cache
@@ -174,7 +183,7 @@ def assemble_daemon(
     client_tools = ClientTools(log, presence)
     sse_endpoint = SseEndpoint(log, presence, configuration.current.limits)
     calls = CallCounts(METHODS)
-    tool_counts = ToolCounts()
+    tool_counts, event_counts = ToolCounts(), EventCounts()
     address = Address(sockets.url, sockets.path, places.data, times.now(), time.monotonic())
     listen = configuration.current.listen
 
@@ -188,7 +197,7 @@ def assemble_daemon(
     engine = _make_engine(places, configuration, log, providers, shared, tool_counts)
     sessions = SessionMethods(log, configuration, engine)
     waiters = TurnWaiters()
-    log.followers.append(waiters.on_event)
+    log.followers += [waiters.on_event, event_counts.on_event]
 
     api = ServerApi(
         store=store,
@@ -214,7 +223,7 @@ def assemble_daemon(
     )
     dispatcher = Dispatcher(bind_methods(api), calls)
     probes = Probes(lambda: store.writer.read_only, {"pid": os.getpid(), "version": get_version()})
-    metrics = Metrics(calls, tool_counts, _make_gauges(api))
+    metrics = Metrics(calls, tool_counts, event_counts, _make_gauges(api))
     router = Router(
         {
             "/rpc": RpcEndpoint(dispatcher),

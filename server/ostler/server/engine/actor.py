@@ -369,7 +369,7 @@ class SessionActor:
             last_message=stored.last_message,
             paused_text=stored.paused_text,
             steers=list(stored.steers),
-            input_text=extract_text(list(input_message.blocks)) if input_message else "",
+            input_text=extract_text(stored.options.get("input") or []),
         )
         if stored.announced_task_ids:
             await self.live.tasks.mark_announced(self.record.id, stored.announced_task_ids)

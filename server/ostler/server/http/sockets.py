@@ -39,8 +39,14 @@ class ListenSockets:
                 self.path.unlink()
 
 
-def open_sockets(listen: Listen, socket_path: Path) -> ListenSockets:
+def open_sockets(listen: Listen, socket_path: Path, *, only_loopback: bool = False) -> ListenSockets:
+    """`only_loopback`: by the machine's policy, whatever the configuration says."""
     address = _parse_address(listen)
+    if only_loopback and not address.is_loopback:
+        raise BadConfig(
+            f"{address} can be reached from other machines, which the policy of this machine forbids "
+            "(forbid_remote). Listen on 127.0.0.1."
+        )
     tcp, moved = _bind_tcp(address, listen.port)
     port = int(tcp.getsockname()[1])
     try:

@@ -26,6 +26,8 @@ class ModelRequest:
     """The JSON of the messages, in pieces of one or several with commas between."""
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the body: `thinking`, `tool_choice`…"""
+    stream: bool = True
+    """Whether the answer is wanted in pieces, as it is written."""
     stored: Callable[[], Awaitable[None]] | None = None
     """Waits until the disk has all of it: nothing leaves before, but everything can be made ready."""
 
@@ -40,7 +42,7 @@ class ModelRequest:
 
     def encode_parts(self) -> list[bytes]:
         """The same in parts: the longest is most of a long history, which is not copied."""
-        head = orjson.dumps({"model": self.model, "max_tokens": self.max_tokens, "stream": True, **self.extras})
+        head = orjson.dumps({"model": self.model, "max_tokens": self.max_tokens, "stream": self.stream, **self.extras})
         tools = b',"tools":' + self.tools if self.tools != b"[]" else b""
         opening = b"".join((head[:-1], b',"system":', self.system, tools, b',"messages":['))
         first, *rest = self.messages
@@ -98,6 +100,7 @@ class Provider(Protocol):
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[RawEvent]]:
         """Send the request; entering returns when the provider has accepted it, and the iterator gives its events.
 
+        An answer that comes whole, asked for or not, is given as the same events.
         Before anything leaves, it waits for `request.stored`.
         Everything that goes wrong, on entering or in the middle, is a ModelFailure. A stream that ends without
         `message_stop` is for the caller to notice. Leaving ends the request at once.

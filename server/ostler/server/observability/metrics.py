@@ -3,7 +3,12 @@
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from ostler.protocol.shapes import Decision
+from ostler.storage.repositories.events import LoggedEvent
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -38,10 +43,13 @@ class CallCounts:
 
 
 class ToolCounts:
-    """Tool calls by tool and outcome, and how long each of their steps took."""
+    """Tool calls by tool and outcome, how long each of their steps took, and who decided about them."""
 
     def __init__(self) -> None:
         self.outcomes: dict[tuple[str, str], int] = {}
+        self.decisions: dict[tuple[str, str, str], int] = {}
+        """By behavior, by what decided, and by the source of the rule where one did."""
+        self.cancelled = 0
         self.steps: dict[tuple[str, str], _Durations] = {}
 
     def note(self, tool: str, outcome: str, taken: Mapping[str, float]) -> None:
@@ -52,6 +60,43 @@ class ToolCounts:
             if durations is None:
                 durations = self.steps[tool, step] = _Durations()
             durations.note(seconds)
+
+    def note_decision(self, decision: Decision) -> None:
+        # Of other decisions the source is a client, a hook or a model: each would be a metric of its own.
+        rule_source = decision.source or "" if decision.by == "rule" else ""
+        key = (decision.behavior, decision.by, rule_source)
+        self.decisions[key] = self.decisions.get(key, 0) + 1
+
+
+class EventCounts:
+    """What is counted by the events that tell of it: cancellations, and what was done with git."""
+
+    def __init__(self) -> None:
+        self.cancelled: dict[str, int] = {}
+        self.git: dict[tuple[str, str], int] = {}
+        """By what was changed, and how."""
+
+    def on_event(self, event: LoggedEvent) -> None:
+        """Counts an event of the log; of most kinds, nothing."""
+        match event.type:
+            case "turn.ended":
+                self._note_end("turn", orjson.loads(event.data)["turn"]["reason"], "interrupted")
+            case "ask.resolved":
+                self._note_end("ask", orjson.loads(event.data)["ask"]["status"], "cancelled")
+            case "task.ended":
+                self._note_end("task", orjson.loads(event.data)["task"]["status"], "killed")
+            case "git.changed":
+                self._note_git(orjson.loads(event.data))
+
+    def _note_end(self, what: str, ended: str, cancelled: str) -> None:
+        if ended == cancelled:
+            self.cancelled[what] = self.cancelled.get(what, 0) + 1
+
+    def _note_git(self, changed: Mapping[str, Any]) -> None:
+        for what, how in (("commit", "kind"), ("push", None), ("branch", "action"), ("pr", "action")):
+            if (found := changed.get(what)) is not None:
+                key = (what, found[how] if how else "pushed")
+                self.git[key] = self.git.get(key, 0) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +115,7 @@ class Metrics:
 
     calls: CallCounts
     tools: ToolCounts
+    events: EventCounts
     gauges: list[Gauge]
 
     def render(self) -> tuple[bytes, str]:
@@ -110,6 +156,21 @@ class Metrics:
         for names, durations in sorted(self.tools.steps.items()):
             steps.add_metric(names, _accumulate_buckets(durations), durations.total)
         yield steps
+        decided = CounterMetricFamily(
+            "ostler_decisions", "Decisions about tool calls.", labels=["behavior", "source", "rule_source"]
+        )
+        for facts, count in sorted(self.tools.decisions.items()):
+            decided.add_metric(facts, count)
+        yield decided
+        cancelled = CounterMetricFamily("ostler_cancellations", "What was stopped before its end.", labels=["what"])
+        for what in ("turn", "call", "ask", "task"):
+            stopped = self.tools.cancelled if what == "call" else self.events.cancelled.get(what, 0)
+            cancelled.add_metric([what], stopped)
+        yield cancelled
+        git = CounterMetricFamily("ostler_git_operations", "What commands did with git.", labels=["what", "action"])
+        for names, count in sorted(self.events.git.items()):
+            git.add_metric(names, count)
+        yield git
 
 
 def _accumulate_buckets(durations: _Durations) -> list[tuple[str, float]]:

@@ -24,11 +24,20 @@ from ostler.server.settings.rule_lists import (
     replace_bad_rule,
 )
 from ostler.server.settings.safe_read import Unreadable, read_bytes
-from ostler.server.settings.types import Behavior, HookEntry, McpEntry, Problem, SourcedRule
+from ostler.server.settings.types import (
+    STRICT_MODES,
+    Behavior,
+    HookEntry,
+    McpEntry,
+    PolicyLimits,
+    Problem,
+    SourcedRule,
+)
 from ostler.tools.permissions import BadRule, parse_rule
 
 _TOP_KEYS: Final = ("permissions", "hooks", "env", "mcp_servers", "$schema")
 _PERMISSION_KEYS: Final = (*BEHAVIORS, "mode", "expires")
+_POLICY_TOP_KEYS: Final = ("sandbox", "forbid_modes", "forbid_tools", "forbid_remote")
 _POLICY_KEYS: Final = ("frozen_mode", "forbid_other_allow_rules")
 _MODES: Final = get_args(Mode)
 _MAX_RULES: Final = 2_000
@@ -45,6 +54,7 @@ class Document:
     mode: Mode | None = None
     frozen_mode: Mode | None = None
     forbid_other_allow_rules: bool = False
+    limits: PolicyLimits = field(default_factory=PolicyLimits)
     bypass_disabled: bool = False
     directories: list[str] = field(default_factory=list)
     hooks: list[HookEntry] = field(default_factory=list)
@@ -104,12 +114,14 @@ class _DocumentReader:
             self._read_servers(value, "mcpServers")
             return
         if self._ours:
-            self._check_keys(value, _TOP_KEYS)
+            self._check_keys(value, (*_TOP_KEYS, *(_POLICY_TOP_KEYS if self._policy else ())))
         permissions = value.get("permissions", {})
         if isinstance(permissions, dict):
             self._read_permissions(permissions)
         else:
             self.report_error("permissions is an object: { … }.", "permissions")
+        if self._policy:
+            self._read_limits(value)
         document, candidate = self._document, self._document.candidate
         document.hooks = parse_hook_entries(value.get("hooks"), candidate, self.report_error)
         document.env = parse_variables(value.get("env"), self.report_error)
@@ -223,6 +235,51 @@ class _DocumentReader:
         if found is not None:
             self.report_error(f"There is no mode {found!r}{suggest_spelling(str(found), _MODES)}", "permissions", key)
         return None
+
+    def _read_limits(self, value: dict[str, Any]) -> None:
+        """What only a policy may say."""
+        sandbox, remote = value.get("sandbox"), value.get("forbid_remote", False)
+        if sandbox not in {None, "required"}:
+            self.report_error('sandbox is "required", or is not there.', "sandbox")
+        if not isinstance(remote, bool):
+            self.report_error("forbid_remote is true or false.", "forbid_remote")
+        modes = self._read_names(value, "forbid_modes", "modes")
+        for place, mode in enumerate(modes):
+            if mode not in _MODES:
+                self.report_error(f"There is no mode {mode!r}{suggest_spelling(mode, _MODES)}", "forbid_modes", place)
+        document = self._document
+        forbidden = frozenset(mode for mode in _MODES if mode in modes)
+        if forbidden.issuperset(STRICT_MODES):
+            self.report_error(f"One of the modes {', '.join(STRICT_MODES)} has to be left.", "forbid_modes")
+        for wanted in (document.mode, document.frozen_mode):
+            if wanted in forbidden:
+                self.report_error(f"The mode {wanted} is forbidden, and wanted by the same file.", "forbid_modes")
+        document.limits = PolicyLimits(sandbox is not None, forbidden, remote is not False)
+        for place, name in enumerate(self._read_names(value, "forbid_tools", "tools")):
+            self._forbid_tool(name, place)
+
+    def _read_names(self, value: dict[str, Any], key: str, what: str) -> list[str]:
+        found = value.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            self.report_error(f"{key} is a list of {what}.", key)
+            return []
+        return found
+
+    def _forbid_tool(self, name: str, place: int) -> None:
+        """A deny rule for the whole tool: the model is not told of it, and no call of it runs."""
+        try:
+            rule = parse_rule(name)
+        except BadRule as error:
+            self.report_error(error.message, "forbid_tools", place)
+            return
+        if rule.content is not None:
+            self.report_error(
+                f"This is a rule: write {name} into permissions.deny, or {rule.tool} here.", "forbid_tools", place
+            )
+            return
+        if wrong := check_tool_name(rule, self._known_tools):
+            self._report_warning(wrong, "forbid_tools", place)
+        self._document.rules.append(compile_rule(rule, "deny", self._origin))
 
     def _read_switch(self, given: dict[str, Any], key: str) -> bool:
         found = given.get(key, False)

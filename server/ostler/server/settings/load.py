@@ -16,7 +16,7 @@ from ostler.server.settings.locations import (
 from ostler.server.settings.rule_lists import Origin
 from ostler.server.settings.trust import collect_project_effects
 from ostler.server.settings.trusted_files import find_trusted_files, list_guarded_paths
-from ostler.server.settings.types import BadPolicy, Settings, Source
+from ostler.server.settings.types import BadPolicy, PolicyLimits, Settings, Source
 from ostler.tools.permissions import RealPathCache
 
 _OWN_SOURCES: Final[frozenset[Source]] = frozenset({"policy", "user"})
@@ -49,6 +49,7 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
         local_mode=local_mode,
         frozen_mode=policy.frozen_mode,
         forbid_other_allow_rules=policy.forbid_other_allow_rules,
+        limits=policy.limits,
         bypass_disabled=any(document.bypass_disabled for document in documents),
         hooks=hooks,
         env=_merge_environment(documents),
@@ -61,10 +62,9 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
     )
 
 
-def check_policy(places: SettingsPlaces) -> None:
-    """Raises BadPolicy where the policy file cannot be used: nothing may start without knowing what it forbids."""
-    if os.path.lexists(places.policy):
-        load_settings("/", places)
+def check_policy(places: SettingsPlaces) -> PolicyLimits:
+    """What the policy forbids; BadPolicy where its file cannot be used: nothing may start without knowing that."""
+    return load_settings("/", places).limits if os.path.lexists(places.policy) else PolicyLimits()
 
 
 def is_stale(settings: Settings, places: SettingsPlaces) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ostler.protocol.places import POLICY_FILE
 from ostler.server.settings.types import Signature, Source
 
-POLICY: Final = "/etc/ostler/policy.json"
+POLICY: Final = POLICY_FILE
 
 _RACY_NS: Final = 100_000_000
 """Two writes that are closer than a tick of the file system's clock can look the same."""

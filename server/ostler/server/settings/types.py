@@ -18,6 +18,10 @@ Signature = tuple[tuple[str, tuple[int, ...] | None], ...]
 """What the file system says of each candidate file; None where there is none."""
 
 
+STRICT_MODES: Final[tuple[Mode, ...]] = ("default", "dontAsk", "plan")
+"""What takes the place of a forbidden mode; a policy leaves one of them."""
+
+
 class BadPolicy(Exception):
     """The policy file cannot be used, and nothing may start without knowing what it forbids."""
 
@@ -107,6 +111,23 @@ class ProjectEffects:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyLimits:
+    """What the machine's policy forbids to the whole daemon; the tools that it forbids are deny rules."""
+
+    requires_sandbox: bool = False
+    forbidden_modes: frozenset[Mode] = frozenset()
+    forbids_remote: bool = False
+    """It may listen on nothing that other machines reach."""
+
+    def limit_mode(self, mode: Mode) -> Mode:
+        """The mode, or the first of those that allow little which is not forbidden."""
+        if mode not in self.forbidden_modes:
+            return mode
+        left: list[Mode] = [each for each in STRICT_MODES if each not in self.forbidden_modes]
+        return left[0] if left else "plan"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All that the files say about one folder. Replaced as a whole when one of them changes."""
 
@@ -123,6 +144,7 @@ class Settings:
     """By policy: no session has another mode."""
     forbid_other_allow_rules: bool
     """By policy: only its own allow rules count."""
+    limits: PolicyLimits
     bypass_disabled: bool
     """Some file says so, and anybody may tighten."""
     hooks: tuple[HookEntry, ...]

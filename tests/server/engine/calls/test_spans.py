@@ -60,3 +60,39 @@ def test_a_close_look_at_the_log_shows_where_a_call_spent_its_time(own_harness: 
     assert f"session={driver.id}" in line
     assert all(f"'{step}'" in line for step in STEPS)
     assert path not in line
+
+
+COUNT = re.compile(r"^ostler_(decisions|cancellations|git_operations)_total\{(.*)\} (\S+)$", re.MULTILINE)
+
+
+def count_events(harness: Harness) -> dict[str, float]:
+    """What was decided, cancelled and done with git; a label is shown by its value alone."""
+    found = COUNT.findall(fetch_metrics(harness))
+    named = {" ".join([kind, *re.findall(r'"([^",]+)"', labels)]): float(count) for kind, labels, count in found}
+    return {name: count for name, count in named.items() if count}
+
+
+def test_decisions_are_counted_by_source_and_cancellations_and_git_operations_by_kind(
+    own_harness: Callable[..., Harness],
+) -> None:
+    harness = own_harness()
+    driver = harness.open_session(rules={"allow": ["Bash(git:*)"], "deny": ["Bash(make:*)"]})
+    commit = "git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m 'first'"
+    lines = (commit, "make", "ls", "touch it")
+    harness.api.script(driver.name, *(message(calls("Bash", {"command": line})) for line in (*lines, "touch more")))
+    turn_id = driver.start()
+    driver.answer(driver.wait_for_ask(), "allow")
+    driver.wait_for_ask()
+    harness.daemon.call("turn/interrupt", turn_id=turn_id)
+    driver.wait_for_turn_end(turn_id)
+    assert count_events(harness) == {
+        "decisions allow flag rule": 1.0,
+        "decisions deny flag rule": 1.0,
+        "decisions allow read_only": 1.0,
+        "decisions allow person": 1.0,
+        "decisions ask default": 1.0,
+        "cancellations ask": 1.0,
+        "cancellations call": 1.0,
+        "cancellations turn": 1.0,
+        "git_operations committed commit": 1.0,
+    }

@@ -221,5 +221,6 @@ def test_the_classifier_decides_in_mode_auto_after_rules_and_hooks(opinion: Beha
 
 
 def test_the_suggested_rule_is_the_narrowest() -> None:
-    assert list_candidates(Act(), ActInput(what="make x")) == ["Act(make x)"]
-    assert list_candidates(Act(), ActInput(what="")) == ["Act"]
+    view = SessionView(SessionId("s_1"), "/p", "/p", ("/p",), "default")
+    assert list_candidates(Act(), ActInput(what="make x"), view) == ["Act(make x)"]
+    assert list_candidates(Act(), ActInput(what=""), view) == ["Act"]

@@ -257,6 +257,7 @@ def test_the_classifier_of_commands_settles_them_in_default_mode_where_it_is_on(
     harness = own_harness(OSTLER_PERMISSIONS__BASH_CLASSIFIER="true")
     script_classifier(harness, lambda call: make_verdict_reply("allow" if "good" in call else "deny"))
     driver = start_auto_session(harness, make_command("good"), make_command("bad"), mode="default")
+    driver.wait_for_ask()
     ask = driver.wait_for_ask()
     # Its no is only an opinion outside of mode auto.
     assert ask["call"]["input"]["command"].endswith(" bad")

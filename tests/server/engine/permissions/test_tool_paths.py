@@ -14,6 +14,7 @@ from ostler.server.engine.permissions.rule_match import (
     find_forbidding_rule,
     needs_subject,
 )
+from ostler.server.engine.permissions.suggest import list_candidates
 from ostler.server.settings import Origin, RuleSet, parse_rules
 from ostler.tools.builtin import load_registry
 from ostler.tools.context import SessionView, ToolContext
@@ -111,12 +112,39 @@ def test_a_rule_about_the_tool_itself_is_matched_by_the_path(folder: Path, tool:
     assert find_rule(tool, {"path": "other/key"}, "Tally(secrets/**)", folder) is None
 
 
-def test_an_allow_rule_about_the_tool_itself_allows_its_own_paths_alone(folder: Path) -> None:
+@pytest.mark.parametrize("tool", [Tally(), NamedTally(), FreeTally()])
+def test_an_allow_rule_about_the_tool_itself_allows_its_own_paths_alone(folder: Path, tool: AnyTool) -> None:
     view = SessionView(SessionId("s_1"), str(folder), str(folder), (str(folder),), "default")
-    tool, rules = NamedTally(), make_rules(folder, allow=["Tally(open/**)"])
-    for path, allowed in (("open/x", True), ("secrets/key", False)):
+    rules = make_rules(folder, allow=["Tally(open/**)"])
+    (folder / "open").mkdir()
+    (folder / "open" / "link").symlink_to("../secrets/key")
+    for path, allowed in (
+        ("open/x", True),
+        ("secrets/key", False),
+        ("open/../secrets/key", False),
+        ("open/link", False),
+    ):
         subject = anyio.run(tool.subject, tool.parse({"path": path}), view)
-        assert (find_allow_rule(rules, tool, subject, view, lambda _: False) is not None) == allowed
+        assert (find_allow_rule(rules, tool, subject, view, lambda _: False) is not None) == allowed, path
+    both = anyio.run(Tally().subject, Tally().parse({"path": "open/x", "file_path": "secrets/key"}), view)
+    assert find_allow_rule(rules, Tally(), both, view, lambda _: False) is None
+
+
+@pytest.mark.parametrize("tool", [Tally(), NamedTally()])
+def test_a_folder_all_of_which_is_forbidden_is_forbidden_itself(folder: Path, tool: AnyTool) -> None:
+    for rule in ("Tally(secrets/**)", "Read(secrets/**)"):
+        assert find_rule(tool, {"path": "secrets"}, rule, folder) == rule
+        assert find_rule(tool, {"path": "."}, rule, folder) is None
+
+
+def test_the_rule_that_an_ask_suggests_is_about_the_one_path_that_the_tool_is_given(folder: Path) -> None:
+    view = SessionView(SessionId("s_1"), str(folder), str(folder), (str(folder),), "default")
+
+    def suggest(**given: str) -> list[str]:
+        return list_candidates(Tally(), Tally().parse(dict(given)), view)
+
+    assert suggest(path="a b/../x") == [f"Tally(/{folder}/x)"]
+    assert suggest(path="x", file_path="y") == suggest() == ["Tally"]
 
 
 def list_path_parameters() -> list[tuple[AnyTool, str]]:

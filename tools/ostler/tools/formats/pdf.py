@@ -1,4 +1,4 @@
-"""Loads PDF documents in a worker process: the text of their pages, and pictures of those without text."""
+"""Loads PDF documents in a worker process: the text of their pages, and pictures where that is not all."""
 
 import os
 import re
@@ -125,7 +125,8 @@ def _parse_page(page_data: dict[str, Any]) -> Page:
     drawn = page_data.get("picture")
     trouble = page_data.get("trouble")
     if "picture" in page_data and drawn is None:
-        trouble = "it is a picture, and there is no more room for one in this read"
+        shown = "its drawings" if page_data["text"].strip() else "it is a picture"
+        trouble = f"{shown}, and there is no more room for a picture in this read"
     picture = (
         Picture("image/jpeg", drawn["data"], tuple(drawn["points"]), (drawn["width"], drawn["height"]))
         if drawn

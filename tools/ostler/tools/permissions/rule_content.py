@@ -66,6 +66,9 @@ def is_whole(tool: str, content: str | None) -> bool:
         return True
     if tool in PATH_TOOLS:
         return covers_everything(content)
+    # A plug-in's tool may take a path, and `/**` is all of the folder then.
+    if may_be_path(tool) and covers_everything(content):
+        return True
     return not content.strip("*: \t\n")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ostler.clients.cli import quick_rpc
 from ostler.clients.cli.checks.base import Finding
-from ostler.protocol.places import Places
+from ostler.protocol.places import POLICY_FILE, Places
 
 _IGNORED: Final = "Until then nothing in it counts, neither what it allows nor what it denies."
 _NAMES: Final = ("settings.local.json", "settings.json")
@@ -15,6 +15,7 @@ _NAMES: Final = ("settings.local.json", "settings.json")
 
 def check_settings(places: Places) -> Iterator[Finding]:
     """What cannot be read is a failure: its rules do not hold. What is only strange, the daemon knows."""
+    yield from _check_policy()
     broken = {file: why for file in _list_files(places) if (why := _find_problem(file)) is not None}
     told = _fetch_problems(places)
     for file, why in broken.items():
@@ -27,6 +28,30 @@ def check_settings(places: Places) -> Iterator[Finding]:
     if not broken and not told:
         found = [file for file in _list_files(places) if os.path.lexists(file)]
         yield Finding("ok", "settings", ", ".join(found) or "no settings.json; nothing is allowed or denied beforehand")
+
+
+def _check_policy() -> Iterator[Finding]:
+    """What the machine forbids to everybody; without a policy, nothing is said."""
+    if not os.path.lexists(POLICY_FILE):
+        return
+    if (why := _find_problem(POLICY_FILE)) is not None:
+        mend = "Mend it, or ask who looks after this machine: no daemon starts without knowing what it forbids."
+        yield Finding("fail", "policy", f"{POLICY_FILE}:{why}", mend)
+        return
+    with open(POLICY_FILE, encoding="utf-8") as opened:
+        found = json.load(opened)
+    words = {
+        "sandbox": "commands run only in the sandbox",
+        "forbid_modes": f"no mode {_join(found.get('forbid_modes'))}",
+        "forbid_tools": f"no tool {_join(found.get('forbid_tools'))}",
+        "forbid_remote": "nothing listens but on loopback",
+    }
+    said = [text for key, text in words.items() if found.get(key)]
+    yield Finding("ok", "policy", f"{POLICY_FILE}: {'; '.join(said) or 'rules and settings for everybody'}")
+
+
+def _join(names: object) -> str:
+    return ", ".join(map(str, names)) if isinstance(names, list) else "?"
 
 
 def _list_files(places: Places) -> list[str]:

@@ -30,6 +30,8 @@ from ostler.tools.tool import AnyTool
 
 HOOK_PREFIX: Final = "hook: "
 """The prefix of `answered_by` where a hook answered."""
+CLASSIFIER_PREFIX: Final = "classifier: "
+"""The same where the classifier did; its model follows."""
 AfterSettling = Callable[[Settlement], Awaitable[Settlement]]
 """Runs when an answer has won and before its call goes on, for example to write a rule."""
 _SuggestedScope = Literal["session", "local"]
@@ -134,7 +136,7 @@ class TurnAsks:
         name: str | None = None,
         after_settling: AfterSettling | None = None,
     ) -> Settlement:
-        """Settle an ask by the answer of a person or a hook; raises AskResolved where another one was first."""
+        """Settle an ask by an answer, of whomever; raises AskResolved where another one was first."""
         remember = find_remembered_rule(answer, ask)
         session_rule = (remember.behavior, remember.rule) if remember and remember.scope == "session" else None
         dumped = answer.model_dump(mode="json", exclude_none=True)

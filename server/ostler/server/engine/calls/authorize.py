@@ -14,8 +14,9 @@ from ostler.protocol import times
 from ostler.protocol.ask import Answer, Deny, DenyAlways
 from ostler.protocol.errors import AskResolved
 from ostler.protocol.shapes import Ask, Decision
-from ostler.server.classifier import Opinion, Question, SessionClassifier
+from ostler.server.classifier import Question
 from ostler.server.engine.asks.asks import (
+    CLASSIFIER_PREFIX,
     HOOK_PREFIX,
     TurnAsks,
     build_hook_answer,
@@ -24,13 +25,13 @@ from ostler.server.engine.asks.asks import (
     get_changed_input,
     has_words,
 )
+from ostler.server.engine.asks.classification import Classification, ClassifierSettler, EarlyClassification
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.server.engine.calls.pending_call import PendingCall, announce_calls
 from ostler.server.engine.calls.stop_reasons import BY_HOOK, BY_REFUSAL
 from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.permissions.decide import (
     Case,
-    PermissionContext,
     Verdict,
     decide,
     find_denial,
@@ -48,6 +49,8 @@ from ostler.tools.tool import Allow, AnyTool, Check, Pass, Refuse, ToolInput
 
 T = TypeVar("T")
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
+_NOTIFY_AFTER_SECONDS: Final = 2
+"""How long Notification hooks wait for the classifier, which may settle the ask."""
 _SHOWN_CHARS: Final = 2000
 """How many characters of a changed input the model is shown."""
 
@@ -68,31 +71,6 @@ class Denied(Exception):
         self.words = words
 
 
-@dataclass(slots=True)
-class _EarlyClassification:
-    """The classifier's opinion of one call, asked for while hooks still run, which may make it superfluous."""
-
-    question: Question
-    classifier: SessionClassifier
-    case: Case
-    permission: PermissionContext
-    opinion: Opinion | None = None
-
-    async def run_early(self) -> None:
-        """Ask the classifier, where the chain without the hooks would: a call that a rule settles costs nothing."""
-        await decide(replace(self.case, classify=self._ask_classifier), self.permission)
-
-    async def _ask_classifier(self) -> Opinion:
-        self.opinion = await self.classifier.consider(self.question)
-        return self.opinion
-
-    async def classify(self) -> Opinion:
-        """The opinion for the decision; a classifier that was unsure just now is not asked again about this call."""
-        if self.opinion is not None and self.opinion.behavior == "ask":
-            return self.classifier.apply_denial_limit(self.opinion)
-        return await self.classifier.classify(self.question)
-
-
 @dataclass(frozen=True, slots=True)
 class Authorizer:
     """Steps 3 to 5 of a call: validation, hooks, permission."""
@@ -108,61 +86,114 @@ class Authorizer:
         self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
     ) -> ToolInput:
         """The input with which the call may run; raises CallFailed or Denied where it may not."""
-        if pending.ask is None:
+        if pending.ask is not None:
+            pending.spans.begin("ask")
+            ask: Ask | None = await self._wait_again(pending, pending.ask, tool, parsed_input, context)
+        else:
             pending.spans.begin("validate")
             # Before the tool's own checks: what a rule denies is told as denied, whatever else is wrong with it.
             await self._refuse_denied(tool, parsed_input)
             await self._validate(tool, parsed_input, context)
             pending.spans.begin("hooks_before")
-            parsed_input, outcome, early = await self._run_pre_hooks(pending, tool, parsed_input, context)
-            pending.spans.begin("permission")
-            check = await tool.check_permission(parsed_input, context)
-            if isinstance(check, Allow) and check.input is not None:
-                parsed_input = self._replace_input(
-                    pending, tool, check.input.model_dump(mode="json", by_alias=True, exclude_unset=True)
-                )
-                await self._validate(tool, parsed_input, context)
-            verdict = await decide(
-                await self._build_case(tool, parsed_input, check, outcome, early), self.session.permission
-            )
-            pending.call = pending.call.changed(decision=verdict.to_decision())
-            if verdict.behavior == "deny":
-                raise Denied(verdict, f"Permission to use {tool.name} was denied. {verdict.reason}")
-            if verdict.behavior == "allow":
-                return parsed_input
-            ask = await self._ask(pending, tool, parsed_input, verdict)
-        else:
-            pending.spans.begin("ask")
-            ask = await self.asks.wait(pending.ask)
+            early = await self._prepare_early(tool, parsed_input, context)
+            deciding = self._decide(pending, tool, parsed_input, context, early.classification if early else None)
+            parsed_input, ask = await (deciding if early is None else _run_beside(deciding, early.run))
+        if ask is None:
+            return parsed_input
         pending.spans.begin("permission")
         return await self._apply_answer(pending, tool, parsed_input, context, ask)
 
+    async def _decide(
+        self,
+        pending: PendingCall,
+        tool: AnyTool,
+        parsed_input: ToolInput,
+        context: ToolContext,
+        classification: Classification | None,
+    ) -> tuple[ToolInput, Ask | None]:
+        """Steps 4 and 5: the input as hooks and the tool leave it, and the settled ask where one was needed."""
+        parsed_input, outcome = await self._run_pre_hooks(pending, tool, parsed_input, context)
+        pending.spans.begin("permission")
+        check = await tool.check_permission(parsed_input, context)
+        if isinstance(check, Allow) and check.input is not None:
+            parsed_input = self._replace_input(
+                pending, tool, check.input.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            )
+            await self._validate(tool, parsed_input, context)
+        if classification is None or classification.question != self._build_question(tool, parsed_input):
+            classification = self._build_classification(tool, parsed_input)
+        case = await self._build_case(tool, parsed_input, check, outcome, classification)
+        verdict = await decide(case, self.session.permission)
+        pending.call = pending.call.changed(decision=verdict.to_decision())
+        if verdict.behavior == "deny":
+            raise Denied(verdict, f"Permission to use {tool.name} was denied. {verdict.reason}")
+        if verdict.behavior == "allow":
+            return parsed_input, None
+        settler = self._make_settler(classification, tool, parsed_input, context) if verdict.classifies else None
+        return parsed_input, await self._ask(pending, tool, parsed_input, verdict, settler)
+
     async def _run_pre_hooks(
         self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
-    ) -> tuple[ToolInput, Outcome, "_EarlyClassification | None"]:
-        """Step 4: PreToolUse hooks, with the classifier beside them; its opinion is kept for the decision."""
+    ) -> tuple[ToolInput, Outcome]:
+        """Step 4: PreToolUse hooks."""
         if not self.session.hooks.has_hooks_for("PreToolUse", tool.name):
-            return parsed_input, NO_OUTCOME, None
-        early = await self._prepare_classification(tool, parsed_input, context)
+            return parsed_input, NO_OUTCOME
         running = SessionHooks(self.session, pending.call.turn_id).fire_for_call("PreToolUse", pending.call)
-        if early is not None:
-            running = _run_beside(running, early.run_early, wait=True)
         outcome = pending.add_hook_outcome(await running)
         if outcome.changed_input is not None and outcome.changed_input != pending.call.input:
             parsed_input = self._replace_input(pending, tool, dict(outcome.changed_input))
             await self._validate(tool, parsed_input, context)
-        return parsed_input, outcome, early
+        return parsed_input, outcome
 
-    async def _prepare_classification(
+    # The classifier: beside the hooks, and beside the people.
+
+    async def _prepare_early(
         self, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
-    ) -> "_EarlyClassification | None":
-        """The question to the classifier, prepared; None where its opinion cannot count."""
+    ) -> EarlyClassification | None:
+        """The question to the classifier, to be asked while hooks run; None where there are none, or it has no say."""
         permission = self.session.permission
-        question = self._build_question(tool, parsed_input) if uses_classifier(tool, permission) else None
-        if question is None:
+        if not self.session.hooks.has_hooks_for("PreToolUse", tool.name) or not uses_classifier(tool, permission):
+            return None
+        classification = self._build_classification(tool, parsed_input)
+        if classification is None:
             return None
         case = await self._build_case(tool, parsed_input, await tool.check_permission(parsed_input, context))
-        return _EarlyClassification(question, self.session.classifier, case, permission)
+        return EarlyClassification(classification, case, permission)
+
+    def _build_classification(self, tool: AnyTool, parsed_input: ToolInput) -> Classification | None:
+        question = self._build_question(tool, parsed_input)
+        return Classification(question, self.session.classifier) if question is not None else None
+
+    def _make_settler(
+        self, classification: Classification | None, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
+    ) -> ClassifierSettler | None:
+        if classification is None:
+            return None
+
+        async def still_asks() -> bool:
+            # Rules and mode may have changed while it thought: it settles only what it would settle now.
+            check = await tool.check_permission(parsed_input, context)
+            unasked = Classification(classification.question, self.session.classifier)
+            case = await self._build_case(tool, parsed_input, check, NO_OUTCOME, unasked)
+            verdict = await decide(replace(case, is_classified=lambda: False), self.session.permission)
+            return verdict.classifies
+
+        return ClassifierSettler(classification, self.asks, still_asks)
+
+    async def _wait_again(
+        self, pending: PendingCall, ask: Ask, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
+    ) -> Ask:
+        """Wait for an ask from before a restart; the classifier may settle it where it might have before."""
+        waiting = self.asks.wait(ask)
+        decision = pending.call.decision
+        # What a rule, a hook or safety asked about is none of its business: only the end of the chain is.
+        if ask.status != "open" or decision is None or decision.by != "default":
+            return await waiting
+        classification = self._build_classification(tool, parsed_input)
+        settler = self._make_settler(classification, tool, parsed_input, context)
+        if settler is None or not uses_classifier(tool, self.session.permission):
+            return await waiting
+        return await _run_beside(waiting, partial(settler.settle, ask))
 
     async def _build_case(
         self,
@@ -170,18 +201,14 @@ class Authorizer:
         parsed_input: ToolInput,
         check: Check,
         outcome: Outcome = NO_OUTCOME,
-        early: "_EarlyClassification | None" = None,
+        classification: Classification | None = None,
     ) -> Case:
         subject: Subject = TextSubject(tool.permission_matcher(parsed_input))
         if needs_subject(self.session.rules, tool) or tool.writes_files(parsed_input):
             subject = await tool.subject(parsed_input, self.session.view)
-        question = self._build_question(tool, parsed_input)
-        classify = None
-        if early is not None and early.question == question:
-            classify = early.classify
-        elif question is not None:
-            classify = partial(self.session.classifier.classify, question)
-        return Case(tool, parsed_input, check, subject, outcome, classify)
+        if classification is None:
+            return Case(tool, parsed_input, check, subject, outcome)
+        return Case(tool, parsed_input, check, subject, outcome, classification.classify, classification.is_there)
 
     def _build_question(self, tool: AnyTool, parsed_input: ToolInput) -> Question | None:
         text = tool.classifier_text(parsed_input)
@@ -204,7 +231,14 @@ class Authorizer:
         if failure is not None:
             raise CallFailed(failure.message, failure.code or None)
 
-    async def _ask(self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, verdict: Verdict) -> Ask:
+    async def _ask(
+        self,
+        pending: PendingCall,
+        tool: AnyTool,
+        parsed_input: ToolInput,
+        verdict: Verdict,
+        settler: ClassifierSettler | None,
+    ) -> Ask:
         pending.call = pending.call.changed(status="waiting")
         bound_to = await tool.bound_to(parsed_input, self.session.view)
         # Not on the event loop: this parses the whole command.
@@ -217,18 +251,25 @@ class Authorizer:
         queued, pending.queued = pending.queued, True
         pending.spans.begin("ask")
         asking = self.asks.ask(ask, pending.call, self.draft(), queued=queued)
+        # Hooks, the classifier and people are asked at the same time: the first answer counts.
+        others: list[Callable[[], Coroutine[Any, Any, None]]] = []
         hooks = self.session.hooks
-        if not (hooks.has_hooks_for("PermissionRequest", tool.name) or hooks.has_hooks_for("Notification")):
-            return await asking
-        # Hooks and people are asked at the same time: the first answer counts.
-        return await _run_beside(asking, partial(self._ask_hooks, pending, ask), wait=False)
+        if hooks.has_hooks_for("PermissionRequest", tool.name) or hooks.has_hooks_for("Notification"):
+            others.append(partial(self._ask_hooks, pending, ask, settler))
+        if settler is not None:
+            others.append(partial(settler.settle, ask))
+        return await (_run_beside(asking, *others) if others else asking)
 
-    async def _ask_hooks(self, pending: PendingCall, ask: Ask) -> None:
+    async def _ask_hooks(self, pending: PendingCall, ask: Ask, settler: ClassifierSettler | None) -> None:
         """Resolve the ask where a PermissionRequest hook answers it; else tell Notification hooks of it."""
         hooks = SessionHooks(self.session, pending.call.turn_id)
         outcome = pending.add_hook_outcome(await hooks.fire_for_call("PermissionRequest", pending.call))
         answer = build_hook_answer(outcome)
         if answer is None:
+            if settler is not None:
+                # Nobody is called to the screen for what the classifier settles in a moment.
+                with anyio.move_on_after(_NOTIFY_AFTER_SECONDS):
+                    await settler.classification.left_to_people.wait()
             await hooks.fire("Notification", notification_type="permission_prompt", message=ask.message)
             return
         with contextlib.suppress(AskResolved):  # a person was faster
@@ -244,11 +285,14 @@ class Authorizer:
         by = ask.answered_by or "somebody"
         if isinstance(answer, Deny | DenyAlways):
             raise self._build_denial(tool, parsed_input, ask, answer)
-        who = "hook" if by.startswith(HOOK_PREFIX) else "person"
+        who = "hook" if by.startswith(HOOK_PREFIX) else "classifier" if by.startswith(CLASSIFIER_PREFIX) else "person"
         rule, at = getattr(answer, "rule", None), ask.answered_at or times.now()
-        decision = Decision(behavior="allow", by=who, rule=rule, source=by, decided_at=at)
+        reason = ask.reason if who == "classifier" else None
+        source = by.removeprefix(CLASSIFIER_PREFIX)
+        decision = Decision(behavior="allow", by=who, rule=rule, source=source, reason=reason, decided_at=at)
         pending.call = pending.call.changed(decision=decision)
-        self.session.classifier.reset_denials()
+        if who != "classifier":
+            self.session.classifier.reset_denials()
         changed = get_changed_input(answer)
         if pending.ask is not None and changed in (None, pending.call.input):
             # The ask is from before a restart: its input is validated only now that somebody has answered.
@@ -317,18 +361,18 @@ def _describe_change(pending: PendingCall) -> str:
     return f"The person changed the input of {call} before allowing it, to: {shown}"
 
 
-async def _run_beside(main: Awaitable[T], other: Callable[[], Coroutine[Any, Any, Any]], *, wait: bool) -> T:
-    """Await `main` while `other` runs; without `wait`, `other` is cancelled when `main` is done."""
+async def _run_beside(main: Awaitable[T], *others: Callable[[], Coroutine[Any, Any, Any]]) -> T:
+    """Await `main` while others run, which are cancelled when it is done."""
     done: list[T] = []
     failed: Exception | None = None
     async with anyio.create_task_group() as group:
-        group.start_soon(other)
+        for other in others:
+            group.start_soon(other)
         try:
             done.append(await main)
         except Exception as error:  # noqa: BLE001 - raised below, as it is: in a group it would be hidden
             failed = error
-        if failed is not None or not wait:
-            group.cancel_scope.cancel()
+        group.cancel_scope.cancel()
     if failed is not None:
         raise failed
     return done[0]

@@ -168,6 +168,7 @@ class Executor:
 
     def _drop(self, pending: PendingCall, words: str) -> None:
         """End a call that never began."""
+        pending.cancel_reason = words
         self._pipeline.complete_with_error(pending, words)
         self._end_call(pending)
 

@@ -296,6 +296,9 @@ class Pipeline:
         # A name that no tool has is the model's invention: each would be a metric of its own for ever.
         name = pending.tool.name if pending.tool is not None else "unknown"
         self.counts.note(name, "error" if pending.call.is_error else "ok", pending.spans.taken)
+        if pending.call.decision is not None:
+            self.counts.note_decision(pending.call.decision)
+        self.counts.cancelled += pending.cancel_reason is not None
         logs.log.debug(
             "tool_finished",
             session=pending.call.session_id,

@@ -56,6 +56,8 @@ class Case:
     """The outcome of PreToolUse hooks."""
     classify: Callable[[], Awaitable[Opinion]] | None = None
     """Asks the classifier; null where there is none."""
+    is_classified: Callable[[], bool] = lambda: False
+    """Whether its opinion is there already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class Verdict:
     """A rule that would allow the very same call; null where none would."""
     decided_at: str | None = None
     """When a person decided it; null where it is decided now."""
+    classifies: bool = False
+    """The classifier may settle the ask; nobody waits for it."""
 
     def to_decision(self) -> Decision:
         return Decision(
@@ -129,9 +133,13 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     # 7. The tool's own check: what it allows by itself.
     if isinstance(check, Allow):
         return Verdict("allow", "read_only" if tool.is_read_only(parsed_input) else "tool")
-    # 8. The classifier: in mode auto, and for commands where it is switched on for them.
+    # 8. The classifier: in mode auto, and for commands where it is switched on for them. It is waited for where the
+    #    mode is auto, or nobody can be asked; else the ask opens at once, and the classifier may settle it.
     reason = check.reason if isinstance(check, AskFirst) else ""
-    if (opinion := await _ask_classifier(case, context)) is not None:
+    classify = case.classify if uses_classifier(tool, context) else None
+    classifies = classify is not None and not (_waits_for_classifier(context) or case.is_classified())
+    if classify is not None and not classifies:
+        opinion = await classify()
         if opinion.behavior == "allow":
             return Verdict("allow", "classifier", opinion.reason, source=opinion.model)
         if opinion.behavior == "deny" and context.mode == "auto":
@@ -139,7 +147,8 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
             return Verdict("deny", "classifier", opinion.reason, source=opinion.model, allow_with=allow_with)
         reason = f"{reason} The classifier: {opinion.reason}".strip()
     # 9. and 10. Nobody to ask, or ask.
-    verdict = Verdict("ask", "default", reason, ask=_get_tool_ask(check), allow_with=await _suggest_rule(case, context))
+    allow_with = await _suggest_rule(case, context)
+    verdict = Verdict("ask", "default", reason, ask=_get_tool_ask(check), allow_with=allow_with, classifies=classifies)
     return _deny_if_nobody_answers(verdict, context)
 
 
@@ -176,14 +185,12 @@ def _explain(match: RuleMatch) -> str:
 
 def uses_classifier(tool: AnyTool, context: PermissionContext) -> bool:
     """Whether the classifier decides about calls of this tool in the present mode."""
-    for_commands = context.bash_classifier and context.mode in {"default", "acceptEdits"}
+    for_commands = context.bash_classifier and context.mode in {"default", "acceptEdits", "dontAsk"}
     return context.mode == "auto" or (tool.runs_commands and for_commands)
 
 
-async def _ask_classifier(case: Case, context: PermissionContext) -> Opinion | None:
-    if case.classify is None or not uses_classifier(case.tool, context):
-        return None
-    return await case.classify()
+def _waits_for_classifier(context: PermissionContext) -> bool:
+    return context.mode in {"auto", "dontAsk"} or context.on_ask == "deny"
 
 
 def _find_allow_rule(tool: AnyTool, subject: Subject, context: PermissionContext, rules: RuleSet) -> SourcedRule | None:

@@ -40,12 +40,12 @@ def find_named_file(rules: RuleSet, behavior: ForbiddingBehavior, subject: Comma
     both = [*reading, *writing]
     for place in subject.paths:
         for rule in both if place.writes else reading:
-            if rule.matches_path(place.written, place.real) or _covers_all_below(rule, place):
+            if rule.matches_path(place.written, place.real) or covers_all_below(rule, place):
                 return rule
     return None
 
 
-def _covers_all_below(rule: SourcedRule, place: AccessedPath) -> bool:
+def covers_all_below(rule: SourcedRule, place: AccessedPath) -> bool:
     """Whether it goes through a folder in which everything matches, whatever its name is, as with `secrets/**`."""
     if not place.deep or place.lists:
         return False
@@ -136,7 +136,7 @@ def _find_mentioned(
             continue
         place = AccessedPath(paths.normalize_path(mention.path), paths.resolve_path(mention.path), deep=True)
         for rule in (*(reading if exists else ()), *(writing if mention.in_text else ())):
-            if rule.matches_path(place.written, place.real) or _covers_all_below(rule, place):
+            if rule.matches_path(place.written, place.real) or covers_all_below(rule, place):
                 return rule
     return None
 

@@ -3,7 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ostler.server.engine.permissions.file_match import ForbiddingBehavior, find_named_file, look_for_files
+from ostler.server.engine.permissions.file_match import (
+    ForbiddingBehavior,
+    covers_all_below,
+    find_named_file,
+    look_for_files,
+)
 from ostler.server.settings import Behavior, RuleSet, SourcedRule
 from ostler.server.settings.rule_set import CommandRules
 from ostler.tools import commands
@@ -132,7 +137,9 @@ def _matches_place(rule: SourcedRule, place: AccessedPath) -> bool:
     if rule.pattern is None:
         # A content that cannot be a path forbids all, and allows nothing.
         return rule.rule.content is None or rule.behavior != "allow"
-    return rule.matches_path(place.written, place.real)
+    if rule.matches_path(place.written, place.real):
+        return True
+    return rule.behavior != "allow" and covers_all_below(rule, place)
 
 
 def _match_command(own: CommandRules, subject: CommandSubject) -> RuleMatch | None:

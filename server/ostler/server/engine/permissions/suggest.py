@@ -1,12 +1,13 @@
 """Suggests a rule to the person who is asked: one that would allow the very same call from now on."""
 
+import os
 from collections.abc import Callable
 from typing import Final
 
 from ostler.server.settings import Origin, RuleSet, parse_rules
 from ostler.tools import commands
 from ostler.tools.context import SessionView
-from ostler.tools.permissions import BadRule, build_exact_pattern, format_rule, parse_rule
+from ostler.tools.permissions import BadRule, build_exact_pattern, format_rule, may_be_path, parse_rule
 from ostler.tools.permissions.subject import format_server_rule
 from ostler.tools.shell.bash_policy import parse_command
 from ostler.tools.tool import AnyTool, ToolInput
@@ -18,10 +19,12 @@ def suggest_rule(
     tool: AnyTool, parsed_input: ToolInput, rules: RuleSet, view: SessionView, passes: Callable[[RuleSet], bool]
 ) -> str | None:
     """The best rule that, added to the others, allows the call; None where none does. Each is tried. Blocks."""
-    return next((text for text in list_candidates(tool, parsed_input) if passes(_add_rule(rules, text, view))), None)
+    return next(
+        (text for text in list_candidates(tool, parsed_input, view) if passes(_add_rule(rules, text, view))), None
+    )
 
 
-def list_candidates(tool: AnyTool, parsed_input: ToolInput) -> list[str]:
+def list_candidates(tool: AnyTool, parsed_input: ToolInput, view: SessionView) -> list[str]:
     """Rules that match calls like this one, the best first."""
     path, server = tool.path(parsed_input), tool.server(parsed_input)
     if server is not None:
@@ -32,9 +35,18 @@ def list_candidates(tool: AnyTool, parsed_input: ToolInput) -> list[str]:
         owner = tool.name if tool.is_shell else "Bash"
         texts = [format_rule(owner, content) for content in _list_contents(tool.permission_matcher(parsed_input))]
     else:
-        content = tool.permission_matcher(parsed_input)
-        texts = [format_rule(tool.name, content) if content else tool.name]
+        texts = [_format_plain_rule(tool, parsed_input, view)]
     return [text for text in texts if _can_be_read(text)]
+
+
+def _format_plain_rule(tool: AnyTool, parsed_input: ToolInput, view: SessionView) -> str:
+    """For a tool that names neither path nor command: by its own text, by the one path it is given, or as a whole."""
+    if content := tool.permission_matcher(parsed_input):
+        return format_rule(tool.name, content)
+    given = {os.path.normpath(os.path.join(view.folder, path)) for path in tool.list_paths(parsed_input)}
+    if len(given) == 1 and may_be_path(tool.name):
+        return format_rule(tool.name, build_exact_pattern(given.pop()))
+    return tool.name
 
 
 def _list_contents(command: str) -> list[str]:

@@ -26,7 +26,7 @@ def resolve_mode(settings: Settings, wanted: Mode, *, allow_bypass: bool) -> Mod
     """The session's mode, unless the managed policy sets another, or bypass is not allowed any more."""
     mode = settings.frozen_mode or wanted
     forbidden = mode == "bypassPermissions" and (not allow_bypass or settings.bypass_disabled)
-    return "default" if forbidden else mode
+    return settings.limits.limit_mode("default" if forbidden else mode)
 
 
 def build_rule_set(

@@ -14,6 +14,7 @@ from ostler.server.settings import (
     Problem,
     Settings,
     SettingsPlaces,
+    check_policy,
     is_stale,
     load_settings,
     resolve_hooks,
@@ -28,6 +29,8 @@ class SettingsCache:
 
     def __init__(self, places: SettingsPlaces, known_tools: Callable[[], Collection[str]]) -> None:
         self.places = places
+        self.limits = check_policy(places)
+        """What the policy forbids, as it was last read: with the settings of any session."""
         self._known_tools = known_tools
         self._by_folder: OrderedDict[str, Settings] = OrderedDict()
         self._checked_at: dict[str, float] = {}
@@ -57,6 +60,7 @@ class SettingsCache:
             logs.log.error("policy_unreadable", reason=str(error))
             return known
         self._by_folder[folder] = settings
+        self.limits = settings.limits
         self._by_folder.move_to_end(folder)
         if len(self._by_folder) > _MAX_FOLDERS:
             self._checked_at.pop(self._by_folder.popitem(last=False)[0], None)

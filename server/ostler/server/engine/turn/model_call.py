@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final
 
@@ -29,7 +29,27 @@ from ostler.tools.threads import change_in_thread, read_in_thread
 
 _EVENTS_AT_ONCE: Final = 32
 """Events read before the event loop is yielded: thousands may be buffered, and reading those never waits."""
+_MAX_BROKEN_STREAMS: Final = 3
 DISCARDED = "Not run: the model's answer broke off, and it was asked again."
+
+
+@dataclass(slots=True)
+class Streaming:
+    """Whether the requests of a turn ask for a stream: after three broken ones in a row no more, to its end.
+
+    Some proxies break every long stream, and let a whole answer through.
+    """
+
+    broken: int = 0
+
+    @property
+    def on(self) -> bool:
+        return self.broken < _MAX_BROKEN_STREAMS
+
+    def note_end(self, *, whole: bool) -> None:
+        """Note how a stream has ended; what was asked for without one says nothing about streams."""
+        if self.on:
+            self.broken = 0 if whole else self.broken + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +93,7 @@ class ModelCall:
     cost: Callable[[str, Usage], Decimal | None]
     stop: StopSignal
     """Cancelled to stop the stream; the message is kept as far as it came."""
+    streaming: Streaming = field(default_factory=Streaming)
     started_message: Message | None = None
     """The message of the first attempt, where its start is already in the log."""
     executor: Executor | None = None
@@ -109,7 +130,11 @@ class ModelCall:
         known_reads = self.session.reads.snapshot()
         failure = await self._read_stream(stream, executor)
         if stream.assembly.stopped:
+            self.streaming.note_end(whole=True)
             return await self._keep_message(stream, executor)
+        # Silence in the place of an answer counts: perhaps it comes, all at once, where no stream is asked for.
+        if not self.stop.cancel_called and (stream.accepted or (failure is not None and failure.kind == "timeout")):
+            self.streaming.note_end(whole=False)
         if self.stop.cancel_called or executor.changed_something:
             # The person has seen it, or a call of it has had an effect: it is kept, as far as it came.
             if stream.assembly.completes_long_block():
@@ -133,7 +158,8 @@ class ModelCall:
         limit = self.settings.message_seconds
         try:
             with self.stop.scope(), anyio.fail_after(limit):
-                async with self.provider.stream(self.request) as events:
+                async with self.provider.stream(replace(self.request, stream=self.streaming.on)) as events:
+                    stream.accepted = True
                     events_read = 0
                     async for event in events:
                         if stream.assembly.completes_long_block(event):
@@ -218,6 +244,8 @@ class _Stream:
     assembly: MessageAssembler
     scope: Scope
     completed: bool = False
+    accepted: bool = False
+    """The provider has begun to answer."""
     _taken: int = 0
 
     def feed(self, event: dict[str, object]) -> list[ToolUse]:

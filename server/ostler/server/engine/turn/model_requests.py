@@ -13,7 +13,13 @@ from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.engine.turn.limits import Limits
-from ostler.server.engine.turn.model_call import ModelAnswer, ModelCall, create_assistant_message, wait_for_retry
+from ostler.server.engine.turn.model_call import (
+    ModelAnswer,
+    ModelCall,
+    Streaming,
+    create_assistant_message,
+    wait_for_retry,
+)
 from ostler.server.engine.turn.options import TurnServices, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix
 from ostler.server.engine.turn.stop import StopSignal
@@ -44,6 +50,8 @@ class ModelRequests:
     """Why the last stream broke off, where its message was kept and the next one continues it."""
     _failure_count: int = 0
     """How many streams have broken off so, one after the other."""
+
+    _streaming: Streaming = field(default_factory=Streaming)
 
     def __post_init__(self) -> None:
         self.model = self.settings.model
@@ -121,6 +129,7 @@ class ModelRequests:
             make_executor=make_executor,
             cost=self.services.cost,
             stop=self._stop,
+            streaming=self._streaming,
             started_message=message,
         )
         answer = await call.fetch_answer()

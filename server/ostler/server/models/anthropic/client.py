@@ -70,11 +70,14 @@ class AnthropicClient:
             # On lower levels they write whole requests and their headers into the log.
             logging.getLogger(name).setLevel(logging.WARNING)
         self._failures = FailureBuilder(settings)
-        self._timeouts = aiohttp.ClientTimeout(
-            total=None,
-            connect=settings.silence_seconds,
-            sock_connect=settings.connect_seconds,
-            sock_read=settings.silence_seconds,
+        self._timeouts, self._patient_timeouts = (
+            aiohttp.ClientTimeout(
+                total=None,
+                connect=settings.silence_seconds,
+                sock_connect=settings.connect_seconds,
+                sock_read=silence,
+            )
+            for silence in (settings.silence_seconds, None)
         )
         try:
             self._sdk = AsyncAnthropic(
@@ -102,7 +105,7 @@ class AnthropicClient:
         connections = aiohttp.TCPConnector(
             limit=_MAX_CONNECTIONS, keepalive_timeout=_KEEP_ALIVE_SECONDS, ssl=self._ssl_context
         )
-        return aiohttp.ClientSession(connector=connections, cookie_jar=aiohttp.DummyCookieJar(), timeout=self._timeouts)
+        return aiohttp.ClientSession(connector=connections, cookie_jar=aiohttp.DummyCookieJar())
 
     @cached_property
     def _headers(self) -> dict[str, str]:
@@ -112,17 +115,25 @@ class AnthropicClient:
         proxy_headers = self._proxy_headers if self._address.scheme == "http" else {}
         return {**usual, **proxy_headers, **_HEADERS}
 
-    async def open_stream(self, parts: list[bytes], wait_stored: WaitStored | None = None) -> ResponseStream:
-        """Send a request, as soon as the disk has what it says; returns when the provider has accepted it."""
+    async def open_stream(
+        self, parts: list[bytes], wait_stored: WaitStored | None = None, *, streams: bool = True
+    ) -> ResponseStream:
+        """Send a request, as soon as the disk has what it says; returns when the provider has accepted it.
+
+        Where it does not ask for a stream, the silence until the answer is whole is none of the provider's faults: the
+        caller limits its time.
+        """
         try:
-            response = await self._send(parts, wait_stored)
+            response = await self._send(parts, wait_stored, self._timeouts if streams else self._patient_timeouts)
         except (aiohttp.ClientError, ValueError, RuntimeError, OSError) as error:
             raise self._failures.from_request_error(error) from error
         answer = ResponseStream(response, self._failures)
         await answer.check_response()
         return answer
 
-    async def _send(self, parts: list[bytes], wait_stored: WaitStored | None) -> aiohttp.ClientResponse:
+    async def _send(
+        self, parts: list[bytes], wait_stored: WaitStored | None, timeouts: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
         address, left = self._address, _MAX_REDIRECTIONS
         while True:
             response = await self._session.post(
@@ -132,6 +143,7 @@ class AnthropicClient:
                 allow_redirects=False,
                 proxy=self._proxy,
                 proxy_headers=self._proxy_headers,
+                timeout=timeouts,
             )
             location = response.headers.get("location") if response.status in (307, 308) else None
             if location is None or not left:

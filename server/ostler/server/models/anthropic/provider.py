@@ -137,7 +137,7 @@ class _StreamedRequest:
         client = await self._provider.open_client()
         request = self._request
         parts = await read_in_thread(request.encode_parts) if request.is_long else request.encode_parts()
-        self._response = await client.open_stream(parts, request.stored)
+        self._response = await client.open_stream(parts, request.stored, streams=request.stream)
         self._events = self._response.iter_events()
         return self._events
 
