@@ -36,7 +36,7 @@ def naming_nodes(file: Path) -> tuple[ast.AST, ...]:
     """What gives a name to something: a few of all nodes, which are walked through once."""
     found: list[ast.AST] = []
     left: list[Any] = [ast.parse(file.read_text("utf-8"))]
-    # As ast.walk does, without a generator for the fields of each node: every file of the product and the tests is walked.
+    # As ast.walk does, without a generator for the fields of each node: there are many files to walk through.
     while left:
         node = left.pop()
         if isinstance(node, _NAMING):
