@@ -792,6 +792,14 @@ export interface GiveAnswers {
   notes?: Record<string, string>;
 }
 
+/** Input that waited, and that no turn takes any more. */
+export interface GivenBack {
+  /** The turn that it was said to, or the queued turn that it would have started. */
+  turn_id: string;
+  /** Blocks, as `turn/start` takes them; a file that was mentioned is in them as text, as it was read. */
+  input: Array<Record<string, unknown>>;
+}
+
 /** A hook has run. */
 export interface HookData {
   /** What came of it. */
@@ -952,6 +960,40 @@ export interface InputText {
   type?: "text";
   /** What they say. */
   text: string;
+}
+
+/** A turn that is being stopped. */
+export interface InterruptedTurn {
+  /** Its name: `t_` and letters that sort by time. */
+  id: string;
+  /** The session that it belongs to. */
+  session_id: string;
+  /** `waiting`: an ask is open. */
+  status: "queued" | "running" | "waiting" | "ended";
+  /** How it ended; null until then. */
+  reason: "completed" | "interrupted" | "failed" | "max_requests" | "budget" | "timeout" | "schema" | "stopped_by_hook" | null;
+  /** Of a failed turn: a word in `code`, a `message`, and what else is known. */
+  error: Record<string, unknown> | null;
+  /** The model's last words. */
+  result_text: string | null;
+  /** The answer in the form of the schema that was asked for. */
+  structured_output: unknown;
+  /** Requests made to the model. */
+  model_requests: number;
+  /** Calls made. */
+  tool_calls: number;
+  /** Tokens and money of this turn. */
+  usage: Usage;
+  /** The calls that were refused. */
+  denials: Array<Denial>;
+  /** When it began; null while it is queued. */
+  started_at: string | null;
+  /** When it ended. */
+  ended_at: string | null;
+  /** The place in the log where it began, or was queued: follow it with `/events?session=…&after=CURSOR`. */
+  cursor: number;
+  /** With `give_back`: what waited, in the order in which it would have been read. */
+  given_back: Array<GivenBack>;
 }
 
 /** The bounds that a client should know before it runs into them. */
@@ -1289,6 +1331,52 @@ export interface RunResult {
   turn: Turn;
 }
 
+/** A call that runs, with the end of what it has printed. */
+export interface RunningCall {
+  /** The id of its message, `#`, and its place among the blocks. */
+  call_id: string;
+  /** The model's own id for it; models repeat these. */
+  tool_use_id: string;
+  /** The call that made this one, if one did. */
+  parent_call_id: string | null;
+  /** The session that it belongs to. */
+  session_id: string;
+  /** The turn that it belongs to; null for a call that a person made. */
+  turn_id: string | null;
+  /** The tool. */
+  tool: string;
+  /** What the tool is given, as it stands after hooks and people changed it. */
+  input: Record<string, unknown>;
+  /** One line for people. */
+  summary: string;
+  /** search, read, list, edit, run or other: clients fold by it. */
+  activity: string;
+  /** What an interrupt does to it: it stops now, or it finishes first. */
+  interrupt: "cancel" | "block";
+  /** `waiting`: an ask is open. */
+  status: "queued" | "waiting" | "running" | "completed";
+  /** It failed, and the content says how. */
+  is_error: boolean;
+  /** Of a call that a tool refused: the tool's own number for the reason, so that nobody has to read the words. */
+  error_code: number | null;
+  /** The last 65,536 characters that it printed, as far as `tool.progress` has told of them. */
+  output: string;
+  /** What the model is given: blocks. */
+  content: Array<Record<string, unknown>> | null;
+  /** Where the whole result is, if it was too large to be given here. */
+  result_id: string | null;
+  /** What permission said; null until it did. */
+  decision: Decision | null;
+  /** When it began to run. */
+  started_at: string | null;
+  /** How long it ran. */
+  duration_ms: number | null;
+  /** How many characters it printed before those: `tool.progress` counts in the same way. */
+  output_offset: number;
+  /** How long it has been running. */
+  elapsed_ms: number;
+}
+
 /** What this daemon can do. */
 export interface ServerCapabilities {
   /** The methods that it answers. */
@@ -1411,6 +1499,8 @@ export interface Session {
   turn: Turn | null;
   /** The message in progress, as far as it has come. Only `session/get` has it; others follow `message.delta`. */
   message: Message | null;
+  /** The calls that run, each with the end of what it has printed. Only `session/get` has them. */
+  calls: Array<RunningCall>;
   /** The open asks, its agents' included. */
   asks: Array<Ask>;
   /** Tokens and money so far. */
@@ -1759,6 +1849,8 @@ export interface ToolInfo {
   summary: string;
   /** JSON Schema of what it takes. */
   input_schema: Record<string, unknown>;
+  /** JSON Schema of the `output` of its calls; null where the tool's author gave none. */
+  output_schema: Record<string, unknown> | null;
   /** Where it comes from: `built-in`, the name of a plug-in's package, or an MCP server. */
   source: string;
   /** It never changes anything. */
@@ -1799,7 +1891,12 @@ export interface ToolProgress {
   kind: "shell" | "agent" | "mcp" | "search" | "skill";
   /** How long it has been running. */
   elapsed_ms: number;
-  /** What there is to show; its form goes by the kind. */
+  /**
+   * What there is to show; its form goes by the kind.
+   *
+   * `shell`: `output`, what was printed since the last time, or of very much the end of it; `offset`, how many
+   * characters were printed before that; `lines`, how many lines so far.
+   */
   data: Record<string, unknown>;
 }
 
@@ -1915,6 +2012,8 @@ export interface TurnInterrupt {
   turn_id: string;
   /** Stop the background tasks that it started, too. */
   tasks?: boolean;
+  /** Give back what waits, steered input and queued turns of the session, in `given_back`: it starts nothing then. */
+  give_back?: boolean;
 }
 
 /** Which turns to list. */
@@ -2037,7 +2136,7 @@ export interface Methods {
   "session/create": { params: SessionCreate; result: Session };
   /** Sessions, newest activity first. */
   "session/list": { params: SessionList; result: SessionPage };
-  /** One session with its open asks, running turn and message in progress, consistent with its `cursor`. */
+  /** One session with its open asks, running turn and calls, and message in progress, consistent with its `cursor`. */
   "session/get": { params: SessionRef; result: Session };
   /** Change the fields given; the others stay. */
   "session/update": { params: SessionUpdate; result: Session };
@@ -2057,8 +2156,8 @@ export interface Methods {
   "turn/start": { params: TurnStart; result: Turn };
   /** Say something to a turn that runs; it joins at the next request. */
   "turn/steer": { params: TurnSteer; result: Turn };
-  /** Stop a turn, at once; `turn.ended` is the proof. */
-  "turn/interrupt": { params: TurnInterrupt; result: Turn };
+  /** Stop a turn, at once; `turn.ended` is the proof. One that is queued is taken out of the queue. */
+  "turn/interrupt": { params: TurnInterrupt; result: InterruptedTurn };
   /** One turn. */
   "turn/get": { params: TurnRef; result: Turn };
   /** The turns of a session, oldest first. */
@@ -2143,13 +2242,13 @@ export interface Events {
   "message.completed": MessageData;
   /** A message in progress was dropped. */
   "message.aborted": MessageData;
-  /** A call waits for its place or its permission. */
+  /** A call waits for its place or its permission; in the order of the model's calls. */
   "tool.queued": CallData;
   /** A call has its permission and runs. */
   "tool.started": CallData;
   /** A running call shows how far it is. */
   "tool.progress": ToolProgress;
-  /** A call has its result; again where all results of its message are too long together and its own is kept. */
+  /** A call has its result; in the order in which calls end, not in which they were made. It comes again where all results of a message are too long together and its own is kept. */
   "tool.completed": CallData;
   /** A question to the people. */
   "ask.opened": AskData;

@@ -10,6 +10,9 @@ from ostler.protocol.generate.openrpc import build_openrpc
 from ostler.protocol.generate.reference import render_reference
 from ostler.protocol.generate.schema import build_json_schema
 from ostler.protocol.generate.typescript import render_typescript
+from ostler.protocol.ids import SessionId
+from ostler.tools.builtin import BUILT_IN
+from ostler.tools.context import SessionView
 from scripts.house_picture import draw_house
 from scripts.page_links import refresh_links
 
@@ -25,7 +28,22 @@ def generate_files() -> dict[str, str]:
         "ostler.d.ts": render_typescript(),
         "reference.md": render_reference(),
         "schema.json": _format_json(build_json_schema()),
+        "tools.json": _format_json(describe_tools()),
         "walk.md": refresh_links(DOCS / "walk.md"),
+    }
+
+
+def describe_tools() -> dict[str, Any]:
+    """The schemas of the built-in tools by name: what each takes, and the `output` of its calls for clients."""
+    session = SessionView(SessionId(""), "/", "/", (), "default")
+    return {
+        tool.name: {
+            "summary": tool.title,
+            "input_schema": tool.input_schema(session),
+            "output_schema": tool.output_schema,
+        }
+        for tool in BUILT_IN
+        if tool.is_enabled(session)
     }
 
 

@@ -87,7 +87,11 @@ class ToolProgress(Shape):
     elapsed_ms: int
     """How long it has been running."""
     data: dict[str, Any]
-    """What there is to show; its form goes by the kind."""
+    """What there is to show; its form goes by the kind.
+
+    `shell`: `output`, what was printed since the last time, or of very much the end of it; `offset`, how many
+    characters were printed before that; `lines`, how many lines so far.
+    """
 
 
 class AskData(Shape):
@@ -264,13 +268,19 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         EventType("message.delta", MessageDelta, "A piece of the message in progress.", stored=False),
         EventType("message.completed", MessageData, "A message is whole; this is the truth.", by_reference=True),
         EventType("message.aborted", MessageData, "A message in progress was dropped."),
-        EventType("tool.queued", CallData, "A call waits for its place or its permission.", by_reference=True),
+        EventType(
+            "tool.queued",
+            CallData,
+            "A call waits for its place or its permission; in the order of the model's calls.",
+            by_reference=True,
+        ),
         EventType("tool.started", CallData, "A call has its permission and runs.", by_reference=True),
         EventType("tool.progress", ToolProgress, "A running call shows how far it is.", stored=False),
         EventType(
             "tool.completed",
             CallData,
-            "A call has its result; again where all results of its message are too long together and its own is kept.",
+            "A call has its result; in the order in which calls end, not in which they were made. It comes again where "
+            "all results of a message are too long together and its own is kept.",
             by_reference=True,
         ),
         EventType("ask.opened", AskData, "A question to the people.", by_reference=True),

@@ -40,6 +40,7 @@ from ostler.protocol.task import TaskList, TaskPage, TaskPart, TaskRead, TaskRef
 from ostler.protocol.tool import CallRef, ToolList, ToolPage
 from ostler.protocol.trust import Trust, TrustFor, TrustList, TrustPage
 from ostler.protocol.turn import (
+    InterruptedTurn,
     Run,
     RunResult,
     TurnInterrupt,
@@ -101,7 +102,7 @@ SESSION_GET: Final = Method(
     SessionRef,
     Session,
     "nothing",
-    "One session with its open asks, running turn and message in progress, consistent with its `cursor`.",
+    "One session with its open asks, running turn and calls, and message in progress, consistent with its `cursor`.",
 )
 SESSION_UPDATE: Final = Method(
     "session/update", SessionUpdate, Session, "session", "Change the fields given; the others stay."
@@ -143,7 +144,11 @@ TURN_STEER: Final = Method(
     "turn/steer", TurnSteer, Turn, "nothing", "Say something to a turn that runs; it joins at the next request."
 )
 TURN_INTERRUPT: Final = Method(
-    "turn/interrupt", TurnInterrupt, Turn, "nothing", "Stop a turn, at once; `turn.ended` is the proof."
+    "turn/interrupt",
+    TurnInterrupt,
+    InterruptedTurn,
+    "nothing",
+    "Stop a turn, at once; `turn.ended` is the proof. One that is queued is taken out of the queue.",
 )
 TURN_GET: Final = Method("turn/get", TurnRef, Turn, "nothing", "One turn.")
 TURN_LIST: Final = Method("turn/list", TurnList, TurnPage, "nothing", "The turns of a session, oldest first.")

@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from ostler.protocol.ids import Cursor, MessageId, SessionId
 from ostler.protocol.limits import DEFAULT_PAGE, MAX_DIRECTORIES, MAX_PAGE, MAX_RULES
-from ostler.protocol.shapes import Ask, Message, Turn, Usage
+from ostler.protocol.shapes import Ask, Message, RunningCall, Turn, Usage
 from ostler.protocol.wire import AtMost1000, JsonObject, Line, Name, Params, PathText, Shape, Text, Time, Usd
 
 Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
@@ -79,6 +79,8 @@ class Session(Shape):
     """The turn that runs or waits, if any."""
     message: Message | None = None
     """The message in progress, as far as it has come. Only `session/get` has it; others follow `message.delta`."""
+    calls: list[RunningCall] = []
+    """The calls that run, each with the end of what it has printed. Only `session/get` has them."""
     asks: list[Ask] = []
     """The open asks, its agents' included."""
     usage: Usage = Field(default_factory=Usage)

@@ -172,6 +172,17 @@ class Call(Shape):
     """How long it ran."""
 
 
+class RunningCall(Call):
+    """A call that runs, with the end of what it has printed."""
+
+    output: str = ""
+    """The last 65,536 characters that it printed, as far as `tool.progress` has told of them."""
+    output_offset: int = 0
+    """How many characters it printed before those: `tool.progress` counts in the same way."""
+    elapsed_ms: int = 0
+    """How long it has been running."""
+
+
 AskKind = Literal["permission", "question", "plan", "elicitation", "trust"]
 AskStatus = Literal["open", "resolved", "cancelled", "expired"]
 

@@ -31,6 +31,8 @@ class ToolInfo(Shape):
     """One line for people."""
     input_schema: dict[str, Any]
     """JSON Schema of what it takes."""
+    output_schema: dict[str, Any] | None = None
+    """JSON Schema of the `output` of its calls; null where the tool's author gave none."""
     source: str
     """Where it comes from: `built-in`, the name of a plug-in's package, or an MCP server."""
     read_only: bool

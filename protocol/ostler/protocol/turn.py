@@ -201,6 +201,24 @@ class TurnInterrupt(Params):
     """Which turn."""
     tasks: bool = False
     """Stop the background tasks that it started, too."""
+    give_back: bool = False
+    """Give back what waits, steered input and queued turns of the session, in `given_back`: it starts nothing then."""
+
+
+class GivenBack(Shape):
+    """Input that waited, and that no turn takes any more."""
+
+    turn_id: TurnId
+    """The turn that it was said to, or the queued turn that it would have started."""
+    input: list[dict[str, Any]]
+    """Blocks, as `turn/start` takes them; a file that was mentioned is in them as text, as it was read."""
+
+
+class InterruptedTurn(Turn):
+    """A turn that is being stopped."""
+
+    given_back: list[GivenBack] = []
+    """With `give_back`: what waited, in the order in which it would have been read."""
 
 
 class TurnRef(Params):

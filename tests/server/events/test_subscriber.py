@@ -118,7 +118,7 @@ async def test_a_long_event_is_the_same_on_the_wire_as_a_short_one() -> None:
 async def test_what_was_in_progress_comes_first_and_is_never_dropped() -> None:
     subscriber = make_subscriber(max_events=2, max_bytes=100)
     begun = [Frame(None, "message.delta", None, None, bytes([65 + at]) * 5000, 5000) for at in range(3)]
-    subscriber.queue_partial_messages(begun)
+    subscriber.queue_progress_so_far(begun)
     for _ in range(10):
         subscriber.offer(make_transient_frame())
     subscriber.offer(make_stored_frame(1))
@@ -130,7 +130,7 @@ async def test_what_was_in_progress_comes_first_and_is_never_dropped() -> None:
 
 async def test_who_wants_no_deltas_is_given_none_of_what_was_in_progress() -> None:
     subscriber = Subscriber(SessionFilter(), position=Cursor(0), deltas=False, max_events=4, max_bytes=1000)
-    subscriber.queue_partial_messages([make_transient_frame()])
+    subscriber.queue_progress_so_far([make_transient_frame()])
     subscriber.offer(make_stored_frame(1))
     assert await subscriber.next_chunk() == b"s" * 10
 
@@ -152,7 +152,7 @@ async def test_a_quiet_stream_says_something_but_never_within_an_event() -> None
 
 async def test_a_reader_that_is_let_go_holds_nothing() -> None:
     subscriber = make_subscriber(max_bytes=10**9)
-    subscriber.queue_partial_messages([make_transient_frame()])
+    subscriber.queue_progress_so_far([make_transient_frame()])
     subscriber.offer(make_long_frame(1, 3 * CHUNK_BYTES))
     await subscriber.next_chunk()
     subscriber.discard()

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
-from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, Union
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.description import render_description
@@ -146,6 +146,8 @@ class Tool(ABC, Generic[I, O]):
     aliases: ClassVar[tuple[str, ...]] = ()
     Input: ClassVar[type[ToolInput]]
     Output: ClassVar[type[ToolOutput]]
+    output_kinds: ClassVar[tuple[type[ToolOutput], ...]] = ()
+    """The models of the output, where they are several: each is an `Output`."""
     title: ClassVar[str] = ""
     """One line for people who look through the list."""
     source: str = "built-in"
@@ -192,6 +194,13 @@ class Tool(ABC, Generic[I, O]):
         # Names that pydantic made up say nothing to a model, and cost tokens in every request.
         slim: dict[str, Any] = _strip_titles(schema)
         return slim
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any]:
+        """JSON Schema of the output, as clients get it."""
+        kinds: Any = Union[self.output_kinds or (self.Output,)]  # noqa: UP007 - known at run time only
+        schema: dict[str, Any] = _strip_titles(TypeAdapter(kinds).json_schema(by_alias=True, mode="serialization"))
+        return schema
 
     def parse(self, given: dict[str, Any]) -> I:
         """The input as the tool takes it; raises pydantic's ValidationError."""

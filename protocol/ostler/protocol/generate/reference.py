@@ -25,7 +25,8 @@ _OPENING: Final = f"""\
 - [Shapes](#shapes) of what is sent
 
 For programs there are `openrpc.json`, `schema.json` and `ostler.d.ts` beside this page, also by
-`ostler schema openrpc|jsonschema|typescript`.
+`ostler schema openrpc|jsonschema|typescript`. `tools.json` has the schemas of what the built-in tools take and give;
+`tool/list` has those of a session's own.
 """
 
 _LOCKS: Final = {

@@ -30,7 +30,7 @@ from ostler.protocol.session import (
     SessionRef,
     SessionUpdate,
 )
-from ostler.protocol.shapes import Message, Usage
+from ostler.protocol.shapes import Call, Message, Usage
 from ostler.server.api.trust import apply_trust_change
 from ostler.server.config.configuration import Configuration
 from ostler.server.engine.calls.stored_results import drop_pieces
@@ -49,7 +49,7 @@ from ostler.server.settings import POLICY, PolicyLimits, Settings, check_lists, 
 from ostler.server.settings.entries import check_server_entry
 from ostler.server.settings.trust import build_trust_record, is_trusted
 from ostler.storage import Tx
-from ostler.storage.repositories import idempotency, messages, results, sessions, trust, turns, usage
+from ostler.storage.repositories import calls, idempotency, messages, results, sessions, trust, turns, usage
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import Filter, SessionRecord
 from ostler.storage.sqlite.database import read_head
@@ -161,13 +161,16 @@ class SessionMethods:
         return SessionPage(sessions=page, next=token)
 
     async def get(self, params: SessionRef) -> Session:
-        def read_rows(connection: sqlite3.Connection) -> Session:
-            return read_session(connection, sessions.get(connection, params.session_id), read_head(connection))
+        def read_rows(connection: sqlite3.Connection) -> tuple[Session, list[Call]]:
+            session = read_session(connection, sessions.get(connection, params.session_id), read_head(connection))
+            unfinished = calls.list_unfinished(connection, session.id) if session.turn is not None else []
+            return session, [call for call in unfinished if call.status == "running"]
 
-        session = await self.log.read(read_rows)
+        session, running = await self.log.read(read_rows)
         await self.log.wait_for_cursor(session.cursor)
         message = self.log.partial_messages.find_message(session.id, session.cursor)
-        return session.model_copy(update={"message": message}) if message else session
+        shown = [self.log.running_calls.describe(call) for call in running]
+        return session.model_copy(update={"message": message, "calls": shown}) if message or shown else session
 
     async def update(self, params: SessionUpdate) -> Session:
         changed_fields = params.model_fields_set - {"session_id"}

@@ -76,6 +76,7 @@ def _build_info(tool: AnyTool, view: SessionView) -> ToolInfo:
         aliases=list(tool.aliases),
         summary=tool.title or tool.name,
         input_schema=tool.input_schema(view),
+        output_schema=tool.output_schema,
         source=tool.source,
         read_only=tool.only_reads,
         deferred=tool.deferred,

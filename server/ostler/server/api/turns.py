@@ -2,6 +2,7 @@
 
 import hashlib
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -12,6 +13,8 @@ from ostler.protocol.methods import RUN, TURN_LIST, TURN_START
 from ostler.protocol.session import SessionCreate
 from ostler.protocol.shapes import Turn
 from ostler.protocol.turn import (
+    GivenBack,
+    InterruptedTurn,
     Run,
     RunResult,
     TurnInterrupt,
@@ -59,15 +62,20 @@ class TurnMethods:
         actor = await self.engine.get_actor(turn.session_id)
         return await actor.steer(turn.id, params.input, now=params.now)
 
-    async def interrupt(self, params: TurnInterrupt) -> Turn:
+    async def interrupt(self, params: TurnInterrupt) -> InterruptedTurn:
         turn = await self._find_turn(params.turn_id)
         actor = await self.engine.get_actor(turn.session_id)
+        given_back: Sequence[GivenBack] = ()
         if turn.status == "queued" and (actor.run is None or actor.run.turn.id != turn.id):
-            return await actor.drop_queued(turn.id)
-        interrupted = actor.interrupt(turn.id)
+            turn, dropped = await actor.drop_queued(turn.id)
+            given_back = [dropped] if params.give_back else []
+        elif params.give_back:
+            turn, given_back = await actor.interrupt_all(turn.id)
+        else:
+            turn = actor.interrupt(turn.id)
         if params.tasks:
             self.engine.tasks.stop_turn_tasks(turn.id)
-        return interrupted
+        return InterruptedTurn.model_construct(**turn.__dict__, given_back=list(given_back))
 
     async def get(self, params: TurnRef) -> Turn:
         turn = await self._find_turn(params.turn_id)

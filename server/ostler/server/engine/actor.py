@@ -19,7 +19,7 @@ from ostler.protocol.errors import (
 from ostler.protocol.ids import AskId, CallId, Cursor, TurnId, new_turn_id
 from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Ask, Call, Turn
-from ostler.protocol.turn import Input, TurnOptions
+from ostler.protocol.turn import GivenBack, Input, TurnOptions
 from ostler.server.engine.calls.executor import Executor
 from ostler.server.engine.calls.pending_call import PendingCall
 from ostler.server.engine.calls.stop_reasons import BY_DELETION, BY_PERSON
@@ -135,14 +135,26 @@ class SessionActor:
         run.halt("interrupted", BY_PERSON)
         return run.state.turn
 
-    async def drop_queued(self, turn_id: TurnId) -> Turn:
+    async def interrupt_all(self, turn_id: TurnId) -> tuple[Turn, list[GivenBack]]:
+        """Stop the turn, and give back everything that waits for its end or for its next request."""
+        async with self.lock:  # else a queued turn could begin meanwhile
+            run = self._find_running_turn(turn_id)
+            run.halt("interrupted", BY_PERSON)
+            # Without an await in between: what a halted turn has not taken by now, it never takes.
+            waiting = [*self._steers, *run.steers]
+            self._steers.clear()
+            run.steers.clear()
+            self._queued = 0
+            return run.state.turn, await self.live.journal.give_back(waiting)
+
+    async def drop_queued(self, turn_id: TurnId) -> tuple[Turn, GivenBack]:
         """End a turn that waits for the one before it."""
         async with self.lock:
-            ended = await self.live.journal.drop_queued(turn_id)
-            if ended is None:
+            dropped = await self.live.journal.drop_queued(turn_id)
+            if dropped is None:
                 raise NoTurnRunning(f"The turn {turn_id} does not wait any more.", turn_id=turn_id)
             self._queued -= 1
-            return ended
+            return dropped
 
     def cancel_call(self, call_id: CallId) -> Call:
         pending = self._find_call(call_id)

@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 import anyio
 
 from ostler.protocol.errors import ProtocolError
-from ostler.protocol.events import EVENT_TYPES, MessageDelta
+from ostler.protocol.events import EVENT_TYPES, MessageDelta, ToolProgress
 from ostler.protocol.ids import Cursor, SessionId
 from ostler.protocol.wire import Shape
 from ostler.server.events.frames import Frame, build_stored_frame, build_transient_frame
 from ostler.server.events.partial_messages import PartialMessages
+from ostler.server.events.running_calls import RunningCalls
 from ostler.server.events.subscriber import Subscriber
 from ostler.storage import CommitProgress, Scope, Store, Tx
 from ostler.storage.repositories.events import LoggedEvent
@@ -39,6 +40,7 @@ class EventLog:
         self.head: Cursor = store.head
         """The last stored event that was published."""
         self.partial_messages = PartialMessages()
+        self.running_calls = RunningCalls()
         self.subscribers: set[Subscriber] = set()
         self.followers: list[Callable[[LoggedEvent], None]] = []
         """Called with every stored event, before the subscribers get it."""
@@ -101,10 +103,19 @@ class EventLog:
             self._publish_transient(kind, scope, data)
 
     def attach(self, subscriber: Subscriber) -> None:
-        """Go live: from here on the subscriber gets every event, first the partial messages from their start."""
-        deltas = self.partial_messages.replay_deltas(subscriber.session_filter.covers)
-        subscriber.queue_partial_messages(
-            build_transient_frame("message.delta", scope, delta, self.head) for scope, delta in deltas
+        """Go live: from here on the subscriber gets every event.
+
+        First come the partial messages from their start, and what the running calls have printed: those events are not
+        stored, so that the subscriber may have missed some.
+        """
+        covers = subscriber.session_filter.covers
+        subscriber.queue_progress_so_far(
+            build_transient_frame("message.delta", scope, delta, self.head)
+            for scope, delta in self.partial_messages.replay_deltas(covers)
+        )
+        subscriber.queue_progress_so_far(
+            build_transient_frame("tool.progress", scope, progress, self.head)
+            for scope, progress in self.running_calls.replay_progress(covers)
         )
         self.subscribers.add(subscriber)
 
@@ -129,6 +140,7 @@ class EventLog:
             self._advanced.set()
             self._advanced = None
         self.partial_messages.track_event(event)
+        self.running_calls.track_event(event)
         for follow in self.followers:
             follow(event)
         if event.type == "session.created":
@@ -140,6 +152,8 @@ class EventLog:
         encoded = long_json.encode(data)
         if isinstance(data, MessageDelta):
             self.partial_messages.track_delta(scope.session_id, data, encoded)
+        elif isinstance(data, ToolProgress):
+            self.running_calls.track_progress(scope, data)
         self._broadcast(build_transient_frame(kind, scope, encoded, self.head))
 
     def _broadcast(self, frame: Frame) -> None:

@@ -61,7 +61,7 @@ class Subscriber:
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._priority_frames: deque[Frame] = deque()
-        """Sent first, never dropped: partial messages at attaching (the client was not slow yet), and keep-alives."""
+        """Sent first, never dropped: what is in progress at attaching (the client is not slow yet), and keep-alives."""
         self._frames: deque[Frame] = deque()
         self._bytes = 0
         self._rest_chunks: Iterator[bytes] = iter(())
@@ -90,11 +90,10 @@ class Subscriber:
             self._reduce_queue()
         self._wake.set()
 
-    def queue_partial_messages(self, frames: Iterable[Frame]) -> None:
-        """Queue the messages in progress from their start, before everything else."""
-        if self._deltas:
-            self._priority_frames.extend(frame for frame in frames if self.session_filter.wants(frame))
-            self._wake.set()
+    def queue_progress_so_far(self, frames: Iterable[Frame]) -> None:
+        """Queue the messages in progress, and what running calls have printed, before everything else."""
+        self._priority_frames.extend(frame for frame in frames if self._deltas or frame.kind != "message.delta")
+        self._wake.set()
 
     def queue_keepalive(self) -> None:
         """Queue a comment if nothing else is queued, so that the connection is not taken for dead."""

@@ -137,6 +137,20 @@ def test_attach_without_an_id_takes_the_session_that_waits(
         driver.read_until("[y] allow")
 
 
+def test_attach_shows_what_a_running_command_has_printed_so_far(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    rules = {"allow": [f"Bash({LONG_COMMAND})"]}
+    session = rehearsal_daemon.call("session/create", cwd=str(project), rules=rules)
+    with rehearsal_daemon.follow(f"?session={session['id']}") as stream:
+        turn = rehearsal_daemon.call("turn/start", session_id=session["id"], input=f"run {LONG_COMMAND}")
+        next(event for event in stream.read_events() if event["type"] == "tool.progress")
+        with ChatDriver(rehearsal_cli, "attach", session["id"], cwd=project) as driver:
+            driver.read_until(f"● Bash {LONG_COMMAND} …\n  hello\n  TODO one\n  …")
+            rehearsal_daemon.call("turn/interrupt", turn_id=turn["id"])
+            driver.read_until("✗ The turn ended: it was interrupted.")
+
+
 def test_attaching_where_there_is_no_session_is_said(rehearsal_cli: Cli) -> None:
     ran = rehearsal_cli.run("attach")
     assert (ran.code, ran.err) == (1, "ostler: There is no session yet. `ostler chat` begins one.\n")
@@ -158,6 +172,41 @@ def test_words_during_a_turn_steer_it(api: ScriptedApi, home: Path, project: Pat
         driver.close_input()
         assert driver.wait() == 0
     assert "only in src" in str(api.requests[1].body["messages"][-1])
+
+
+def test_escape_gives_words_that_wait_back_to_the_line_and_starts_nothing(
+    api: ScriptedApi, home: Path, project: Path
+) -> None:
+    api.always(message(says("Let me ", hold(Gate()), "see.")), message(says("As you say.")))
+    with (
+        Daemon(home, environment=api.environment) as daemon,
+        ChatDriver(Cli(home), "chat", "--model", "claude-sonnet-5", cwd=project, terminal=True) as driver,
+    ):
+        driver.read_until("> ")
+        driver.type("look at it\r")
+        driver.read_until("Let me")
+        driver.type("no, wait\r")
+        driver.read_until("the agent reads it with its next request")
+        driver.type("/queue and then sleep\r")
+        driver.read_until("queue and then sleep")
+        driver.type("\x1b")
+        driver.read_until("(what waited is in the line again)")
+        driver.read_until("it was interrupted.")
+        # It is there to be changed: one line of two, which goes as one input.
+        driver.read_until("> ")
+        driver.type(" well\r")
+        driver.read_until("As you say.")
+        [session] = daemon.call("session/list")["sessions"]
+        ended = daemon.call("turn/list", session_id=session["id"])["turns"]
+        assert [turn["reason"] for turn in ended[:2]] == ["interrupted", "interrupted"]
+        inputs = [
+            block["text"]
+            for one in daemon.call("session/messages", session_id=session["id"])["messages"]
+            for block in one["content"]
+            if one["role"] == "user" and not block["text"].startswith("<ostler-")
+        ]
+        assert inputs == ["look at it", "no, wait\nand then sleep well"]
+        assert len(ended) == 3
 
 
 def test_thoughts_and_retries_are_shown(api: ScriptedApi, home: Path, project: Path) -> None:

@@ -11,6 +11,7 @@ from ostler.clients.cli.render.sink import StreamSink
 from ostler.clients.cli.render.turn import TurnRenderer, find_last_line
 from ostler.protocol.events import Event
 from ostler.protocol.ids import SessionId
+from ostler.protocol.shapes import RunningCall
 
 NOW = "2026-01-01T00:00:00.000Z"
 CALL: dict[str, Any] = {
@@ -36,6 +37,9 @@ class RenderedTurn:
     def __call__(self, kind: str, session_id: str = "s_1", /, **data: Any) -> None:
         fields = {"cursor": 1, "session_id": session_id, "root_id": "s_1", "time": NOW, "type": kind, "data": data}
         self._renderer.render(typed(Event.model_validate(fields)))
+
+    def render_running(self, call: dict[str, Any]) -> None:
+        self._renderer.render_running(RunningCall.model_validate(call))
 
     def render_delta(self, offset: int, text: str, kind: str = "text", index: int = 0) -> None:
         self("message.delta", message_id="m_1", index=index, kind=kind, offset=offset, text=text)
@@ -242,3 +246,16 @@ def test_a_pipe_is_not_told_how_far_a_call_is() -> None:
 @pytest.mark.parametrize(("printed", "last"), [("one\ntwo\n", "two"), ("10%\r20%\r30%", "30%"), ("  \n", "")])
 def test_the_last_line_is_what_a_person_would_see_last(printed: str, last: str) -> None:
     assert find_last_line(printed) == last
+
+
+def test_a_call_that_ran_before_is_told_with_the_end_of_what_it_has_printed() -> None:
+    rendered = RenderedTurn()
+    printed = "".join(f"{number}\n" for number in range(1, 31)) + "10%\r20%"
+    rendered.render_running({**CALL, "output": printed, "output_offset": 0, "elapsed_ms": 3000})
+    rendered("tool.completed", call={**CALL, "status": "completed", "duration_ms": 4000, "content": []})
+    lines = rendered.output.getvalue().splitlines()
+    assert lines[:3] == ["● Bash make …", "  … 11 lines before", "  12"]
+    assert lines[-3:] == ["  30", "  20%", "  … ✓ 4.0 s"]
+    rendered.render_running({**CALL, "call_id": "m_1#2"})
+    rendered("tool.completed", call={**CALL, "call_id": "m_1#2", "status": "completed", "content": []})
+    assert rendered.output.getvalue().splitlines()[len(lines) :] == ["● Bash make … ✓"]

@@ -46,9 +46,40 @@ def test_progress_is_told_and_not_stored(harness: Harness) -> None:
     told = event["data"]
     assert (told["call_id"], told["kind"]) == (call["call_id"], "shell")
     assert told["elapsed_ms"] >= 2000
-    assert told["data"] == {"output": "one\ntwo\n", "lines": 2}
+    assert told["data"] == {"output": "one\ntwo\n", "offset": 0, "lines": 2}
     (driver.folder / "go").touch()
     driver.wait_for_turn_end(turn_id)
+
+
+def test_who_comes_later_joins_what_a_command_has_printed_with_what_it_still_prints(harness: Harness) -> None:
+    driver = harness.open_session(rules=SHELLS_ALLOWED)
+    wait, wait_again = build_wait_command(Path("go")), build_wait_command(Path("end"))
+    command = f"echo größer; {wait}; seq 1 30000; echo grün; {wait_again}; echo last"
+    harness.api.script(driver.name, message(calls("Bash", {"command": command})), otherwise=DONE)
+    turn_id = driver.start()
+    driver.wait("tool.progress")
+    early = harness.daemon.call("session/get", session_id=driver.id)
+    [call] = early["calls"]
+    assert (call["tool"], call["status"], call["output"], call["output_offset"]) == ("Bash", "running", "größer\n", 0)
+    assert call["elapsed_ms"] >= 2000
+    (driver.folder / "go").touch()
+    printed = "größer\n" + "".join(f"{number}\n" for number in range(1, 30_001)) + "grün\n"
+    while "grün" not in driver.wait("tool.progress")["data"]["data"]["output"]:
+        pass
+    # Of very much the last 64 KB are kept, and the offset says how much there was before them.
+    late = harness.daemon.call("session/get", session_id=driver.id)
+    [call] = late["calls"]
+    assert call["output"] == printed[call["output_offset"] :]
+    assert 60_000 < len(call["output"]) <= 65_536
+    # Nothing of it is stored: a stream that begins later starts with the same, so that there is no gap in between.
+    for cursor in (early["cursor"], late["cursor"]):
+        with harness.daemon.follow(f"?session={driver.id}&after={cursor}") as stream:
+            told = next(event["data"] for event in stream.read_events() if event["type"] == "tool.progress")
+        assert (told["call_id"], told["kind"], told["data"]["lines"]) == (call["call_id"], "shell", 30_002)
+        assert (told["data"]["output"], told["data"]["offset"]) == (call["output"], call["output_offset"])
+    (driver.folder / "end").touch()
+    driver.wait_for_turn_end(turn_id)
+    assert harness.daemon.call("session/get", session_id=driver.id)["calls"] == []
 
 
 def test_an_interrupt_gives_what_was_printed_so_far(harness: Harness) -> None:

@@ -260,6 +260,33 @@ def test_an_interrupt_goes_on_with_the_queue(harness: Harness) -> None:
     driver.expect_usable()
 
 
+def test_an_interrupt_gives_back_what_waits_and_nothing_starts(harness: Harness) -> None:
+    driver = harness.open_session()
+    call = calls("StubbornGate", {"path": driver.get_gate_path("go")})
+    harness.api.script(driver.name, message(call), otherwise=message(says("Too much.")))
+    first = driver.start("0")
+    driver.wait_at_gate("go")
+    steer(driver, first, "And this.")
+    queued = [driver.start("1", queue=True), driver.start("2", queue=True)]
+    alone = harness.daemon.call("turn/interrupt", turn_id=queued[1], give_back=True)
+    assert (alone["status"], [one["turn_id"] for one in alone["given_back"]]) == ("ended", [queued[1]])
+    stopped = harness.daemon.call("turn/interrupt", turn_id=first, give_back=True)
+    texts = [(one["turn_id"], [block["text"] for block in one["input"]]) for one in stopped["given_back"]]
+    assert texts == [(first, ["And this."]), (queued[0], [driver.tag_input("1")])]
+    assert harness.daemon.call("turn/interrupt", turn_id=first, give_back=True)["given_back"] == []
+    driver.open_gate("go")
+    assert [driver.wait_for_turn_end(one)["reason"] for one in (*queued, first)] == ["interrupted"] * 3
+    # What is given back is an input as turn/start takes it.
+    again = harness.daemon.call("turn/start", session_id=driver.id, input=stopped["given_back"][0]["input"])
+    assert driver.wait_for_turn_end(again["id"])["reason"] == "completed"
+    assert len(driver.requests) == 2
+    assert [turn["id"] for turn in harness.daemon.call("turn/list", session_id=driver.id)["turns"]] == [
+        first,
+        *queued,
+        again["id"],
+    ]
+
+
 def test_an_unread_steer_comes_before_the_queue(harness: Harness) -> None:
     driver = harness.open_session()
     call = calls("StubbornGate", {"path": driver.get_gate_path("go")})

@@ -10,7 +10,7 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.files.editing import read_state
 from ostler.tools.files.reading.line_reader import Window, read_cached_window, read_window
 from ostler.tools.files.reading.media import read_document, read_image, read_notebook
-from ostler.tools.files.reading.output import ReadOutput, TextOutput, render_output
+from ostler.tools.files.reading.output import OUTPUT_KINDS, ReadOutput, TextOutput, render_output
 from ostler.tools.files.reading.shown import BYTES_PER_TOKEN, is_shown, is_too_long, remember, report_unchanged
 from ostler.tools.files.reading.stored_result import read_result
 from ostler.tools.formats import pdf
@@ -64,6 +64,7 @@ class Read(Tool[ReadInput, ReadOutput]):
     name = "Read"
     Input = ReadInput
     Output = ReadOutput
+    output_kinds = OUTPUT_KINDS
     title = "Reads a file, or a part of it"
     search_hint = "show open view cat file lines image notebook PDF content"
     strict = True

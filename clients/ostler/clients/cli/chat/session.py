@@ -3,6 +3,7 @@
 import signal
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final, Literal
 
@@ -37,7 +38,7 @@ from ostler.protocol.ids import TurnId
 from ostler.protocol.methods import SESSION_GET, TURN_INTERRUPT, TURN_STEER
 from ostler.protocol.session import Session, SessionRef
 from ostler.protocol.shapes import Ask, Message, Turn
-from ostler.protocol.turn import TurnInterrupt, TurnSteer
+from ostler.protocol.turn import GivenBack, TurnInterrupt, TurnSteer
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT, signal.SIGWINCH)
 _DOUBLE_PRESS_SECONDS: Final = 2.0
@@ -122,6 +123,8 @@ class ChatSession:
     def _apply_state(self, session: Session) -> None:
         self.session = session
         self.turn = session.turn
+        for call in session.calls:
+            self._renderer.render_running(call)
         self._asks.keep_only({ask.id for ask in session.asks})
         for ask in session.asks:
             self._asks.add(ask)
@@ -362,11 +365,23 @@ class ChatSession:
             return
         self.tell("Stopping the turn …")
         try:
-            await self.ostler.call(TURN_INTERRUPT, TurnInterrupt(turn_id=self.turn.id))
+            # Into a pipe nothing can be given back: there it is read after the turn.
+            wanted = TurnInterrupt(turn_id=self.turn.id, give_back=self._console.is_terminal)
+            self._take_back((await self.ostler.call(TURN_INTERRUPT, wanted)).given_back)
         except NoTurnRunning:
             pass
         except (ClientError, ProtocolError) as error:
             self.tell(f"It could not be told to stop: {error}", "red")
+
+    def _take_back(self, given_back: Sequence[GivenBack]) -> None:
+        """Put words that waited back into the line: the person has stopped what they were said to."""
+        texts = [str(block.get("text", "")) for one in given_back for block in one.input]
+        words = [text for text in texts if text and not is_daemon_text(text)]
+        for text in words:
+            self._pop_typed(text)
+        if words:
+            self.tell("  (what waited is in the line again)")
+            self._restore_line("\n".join(words))
 
 
 def _extract_input(message: Message) -> list[str]:

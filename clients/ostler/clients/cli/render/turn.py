@@ -28,11 +28,12 @@ from ostler.protocol.content import TextBlock, ThinkingBlock
 from ostler.protocol.events import FileChange, MessageDelta, ModelRetry, ToolProgress
 from ostler.protocol.hook import HookRun
 from ostler.protocol.ids import SessionId
-from ostler.protocol.shapes import Call, Decision, Message, Task, Turn, Usage
+from ostler.protocol.shapes import Call, Decision, Message, RunningCall, Task, Turn, Usage
 
 _SUMMARY_WIDTH: Final = 100
 _RESULT_LINES: Final = 6
 _DIFF_LINES: Final = 40
+_PRINTED_LINES: Final = 20
 _LINE_WIDTH: Final = 160
 _NO_REASON: Final = "The person said no to this call."
 """How the daemon says it to the model where the person gave no words."""
@@ -105,6 +106,19 @@ class TurnRenderer:
         if progress.call_id == self._running:
             self._last_line = find_last_line(str(progress.data.get("output", ""))) or self._last_line
             self._sink.show_status(f" {progress.elapsed_ms // 1000} s  {self._last_line}".rstrip())
+
+    def render_running(self, call: RunningCall) -> None:
+        """A call that ran already when this terminal came: what it has printed so far, and its line stays open."""
+        self._render_start(call)
+        if not call.output.strip():
+            return
+        lines = call.output.rstrip().split("\n")
+        self._end_line()
+        self._write_more(len(lines) - _PRINTED_LINES, "before")
+        for line in lines[-_PRINTED_LINES:]:
+            self._sink.write_note(f"  {shorten_line(find_last_line(line), _LINE_WIDTH)}\n", "dim")
+        self._sink.write_note("  …", "cyan")
+        self._running = call.call_id
 
     def write_line(self, text: str, colour: Colour | None = None) -> None:
         """One line, or several, of its own."""
@@ -216,9 +230,9 @@ class TurnRenderer:
             self._sink.write_note(f"  {shorten_line(text, _LINE_WIDTH)}\n", colour)
         self._write_more(len(lines) - _DIFF_LINES)
 
-    def _write_more(self, lines: int) -> None:
+    def _write_more(self, lines: int, where: str = "more") -> None:
         if lines > 0:
-            self._sink.write_note(f"  … {format_count(lines, 'line')} more\n", "dim")
+            self._sink.write_note(f"  … {format_count(lines, 'line')} {where}\n", "dim")
 
 
 def _describe_call(call: Call) -> str:

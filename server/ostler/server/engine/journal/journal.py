@@ -19,6 +19,7 @@ from ostler.protocol.events import (
 from ostler.protocol.hook import HookData, HookRun
 from ostler.protocol.ids import CallId, TurnId
 from ostler.protocol.shapes import Message, Turn, Usage
+from ostler.protocol.turn import GivenBack
 from ostler.server.engine.journal.asks import AskJournal
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.session_view import store_session
@@ -104,19 +105,31 @@ class Journal(AskJournal):
 
         return await self.write(work)
 
-    async def drop_queued(self, turn_id: TurnId) -> Turn | None:
-        """End a turn before it began; None where it is not queued."""
+    async def drop_queued(self, turn_id: TurnId) -> tuple[Turn, GivenBack] | None:
+        """End a turn before it began, and give its input back; None where it is not queued."""
 
-        def work(tx: Tx) -> Turn | None:
+        def work(tx: Tx) -> tuple[Turn, GivenBack] | None:
             turn = turns.find(tx.connection, turn_id)
-            if turn is None or turn.status != "queued":
-                return None
-            ended = turn.model_copy(update={"status": "ended", "reason": "interrupted", "ended_at": times.now()})
-            turns.update(tx.connection, ended)
-            tx.append("turn.ended", self.scope(turn_id), reference=turn_id)
-            return ended
+            return None if turn is None or turn.status != "queued" else self._drop_queued(tx, turn)
 
         return await self.write(work)
+
+    def _drop_queued(self, tx: Tx, turn: Turn) -> tuple[Turn, GivenBack]:
+        ended = turn.model_copy(update={"status": "ended", "reason": "interrupted", "ended_at": times.now()})
+        turns.update(tx.connection, ended)
+        tx.append("turn.ended", self.scope(turn.id), reference=turn.id)
+        return ended, GivenBack(turn_id=turn.id, input=turns.load_input(tx.connection, turn.id)["input"])
+
+    async def give_back(self, waiting: Sequence[Steer]) -> list[GivenBack]:
+        """Drop further input that waits, and all queued turns; returns what they said."""
+
+        def work(tx: Tx) -> list[GivenBack]:
+            steers.drop(tx.connection, [steer.id for steer in waiting])
+            queued = turns.list_queued(tx.connection, self.session_id)
+            return [self._drop_queued(tx, turn)[1] for turn in queued]
+
+        steered = [GivenBack(turn_id=steer.turn_id, input=steer.blocks) for steer in waiting]
+        return [*steered, *await self.write(work)]
 
     async def change_session(self, **changes: Any) -> SessionRecord:
         """Change fields of the session's record."""

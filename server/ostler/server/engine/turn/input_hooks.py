@@ -32,6 +32,8 @@ class SteerQueue:
             while (steer := self._find_unchecked()) is not None:
                 outcome = await self.hooks.fire("UserPromptSubmit", prompt=extract_text(steer.blocks))
                 blocked = outcome.block or outcome.stop
+                if steer not in self.waiting:  # it was given back meanwhile
+                    continue
                 if blocked is None:
                     self._hook_context[steer.id] = outcome.context
                     continue

@@ -1,6 +1,6 @@
 """The outputs of Read, one for each kind of file, and their rendering for the model."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -160,6 +160,15 @@ class DocumentOutput(ReadOutput):
             total_pages=document.total,
             pages=[PageOutput.of(each) for each in document.pages],
         )
+
+
+OUTPUT_KINDS: Final[tuple[type[ReadOutput], ...]] = (
+    TextOutput,
+    UnchangedOutput,
+    ImageOutput,
+    NotebookOutput,
+    DocumentOutput,
+)
 
 
 def render_output(output: ReadOutput) -> list[Block]:

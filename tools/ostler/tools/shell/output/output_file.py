@@ -29,7 +29,10 @@ _HOLE_FROM: Final = 64 * 1024 * 1024
 """Fewer bytes are not worth a hole."""
 _PUNCH_HOLE: Final = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
 _CHUNK_BYTES: Final = 64 * 1024
-_NEWEST_BYTES: Final = 32 * 1024
+_NEWEST_BYTES: Final = 64 * 1024
+"""As much as a client that comes later is shown: what was left out in between would be missing there."""
+_CONTINUATION: Final = bytes(range(0x80, 0xC0))
+"""The bytes of UTF-8 that begin no character."""
 _NOTICE: Final = b"Terminated\n"
 
 
@@ -42,6 +45,11 @@ class OutputPiece:
     data: bytes
     lines: int
     """Lines that ended between the offset that was asked for and the end of this piece."""
+    skipped_chars: int = 0
+    """Characters between the offset that was asked for and the beginning of this piece.
+
+    Of more than is worth reading, the bytes are counted instead.
+    """
 
     @property
     def end(self) -> int:
@@ -104,9 +112,10 @@ class OutputFile:
 
     def read_newest(self, place: int, most: int = _NEWEST_BYTES) -> OutputPiece:
         """The output after an offset; of very much only the end."""
-        size, lines, tail = self.size, 0, b""
+        size, lines, skipped, tail = self.size, 0, 0, b""
         if size - place > _HEAD_ON_DISK:
             # Not worth reading, and perhaps a hole already; its lines are not counted.
+            skipped = size - most - place
             place = size - most
         while place < size:
             chunk = os.pread(self.descriptor, min(1024 * 1024, size - place), place)
@@ -114,8 +123,10 @@ class OutputFile:
                 break
             place += len(chunk)
             lines += chunk.count(b"\n")
-            tail = (tail + chunk)[-most:]
-        return OutputPiece(place - len(tail), tail, lines)
+            tail += chunk
+            skipped += count_characters(tail[:-most])
+            tail = tail[-most:]
+        return OutputPiece(place - len(tail), tail, lines, skipped)
 
     def read_after(self, place: int, most: int) -> OutputPiece:
         """The output from an offset on; a hole is skipped."""
@@ -204,6 +215,11 @@ class OutputFile:
 def compute_hole(size: int) -> range:
     """The byte range of a file of that size that is never shown, whether it is a hole already or not."""
     return range(_HEAD_ON_DISK, size - _TAIL_ON_DISK) if size > _HOLE_FROM else range(0)
+
+
+def count_characters(data: bytes) -> int:
+    """How many characters of UTF-8 begin in it."""
+    return len(data.translate(None, _CONTINUATION))
 
 
 def format_left_out(count: int) -> str:

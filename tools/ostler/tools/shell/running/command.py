@@ -4,7 +4,6 @@ It runs in the foreground, where its call waits for it, or in the background as 
 the background while it runs.
 """
 
-import codecs
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
@@ -20,6 +19,7 @@ from ostler.tools.sandbox.kernel.limits import LimitWatch
 from ostler.tools.shell.output.full_output import FullOutput, open_full_output
 from ostler.tools.shell.output.image import find_picture, may_be_picture
 from ostler.tools.shell.output.output_file import MAX_BYTES, Ending, OutputFile
+from ostler.tools.shell.output.progress import OutputProgress
 from ostler.tools.shell.running.launch import CommandSpec, prepare
 from ostler.tools.shell.running.pipe_copier import PipeCopier
 from ostler.tools.threads import change_in_thread, change_later, kill_in_thread, read_in_thread
@@ -217,12 +217,8 @@ class _ForegroundCommand:
     _is_ended: bool = False
     _ended_by_itself: bool = False
     _left_behind: list[str] = field(default_factory=list)
-    _reported_bytes: int = 0
-    _reported_lines: int = 0
+    _progress: OutputProgress = field(default_factory=OutputProgress)
     _trimmed: int = 0
-    _decoder: codecs.IncrementalDecoder = field(
-        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
-    )
 
     async def run_to_end(self) -> FinishedCommand | BackgroundedCommand:
         running, context = self.running, self.context
@@ -324,10 +320,8 @@ class _ForegroundCommand:
 
     async def _report_progress(self) -> None:
         """Sends clients the output since the last report; of very much only the end."""
-        new = await read_in_thread(self.running.output.read_newest, self._reported_bytes)
-        self._reported_bytes = new.end
-        self._reported_lines += new.lines
-        self.context.progress("shell", {"output": self._decoder.decode(new.data), "lines": self._reported_lines})
+        new = await read_in_thread(self.running.output.read_newest, self._progress.reported_bytes)
+        self.context.progress("shell", self._progress.add(new))
 
 
 async def _collect(output: OutputFile) -> "tuple[str, Ending, Picture | None, FullOutput | None]":
