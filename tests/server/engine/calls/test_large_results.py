@@ -1,7 +1,6 @@
 """A result of any size is stored and read in pieces, and keeps no other writer and not the event loop waiting."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +28,7 @@ from ostler.tools.services import NoSuchResult
 from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.tool import Block, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 from tests.support.inprocess import InProcessDaemon
+from tests.support.stalls import StallMonitor
 
 pytestmark = pytest.mark.anyio
 SESSION: Final = SessionId("s_1")
@@ -86,20 +86,6 @@ class StreamedTextOutput(LongOutput):
         return self._long
 
 
-class LoopLatency:
-    """The longest time for which the event loop's own thread computed without a pause."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-
-    async def watch(self) -> None:
-        while True:
-            cpu, began = time.thread_time(), time.perf_counter()
-            await asyncio.sleep(0.002)
-            late = time.perf_counter() - began - 0.002
-            self.longest = max(self.longest, min(late, time.thread_time() - cpu))
-
-
 class ConcurrentWriter:
     """Another writer to the database, of one small value after the other."""
 
@@ -131,10 +117,10 @@ def journal(store: Store) -> Journal:
 
 async def test_a_flood_stalls_neither_the_loop_nor_other_writes(store: Store, journal: Journal) -> None:
     long = LINES * (64 * 1024 * 1024 // len(LINES))
-    latency, writer = LoopLatency(), ConcurrentWriter(store)
+    stalls, writer = StallMonitor(), ConcurrentWriter(store)
     output = LargeTextOutput.model_construct(text=long)
     async with anyio.create_task_group() as group:
-        group.start_soon(latency.watch)
+        group.start_soon(stalls.watch)
         group.start_soon(writer.write)
         shown = await render_result(LargeTextTool(), output, Results(), journal, Spans())
         written = writer.writes
@@ -143,7 +129,7 @@ async def test_a_flood_stalls_neither_the_loop_nor_other_writes(store: Store, jo
         methods = ResultMethods(journal.log)
         found = await methods.search(ResultSearch(result_id=_get_result_id(shown), pattern="00000007$"))
         part = await methods.read(ResultRead(result_id=_get_result_id(shown), offset_chars=len(long) - 10))
-        assert latency.longest < 0.1
+        assert stalls.longest < StallMonitor.LIMIT
         assert written >= 20
         assert sum(read) == len(long)
         assert (len(found.lines), found.lines[0].line) == (250, 8)
@@ -172,12 +158,12 @@ async def test_what_was_stored_ahead_comes_out_as_it_was(journal: Journal) -> No
 async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Store, journal: Journal) -> None:
     count = 64 * 1024 * 1024 // len(LINES)
     long_text = StreamedText(lambda: (LINES for _ in range(count)))
-    latency, writer = LoopLatency(), ConcurrentWriter(store)
+    stalls, writer = StallMonitor(), ConcurrentWriter(store)
     async with anyio.create_task_group() as group:
-        group.start_soon(latency.watch)
+        group.start_soon(stalls.watch)
         group.start_soon(writer.write)
         shown = await render_result(LargeTextTool(), StreamedTextOutput.of(long_text), Results(), journal, Spans())
-        assert latency.longest < 0.1
+        assert stalls.longest < StallMonitor.LIMIT
         assert writer.writes >= 20
         await _store_record(journal, shown)
         record = await find_result(journal.log, _get_result_id(shown))
