@@ -50,8 +50,8 @@ def iter_start_files(shell: str, home: str, environment: Mapping[str, str]) -> I
         for folder in ("/etc", "/etc/zsh"):
             yield from (os.path.join(folder, file.removeprefix(".")) for file in _ZSH_FILES)
         yield from (os.path.join(home, file) for file in _ZSH_FILES)
-        if folder := environment.get("ZDOTDIR"):
-            yield from (os.path.join(folder, file) for file in _ZSH_FILES)
+        if own_folder := environment.get("ZDOTDIR"):
+            yield from (os.path.join(own_folder, file) for file in _ZSH_FILES)
     elif name == "fish":
         for folder in ("/etc", environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")):
             yield from (os.path.join(folder, "fish", file) for file in ("config.fish", "conf.d", "fish_variables"))
