@@ -47,6 +47,15 @@ class ChatDriver:
         self._seen = at + len(text)
         return found
 
+    def read_until_all(self, *texts: str) -> None:
+        """Read on until each of these has appeared after what was waited for before, in whichever order."""
+        begin, ends = self._seen, list[int]()
+        for text in texts:
+            self._seen = begin
+            self.read_until(text)
+            ends.append(self._seen)
+        self._seen = max(ends)
+
     def _read_more(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._out], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:

@@ -28,9 +28,10 @@ def doctor(
     from ostler.clients.cli.checks.model import check_model
     from ostler.clients.cli.checks.sandbox import check_sandbox
     from ostler.clients.cli.checks.settings import check_settings
+    from ostler.clients.cli.checks.shell import check_shell
 
     places = get_cli_context(context).places
-    checks = (*CHECKS, check_settings, check_model, check_sandbox, check_kernel)
+    checks = (*CHECKS, check_settings, check_model, check_shell, check_sandbox, check_kernel)
     findings = [finding for check in checks for finding in check(places)]
     failed = any(finding.state == "fail" for finding in findings)
     if format == "json":

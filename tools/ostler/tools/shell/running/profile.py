@@ -1,6 +1,7 @@
 """The person's shell profile, sourced once: variables for every command, functions and aliases for allowed ones.
 
 It may hang, print, exit or exec another program: then commands have the daemon's own variables, and that is reported.
+Who logs in with zsh or fish has the variables of that shell; functions and aliases are there only from bash.
 """
 
 import contextlib
@@ -21,9 +22,12 @@ from ostler.protocol.ids import CallId
 from ostler.tools import commands
 from ostler.tools.process.environment import MARKER, build_clean_environment, may_inherit
 from ostler.tools.process.process import Child, spawn
+from ostler.tools.shell.running.login_shell import INVOCATIONS, build_question, find_login_shell, iter_start_files
 from ostler.tools.threads import change_in_thread, read_in_thread
 
 TIME_LIMIT: Final = 5.0
+_TRIES: Final = 2
+"""All shells that are tried have the time of that many: a person waits for them."""
 LOOK_EVERY: Final = 2.0
 """Seconds after which the files are checked for changes again."""
 _MAX_BYTES: Final = 2 * 1024 * 1024
@@ -93,6 +97,7 @@ class ProfileSnapshot:
 @dataclass(frozen=True, slots=True)
 class _CachedProfile:
     home: str
+    shell: str | None
     file_stamps: tuple[tuple[int, int] | None, ...]
     """Time and size of each file, by which a change is noticed."""
     snapshot: ProfileSnapshot
@@ -122,23 +127,32 @@ class ShellProfile:
         async with self._lock:
             if (snapshot := self.get_cached()) is not None:  # another call has checked meanwhile
                 return snapshot
-            home = _find_home()
+            home, shell = _find_home(), find_login_shell(os.environ)
             # Before they are sourced: what changes meanwhile is noticed next time.
-            stamps = await read_in_thread(_stamp_files, home)
+            stamps = await read_in_thread(_stamp_files, home, shell)
             known = self._cached
-            if known is None or (known.home, known.file_stamps) != (home, stamps):
-                known = self._cached = _CachedProfile(home, stamps, await self._source_profile(home))
+            if known is None or (known.home, known.shell, known.file_stamps) != (home, shell, stamps):
+                known = self._cached = _CachedProfile(home, shell, stamps, await self._source_profile(home, shell))
             self._checked_at = time.monotonic()
             return known.snapshot
 
-    async def _source_profile(self, home: str) -> ProfileSnapshot:
+    async def _source_profile(self, home: str, shell: str | None) -> ProfileSnapshot:
         before = build_clean_environment()
         try:
-            state = await _read_shell_state(before, home)
+            state = await self._read_shell_state(before, home, shell)
             return await change_in_thread(self._build_snapshot, before, state)
         except (_Unusable, OSError) as error:
             self._report_problem(str(error))
             return ProfileSnapshot()
+
+    async def _read_shell_state(self, before: Mapping[str, str], home: str, shell: str | None) -> "_ShellState":
+        deadline = anyio.current_time() + TIME_LIMIT * _TRIES
+        if shell is not None:
+            try:
+                return await _ask_other_shell(shell, before, home, deadline)
+            except _Unusable as error:
+                self._report_problem(f"{shell}: {error} The profile of bash is used instead.")
+        return await _ask_bash(before, home, deadline)
 
     def _build_snapshot(self, before: Mapping[str, str], state: "_ShellState") -> ProfileSnapshot:
         after = {name: value for name, value in state.environment.items() if _is_kept(name)}
@@ -152,7 +166,7 @@ class ShellProfile:
         )
 
     def _store_definitions(self, state: "_ShellState") -> str | None:
-        if not state.functions.strip() and state.aliases.strip() == "shopt -u extglob":
+        if not state.functions.strip() and state.aliases.strip() in {"", "shopt -u extglob"}:
             return None
         # Functions first: an alias would change what they say. They may hold patterns that only extglob can read; what
         # the profile has made of that comes after the aliases.
@@ -184,12 +198,13 @@ def _find_home() -> str:
     return os.path.expanduser("~")
 
 
-def _list_files(home: str) -> list[str]:
-    return [*_MACHINE_FILES, *(os.path.join(home, name) for name in _HOME_FILES)]
+def _list_files(home: str, shell: str | None) -> list[str]:
+    others = iter_start_files(shell, home, os.environ) if shell is not None else ()
+    return [*_MACHINE_FILES, *(os.path.join(home, name) for name in _HOME_FILES), *others]
 
 
-def _stamp_files(home: str) -> tuple[tuple[int, int] | None, ...]:
-    return tuple(map(_stamp_file, _list_files(home)))
+def _stamp_files(home: str, shell: str | None) -> tuple[tuple[int, int] | None, ...]:
+    return tuple(_stamp_file(path) for path in _list_files(home, shell))
 
 
 def _stamp_file(path: str) -> tuple[int, int] | None:
@@ -210,28 +225,56 @@ def _join_paths(own: str, profile_path: str) -> str:
     return ":".join([*(folder for folder in own.split(":") if folder and folder not in known), *known])
 
 
-async def _read_shell_state(environment: Mapping[str, str], home: str) -> _ShellState:
+async def _ask_bash(environment: Mapping[str, str], home: str, deadline: float) -> _ShellState:
     """As an interactive shell has it: most profile files end at once in a shell that is not interactive.
 
     Some exec another program or hang without a terminal: those are read by a shell that is not interactive.
     """
-    try:
-        return await _ask_bash(environment, home, "-i")
-    except _Unusable:
-        return await _ask_bash(environment, home)
-
-
-async def _ask_bash(environment: Mapping[str, str], home: str, *options: str) -> _ShellState:
-    """Starts a login shell that reads the profile, without a terminal, and reads its answer."""
-    mark, call = secrets.token_hex(16), CallId(f"profile-{secrets.token_hex(8)}")
-    bash = shutil.which("bash") or "/bin/bash"
+    mark, bash = secrets.token_hex(16), _find_bash()
     script = _SCRIPT.replace("@mark@", mark).replace("@answer@", str(_ANSWER_DESCRIPTOR))
-    login = [bash, "--login", *options, "-c", script]
+    tries = [[bash, "--login", *options, "-c", script] for options in (("-i",), ())]
+    return await _ask_in_turn(tries, mark, environment, home, deadline)
+
+
+async def _ask_other_shell(shell: str, environment: Mapping[str, str], home: str, deadline: float) -> _ShellState:
+    """The variables that a shell of any other kind gives to what it starts."""
+    if not await read_in_thread(os.access, shell, os.X_OK):
+        raise _Unusable("There is no such program.")
+    mark = secrets.token_hex(16)
+    words = build_question(_find_bash(), shutil.which("env") or "/usr/bin/env", mark, _ANSWER_DESCRIPTOR)
+    tries = [[shell, *options, words] for options in INVOCATIONS]
+    return await _ask_in_turn(tries, mark, environment, home, deadline)
+
+
+def _find_bash() -> str:
+    return shutil.which("bash") or "/bin/bash"
+
+
+async def _ask_in_turn(
+    tries: list[list[str]], mark: str, environment: Mapping[str, str], home: str, deadline: float
+) -> _ShellState:
+    """The answer of the first shell that gives one; raises for the last that did not."""
+    problem = _Unusable("The shells before it took all the time that there is.")
+    for arguments in tries:
+        if anyio.current_time() >= deadline:
+            break
+        try:
+            return await _ask_shell(arguments, mark, environment, home)
+        except _Unusable as error:
+            problem = error
+    raise problem
+
+
+async def _ask_shell(arguments: list[str], mark: str, environment: Mapping[str, str], home: str) -> _ShellState:
+    """Starts a login shell that reads the profile, without a terminal, and reads its answer."""
+    call = CallId(f"profile-{secrets.token_hex(8)}")
     reading, writing = os.pipe()
     try:
         os.set_blocking(reading, False)
         child = _start_shell(
-            [bash, "--noprofile", "--norc", "-c", _BEFORE, home, *login], {**environment, MARKER: call}, writing
+            [_find_bash(), "--noprofile", "--norc", "-c", _BEFORE, home, *arguments],
+            {**environment, MARKER: call},
+            writing,
         )
         try:
             data = await _read_answer(reading, child, f"{mark}\0".encode())
