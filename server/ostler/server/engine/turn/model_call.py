@@ -29,7 +29,7 @@ from ostler.storage import Scope
 from ostler.tools.threads import change_in_thread, read_in_thread
 
 _SECONDS_AT_ONCE: Final = 0.005
-"""How long events are read before the event loop is yielded: thousands may be buffered, and reading those never waits."""
+"""How long events are read before the event loop gets its turn: thousands may be buffered, and those never wait."""
 _MAX_BROKEN_STREAMS: Final = 3
 DISCARDED = "Not run: the model's answer broke off, and it was asked again."
 
