@@ -28,8 +28,10 @@ from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
 from ostler.storage import Scope
 from ostler.tools.threads import change_in_thread, read_in_thread
 
+_EVENTS_AT_ONCE: Final = 32
+"""Events read before the event loop is yielded: thousands may be buffered, and reading those never waits."""
 _SECONDS_AT_ONCE: Final = 0.005
-"""How long events are read before the event loop gets its turn: thousands may be buffered, and those never wait."""
+"""It is yielded earlier where few events take long: thirty-two pieces of a long call's input took 90 ms."""
 _MAX_BROKEN_STREAMS: Final = 3
 DISCARDED = "Not run: the model's answer broke off, and it was asked again."
 
@@ -161,7 +163,7 @@ class ModelCall:
             with self.stop.scope(), anyio.fail_after(limit):
                 async with self.provider.stream(replace(self.request, stream=self.streaming.on)) as events:
                     stream.accepted = True
-                    yielded_at = time.monotonic()
+                    yielded_at, events_read = time.monotonic(), 0
                     async for event in events:
                         if stream.assembly.completes_long_block(event):
                             await read_in_thread(stream.assembly.complete_ahead)
@@ -173,9 +175,10 @@ class ModelCall:
                             await asyncio.sleep(0)
                             await self.session.journal.reach_commit_gate()
                             return None
-                        if time.monotonic() - yielded_at > _SECONDS_AT_ONCE:
+                        events_read += 1
+                        if events_read == _EVENTS_AT_ONCE or time.monotonic() - yielded_at > _SECONDS_AT_ONCE:
                             await asyncio.sleep(0)
-                            yielded_at = time.monotonic()
+                            yielded_at, events_read = time.monotonic(), 0
         except ModelFailure as failure:
             if self.request.stored is not None:
                 await self.request.stored()  # raises where the disk failed, and not the model

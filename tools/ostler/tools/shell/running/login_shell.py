@@ -13,7 +13,7 @@ _READ_BY_BASH: Final = frozenset({"", "bash", "rbash", "sh", "dash", "ash", "nol
 _ZSH_FILES: Final = (".zshenv", ".zprofile", ".zshrc", ".zlogin")
 _OTHER_FILES: Final = (".profile", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login")
 
-INVOCATIONS: Final = (("-l", "-i", "-c"), ("-l", "-c"), ("-c",))
+LOGIN_OPTIONS: Final = (("-l", "-i", "-c"), ("-l", "-c"), ("-c",))
 """Most people set their variables for interactive shells only; some of those hang, and tcsh has no `-l` beside `-c`."""
 # Quotes of this kind mean the same to all of them. Privileged, so that bash reads neither files nor functions.
 _WORDS: Final = (

@@ -22,7 +22,7 @@ from ostler.protocol.ids import CallId
 from ostler.tools import commands
 from ostler.tools.process.environment import MARKER, build_clean_environment, may_inherit
 from ostler.tools.process.process import Child, spawn
-from ostler.tools.shell.running.login_shell import INVOCATIONS, build_question, find_login_shell, iter_start_files
+from ostler.tools.shell.running.login_shell import LOGIN_OPTIONS, build_question, find_login_shell, iter_start_files
 from ostler.tools.threads import change_in_thread, read_in_thread
 
 TIME_LIMIT: Final = 5.0
@@ -242,7 +242,7 @@ async def _ask_other_shell(shell: str, environment: Mapping[str, str], home: str
         raise _Unusable("There is no such program.")
     mark = secrets.token_hex(16)
     words = build_question(_find_bash(), shutil.which("env") or "/usr/bin/env", mark, _ANSWER_DESCRIPTOR)
-    tries = [[shell, *options, words] for options in INVOCATIONS]
+    tries = [[shell, *options, words] for options in LOGIN_OPTIONS]
     return await _ask_in_turn(tries, mark, environment, home, deadline)
 
 
