@@ -7,7 +7,6 @@ from ostler.protocol import times
 from ostler.protocol.ids import TurnId, call_id, new_message_id, new_turn_id
 from ostler.protocol.shapes import Call, Message, Turn
 from ostler.storage import Scope, Tx
-from ostler.storage.repositories import calls, messages, sessions, turns
 from ostler.storage.repositories.sessions import SessionRecord
 
 MODEL = "claude-sonnet-4-5"
@@ -34,7 +33,7 @@ class History:
                 "created_at": times.now(),
             }
         )
-        messages.add(self.tx.connection, message, results)
+        self.tx.messages.add(message, results)
         scope = Scope(self.record.id, self.record.root_id, self.turn_id)
         self.tx.append("message.completed", scope, reference=message.id)
         return message
@@ -52,7 +51,7 @@ class History:
         scope = {"session_id": self.record.id, "turn_id": self.turn_id}
         identity = {"call_id": call_id(message.id, 0), "tool_use_id": name, "tool": "Read", "input": tool_input}
         call = Call.model_validate({**scope, **identity, **fields})
-        calls.put(self.tx.connection, call)
+        self.tx.calls.put(call)
         return call
 
 
@@ -74,11 +73,11 @@ def write_unfinished(tx: Tx, record: SessionRecord) -> None:
 def _begin_history(tx: Tx, record: SessionRecord, first_input: str, **fields: Any) -> History:
     """Write a session with a turn that has only its input."""
     record = replace(record, model=MODEL, provider="anthropic", options={"rules": {"allow": ["Bash(true)"]}})
-    sessions.put(tx.connection, record)
+    tx.sessions.put(record)
     identity = {"id": new_turn_id(), "session_id": record.id, "started_at": times.now(), "cursor": tx.next_cursor}
     turn = Turn.model_validate({**identity, **fields})
     settings = {"model": MODEL, "max_requests": 500}
-    turns.put(tx.connection, turn, {**settings, "input": [{"type": "text", "text": first_input}], "mode": None})
+    tx.turns.put(turn, {**settings, "input": [{"type": "text", "text": first_input}], "mode": None})
     history = History(tx, record, turn.id)
     history.add("user", [{"type": "text", "text": first_input}])
     return history

@@ -14,7 +14,6 @@ from ostler.protocol.events import SessionData
 from ostler.protocol.ids import new_session_id
 from ostler.server.engine.journal.session_view import build_session
 from ostler.storage import Scope, Tx
-from ostler.storage.repositories import sessions
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.sqlite.database import open_database
 from tests.bench.histories import write_history, write_unfinished
@@ -102,7 +101,7 @@ def _append_event(tx: Tx, kind: str, record: SessionRecord) -> None:
 def _fill_sessions(tx: Tx, count: int, folder: str) -> None:
     for number in range(count):
         record = _make_record(number, folder)
-        sessions.put(tx.connection, record)
+        tx.sessions.put(record)
         _append_event(tx, "session.created", record)
 
 
@@ -110,7 +109,7 @@ def _fill_events(tx: Tx, count: int, folder: str) -> None:
     """A hundred sessions, each with its share of the events."""
     records = [_make_record(number, folder) for number in range(min(100, count))]
     for record in records:
-        sessions.put(tx.connection, record)
+        tx.sessions.put(record)
     for record in itertools.islice(itertools.cycle(records), count):
         _append_event(tx, "session.updated", record)
 

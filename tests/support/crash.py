@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from ostler.storage import Snapshot
 from ostler.tools.process.environment import MARKER
 from tests.support.daemon import Daemon, wait_until
 from tests.support.messages_api.scripts import Step
@@ -108,12 +109,12 @@ class CrashSession:
     # The database, while no daemon has it open.
 
     @contextmanager
-    def open_database(self) -> Iterator[sqlite3.Connection]:
+    def open_database(self) -> Iterator[Snapshot]:
         """The dead daemon's database, to be changed into what a crash at another moment would have left."""
         assert self.daemon.process is not None
         assert self.daemon.process.poll() is not None
         with closing(sqlite3.connect(self.daemon.home / "ostler.db")) as connection, connection:
-            yield connection
+            yield Snapshot(connection)
 
     # What has to hold in the end.
 

@@ -8,7 +8,7 @@ from ostler.protocol.ids import MessageId, SessionId
 from ostler.protocol.session import Session
 from ostler.protocol.shapes import Message
 from ostler.storage import Scope, Tx
-from ostler.storage.repositories import messages, sessions
+from ostler.storage.repositories import sessions
 from tests.support.daemon import Daemon, EventStream
 from tests.support.inprocess import InProcessDaemon
 
@@ -51,9 +51,9 @@ def make_agent(daemon: InProcessDaemon, parent_id: str, agent_id: str) -> str:
     from dataclasses import replace
 
     def work(tx: Tx) -> None:
-        parent = sessions.get(tx.connection, SessionId(parent_id))
+        parent = tx.sessions.get(SessionId(parent_id))
         agent = replace(parent, id=SessionId(agent_id), parent_id=parent.id)
-        sessions.put(tx.connection, agent)
+        tx.sessions.put(agent)
         shown = Session.model_validate(build_session_shape(agent, tx.next_cursor))
         tx.append("session.created", Scope(agent.id, agent.root_id), data=SessionData(session=shown))
 
@@ -118,5 +118,5 @@ def append_started(tx: Tx, scope: Scope, message: Message) -> int:
 
 
 def append_completed(tx: Tx, scope: Scope, message: Message) -> int:
-    messages.add(tx.connection, message)
+    tx.messages.add(message)
     return tx.append("message.completed", scope, reference=message.id)

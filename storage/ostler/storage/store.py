@@ -1,12 +1,12 @@
 """The store: opens the database, and gives access to its writer and its readers."""
 
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from ostler.protocol.ids import Cursor
+from ostler.storage.snapshot import Snapshot
 from ostler.storage.sqlite.database import open_database
 from ostler.storage.sqlite.readers import Readers
 from ostler.storage.sqlite.writer import Writer
@@ -25,7 +25,7 @@ class Store:
     writer: Writer
     readers: Readers
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[Snapshot], T]) -> T:
         """Read one consistent snapshot."""
         return await self.readers.run(work)
 

@@ -1,13 +1,14 @@
 """The transaction of a unit of work: everything in it is written together, or not at all."""
 
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ostler.protocol import times
 from ostler.protocol.events import EVENT_TYPES
 from ostler.protocol.ids import Cursor, SessionId, TurnId
 from ostler.protocol.wire import Shape
-from ostler.storage.repositories import events
+from ostler.storage.repositories.events import Line, LoggedEvent
+from ostler.storage.snapshot import Snapshot
 from ostler.storage.sqlite import long_json
 
 
@@ -20,15 +21,21 @@ class Scope:
     turn_id: TurnId | None = None
 
 
-@dataclass(slots=True)
-class Tx:
-    """Handed to a unit of work by the writer."""
+class Tx(Snapshot):
+    """Handed to a unit of work by the writer: what is stored, and the log to append to."""
 
-    connection: sqlite3.Connection
-    head: Cursor
-    appended: list[events.LoggedEvent] = field(default_factory=list)
-    unwritten: list[events.Line] = field(default_factory=list)
-    """Log lines of all units of a batch, inserted together: that takes half the time."""
+    __slots__ = ("appended", "head", "unwritten")
+
+    def __init__(self, connection: sqlite3.Connection, head: Cursor) -> None:
+        super().__init__(connection)
+        self.begin(head)
+
+    def begin(self, head: Cursor) -> None:
+        """Begin a batch of units after a cursor; the repositories stay."""
+        self.head = head
+        self.appended: list[LoggedEvent] = []
+        self.unwritten: list[Line] = []
+        """Log lines of all units of a batch, inserted together: that takes half the time."""
 
     @property
     def next_cursor(self) -> Cursor:
@@ -54,12 +61,8 @@ class Tx:
         assert EVENT_TYPES[kind].by_reference == (data is None), f"{kind}: data or reference, as its type says"
         cursor = self.next_cursor
         encoded = long_json.encode(data) if data is not None else None
-        line = events.Line(
-            cursor, scope.session_id, scope.root_id, scope.turn_id, times.now(), kind, reference, encoded
-        )
-        event = events.build_event(
-            self.connection, line, long_json.encode(thing) if isinstance(thing, Shape) else thing
-        )
+        line = Line(cursor, scope.session_id, scope.root_id, scope.turn_id, times.now(), kind, reference, encoded)
+        event = self.events.build_event(line, long_json.encode(thing) if isinstance(thing, Shape) else thing)
         self.unwritten.append(line)
         self.head = cursor
         self.appended.append(event)
@@ -69,4 +72,4 @@ class Tx:
         """Insert the pending lines: before the commit, and in a unit that deletes lines."""
         lines, self.unwritten = self.unwritten, []
         if lines:
-            events.insert(self.connection, lines)
+            self.events.insert(lines)

@@ -44,7 +44,7 @@ class Changes:
         packed = None if content is None else file_history.pack(content)
 
         def work(tx: Tx) -> None:
-            file_history.keep(tx.connection, row, packed, most)
+            tx.file_history.keep(row, packed, most)
 
         self._daemon.write(work, self.session_id)
 

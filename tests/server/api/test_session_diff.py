@@ -171,7 +171,7 @@ def test_what_an_agent_changed_belongs_to_the_diff_of_its_root(home: Path, folde
             )
 
             def work(tx: Tx) -> None:
-                file_history.keep(tx.connection, row, file_history.pack(content), 1000)
+                tx.file_history.keep(row, file_history.pack(content), 1000)
 
             daemon.write(work, root)
 
@@ -194,7 +194,7 @@ def test_when_the_first_content_made_room_the_diff_begins_later_and_says_so(home
                 row = FileSnapshot(
                     session_id, TurnId(f"t_{number}"), str(file), 0o644, len(content), hash_bytes(content)
                 )
-                file_history.keep(tx.connection, row, file_history.pack(content), 17)
+                tx.file_history.keep(row, file_history.pack(content), 17)
 
         daemon.write(work, session_id)
         (found,) = daemon.call("session/diff", session_id=session_id)["files"]

@@ -12,7 +12,6 @@ from ostler.protocol import times
 from ostler.protocol.ids import ResultId, SessionId
 from ostler.protocol.shapes import Message
 from ostler.storage import Tx
-from ostler.storage.repositories import messages, results
 from tests.support.daemon import Daemon
 from tests.support.inprocess import InProcessDaemon
 
@@ -251,7 +250,7 @@ def add_message(daemon: InProcessDaemon, session_id: str, number: int, role: str
     )
 
     def work(tx: Tx) -> None:
-        messages.add(tx.connection, message)
+        tx.messages.add(message)
 
     daemon.write(work)
     return message_id
@@ -334,7 +333,7 @@ def test_a_persisted_result_can_be_downloaded_and_goes_with_its_last_owner(home:
     with InProcessDaemon(home) as daemon:
         owner = daemon.call("session/create", cwd="/")["id"]
         result_id = ResultId("r_test")
-        daemon.write(lambda tx: results.put(tx.connection, result_id, SessionId(owner), text, tool="Bash"))
+        daemon.write(lambda tx: tx.results.put(result_id, SessionId(owner), text, tool="Bash"))
         fork = daemon.call("session/fork", session_id=owner)["id"]
         answer = daemon.send_http("GET", f"/results/{result_id}")
         assert answer.body.decode() == text

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ostler.protocol.ids import SessionId, TurnId
-from ostler.storage.repositories import sessions, turns
 from tests.support.crash import CrashSession, find_processes
 from tests.support.daemon import Daemon, wait_until
 from tests.support.inprocess import InProcessDaemon
@@ -18,6 +17,7 @@ from tests.support.messages_api.behaviors import Gate, Reply
 from tests.support.messages_api.replies import calls, hold, message, says
 from tests.support.messages_api.scripts import attempts
 from tests.support.messages_api.server import ScriptedApi
+from tests.support.rows import reach_connection
 
 _DONE = message(says("Done."))
 
@@ -117,15 +117,15 @@ def test_a_turn_whose_last_words_are_stored_has_completed(scene: CrashSession) -
     turn_id = scene.start_turn()
     before = scene.wait_for_turn_end(turn_id)
     scene.daemon.kill()
-    with scene.open_database() as connection:  # as it was a moment earlier: the words are there, the end is not
-        turn = turns.find(connection, TurnId(turn_id))
-        record = sessions.find(connection, SessionId(scene.session_id))
+    with scene.open_database() as database:  # as it was a moment earlier: the words are there, the end is not
+        turn = database.turns.find(TurnId(turn_id))
+        record = database.sessions.find(SessionId(scene.session_id))
         assert turn is not None
         assert record is not None
         unfinished = {"status": "running", "reason": None, "result_text": None, "ended_at": None}
-        turns.update(connection, turn.model_copy(update=unfinished))
-        sessions.put(connection, replace(record, status="running"))
-        connection.execute("DELETE FROM events WHERE type = 'turn.ended'")
+        database.turns.update(turn.model_copy(update=unfinished))
+        database.sessions.put(replace(record, status="running"))
+        reach_connection(database).execute("DELETE FROM events WHERE type = 'turn.ended'")
     scene.daemon.start()
     after = scene.wait_for_turn_end(turn_id)
     assert (after["reason"], after["result_text"]) == ("completed", "Done.")
@@ -291,9 +291,11 @@ def test_a_mistake_of_the_daemon_fails_the_turn_and_the_session_goes_on(scene: C
     assert scene.wait_for_turn_rest(turn_id)["status"] == "waiting"
     scene.wait_for("message.completed", lambda data: data["message"]["role"] == "assistant")
     scene.daemon.kill()
-    with scene.open_database() as connection:  # an option that no daemon knows: nobody has thought of that
-        options = {**turns.load_input(connection, TurnId(turn_id)), "speed": 3}
-        connection.execute("UPDATE turns SET input_json = ? WHERE id = ?", (json.dumps(options), turn_id))
+    with scene.open_database() as database:  # an option that no daemon knows: nobody has thought of that
+        options = {**database.turns.load_input(TurnId(turn_id)), "speed": 3}
+        reach_connection(database).execute(
+            "UPDATE turns SET input_json = ? WHERE id = ?", (json.dumps(options), turn_id)
+        )
     scene.daemon.start()
     turn = scene.wait_for_turn_end(turn_id)
     assert (turn["reason"], turn["error"]["code"]) == ("failed", "internal_error")

@@ -9,6 +9,7 @@ from ostler.protocol.ids import SessionId
 from ostler.storage import Scope, Tx
 from tests.support.daemon import Daemon, EventStream, wait_until
 from tests.support.inprocess import InProcessDaemon
+from tests.support.rows import reach_connection
 from tests.support.session_events import build_progress, create_session, extract_titles, finish_message, rename_session
 
 
@@ -70,7 +71,7 @@ def test_old_events_are_dropped_in_time_and_a_late_reader_is_told(home: Path) ->
         rename_session(daemon, session_id, "older", "oldest")
 
         def age(tx: Tx) -> None:
-            tx.connection.execute("UPDATE events SET time = '2001-01-01T00:00:00.000Z' WHERE cursor <= 2")
+            reach_connection(tx).execute("UPDATE events SET time = '2001-01-01T00:00:00.000Z' WHERE cursor <= 2")
 
         daemon.write(age)
 
@@ -109,7 +110,7 @@ def test_events_that_are_dropped_during_a_replay_end_it_with_a_reset(home: Path)
             daemon.call("session/update", session_id=session_id, metadata={"n": number, "pad": pad})
 
         def age(tx: Tx) -> None:
-            tx.connection.execute("UPDATE events SET time = '2001-01-01T00:00:00.000Z' WHERE cursor < 300")
+            reach_connection(tx).execute("UPDATE events SET time = '2001-01-01T00:00:00.000Z' WHERE cursor < 300")
 
         async def tidy() -> None:
             await tidy_database(daemon.running.api.log, daemon.running.api.configuration)

@@ -10,7 +10,6 @@ from ostler.protocol.ids import SessionId
 from ostler.protocol.session import SessionRef
 from ostler.protocol.shapes import Ask, Call
 from ostler.storage import Scope, Tx
-from ostler.storage.repositories import asks, calls
 from tests.support.inprocess import InProcessDaemon
 from tests.support.session_events import (
     append_completed,
@@ -133,16 +132,16 @@ def test_lines_that_refer_are_filled_in_as_they_were_then(home: Path) -> None:
         answered = ask.model_copy(update={"status": "resolved", "answer": {"choice": "allow"}, "answered_by": "c_1"})
 
         def open_all(tx: Tx) -> None:
-            calls.put(tx.connection, call)
+            tx.calls.put(call)
             tx.append("tool.queued", scope, reference="m_1#0")
-            asks.open_ask(tx.connection, ask)
+            tx.asks.open_ask(ask)
             tx.append("ask.opened", scope, reference="k_1")
 
         def settle(tx: Tx) -> bool:
-            settled = asks.settle(tx.connection, answered)
+            settled = tx.asks.settle(answered)
             if settled:
                 tx.append("ask.resolved", scope, reference="k_1")
-                calls.put(tx.connection, done)
+                tx.calls.put(done)
                 tx.append("tool.completed", scope, reference="m_1#0")
             return settled
 

@@ -10,7 +10,6 @@ from ostler.protocol.events import SessionData
 from ostler.protocol.ids import SessionId
 from ostler.protocol.session import Session
 from ostler.storage import Scope, Tx
-from ostler.storage.repositories import sessions
 from tests.support.daemon import Daemon
 from tests.support.inprocess import InProcessDaemon
 from tests.support.session_events import (
@@ -138,7 +137,7 @@ def test_a_replay_that_is_overtaken_by_new_events_has_no_gap(home: Path) -> None
         session_id = create_session(daemon)
 
         def many(tx: Tx) -> None:
-            record = sessions.get(tx.connection, SessionId(session_id))
+            record = tx.sessions.get(SessionId(session_id))
             shown = Session.model_validate(build_session_shape(record, tx.next_cursor))
             for _ in range(3000):
                 tx.append("session.updated", Scope(record.id, record.root_id), data=SessionData(session=shown))

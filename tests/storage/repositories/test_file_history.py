@@ -3,17 +3,17 @@
 import sqlite3
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ostler.protocol.ids import SessionId, TurnId, new_session_id
-from ostler.storage import Store
-from ostler.storage.repositories import file_history, sessions
+from ostler.storage import Snapshot, Store
+from ostler.storage.repositories import file_history
 from ostler.storage.repositories.file_history import ContentGone, FileSnapshot, StoredState
 from ostler.storage.sqlite.database import open_database
 from tests.storage.records import build_session_record, write
 from tests.support.repository import DATABASES
+from tests.support.rows import select_value
 
 pytestmark = pytest.mark.anyio
 PLENTY = 10_000_000
@@ -31,21 +31,20 @@ async def keep(
 ) -> FileSnapshot:
     kept = build_snapshot(session_id, turn_id, path, content)
     packed = None if content is None else file_history.pack(content)
-    await write(store, lambda tx: file_history.keep(tx.connection, kept, packed, limit))
+    await write(store, lambda tx: tx.file_history.keep(kept, packed, limit))
     return kept
 
 
 async def list_snapshots(store: Store, *session_ids: SessionId) -> list[FileSnapshot]:
-    return await store.read(lambda db: file_history.list_by_sessions(db, session_ids))
+    return await store.read(lambda db: db.file_history.list_by_sessions(session_ids))
 
 
 async def count_contents(store: Store) -> int:
-    found: Any = await store.read(lambda db: db.execute("SELECT count(*) FROM file_contents").fetchone()[0])
-    return int(found)
+    return await store.read(lambda snapshot: int(select_value(snapshot, "SELECT count(*) FROM file_contents")))
 
 
 async def load_content(store: Store, kept: FileSnapshot) -> bytes | None:
-    packed = await store.read(lambda db: file_history.load_content(db, kept.digest or ""))
+    packed = await store.read(lambda db: db.file_history.load_content(kept.digest or ""))
     return None if packed is None else file_history.unpack(packed)
 
 
@@ -59,7 +58,7 @@ async def test_what_a_file_held_comes_back_as_it_was(store: Store) -> None:
     kept = await keep(store, session, ONE, "/a", b"\xff\x00 bytes, not text\r\n" * 1000)
     assert await list_snapshots(store, session) == [kept]
     assert await load_content(store, kept) == b"\xff\x00 bytes, not text\r\n" * 1000
-    assert await store.read(lambda db: file_history.sum_packed_bytes(db, session)) < 1000
+    assert await store.read(lambda db: db.file_history.sum_packed_bytes(session)) < 1000
 
 
 async def test_only_the_first_change_of_a_turn_is_kept_and_each_turn_has_its_own(store: Store) -> None:
@@ -85,10 +84,10 @@ async def test_the_same_content_is_stored_once_and_goes_with_the_last_that_names
     await keep(store, one.id, ONE, "/b", b"same")
     await keep(store, two.id, TWO, "/c", b"same")
     assert await count_contents(store) == 1
-    await write(store, lambda tx: sessions.delete(tx.connection, one))
+    await write(store, lambda tx: tx.sessions.delete(one))
     assert await list_snapshots(store, one.id) == []
     assert await load_content(store, kept) == b"same"
-    await write(store, lambda tx: sessions.delete(tx.connection, two))
+    await write(store, lambda tx: tx.sessions.delete(two))
     assert await count_contents(store) == 0
 
 
@@ -96,20 +95,20 @@ async def test_a_content_that_is_known_need_not_be_brought_again(store: Store) -
     session = new_session_id()
     kept = await keep(store, session, ONE, "/a", b"same")
     again = build_snapshot(session, TWO, "/a", b"same")
-    assert await store.read(lambda db: file_history.check_stored(db, kept)) == StoredState(
+    assert await store.read(lambda db: db.file_history.check_stored(kept)) == StoredState(
         has_snapshot=True, has_content=True
     )
-    assert await store.read(lambda db: file_history.check_stored(db, again)) == StoredState(
+    assert await store.read(lambda db: db.file_history.check_stored(again)) == StoredState(
         has_snapshot=False, has_content=True
     )
-    await write(store, lambda tx: file_history.keep(tx.connection, again, None, PLENTY))
+    await write(store, lambda tx: tx.file_history.keep(again, None, PLENTY))
     assert len(await list_snapshots(store, session)) == 2
     other = build_snapshot(session, TWO, "/b", b"other")
-    assert await store.read(lambda db: file_history.check_stored(db, other)) == StoredState(
+    assert await store.read(lambda db: db.file_history.check_stored(other)) == StoredState(
         has_snapshot=False, has_content=False
     )
     with pytest.raises(ContentGone):
-        await write(store, lambda tx: file_history.keep(tx.connection, other, None, PLENTY))
+        await write(store, lambda tx: tx.file_history.keep(other, None, PLENTY))
     assert len(await list_snapshots(store, session)) == 2
 
 
@@ -154,9 +153,10 @@ def test_history_of_a_stored_database_is_read(tmp_path: Path) -> None:
     old.close()
     opened = open_database(path)
     (session_id,) = opened.connection.execute("SELECT id FROM sessions").fetchone()
-    (kept,) = file_history.list_by_sessions(opened.connection, [session_id])
+    snapshot = Snapshot(opened.connection)
+    (kept,) = snapshot.file_history.list_by_sessions([session_id])
     assert (kept.path, kept.mode) == ("/kept", 0o100644)
-    packed = file_history.load_content(opened.connection, kept.digest or "")
+    packed = snapshot.file_history.load_content(kept.digest or "")
     assert packed is not None
     assert file_history.unpack(packed) == b"a\n"
     opened.connection.close()

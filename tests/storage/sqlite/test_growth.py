@@ -11,7 +11,6 @@ from ostler.protocol.ids import CallId, MessageId, SessionId, call_id, new_messa
 from ostler.protocol.session import Session
 from ostler.protocol.shapes import Call, Message, Turn
 from ostler.storage import Scope, Tx, open_store
-from ostler.storage.repositories import calls, messages, sessions, turns
 from tests.storage.records import NOW, build_session_record
 from tests.support.repository import ROOT
 
@@ -40,7 +39,7 @@ class WorkloadWriter:
         scope = Scope(session_id, session_id, new_turn_id())
         turn = Turn.model_validate({"id": scope.turn_id, "session_id": session_id, "status": "running", "cursor": 1})
         prompt = self.draw_text(50, 400)
-        turns.put(tx.connection, turn, prompt)
+        tx.turns.put(turn, prompt)
         tx.append("turn.started", scope, data=TurnData(turn=turn))
         self.write_message(tx, scope, "user", [{"type": "text", "text": prompt}])
         for _ in range(CALLS):
@@ -48,7 +47,7 @@ class WorkloadWriter:
         answer = self.draw_text(200, 1500)
         self.write_message(tx, scope, "assistant", [{"type": "text", "text": answer}])
         ended = turn.model_copy(update={"status": "ended", "reason": "completed", "result_text": answer})
-        turns.update(tx.connection, ended)
+        tx.turns.update(ended)
         tx.append("turn.ended", scope, reference=turn.id)
         self.append_session_updates(tx, session_id)
 
@@ -74,9 +73,7 @@ class WorkloadWriter:
         )
         for status, kind in (("queued", "tool.queued"), ("running", "tool.started"), ("completed", "tool.completed")):
             done = {"output": {"content": printed}, "content": [{"type": "text", "text": printed}]}
-            calls.put(
-                tx.connection, call.model_copy(update={"status": status, **(done if status == "completed" else {})})
-            )
+            tx.calls.put(call.model_copy(update={"status": status, **(done if status == "completed" else {})}))
             tx.append(kind, scope, reference=call.call_id)
         result = {"type": "tool_result", "tool_use_id": "toolu_01", "content": [{"type": "text", "text": printed}]}
         self.write_message(tx, scope, "user", [result], {"toolu_01": call.call_id})
@@ -94,14 +91,14 @@ class WorkloadWriter:
         if role == "assistant":
             started = message.model_copy(update={"content": []})
             tx.append("message.started", scope, data=MessageData(message=started))
-        messages.add(tx.connection, message, results)
+        tx.messages.add(message, results)
         tx.append("message.completed", scope, reference=message.id)
         return message.id
 
     def append_session_updates(self, tx: Tx, session_id: SessionId) -> None:
         from ostler.server.engine.journal.session_view import build_session
 
-        stored = sessions.get(tx.connection, session_id)
+        stored = tx.sessions.get(session_id)
         for _ in range(2):
             session: Session = build_session(stored, tx.next_cursor)
             tx.append("session.updated", Scope(session_id, session_id), data=SessionData(session=session))
@@ -113,11 +110,11 @@ async def test_a_day_of_heavy_use_grows_the_file_by_no_more_than_was_said_and_pr
     empty = path.stat().st_size
     store = open_store(path, pending_limit=1000)
     session_id = new_session_id()
-    await store.writer.submit(lambda tx: sessions.put(tx.connection, build_session_record(session_id)), lambda _: None)
+    await store.writer.submit(lambda tx: tx.sessions.put(build_session_record(session_id)), lambda _: None)
     workload = WorkloadWriter()
     for _ in range(TURNS):
         await store.writer.submit(lambda tx: workload.write_turn(tx, session_id), lambda _: None)
-    events = await store.read(lambda db: db.execute("SELECT count(*) FROM events").fetchone()[0])
+    events = await store.read(lambda snapshot: snapshot.events.count())
     await store.close()
     assert events > TURNS * CALLS * 5
     assert workload.text_chars > 2_000_000

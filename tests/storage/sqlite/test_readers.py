@@ -1,14 +1,14 @@
 """Readers: every read sees the newest committed state."""
 
 import asyncio
-import sqlite3
 import threading
 from typing import Any
 
 import pytest
 
 from ostler.protocol.errors import StorageFailed
-from ostler.storage import Store, Tx
+from ostler.storage import Snapshot, Store, Tx
+from tests.support.rows import reach_connection, select_value
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ THREADS = 3
 
 async def put_key(store: Store, key: str) -> None:
     def work(tx: Tx) -> None:
-        tx.connection.execute("INSERT INTO meta (key, value) VALUES (?, 'x')", (key,))
+        reach_connection(tx).execute("INSERT INTO meta (key, value) VALUES (?, 'x')", (key,))
 
     await store.writer.submit(work, lambda appended: None)
 
@@ -27,15 +27,15 @@ async def test_work_that_fails_half_way_leaves_nobody_in_the_past(store: Store) 
         await put_key(store, key)
     together = threading.Barrier(THREADS)
 
-    def fail(connection: sqlite3.Connection) -> None:
-        rows = connection.execute("SELECT key FROM meta")
+    def fail(snapshot: Snapshot) -> None:
+        rows = reach_connection(snapshot).execute("SELECT key FROM meta")
         next(rows)
         together.wait(10)
         raise ValueError("a row that cannot be read")
 
-    def look(connection: sqlite3.Connection) -> bool:
+    def look(snapshot: Snapshot) -> bool:
         together.wait(10)
-        return connection.execute("SELECT 1 FROM meta WHERE key = 'k3'").fetchone() is not None
+        return bool(select_value(snapshot, "SELECT count(*) FROM meta WHERE key = 'k3'"))
 
     async def on_all_threads(work: Any) -> list[Any]:
         return await asyncio.gather(*(store.read(work) for _ in range(THREADS)), return_exceptions=True)
@@ -50,7 +50,7 @@ async def test_work_that_fails_half_way_leaves_nobody_in_the_past(store: Store) 
 async def test_a_read_that_was_given_up_holds_up_nobody_else(store: Store) -> None:
     began, go_on = threading.Event(), threading.Event()
 
-    def wait(_: sqlite3.Connection) -> None:
+    def wait(_: Snapshot) -> None:
         began.set()
         go_on.wait(30)
 
@@ -61,13 +61,13 @@ async def test_a_read_that_was_given_up_holds_up_nobody_else(store: Store) -> No
         await given_up
     try:
         for _ in range(5):  # the thread of the first one still waits
-            assert await store.read(lambda connection: connection.execute("SELECT 1").fetchone()[0]) == 1
+            assert await store.read(lambda snapshot: select_value(snapshot, "SELECT 1")) == 1
     finally:
         go_on.set()
 
 
 async def test_readers_that_come_at_once_share_three_connections(store: Store) -> None:
-    def find_thread(_: sqlite3.Connection) -> int:
+    def find_thread(_: Snapshot) -> int:
         return threading.get_ident()
 
     threads = await asyncio.gather(*(store.read(find_thread) for _ in range(50)))
@@ -77,4 +77,4 @@ async def test_readers_that_come_at_once_share_three_connections(store: Store) -
 async def test_a_closed_store_is_not_read(store: Store) -> None:
     await store.readers.close()
     with pytest.raises(StorageFailed, match="closed"):
-        await store.read(lambda connection: connection.execute("SELECT 1").fetchone())
+        await store.read(lambda snapshot: select_value(snapshot, "SELECT 1"))

@@ -11,8 +11,10 @@ import pytest
 
 from ostler.protocol.errors import Conflict, Overloaded, ReadOnly, ShuttingDown, StorageFailed
 from ostler.protocol.events import Notice
-from ostler.storage import Scope, Store, Tx, open_store
-from ostler.storage.repositories.events import LoggedEvent, list_page
+from ostler.protocol.ids import Cursor
+from ostler.storage import Scope, Snapshot, Store, Tx, open_store
+from ostler.storage.repositories.events import LoggedEvent
+from tests.support.rows import reach_connection, select_value
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +28,7 @@ class InsertKey:
         self.key, self.value = key, value
 
     def __call__(self, tx: Tx) -> str:
-        tx.connection.execute("INSERT INTO meta (key, value) VALUES (?, ?)", (self.key, self.value))
+        reach_connection(tx).execute("INSERT INTO meta (key, value) VALUES (?, ?)", (self.key, self.value))
         return self.key
 
 
@@ -35,7 +37,8 @@ def ignore_events(appended: list[LoggedEvent]) -> None:
 
 
 async def load_keys(store: Store) -> set[str]:
-    rows = await store.read(lambda db: db.execute("SELECT key FROM meta WHERE key LIKE 'k%'").fetchall())
+    query = "SELECT key FROM meta WHERE key LIKE 'k%'"
+    rows = await store.read(lambda snapshot: reach_connection(snapshot).execute(query).fetchall())
     return {row[0] for row in rows}
 
 
@@ -182,11 +185,11 @@ async def test_a_read_sees_one_moment(store: Store) -> None:
     """What others write during a read is not seen by it."""
     looked, written = threading.Event(), threading.Event()
 
-    def look(db: sqlite3.Connection) -> tuple[int, int]:
-        before = db.execute("SELECT count(*) FROM meta").fetchone()[0]
+    def look(snapshot: Snapshot) -> tuple[int, int]:
+        before = select_value(snapshot, "SELECT count(*) FROM meta")
         looked.set()
         written.wait(10)
-        return before, db.execute("SELECT count(*) FROM meta").fetchone()[0]
+        return before, select_value(snapshot, "SELECT count(*) FROM meta")
 
     reading = asyncio.create_task(store.read(look))
     await asyncio.to_thread(looked.wait, 10)
@@ -198,7 +201,7 @@ async def test_a_read_sees_one_moment(store: Store) -> None:
 
 async def test_a_reader_cannot_write(store: Store) -> None:
     with pytest.raises(StorageFailed):
-        await store.read(lambda db: db.execute("DELETE FROM meta"))
+        await store.read(lambda snapshot: reach_connection(snapshot).execute("DELETE FROM meta"))
 
 
 async def test_pages_of_the_log_meet_without_gap_or_double(store: Store) -> None:
@@ -211,7 +214,7 @@ async def test_pages_of_the_log_meet_without_gap_or_double(store: Store) -> None
     after: int | None = 0
     while after is not None:
         start = after
-        found, after = await store.read(lambda db: list_page(db, start, None, 10))  # type: ignore[arg-type]  # noqa: B023
+        found, after = await store.read(lambda snapshot: snapshot.events.list_page(Cursor(start), None, 10))  # noqa: B023
         seen += [event.cursor for event in found]
     assert seen == list(range(1, 26))
 

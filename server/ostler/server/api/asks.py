@@ -1,6 +1,5 @@
 """The handlers of the ask methods: list, get, resolve."""
 
-import sqlite3
 from dataclasses import dataclass
 
 from ostler.protocol.ask import Allow, Answer, AskList, AskPage, AskRef, AskResolve, TrustFolder
@@ -25,7 +24,7 @@ from ostler.server.engine.journal.asks import Settlement
 from ostler.server.rpc.paging import make_page_token, parse_page_token
 from ostler.server.settings import Settings
 from ostler.server.settings.trust import build_trust_record
-from ostler.storage.repositories import asks, sessions
+from ostler.storage import Snapshot
 from ostler.storage.repositories.clients import ClientRecord
 
 
@@ -36,15 +35,15 @@ class AskMethods:
     async def list(self, params: AskList) -> AskPage:
         after = parse_page_token(ASK_LIST.name, params, params.page, (str,))
 
-        def read_rows(connection: sqlite3.Connection) -> list[Ask]:
+        def read_rows(snapshot: Snapshot) -> list[Ask]:
             root, members = None, None
             if params.session_id is not None:
-                record = sessions.get(connection, params.session_id)
+                record = snapshot.sessions.get(params.session_id)
                 root = record.root_id
                 if record.id != root:
-                    members = [member.id for member in sessions.list_family(connection, record.id)]
+                    members = [member.id for member in snapshot.sessions.list_family(record.id)]
             start = after[0] if after else ""
-            return asks.list_page(connection, root, members, params.status, start, params.limit + 1)
+            return snapshot.asks.list_page(root, members, params.status, start, params.limit + 1)
 
         found = await self.engine.log.read(read_rows)
         page = found[: params.limit]
@@ -91,7 +90,7 @@ class AskMethods:
         return await turn_asks.resolve(ask, answer, by or "somebody", trusted, _format_client(client), after_settling)
 
     async def _find_ask(self, ask_id: AskId) -> Ask:
-        ask = await self.engine.log.read(lambda connection: asks.find(connection, ask_id))
+        ask = await self.engine.log.read(lambda snapshot: snapshot.asks.find(ask_id))
         if ask is None:
             raise AskNotFound(ask_id)
         return ask

@@ -1,6 +1,5 @@
 """A session as one file: JSON Lines, JSON or Markdown, written page by page."""
 
-import sqlite3
 from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
@@ -15,9 +14,8 @@ from ostler.protocol.shapes import Message
 from ostler.server.engine.journal.session_view import read_session
 from ostler.server.events.chunks import split_chunks
 from ostler.server.events.event_log import EventLog
-from ostler.storage.repositories import messages, sessions
+from ostler.storage import Snapshot
 from ostler.storage.sqlite import long_json
-from ostler.storage.sqlite.database import read_head
 from ostler.tools.threads import read_in_thread
 
 _PAGE_SIZE: Final = 100
@@ -36,9 +34,9 @@ def make_export_filename(session_id: SessionId, wanted: ExportFormat) -> str:
 async def read_exported_session(log: EventLog, session_id: SessionId) -> Session:
     """The session itself: read first, so that an unknown one is an error and not half a file."""
 
-    def read_rows(connection: sqlite3.Connection) -> Session:
-        record = sessions.get(connection, session_id)
-        return read_session(connection, record, read_head(connection))
+    def read_rows(snapshot: Snapshot) -> Session:
+        record = snapshot.sessions.get(session_id)
+        return read_session(snapshot, record, snapshot.events.load_head())
 
     return await log.read(read_rows)
 
@@ -83,7 +81,7 @@ async def _read_history(log: EventLog, session_id: SessionId) -> AsyncIterator[M
     after = 0
     while True:
         start = after
-        page = await log.read(lambda connection: messages.list_page(connection, session_id, start, _PAGE_SIZE))  # noqa: B023
+        page = await log.read(lambda snapshot: snapshot.messages.list_page(session_id, start, _PAGE_SIZE))  # noqa: B023
         for message in page.messages:
             yield message
         if not page.more:

@@ -9,7 +9,6 @@ from ostler.protocol.errors import InvalidParams
 from ostler.protocol.result import ResultLine, ResultLines, ResultPart, ResultRead, ResultSearch
 from ostler.server.engine.calls.stored_results import find_result, read_pieces
 from ostler.server.events.event_log import EventLog
-from ostler.storage.repositories import results
 from ostler.tools.search import ripgrep
 from ostler.tools.search.stored_text import spool
 
@@ -24,7 +23,7 @@ class ResultMethods:
     async def read(self, params: ResultRead) -> ResultPart:
         record = await find_result(self.log, params.result_id)
         content = await self.log.read(
-            lambda connection: results.read(connection, record.id, params.offset_chars, params.limit_chars)
+            lambda snapshot: snapshot.results.read(record.id, params.offset_chars, params.limit_chars)
         )
         end = params.offset_chars + len(content)
         return ResultPart(

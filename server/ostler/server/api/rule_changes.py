@@ -25,7 +25,6 @@ from ostler.server.settings import (
 )
 from ostler.server.settings.trust import adds_only, build_trust_record, is_trusted
 from ostler.storage import Tx
-from ostler.storage.repositories import sessions, trust
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.tools.permissions import BadRule, parse_rule
 from ostler.tools.threads import change_in_thread, read_in_thread
@@ -99,7 +98,7 @@ async def _write_rule(
     if trusted and settings.project_effects.lines and adds_only(settings, before, change.rule.strip() if add else None):
 
         def grant(tx: Tx) -> None:
-            trust.grant(tx.connection, build_trust_record(settings, by))
+            tx.trust.grant(build_trust_record(settings, by))
 
         await live.journal.write(grant)
     await loader.load(live)
@@ -119,7 +118,7 @@ def _needs_trust(change: RuleChange) -> bool:
 
 async def _is_trusted_now(live: LiveSession, settings: Settings) -> bool:
     """Whether the folder is trusted with its files as they are now: nobody has seen what was added during the turn."""
-    return await live.journal.log.read(lambda connection: is_trusted(connection, settings))
+    return await live.journal.log.read(lambda snapshot: is_trusted(snapshot, settings))
 
 
 def _build_untrusted_error(change: RuleChange, settings: Settings) -> Conflict:
@@ -132,9 +131,9 @@ def _build_untrusted_error(change: RuleChange, settings: Settings) -> Conflict:
 
 async def _change_session(live: LiveSession, change: Any) -> SessionRecord:
     def work(tx: Tx) -> SessionRecord:
-        record = sessions.get(tx.connection, live.record.id)
+        record = tx.sessions.get(live.record.id)
         record = replace(record, options=change(record.options))
-        sessions.put(tx.connection, record)
+        tx.sessions.put(record)
         return record
 
     return await live.journal.write(work)

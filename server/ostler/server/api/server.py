@@ -1,7 +1,6 @@
 """The handlers of the server, client and config methods, and the container of all other handlers."""
 
 import os
-import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,9 +41,7 @@ from ostler.server.events.event_log import EventLog
 from ostler.server.http.sse_endpoint import SseEndpoint
 from ostler.server.observability.metrics import CallCounts
 from ostler.server.version import get_version
-from ostler.storage import Scope, Store, Tx
-from ostler.storage.repositories import events as event_rows
-from ostler.storage.repositories import sessions as session_rows
+from ostler.storage import Scope, Snapshot, Store, Tx
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +130,7 @@ class ServerApi:
     async def stats(self, params: Nothing) -> ServerStats:
         return await self.log.read(self._count_stats)
 
-    def _count_stats(self, db: sqlite3.Connection) -> ServerStats:
+    def _count_stats(self, snapshot: Snapshot) -> ServerStats:
         """Runs on a reader's thread: most of it comes from the file system."""
         # Imported here: it is rarely needed, and takes 2 % of the start.
         import psutil  # noqa: PLC0415
@@ -143,9 +140,9 @@ class ServerApi:
             uptime_ms=int((time.monotonic() - self.address.started_monotonic) * 1000),
             rss_bytes=psutil.Process().memory_info().rss,
             cursor=self.log.head,
-            sessions=session_rows.count(db),
+            sessions=snapshot.sessions.count(),
             tasks=self.engine.tasks.running,
-            events=event_rows.count(db),
+            events=snapshot.events.count(),
             readers=self.streams.count,
             readers_cut=self.log.subscribers_cut,
             clients_attached=self.presence.count,
@@ -164,7 +161,7 @@ class ServerApi:
     async def clients(self, params: ClientList) -> ClientPage:
         if params.session_id is not None:
             wanted = params.session_id
-            await self.log.read(lambda db: session_rows.get(db, wanted))
+            await self.log.read(lambda snapshot: snapshot.sessions.get(wanted))
         return self.presence.list_clients(params)
 
     async def config_get(self, params: ConfigGet) -> ConfigValue:

@@ -1,7 +1,6 @@
 """`session/diff`: what a session and its agents did to files, from before the first change to now."""
 
 import os
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,7 +9,8 @@ from ostler.protocol.diff import FileAction, FileDiff, SessionDiff
 from ostler.protocol.ids import SessionId
 from ostler.protocol.session import SessionRef
 from ostler.server.events.event_log import EventLog
-from ostler.storage.repositories import file_history, sessions
+from ostler.storage import Snapshot
+from ostler.storage.repositories import file_history
 from ostler.storage.repositories.file_history import FileSnapshot
 from ostler.tools.files.editing.diff import compute_hunks, format_unified
 from ostler.tools.files.editing.git_diff import count_changed
@@ -69,10 +69,10 @@ class _DiffCollector:
 
 
 async def diff_session(log: EventLog, params: SessionRef) -> SessionDiff:
-    def read_rows(connection: sqlite3.Connection) -> list[FileSnapshot]:
-        sessions.get(connection, params.session_id)
-        family = [member.id for member in sessions.list_family(connection, params.session_id)]
-        return file_history.list_by_sessions(connection, family)
+    def read_rows(snapshot: Snapshot) -> list[FileSnapshot]:
+        snapshot.sessions.get(params.session_id)
+        family = [member.id for member in snapshot.sessions.list_family(params.session_id)]
+        return snapshot.file_history.list_by_sessions(family)
 
     answer = _DiffCollector()
     for start in _find_baselines(await log.read(read_rows)):
@@ -97,7 +97,7 @@ async def _diff_file(log: EventLog, start: _Baseline) -> FileDiff | None:
     digest = start.kept.digest
     packed = None
     if digest is not None:
-        packed = await log.read(lambda connection: file_history.load_content(connection, digest))
+        packed = await log.read(lambda snapshot: snapshot.file_history.load_content(digest))
     return await read_in_thread(_compare_file, start, packed)
 
 

@@ -5,7 +5,6 @@ Also the check of the folders that clients name.
 
 import asyncio
 import os
-import sqlite3
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,11 +47,10 @@ from ostler.server.rpc.paging import make_page_token, parse_page_token
 from ostler.server.settings import POLICY, PolicyLimits, Settings, check_lists, resolve_default_mode
 from ostler.server.settings.entries import check_server_entry
 from ostler.server.settings.trust import build_trust_record, is_trusted
-from ostler.storage import Tx
-from ostler.storage.repositories import calls, idempotency, messages, results, sessions, trust, turns, usage
+from ostler.storage import Snapshot, Tx
+from ostler.storage.repositories import idempotency, messages
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import Filter, SessionRecord
-from ostler.storage.sqlite.database import read_head
 
 _OPTIONS = {
     "rules",
@@ -65,7 +63,7 @@ _OPTIONS = {
     "on_restart",
     "wake_on_task_end",
 }
-_Change = Callable[[sqlite3.Connection, SessionRecord], SessionRecord]
+_Change = Callable[[Snapshot, SessionRecord], SessionRecord]
 
 
 def check_folder(path: str) -> str:
@@ -131,8 +129,8 @@ class SessionMethods:
 
         def create(tx: Tx) -> Session:
             if params.trust:
-                trust.grant(tx.connection, build_trust_record(settings, None))
-            trusted = is_trusted(tx.connection, settings)
+                tx.trust.grant(build_trust_record(settings, None))
+            trusted = is_trusted(tx, settings)
             mode = params.mode if "mode" in params.model_fields_set else resolve_default_mode(settings, trusted)
             made = replace(record, trusted=trusted, mode=self._limit_mode(mode or "default"))
             return _create_once(tx, key, made, _copy_nothing)
@@ -148,9 +146,9 @@ class SessionMethods:
         after = parse_page_token(SESSION_LIST.name, params, params.page, (str, str))
         wanted = Filter(params.cwd, params.status, params.text, params.archived)
 
-        def read_rows(connection: sqlite3.Connection) -> list[Session]:
+        def read_rows(snapshot: Snapshot) -> list[Session]:
             position = (after[0], after[1]) if after else None
-            return read_session_page(connection, sessions.list_page(connection, wanted, position, params.limit + 1))
+            return read_session_page(snapshot, snapshot.sessions.list_page(wanted, position, params.limit + 1))
 
         found = await self.log.read(read_rows)
         if found:
@@ -161,9 +159,9 @@ class SessionMethods:
         return SessionPage(sessions=page, next=token)
 
     async def get(self, params: SessionRef) -> Session:
-        def read_rows(connection: sqlite3.Connection) -> tuple[Session, list[Call]]:
-            session = read_session(connection, sessions.get(connection, params.session_id), read_head(connection))
-            unfinished = calls.list_unfinished(connection, session.id) if session.turn is not None else []
+        def read_rows(snapshot: Snapshot) -> tuple[Session, list[Call]]:
+            session = read_session(snapshot, snapshot.sessions.get(params.session_id), snapshot.events.load_head())
+            unfinished = snapshot.calls.list_unfinished(session.id) if session.turn is not None else []
             return session, [call for call in unfinished if call.status == "running"]
 
         session, running = await self.log.read(read_rows)
@@ -180,32 +178,32 @@ class SessionMethods:
             await self._check_rules(params.rules)
         directories = await _check_folders(params.additional_directories) if params.additional_directories else []
 
-        def change(connection: sqlite3.Connection, record: SessionRecord) -> SessionRecord:
+        def change(snapshot: Snapshot, record: SessionRecord) -> SessionRecord:
             changes = _collect_changes(params, changed_fields, directories, self.configuration.default_model, record)
             return replace(record, **changes)
 
         return await self._change(params.session_id, change)
 
     async def archive(self, params: SessionArchive) -> Session:
-        def change(connection: sqlite3.Connection, record: SessionRecord) -> SessionRecord:
+        def change(snapshot: Snapshot, record: SessionRecord) -> SessionRecord:
             if params.archived == (record.status == "archived"):
                 return record
             if record.status in {"running", "waiting"}:
-                turn = turns.find_current(connection, record.id)
+                turn = snapshot.turns.find_current(record.id)
                 raise TurnRunning(
                     "A turn runs in this session. Interrupt it before the session is archived.",
                     turn_id=turn.id if turn else None,
                 )
             return replace(record, status="archived" if params.archived else "idle")
 
-        before = await self.log.read(lambda connection: sessions.get(connection, params.session_id))
+        before = await self.log.read(lambda snapshot: snapshot.sessions.get(params.session_id))
         session = await self._change(params.session_id, change)
         if params.archived and before.status != "archived":
             await self.engine.fire_session_end(before, "archive")
         return session
 
     async def delete(self, params: SessionRef) -> Deleted:
-        members = await self.log.read(lambda connection: sessions.list_family(connection, params.session_id))
+        members = await self.log.read(lambda snapshot: snapshot.sessions.list_family(params.session_id))
         ids = [member.id for member in members]
         await self.engine.stop_sessions(ids)
         for member in members:
@@ -216,11 +214,11 @@ class SessionMethods:
         left: list[ResultId] = []
 
         def remove(tx: Tx) -> Deleted:
-            sessions.get(tx.connection, params.session_id)
+            tx.sessions.get(params.session_id)
             tx.write_lines()  # events of it that are not written yet are deleted with the rest
-            family = sessions.list_family(tx.connection, params.session_id)
+            family = tx.sessions.list_family(params.session_id)
             for record in family:
-                left.extend(sessions.delete(tx.connection, record))
+                left.extend(tx.sessions.delete(record))
             # Parents first: whoever follows a session learns of its agents from it.
             for record in family:
                 append_session_event(tx, "session.deleted", _make_tombstone(record), Usage(), None)
@@ -233,9 +231,9 @@ class SessionMethods:
     async def messages(self, params: SessionMessages) -> MessagePage:
         after = parse_page_token(SESSION_MESSAGES.name, params, params.page, (int,))
 
-        def read_rows(connection: sqlite3.Connection) -> messages.Page:
-            sessions.get(connection, params.session_id)
-            return messages.list_page(connection, params.session_id, after[0] if after else 0, params.limit)
+        def read_rows(snapshot: Snapshot) -> messages.Page:
+            snapshot.sessions.get(params.session_id)
+            return snapshot.messages.list_page(params.session_id, after[0] if after else 0, params.limit)
 
         page = await self.log.read(read_rows)
         token = make_page_token(SESSION_MESSAGES.name, params, [page.last]) if page.more else None
@@ -250,10 +248,10 @@ class SessionMethods:
         now = times.now()
 
         def copy(tx: Tx) -> Session:
-            source = sessions.get(tx.connection, params.session_id)
+            source = tx.sessions.get(params.session_id)
             through = None
             if params.message_id is not None:
-                through = messages.find_position(tx.connection, source.id, params.message_id)
+                through = tx.messages.find_position(source.id, params.message_id)
                 if through is None:
                     raise MessageNotFound(params.message_id)
             fork = replace(
@@ -268,8 +266,8 @@ class SessionMethods:
             )
 
             def copy_history() -> None:
-                messages.copy(tx.connection, source.id, fork.id, through)
-                results.share(tx.connection, source.id, fork.id)
+                tx.messages.copy(source.id, fork.id, through)
+                tx.results.share(source.id, fork.id)
 
             return _create_once(tx, key, fork, copy_history)
 
@@ -280,13 +278,13 @@ class SessionMethods:
         changed: list[SessionRecord] = []
 
         def work(tx: Tx) -> Session:
-            before = sessions.get(tx.connection, session_id)
-            after = change(tx.connection, before)
+            before = tx.sessions.get(session_id)
+            after = change(tx, before)
             if after == before:
-                return read_session(tx.connection, before, tx.head)
+                return read_session(tx, before, tx.head)
             after = replace(after, updated_at=times.now())
             changed.append(after)
-            return store_session(tx, after, usage.sum_session(tx.connection, session_id))
+            return store_session(tx, after, tx.usage.sum_session(session_id))
 
         session = await self.log.write(work, await self._find_root(session_id))
         for record in changed:
@@ -300,12 +298,12 @@ class SessionMethods:
         """
         if key is None:
             return None
-        answer = await self.log.read(lambda connection: idempotency.find_answer(connection, key))
+        answer = await self.log.read(lambda snapshot: snapshot.idempotency.find_answer(key))
         return None if answer is None else Session.model_validate_json(answer)
 
     async def _find_root(self, session_id: SessionId) -> SessionId:
         """The root of the session's tree: writes about one tree are announced in order."""
-        return (await self.log.read(lambda connection: sessions.get(connection, session_id))).root_id
+        return (await self.log.read(lambda snapshot: snapshot.sessions.get(session_id))).root_id
 
     def check_mode(self, mode: Mode) -> None:
         if mode == "bypassPermissions" and not self.configuration.current.permissions.allow_bypass:
@@ -361,13 +359,13 @@ def _copy_nothing() -> None:
 
 def _create_once(tx: Tx, key: Key | None, record: SessionRecord, copy_history: Callable[[], None]) -> Session:
     """Create the session, or return the answer that the same key got before."""
-    if key is not None and (answer := idempotency.find_answer(tx.connection, key)) is not None:
+    if key is not None and (answer := tx.idempotency.find_answer(key)) is not None:
         return Session.model_validate_json(answer)
-    sessions.put(tx.connection, record)
+    tx.sessions.put(record)
     copy_history()
     session = append_session_event(tx, "session.created", record, Usage(), None)
     if key is not None:
-        idempotency.remember(tx.connection, key, record.id, session.encoded())
+        tx.idempotency.remember(key, record.id, session.encoded())
     return session
 
 

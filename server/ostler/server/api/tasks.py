@@ -10,7 +10,6 @@ from ostler.protocol.shapes import Task
 from ostler.protocol.task import TaskList, TaskPage, TaskPart, TaskRead, TaskRef, TaskWait
 from ostler.server.engine.engine import Engine
 from ostler.server.rpc.paging import make_page_token, parse_page_token
-from ostler.storage.repositories import sessions
 
 _STOPPED_BY_PERSON: Final = "It was stopped by the person."
 
@@ -48,6 +47,6 @@ class TaskMethods:
 
     async def _find_family(self, session_id: SessionId) -> Sequence[SessionId]:
         """The session and its agents. Raises SessionNotFound."""
-        await self.engine.log.read(lambda connection: sessions.get(connection, session_id))
-        members = await self.engine.log.read(lambda connection: sessions.list_family(connection, session_id))
+        await self.engine.log.read(lambda snapshot: snapshot.sessions.get(session_id))
+        members = await self.engine.log.read(lambda snapshot: snapshot.sessions.list_family(session_id))
         return [member.id for member in members]

@@ -10,7 +10,6 @@ from ostler.protocol.tool import CallRef, ToolInfo, ToolList, ToolPage
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.engine import Engine
 from ostler.server.rpc.paging import paginate_list
-from ostler.storage.repositories import calls
 from ostler.tools.context import SessionView
 from ostler.tools.registry import ToolSet
 from ostler.tools.tool import AnyTool
@@ -53,7 +52,7 @@ class ToolMethods:
 
     async def _find_actor(self, call_id: CallId) -> SessionActor:
         """The actor of the session in which a call runs or is queued."""
-        call = await self.engine.log.read(lambda connection: calls.find(connection, call_id))
+        call = await self.engine.log.read(lambda snapshot: snapshot.calls.find(call_id))
         if call is None:
             raise CallNotFound(call_id)
         if call.status == "completed":

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sqlite3
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,8 +16,8 @@ from ostler.server.engine.journal.session_view import store_session
 from ostler.server.rpc.paging import make_page_token, parse_page_token
 from ostler.server.settings import Settings
 from ostler.server.settings.trust import build_trust_record, is_trusted
-from ostler.storage import Tx
-from ostler.storage.repositories import sessions, trust, usage
+from ostler.storage import Snapshot, Tx
+from ostler.storage.repositories import sessions
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.trust import TrustRecord
 
@@ -29,8 +28,8 @@ _BATCH_SIZE: Final = 100
 async def apply_trust_change(engine: Engine, settings: Settings) -> None:
     """Update the sessions of a folder: their records, and the settings of those in memory."""
 
-    def read_rows(connection: sqlite3.Connection) -> list[sessions.SessionWithRoot]:
-        return sessions.list_in_folder(connection, settings.folder, trusted=not is_trusted(connection, settings))
+    def read_rows(snapshot: Snapshot) -> list[sessions.SessionWithRoot]:
+        return snapshot.sessions.list_in_folder(settings.folder, trusted=not is_trusted(snapshot, settings))
 
     places = await engine.log.read(read_rows)
     for start in range(0, len(places), _BATCH_SIZE):
@@ -50,13 +49,13 @@ class _TrustUpdate:
         self._settings = settings
 
     def __call__(self, tx: Tx) -> SessionRecord | None:
-        record = sessions.find(tx.connection, self._session_id)
-        trusted = is_trusted(tx.connection, self._settings)
+        record = tx.sessions.find(self._session_id)
+        trusted = is_trusted(tx, self._settings)
         if record is None or record.trusted == trusted:
             return None
         # `updated_at` stays: the session has done nothing, and lists keep their order.
         record = replace(record, trusted=trusted)
-        store_session(tx, record, usage.sum_session(tx.connection, record.id))
+        store_session(tx, record, tx.usage.sum_session(record.id))
         return record
 
 
@@ -72,7 +71,7 @@ class TrustMethods:
     engine: Engine
 
     async def list(self, params: TrustList) -> TrustPage:
-        records = await self.engine.log.read(trust.list_all)
+        records = await self.engine.log.read(lambda snapshot: snapshot.trust.list_all())
         after = parse_page_token(TRUST_LIST.name, params, params.page, (str,))
         waiting = [record for record in records if after is None or record.folder > after[0]]
         page = waiting[: params.limit]
@@ -84,7 +83,7 @@ class TrustMethods:
         record = build_trust_record(settings, by)
 
         def work(tx: Tx) -> None:
-            trust.grant(tx.connection, record)
+            tx.trust.grant(record)
 
         await self.engine.log.write(work)
         await apply_trust_change(self.engine, settings)
@@ -94,9 +93,9 @@ class TrustMethods:
         folder = await anyio.to_thread.run_sync(os.path.realpath, params.folder)
 
         def work(tx: Tx) -> TrustRecord | None:
-            known = trust.find(tx.connection, folder) or trust.find(tx.connection, params.folder)
+            known = tx.trust.find(folder) or tx.trust.find(params.folder)
             if known is not None:
-                trust.revoke(tx.connection, known.folder)
+                tx.trust.revoke(known.folder)
             return known
 
         known = await self.engine.log.write(work)

@@ -1,7 +1,6 @@
 """The handlers of the turn methods: start, steer, interrupt, get, list, wait; and of `run`."""
 
 import hashlib
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,7 +32,8 @@ from ostler.server.engine.turn.setup import build_answer_tools
 from ostler.server.engine.turn_waiters import TurnWaiters
 from ostler.server.rpc.locks import Locks
 from ostler.server.rpc.paging import make_page_token, parse_page_token
-from ostler.storage.repositories import idempotency, sessions, turns
+from ostler.storage import Snapshot
+from ostler.storage.repositories import idempotency
 from ostler.storage.repositories.idempotency import Key
 
 _OPTIONS = TurnOptions.model_fields.keys()
@@ -88,9 +88,9 @@ class TurnMethods:
     async def list(self, params: TurnList) -> TurnPage:
         after = parse_page_token(TURN_LIST.name, params, params.page, (str,))
 
-        def read_rows(connection: sqlite3.Connection) -> list[Turn]:
-            sessions.get(connection, params.session_id)
-            return turns.list_page(connection, params.session_id, after[0] if after else "", params.limit + 1)
+        def read_rows(snapshot: Snapshot) -> list[Turn]:
+            snapshot.sessions.get(params.session_id)
+            return snapshot.turns.list_page(params.session_id, after[0] if after else "", params.limit + 1)
 
         found = await self.engine.log.read(read_rows)
         page = found[: params.limit]
@@ -162,10 +162,10 @@ class TurnMethods:
                 await next_event.wait()
 
     async def _find_earlier_answer(self, key: Key) -> bytes | None:
-        return await self.engine.log.read(lambda connection: idempotency.find_answer(connection, key))
+        return await self.engine.log.read(lambda snapshot: snapshot.idempotency.find_answer(key))
 
     async def _find_turn(self, turn_id: TurnId) -> Turn:
-        turn = await self.engine.log.read(lambda connection: turns.find(connection, turn_id))
+        turn = await self.engine.log.read(lambda snapshot: snapshot.turns.find(turn_id))
         if turn is None:
             raise TurnNotFound(turn_id)
         return turn

@@ -1,6 +1,5 @@
 """Presence of clients: which are attached with an event stream, and which sessions each of them watches."""
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +12,7 @@ from ostler.protocol.methods import CLIENT_LIST
 from ostler.server.events.event_log import EventLog
 from ostler.server.events.subscriber import SessionFilter
 from ostler.server.rpc.paging import make_page_token, parse_page_token
-from ostler.storage import Scope, Tx
-from ostler.storage.repositories import clients
+from ostler.storage import Scope, Snapshot, Tx
 from ostler.storage.repositories.clients import ClientRecord
 
 
@@ -67,7 +65,7 @@ class Presence:
             params.capabilities.model_dump(mode="json"),
             times.now(),
         )
-        await self._log.write(lambda tx: clients.put(tx.connection, record))
+        await self._log.write(lambda tx: tx.clients.put(record))
         return record.id
 
     async def find_client(self, client_id: str | None) -> ClientRecord | None:
@@ -76,8 +74,8 @@ class Presence:
             return None
         wanted = ClientId(client_id)
 
-        def look(connection: sqlite3.Connection) -> ClientRecord | None:
-            return clients.find(connection, wanted)
+        def look(snapshot: Snapshot) -> ClientRecord | None:
+            return snapshot.clients.find(wanted)
 
         return await self._log.read(look)
 
@@ -151,6 +149,6 @@ class Presence:
         """Store when a client was last seen; nobody waits for it, and where it cannot be written nothing happens."""
 
         def note(tx: Tx) -> None:
-            clients.mark_seen(tx.connection, record.id, times.now())
+            tx.clients.mark_seen(record.id, times.now())
 
         self._log.submit_quietly(note)

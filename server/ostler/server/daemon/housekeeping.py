@@ -18,8 +18,7 @@ from ostler.server.engine.calls.stored_results import drop_pieces
 from ostler.server.events.event_log import EventLog
 from ostler.server.observability import logs
 from ostler.storage import Scope, Store, Tx
-from ostler.storage.repositories import results
-from ostler.storage.sqlite.check import find_damage, mark_damaged, tidy, vacuum_pages
+from ostler.storage.sqlite.check import find_damage, mark_damaged, tidy
 
 _HOUR: Final = 3600
 
@@ -93,11 +92,11 @@ async def tidy_database(log: EventLog, configuration: Configuration) -> None:
     while await log.write(piece):
         pass
     await drop_unfinished_results(log)
-    while await log.write(vacuum_pages):
+    while await log.write(lambda tx: tx.free_pages.give_back()):
         pass
 
 
 async def drop_unfinished_results(log: EventLog) -> None:
     """Delete pieces of results that a crash left unfinished; those of the last hour may still be being written."""
     before = first_result_id(int((datetime.now(UTC).timestamp() - _HOUR) * 1000))
-    await drop_pieces(log, await log.read(lambda connection: results.list_unfinished(connection, before)))
+    await drop_pieces(log, await log.read(lambda snapshot: snapshot.results.list_unfinished(before)))

@@ -31,7 +31,7 @@ from ostler.server.engine.turn.loop import TurnLoop
 from ostler.server.engine.turn.model_call import create_assistant_message
 from ostler.server.engine.turn.options import TurnRequest, TurnServices, TurnSettings
 from ostler.server.engine.turn.setup import TurnSetup, encode_user_message, extract_text
-from ostler.storage.repositories import turns as turn_rows
+from ostler.storage import Snapshot
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.steers import Steer
@@ -342,9 +342,9 @@ class SessionActor:
         await self._begin_turn(turn, blocks, settings, None, stored, steers=steers)
 
     async def _begin_queued(self) -> None:
-        def read_rows(connection: Any) -> tuple[Turn, dict[str, Any]] | None:
-            waiting = turn_rows.list_queued(connection, self.record.id)
-            return (waiting[0], turn_rows.load_input(connection, waiting[0].id)) if waiting else None
+        def read_rows(snapshot: Snapshot) -> tuple[Turn, dict[str, Any]] | None:
+            waiting = snapshot.turns.list_queued(self.record.id)
+            return (waiting[0], snapshot.turns.load_input(waiting[0].id)) if waiting else None
 
         found = await self.live.journal.log.read(read_rows)
         if found is None:

@@ -13,7 +13,6 @@ from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.shared import CurrentSandbox
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Tx
-from ostler.storage.repositories import processes
 from ostler.storage.repositories.processes import ProcessRecord
 from ostler.tools.process.orphans import has_many_orphans, kill_left_over, reap_orphans
 from ostler.tools.sandbox import Proxy
@@ -76,7 +75,7 @@ async def end_left_over_processes(log: EventLog, left: list[ProcessRecord]) -> N
 
     def forget(tx: Tx) -> None:
         for process in left:
-            processes.drop(tx.connection, process.pid, process.start_time)
+            tx.processes.drop(process.pid, process.start_time)
 
     if left:
         log.submit_quietly(forget)

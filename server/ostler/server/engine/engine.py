@@ -45,7 +45,6 @@ from ostler.server.events.event_log import EventLog
 from ostler.server.mcp.connections import McpConnections
 from ostler.server.observability import logs
 from ostler.storage import Tx
-from ostler.storage.repositories import processes, sessions, turns
 from ostler.storage.repositories.processes import ProcessRecord
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.tools.registry import Registry
@@ -223,8 +222,8 @@ class Engine:
         if (ending := self._unsettled.get(session_id)) is not None:
             await self._settle(session_id, ending)
         await self.tasks.queue_unannounced(session_id)
-        stored = await self.log.read(lambda connection: load_session(connection, session_id))
-        queued = await self.log.read(lambda connection: len(turns.list_queued(connection, session_id)))
+        stored = await self.log.read(lambda snapshot: load_session(snapshot, session_id))
+        queued = await self.log.read(lambda snapshot: len(snapshot.turns.list_queued(session_id)))
         owner: weakref.ref[SessionActor] | None = None
 
         def on_write_failure(error: Exception) -> None:
@@ -307,7 +306,7 @@ class Engine:
 
     async def _wants_to_be_woken(self, session_id: SessionId) -> bool:
         """Whether a session that is not in memory is loaded for a notification."""
-        record = await self.log.read(lambda connection: sessions.find(connection, session_id))
+        record = await self.log.read(lambda snapshot: snapshot.sessions.find(session_id))
         return record is not None and bool(record.options.get("wake_on_task_end"))
 
     def _give_up(self, actor: SessionActor, error: Exception) -> None:
@@ -359,8 +358,8 @@ class Engine:
         began = time.monotonic()
         try:
             strays = await recover_tasks(self.tasks)
-            unfinished = await self.log.read(turns.list_unfinished_sessions)
-            left = await self.log.read(processes.list_left_over)
+            unfinished = await self.log.read(lambda snapshot: snapshot.turns.list_unfinished_sessions())
+            left = await self.log.read(lambda snapshot: snapshot.processes.list_left_over())
         except ProtocolError as error:
             logs.log.error("recovery_failed", reason=error.message)
             self._recovery_scanned.set()

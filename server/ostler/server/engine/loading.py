@@ -1,6 +1,5 @@
 """Loads a session from its rows, in one snapshot, on a reader's thread."""
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +8,8 @@ from ostler.protocol.ids import SessionId, TaskId
 from ostler.protocol.shapes import Ask, Call, Message, Turn, Usage
 from ostler.server.engine.session.history import History
 from ostler.server.models.assembler import ToolUse
-from ostler.storage.repositories import asks, calls, messages, sessions, states, steers, turns, usage
+from ostler.storage import Snapshot
+from ostler.storage.repositories import turns
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.steers import Steer
 
@@ -52,36 +52,36 @@ class StoredSession:
     """Tasks whose end that input announces."""
 
 
-def load_session(connection: sqlite3.Connection, session_id: SessionId) -> StoredSession:
-    record = sessions.get(connection, session_id)
-    turn = turns.find_current(connection, session_id)
-    trust_ask = asks.find_open_without_call(connection, session_id) if turn else None
-    last = messages.find_last(connection, session_id) if turn else None
+def load_session(snapshot: Snapshot, session_id: SessionId) -> StoredSession:
+    record = snapshot.sessions.get(session_id)
+    turn = snapshot.turns.find_current(session_id)
+    trust_ask = snapshot.asks.find_open_without_call(session_id) if turn else None
+    last = snapshot.messages.find_last(session_id) if turn else None
     open_message = last if last is not None and last.role == "assistant" else None
-    pending_input = turns.find_held_input(connection, turn.id) if turn else None
+    pending_input = snapshot.turns.find_held_input(turn.id) if turn else None
     return StoredSession(
         record=record,
-        history=History(messages.load_for_model(connection, session_id)),
-        state=states.find(connection, session_id),
-        reads=states.list_reads(connection, session_id),
-        used=usage.sum_session(connection, session_id),
-        steers=steers.list_by_session(connection, session_id),
+        history=History(snapshot.messages.load_for_model(session_id)),
+        state=snapshot.states.find(session_id),
+        reads=snapshot.states.list_reads(session_id),
+        used=snapshot.usage.sum_session(session_id),
+        steers=snapshot.steers.list_by_session(session_id),
         turn=turn,
-        options=turns.load_input(connection, turn.id) if turn else {},
+        options=snapshot.turns.load_input(turn.id) if turn else {},
         last_message=open_message,
-        last_calls=_load_calls(connection, open_message) if open_message else [],
-        last_reason=turns.find_last_reason(connection, session_id),
-        paused_text=read_paused_text(connection, turn) if turn else "",
+        last_calls=_load_calls(snapshot, open_message) if open_message else [],
+        last_reason=snapshot.turns.find_last_reason(session_id),
+        paused_text=read_paused_text(snapshot, turn) if turn else "",
         trust_ask=trust_ask,
         input_message=last if last is not None and _is_pending_input(last, pending_input, trust_ask) else None,
         announced_task_ids=pending_input.ends if pending_input is not None else (),
     )
 
 
-def read_paused_text(connection: sqlite3.Connection, turn: Turn) -> str:
+def read_paused_text(snapshot: Snapshot, turn: Turn) -> str:
     """The text of the model's last messages, back to the first of an answer that `pause_turn` interrupted."""
     pieces: list[str] = []
-    for message in messages.iterate_backwards(connection, turn.session_id):
+    for message in snapshot.messages.iterate_backwards(turn.session_id):
         if message.turn_id != turn.id or message.stop_reason != "pause_turn":
             break
         pieces.insert(0, extract_message_text(message))
@@ -99,21 +99,21 @@ def _is_pending_input(last: Message, pending_input: turns.HeldInput | None, trus
     return trust_ask is not None or (pending_input is not None and pending_input.message_id == last.id)
 
 
-def _load_calls(connection: sqlite3.Connection, message: Message) -> list[StoredCall]:
-    stored = {call.call_id: call for call in calls.list_by_message(connection, message.id)}
+def _load_calls(snapshot: Snapshot, message: Message) -> list[StoredCall]:
+    stored = {call.call_id: call for call in snapshot.calls.list_by_message(message.id)}
     found: list[StoredCall] = []
     for index, block in enumerate(message.content):
         if block.type != "tool_use":
             continue
         data: Any = block
         call = next((one for one in stored.values() if one.call_id.endswith(f"#{index}")), None)
-        ask = asks.find_by_call(connection, call.call_id) if call and call.status == "waiting" else None
-        found.append(StoredCall(_build_tool_use(connection, index, data, call), call, ask))
+        ask = snapshot.asks.find_by_call(call.call_id) if call and call.status == "waiting" else None
+        found.append(StoredCall(_build_tool_use(snapshot, index, data, call), call, ask))
     return found
 
 
-def _build_tool_use(connection: sqlite3.Connection, index: int, block: Any, call: Call | None) -> ToolUse:
+def _build_tool_use(snapshot: Snapshot, index: int, block: Any, call: Call | None) -> ToolUse:
     if call is None:
         return ToolUse(index, block.id, block.name, block.input)
     # The stored input is what the call runs with; the block keeps what the model wrote.
-    return ToolUse(index, block.id, call.tool, call.input, calls.find_unusable_reason(connection, call.call_id))
+    return ToolUse(index, block.id, call.tool, call.input, snapshot.calls.find_unusable_reason(call.call_id))

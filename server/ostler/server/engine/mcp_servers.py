@@ -8,7 +8,6 @@ from ostler.server.mcp.connection import NoSuchServer
 from ostler.server.mcp.connections import FindServer, ServerKey
 from ostler.server.mcp.server_config import BadEntry, parse_server
 from ostler.server.settings.trust import is_trusted
-from ostler.storage.repositories import sessions
 from ostler.tools.process.environment import build_command_environment
 
 
@@ -16,11 +15,11 @@ def build_finder(log: EventLog, shared: SharedServices) -> FindServer:
     """A function that finds a server; it reads the row and settings each time, so the session need not be in memory."""
 
     async def find(want: ServerKey) -> ResolvedServer:
-        record = await log.read(lambda connection: sessions.find(connection, want.session_id))
+        record = await log.read(lambda snapshot: snapshot.sessions.find(want.session_id))
         if record is None:
             raise NoSuchServer("Its session is gone.")
         settings = await shared.settings.get(record.cwd)
-        trusted = await log.read(lambda connection: is_trusted(connection, settings))
+        trusted = await log.read(lambda snapshot: is_trusted(snapshot, settings))
         entry = collect_servers(settings, trusted, record.options).get(want.server)
         if entry is None:
             raise NoSuchServer(f"The session has no MCP server {want.server!r} any more.")

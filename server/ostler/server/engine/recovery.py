@@ -30,21 +30,9 @@ from ostler.server.engine.session.history import build_tool_result
 from ostler.server.engine.turn.environment_updates import revert_input_state
 from ostler.server.engine.turn.model_call import DISCARDED
 from ostler.storage import Scope, Tx
-from ostler.storage.repositories import (
-    asks,
-    calls,
-    drafts,
-    messages,
-    results,
-    sessions,
-    states,
-    steers,
-    tasks,
-    turns,
-    usage,
-)
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.tasks import TaskReport
+from ostler.storage.repositories.turns import HeldInput
 
 NOT_STARTED: Final = "Interrupted before it started: the daemon stopped."
 _FINAL_STOP_REASONS: Final = {"end_turn", "stop_sequence", "refusal"}
@@ -65,8 +53,8 @@ FitResults = Callable[[Sequence[Call]], Sequence[tuple[Call, str]]]
 
 def settle_session(tx: Tx, session_id: SessionId, ending: RecoveryEnding, fit: FitResults) -> bool:
     """Recover a session's stored state; true where it has a turn or input to go on with."""
-    record = sessions.find(tx.connection, session_id)
-    turn = turns.find_current(tx.connection, session_id) if record else None
+    record = tx.sessions.find(session_id)
+    turn = tx.turns.find_current(session_id) if record else None
     if record is None:
         return False
     if turn is not None:
@@ -77,7 +65,7 @@ def settle_session(tx: Tx, session_id: SessionId, ending: RecoveryEnding, fit: F
             case.keep_alive()
             return True
         case.end(ending)
-    return bool(turns.list_queued(tx.connection, session_id) or steers.list_by_session(tx.connection, session_id))
+    return bool(tx.turns.list_queued(session_id) or tx.steers.list_by_session(session_id))
 
 
 class _UnfinishedTurn:
@@ -86,7 +74,6 @@ class _UnfinishedTurn:
     def __init__(self, tx: Tx, record: SessionRecord, turn: Turn, fit: FitResults) -> None:
         self._tx = tx
         self._fit = fit
-        self._connection = tx.connection
         self._record = record
         self._turn = turn
         self._scope = Scope(record.id, record.root_id, turn.id)
@@ -94,17 +81,17 @@ class _UnfinishedTurn:
         """The model's last message, where it is the last of the history."""
         self._calls: dict[CallId, Call] = {}
         self._asks: dict[CallId, Ask] = {}
-        self._trust_ask = asks.find_open_without_call(tx.connection, record.id)
-        self._pending_input = turns.find_held_input(tx.connection, turn.id)
+        self._trust_ask = tx.asks.find_open_without_call(record.id)
+        self._pending_input = tx.turns.find_held_input(turn.id)
 
     # The message that was being streamed.
 
     def settle_draft(self) -> None:
-        draft = drafts.find(self._connection, self._record.id)
+        draft = self._tx.drafts.find(self._record.id)
         if draft is None:
             return
-        drafts.drop(self._connection, self._record.id)
-        stored = calls.list_by_message(self._connection, draft.id)
+        self._tx.drafts.drop(self._record.id)
+        stored = self._tx.calls.list_by_message(draft.id)
         if any(call.started_at for call in stored):
             self._keep_draft(draft, stored)
         else:
@@ -118,7 +105,7 @@ class _UnfinishedTurn:
     def _keep_draft(self, draft: Message, stored: list[Call]) -> None:
         last = max(at for at, block in enumerate(draft.content) if block.type == "tool_use")
         kept = draft.model_copy(update={"content": draft.content[: last + 1]})
-        messages.add(self._connection, kept)
+        self._tx.messages.add(kept)
         self._tx.append("message.completed", self._scope, reference=kept.id)
         for call in stored:
             # An ask that was answered counts; one that is open is cancelled, since half of its message is lost.
@@ -131,7 +118,7 @@ class _UnfinishedTurn:
         self._last = self._find_last_message()
         if self._last is None:
             return
-        self._calls = {call.call_id: call for call in calls.list_by_message(self._connection, self._last.id)}
+        self._calls = {call.call_id: call for call in self._tx.calls.list_by_message(self._last.id)}
         for call in list(self._calls.values()):
             if call.status == "running":
                 self._calls[call.call_id] = self._complete(call, OUTCOME_UNKNOWN)
@@ -139,23 +126,20 @@ class _UnfinishedTurn:
                 self._note_ask(call)
 
     def _note_ask(self, call: Call) -> None:
-        ask = asks.find_by_call(self._connection, call.call_id)
+        ask = self._tx.asks.find_by_call(call.call_id)
         if ask is not None and ask.status in {"open", "resolved", "expired"}:
             self._asks[call.call_id] = ask
 
     def _find_last_message(self) -> Message | None:
         """The last message of the history, if it is the model's and of this turn."""
-        last = messages.find_last(self._connection, self._record.id)
+        last = self._tx.messages.find_last(self._record.id)
         ours = last is not None and last.role == "assistant" and last.turn_id == self._turn.id
         return last if ours else None
 
     def can_resume(self) -> bool:
         if self._asks or self._trust_ask is not None:
             return True
-        if (
-            self._pending_input is not None
-            and messages.load_encoded(self._connection, self._pending_input.message_id) is None
-        ):
+        if self._pending_input is not None and self._tx.messages.load_encoded(self._pending_input.message_id) is None:
             return False  # it was withdrawn already, and there is nothing else to do
         return self._record.options.get("on_restart") == "resume" and not self._has_final_answer()
 
@@ -164,14 +148,14 @@ class _UnfinishedTurn:
         last = self._last
         if last is None or any(block.type == "tool_use" for block in last.content):
             return False
-        return last.stop_reason in _FINAL_STOP_REASONS and not steers.list_by_session(self._connection, self._record.id)
+        return last.stop_reason in _FINAL_STOP_REASONS and not self._tx.steers.list_by_session(self._record.id)
 
     def keep_alive(self) -> None:
         waiting = self._trust_ask is not None or any(ask.status == "open" for ask in self._asks.values())
         status = "waiting" if waiting else "running"
         if self._turn.status != status:
             self._turn = self._turn.model_copy(update={"status": status})
-            turns.update(self._connection, self._turn)
+            self._tx.turns.update(self._turn)
             self._tx.append("turn.updated", self._scope, data=TurnData(turn=self._turn))
         self._set_session_status("waiting" if waiting else "running")
 
@@ -190,18 +174,18 @@ class _UnfinishedTurn:
         reason, error = ("completed", None) if done and ending.error is None else (ending.reason, ending.error)
         changes = {"status": "ended", "reason": reason, "error": error, "ended_at": times.now()}
         if self._last is not None:
-            text = read_paused_text(self._connection, self._turn) or extract_message_text(self._last)
+            text = read_paused_text(self._tx, self._turn) or extract_message_text(self._last)
             changes["result_text"] = text or self._turn.result_text
-        turns.update(self._connection, self._turn.model_copy(update=changes))
+        self._tx.turns.update(self._turn.model_copy(update=changes))
         self._tx.append("turn.ended", self._scope, reference=self._turn.id)
         self._set_session_status("idle")
 
-    def _withdraw_input(self, pending_input: turns.HeldInput) -> None:
+    def _withdraw_input(self, pending_input: HeldInput) -> None:
         """Withdraw input that hooks have not let pass: the model is never sent it, nor the task ends it announces."""
-        messages.drop(self._connection, pending_input.message_id)
-        tasks.mark_unreported(self._connection, map(TaskReport, pending_input.ends))
-        state = states.find(self._connection, self._record.id)
-        states.put(self._connection, self._record.id, revert_input_state(state))
+        self._tx.messages.drop(pending_input.message_id)
+        self._tx.tasks.mark_unreported(map(TaskReport, pending_input.ends))
+        state = self._tx.states.find(self._record.id)
+        self._tx.states.put(self._record.id, revert_input_state(state))
 
     def _answer_calls(self, last: Message) -> None:
         """Keep the history valid for the API: each tool_use has its result in the next message."""
@@ -227,14 +211,14 @@ class _UnfinishedTurn:
                 }
             )
             call_ids = {call.tool_use_id: call.call_id for call in answered.values()}
-            messages.add(self._connection, message, call_ids)
+            self._tx.messages.add(message, call_ids)
             self._tx.append("message.completed", self._scope, reference=message.id)
 
     def _store_shortened(self, call: Call, whole: str) -> Call:
         """Store a call whose result was shortened for the model, and the full text."""
         assert call.result_id is not None
-        calls.put(self._connection, call)
-        results.put(self._connection, call.result_id, self._record.id, whole, tool=call.tool)
+        self._tx.calls.put(call)
+        self._tx.results.put(call.result_id, self._record.id, whole, tool=call.tool)
         self._tx.append("tool.completed", self._scope, reference=call.call_id)
         return call
 
@@ -251,28 +235,27 @@ class _UnfinishedTurn:
             summary=block.name,
             status="queued",
         )
-        calls.put(self._connection, call)
+        self._tx.calls.put(call)
         self._tx.append("tool.queued", self._scope, reference=call.call_id)
         return call
 
     def _complete(self, call: Call, message: str) -> Call:
         content = [{"type": "text", "text": f"<tool_use_error>{message}</tool_use_error>"}]
         call = call.model_copy(update={"status": "completed", "is_error": True, "content": content})
-        calls.put(self._connection, call)
+        self._tx.calls.put(call)
         self._tx.append("tool.completed", self._scope, reference=call.call_id)
         return call
 
     def _cancel_ask(self, call: Call) -> bool:
         """True where there was an open one."""
-        ask = asks.find_by_call(self._connection, call.call_id)
+        ask = self._tx.asks.find_by_call(call.call_id)
         if ask is None or ask.status != "open":
             return False
         self._cancel(ask)
         return True
 
     def _cancel(self, ask: Ask) -> None:
-        asks.settle(
-            self._connection,
+        self._tx.asks.settle(
             ask.model_copy(update={"status": "cancelled", "answered_by": "restart", "answered_at": times.now()}),
         )
         self._tx.append("ask.resolved", self._scope, reference=ask.id)
@@ -281,4 +264,4 @@ class _UnfinishedTurn:
         if self._record.status == status:
             return
         self._record = replace(self._record, status=status, updated_at=times.now())
-        store_session(self._tx, self._record, usage.sum_session(self._connection, self._record.id))
+        store_session(self._tx, self._record, self._tx.usage.sum_session(self._record.id))

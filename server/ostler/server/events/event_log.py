@@ -8,7 +8,6 @@ but never before the events that were written before them for the same session t
 """
 
 import asyncio
-import sqlite3
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -23,7 +22,7 @@ from ostler.server.events.frames import Frame, build_stored_frame, build_transie
 from ostler.server.events.partial_messages import PartialMessages
 from ostler.server.events.running_calls import RunningCalls
 from ostler.server.events.subscriber import Subscriber
-from ostler.storage import CommitProgress, Scope, Store, Tx
+from ostler.storage import CommitProgress, Scope, Snapshot, Store, Tx
 from ostler.storage.repositories.events import LoggedEvent
 from ostler.storage.sqlite import long_json
 
@@ -84,7 +83,7 @@ class EventLog:
             return
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[Snapshot], T]) -> T:
         return await self._store.read(work)
 
     async def wait_for_cursor(self, cursor: Cursor) -> None:

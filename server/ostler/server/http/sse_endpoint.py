@@ -1,7 +1,6 @@
 """`GET /events`: replay from a cursor, then live, with no gap between the two."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -22,10 +21,9 @@ from ostler.server.events.event_log import EventLog
 from ostler.server.events.frames import Frame, build_stored_frame, build_transient_frame
 from ostler.server.events.subscriber import SessionFilter, Subscriber
 from ostler.storage import Scope as EventScope
-from ostler.storage.repositories import events, sessions
+from ostler.storage import Snapshot
 from ostler.storage.repositories.clients import ClientRecord
 from ostler.storage.repositories.events import LoggedEvent
-from ostler.storage.sqlite.database import read_head
 
 _PAGE_EVENTS: Final = 500
 _STATUS: Final = {"session_not_found": 404, "overloaded": 503, "shutting_down": 503}
@@ -90,14 +88,15 @@ class SseEndpoint:
         if not asked:
             return SessionFilter(), self._log.head
 
-        def look(connection: sqlite3.Connection) -> tuple[SessionFilter, Cursor]:
-            roots = sessions.find_roots(connection, asked)
+        def look(snapshot: Snapshot) -> tuple[SessionFilter, Cursor]:
+            roots = snapshot.sessions.find_roots(asked)
             for session_id in asked:
                 if session_id not in roots:
                     raise SessionNotFound(session_id)
             agents = [session_id for session_id in asked if roots[session_id] != session_id]
-            members = {one.id: one.root_id for agent in agents for one in sessions.list_family(connection, agent)}
-            return SessionFilter(frozenset(one for one in asked if roots[one] == one), members), read_head(connection)
+            members = {one.id: one.root_id for agent in agents for one in snapshot.sessions.list_family(agent)}
+            whole = frozenset(one for one in asked if roots[one] == one)
+            return SessionFilter(whole, members), snapshot.events.load_head()
 
         return await self._log.read(look)
 
@@ -137,7 +136,7 @@ class SseEndpoint:
         """Send page after page from the database, until everything that was published has been read."""
         while not self._closing:
             events, position, head, reset_reason = await self._log.read(
-                lambda connection: _read_page(connection, subscriber)
+                lambda snapshot: _read_page(snapshot, subscriber)
             )
             if reset_reason is not None:
                 yield _build_reset_frame(reset_reason, head).sse
@@ -188,14 +187,14 @@ class _ReplayPage(NamedTuple):
     """Why there is no page: the cursor asked for is past the end of this log, or was pruned."""
 
 
-def _read_page(connection: sqlite3.Connection, subscriber: Subscriber) -> _ReplayPage:
-    head = read_head(connection)
+def _read_page(snapshot: Snapshot, subscriber: Subscriber) -> _ReplayPage:
+    head = snapshot.events.load_head()
     # Checked for each page, since old events may be pruned while a slow subscriber works through them.
-    reset_reason = _check_cursor(subscriber.position, head, events.load_pruned_cursor(connection))
+    reset_reason = _check_cursor(subscriber.position, head, snapshot.events.load_pruned_cursor())
     if reset_reason is not None:
         return _ReplayPage([], subscriber.position, head, reset_reason)
-    found, more_after = events.list_page(
-        connection, subscriber.position, subscriber.session_filter.trees, _PAGE_EVENTS, CHUNK_BYTES
+    found, more_after = snapshot.events.list_page(
+        subscriber.position, subscriber.session_filter.trees, _PAGE_EVENTS, CHUNK_BYTES
     )
     return _ReplayPage(found, more_after if more_after is not None else head, head, None)
 

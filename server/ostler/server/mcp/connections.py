@@ -16,7 +16,6 @@ from ostler.server.mcp.server_config import build_redactor
 from ostler.server.mcp.stdio import Diagnostics
 from ostler.server.observability import logs
 from ostler.storage import Tx
-from ostler.storage.repositories import processes
 from ostler.storage.repositories.processes import ProcessRecord
 
 _CONNECT_SECONDS: Final = 30.0
@@ -157,10 +156,10 @@ class _Processes:
         self._started[pid] = start_time
 
         def work(tx: Tx) -> None:
-            processes.add(tx.connection, record)
+            tx.processes.add(record)
 
         await self.log.write(work)
 
     def record_end(self, call_id: CallId, pid: int) -> None:
         start_time = self._started.pop(pid, "")
-        self.log.submit_quietly(lambda tx: processes.drop(tx.connection, pid, start_time))
+        self.log.submit_quietly(lambda tx: tx.processes.drop(pid, start_time))

@@ -5,7 +5,6 @@ project, and nothing keeps a repository from bringing one along.
 """
 
 import hashlib
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from ostler.server.settings.types import (
     SourcedRule,
     to_canonical_json,
 )
-from ostler.storage.repositories import trust
+from ostler.storage import Snapshot
 from ostler.storage.repositories.trust import TrustRecord
 from ostler.tools.fs.paths import is_inside
 from ostler.tools.permissions import PathPattern, RealPathCache, is_whole
@@ -132,12 +131,12 @@ def _compute_digest(facts: Sequence[Any]) -> str:
     return hashlib.sha256("\n".join(sorted(map(to_canonical_json, facts))).encode()).hexdigest()
 
 
-def is_trusted(connection: sqlite3.Connection, settings: Settings) -> bool:
+def is_trusted(snapshot: Snapshot, settings: Settings) -> bool:
     """Whether there is nothing to trust, or exactly this was trusted."""
     effects = settings.project_effects
     if not effects.lines:
         return True
-    known = trust.find(connection, settings.folder)
+    known = snapshot.trust.find(settings.folder)
     return known is not None and known.digest == effects.digest
 
 

@@ -10,104 +10,104 @@ from ostler.storage.sqlite import long_json
 from ostler.storage.sqlite.packing import pack, unpack
 
 
-def open_ask(connection: sqlite3.Connection, ask: Ask) -> None:
-    connection.execute(
-        "INSERT INTO asks (id, session_id, root_id, status, ask_json, call_id) VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            ask.id,
-            ask.session_id,
-            ask.root_id,
-            ask.status,
-            pack(long_json.encode(ask)),
-            ask.call.call_id if ask.call else None,
-        ),
-    )
+class Asks:
+    __slots__ = ("_connection",)
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
-def settle(connection: sqlite3.Connection, ask: Ask) -> bool:
-    """Store the outcome of an open ask; false where it was settled before, and nothing changes."""
-    changed = connection.execute(
-        "UPDATE asks SET status = ?, ask_json = ? WHERE id = ? AND status = 'open'",
-        (ask.status, pack(long_json.encode(ask)), ask.id),
-    )
-    return changed.rowcount == 1
+    def open_ask(self, ask: Ask) -> None:
+        self._connection.execute(
+            "INSERT INTO asks (id, session_id, root_id, status, ask_json, call_id) VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                ask.id,
+                ask.session_id,
+                ask.root_id,
+                ask.status,
+                pack(long_json.encode(ask)),
+                ask.call.call_id if ask.call else None,
+            ),
+        )
 
+    def settle(self, ask: Ask) -> bool:
+        """Store the outcome of an open ask; false where it was settled before, and nothing changes."""
+        changed = self._connection.execute(
+            "UPDATE asks SET status = ?, ask_json = ? WHERE id = ? AND status = 'open'",
+            (ask.status, pack(long_json.encode(ask)), ask.id),
+        )
+        return changed.rowcount == 1
 
-def correct(connection: sqlite3.Connection, ask: Ask) -> None:
-    """Replace the stored outcome of a settled ask, because it could not be carried out."""
-    connection.execute("UPDATE asks SET ask_json = ? WHERE id = ?", (pack(long_json.encode(ask)), ask.id))
+    def correct(self, ask: Ask) -> None:
+        """Replace the stored outcome of a settled ask, because it could not be carried out."""
+        self._connection.execute("UPDATE asks SET ask_json = ? WHERE id = ?", (pack(long_json.encode(ask)), ask.id))
 
+    def load_encoded(self, ask_id: str) -> bytes | None:
+        row = self._connection.execute("SELECT ask_json FROM asks WHERE id = ?", (ask_id,)).fetchone()
+        return unpack(row[0]) if row else None
 
-def load_encoded(connection: sqlite3.Connection, ask_id: str) -> bytes | None:
-    row = connection.execute("SELECT ask_json FROM asks WHERE id = ?", (ask_id,)).fetchone()
-    return unpack(row[0]) if row else None
+    def find(self, ask_id: AskId) -> Ask | None:
+        ask = self.load_encoded(ask_id)
+        return Ask.model_validate_json(ask) if ask else None
 
+    def list_open(self, root_id: SessionId) -> list[Ask]:
+        """The open asks of a session tree, oldest first."""
+        rows = self._connection.execute(
+            "SELECT ask_json FROM asks WHERE root_id = ? AND status = 'open' ORDER BY id", (root_id,)
+        )
+        return [Ask.model_validate_json(unpack(row[0])) for row in rows]
 
-def find(connection: sqlite3.Connection, ask_id: AskId) -> Ask | None:
-    ask = load_encoded(connection, ask_id)
-    return Ask.model_validate_json(ask) if ask else None
+    def list_open_by_tree(self, roots: Collection[SessionId]) -> dict[SessionId, list[Ask]]:
+        """The open asks of some session trees, oldest first; trees without one are left out."""
+        placeholders = ", ".join("?" * len(roots))
+        rows = self._connection.execute(
+            f"SELECT root_id, ask_json FROM asks WHERE root_id IN ({placeholders}) AND status = 'open' ORDER BY id",  # noqa: S608
+            (*roots,),
+        )
+        trees: dict[SessionId, list[Ask]] = {}
+        for root_id, ask in rows:
+            trees.setdefault(root_id, []).append(Ask.model_validate_json(unpack(ask)))
+        return trees
 
+    def find_by_call(self, call_id: CallId) -> Ask | None:
+        """The newest ask about a call."""
+        row = self._connection.execute(
+            "SELECT ask_json FROM asks WHERE call_id = ? ORDER BY id DESC LIMIT 1", (call_id,)
+        ).fetchone()
+        return Ask.model_validate_json(unpack(row[0])) if row else None
 
-def list_open(connection: sqlite3.Connection, root_id: SessionId) -> list[Ask]:
-    """The open asks of a session tree, oldest first."""
-    rows = connection.execute("SELECT ask_json FROM asks WHERE root_id = ? AND status = 'open' ORDER BY id", (root_id,))
-    return [Ask.model_validate_json(unpack(row[0])) for row in rows]
+    def find_open_without_call(self, session_id: SessionId) -> Ask | None:
+        """The open ask of a session that is about no call: whether its folder is trusted."""
+        row = self._connection.execute(
+            "SELECT ask_json FROM asks WHERE session_id = ? AND status = 'open' AND call_id IS NULL"
+            " ORDER BY id LIMIT 1",
+            (session_id,),
+        ).fetchone()
+        return Ask.model_validate_json(unpack(row[0])) if row else None
 
-
-def list_open_by_tree(connection: sqlite3.Connection, roots: Collection[SessionId]) -> dict[SessionId, list[Ask]]:
-    """The open asks of some session trees, oldest first; trees without one are left out."""
-    placeholders = ", ".join("?" * len(roots))
-    rows = connection.execute(
-        f"SELECT root_id, ask_json FROM asks WHERE root_id IN ({placeholders}) AND status = 'open' ORDER BY id",  # noqa: S608
-        (*roots,),
-    )
-    trees: dict[SessionId, list[Ask]] = {}
-    for root_id, ask in rows:
-        trees.setdefault(root_id, []).append(Ask.model_validate_json(unpack(ask)))
-    return trees
-
-
-def find_by_call(connection: sqlite3.Connection, call_id: CallId) -> Ask | None:
-    """The newest ask about a call."""
-    row = connection.execute(
-        "SELECT ask_json FROM asks WHERE call_id = ? ORDER BY id DESC LIMIT 1", (call_id,)
-    ).fetchone()
-    return Ask.model_validate_json(unpack(row[0])) if row else None
-
-
-def find_open_without_call(connection: sqlite3.Connection, session_id: SessionId) -> Ask | None:
-    """The open ask of a session that is about no call: whether its folder is trusted."""
-    row = connection.execute(
-        "SELECT ask_json FROM asks WHERE session_id = ? AND status = 'open' AND call_id IS NULL ORDER BY id LIMIT 1",
-        (session_id,),
-    ).fetchone()
-    return Ask.model_validate_json(unpack(row[0])) if row else None
-
-
-def list_page(
-    connection: sqlite3.Connection,
-    root_id: SessionId | None,
-    members: Collection[SessionId] | None,
-    status: AskStatus | None,
-    after: str,
-    limit: int,
-) -> list[Ask]:
-    """Asks after one in the order of their opening, of everything or of one tree, or of some members of it."""
-    conditions = ["id > ?"]
-    values: list[Any] = [after]
-    if root_id is not None:
-        conditions.append("root_id = ?")
-        values.append(root_id)
-    if members is not None:
-        conditions.append(f"session_id IN ({', '.join('?' * len(members))})")
-        values += members
-    if status is not None:
-        # Written out where it is `open`: the index for those is found only by a constant.
-        conditions.append("status = 'open'" if status == "open" else "status = ?")
-        values += [] if status == "open" else [status]
-    where = " AND ".join(conditions)
-    rows = connection.execute(
-        f"SELECT ask_json FROM asks WHERE {where} ORDER BY id LIMIT ?",  # noqa: S608 - constant text
-        (*values, limit),
-    )
-    return [Ask.model_validate_json(unpack(row[0])) for row in rows]
+    def list_page(
+        self,
+        root_id: SessionId | None,
+        members: Collection[SessionId] | None,
+        status: AskStatus | None,
+        after: str,
+        limit: int,
+    ) -> list[Ask]:
+        """Asks after one in the order of their opening, of everything or of one tree, or of some members of it."""
+        conditions = ["id > ?"]
+        values: list[Any] = [after]
+        if root_id is not None:
+            conditions.append("root_id = ?")
+            values.append(root_id)
+        if members is not None:
+            conditions.append(f"session_id IN ({', '.join('?' * len(members))})")
+            values += members
+        if status is not None:
+            # Written out where it is `open`: the index for those is found only by a constant.
+            conditions.append("status = 'open'" if status == "open" else "status = ?")
+            values += [] if status == "open" else [status]
+        where = " AND ".join(conditions)
+        rows = self._connection.execute(
+            f"SELECT ask_json FROM asks WHERE {where} ORDER BY id LIMIT ?",  # noqa: S608 - constant text
+            (*values, limit),
+        )
+        return [Ask.model_validate_json(unpack(row[0])) for row in rows]

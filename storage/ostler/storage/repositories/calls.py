@@ -10,76 +10,74 @@ from ostler.protocol.shapes import Call
 from ostler.storage.sqlite import long_json
 from ostler.storage.sqlite.packing import pack, unpack
 
-
-def put(connection: sqlite3.Connection, call: Call) -> bytes:
-    """Insert a call, or replace the state it has; returns its JSON, for a caller that publishes it at once."""
-    encoded = long_json.encode(call)
-    connection.execute(
-        "INSERT INTO calls (id, session_id, turn_id, status, call_json) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET status = excluded.status, call_json = excluded.call_json",
-        (call.call_id, call.session_id, call.turn_id, call.status, pack(encoded)),
-    )
-    return encoded
-
-
 _CHANGING_FIELDS: Final = ("input", "summary", "activity")
 
 
-def keep_as_queued(connection: sqlite3.Connection, call: Call) -> None:
-    """Keep the fields of a call before they change: `tool.queued` is replayed as the call was then."""
-    was = {name: getattr(call, name) for name in _CHANGING_FIELDS}
-    connection.execute(
-        "UPDATE calls SET queued_json = ? WHERE id = ? AND queued_json IS NULL",
-        (pack(long_json.encode_plain(was)), call.call_id),
-    )
+class Calls:
+    __slots__ = ("_connection",)
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
-def load_queued_fields(connection: sqlite3.Connection, call_id: str) -> dict[str, Any]:
-    """The fields of a call that had other values when it was queued."""
-    row = connection.execute("SELECT queued_json FROM calls WHERE id = ?", (call_id,)).fetchone()
-    return dict(orjson.loads(unpack(row[0]))) if row and row[0] is not None else {}
+    def put(self, call: Call) -> bytes:
+        """Insert a call, or replace the state it has; returns its JSON, for a caller that publishes it at once."""
+        encoded = long_json.encode(call)
+        self._connection.execute(
+            "INSERT INTO calls (id, session_id, turn_id, status, call_json) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET status = excluded.status, call_json = excluded.call_json",
+            (call.call_id, call.session_id, call.turn_id, call.status, pack(encoded)),
+        )
+        return encoded
 
+    def keep_as_queued(self, call: Call) -> None:
+        """Keep the fields of a call before they change: `tool.queued` is replayed as the call was then."""
+        was = {name: getattr(call, name) for name in _CHANGING_FIELDS}
+        self._connection.execute(
+            "UPDATE calls SET queued_json = ? WHERE id = ? AND queued_json IS NULL",
+            (pack(long_json.encode_plain(was)), call.call_id),
+        )
 
-def mark_unusable(connection: sqlite3.Connection, call_id: CallId, why: str) -> None:
-    """Mark a call whose input could not be parsed: it must never run, also not after a restart."""
-    connection.execute("UPDATE calls SET unusable_json = ? WHERE id = ?", (pack(long_json.encode_plain(why)), call_id))
+    def load_queued_fields(self, call_id: str) -> dict[str, Any]:
+        """The fields of a call that had other values when it was queued."""
+        row = self._connection.execute("SELECT queued_json FROM calls WHERE id = ?", (call_id,)).fetchone()
+        return dict(orjson.loads(unpack(row[0]))) if row and row[0] is not None else {}
 
+    def mark_unusable(self, call_id: CallId, why: str) -> None:
+        """Mark a call whose input could not be parsed: it must never run, also not after a restart."""
+        self._connection.execute(
+            "UPDATE calls SET unusable_json = ? WHERE id = ?", (pack(long_json.encode_plain(why)), call_id)
+        )
 
-def find_unusable_reason(connection: sqlite3.Connection, call_id: CallId) -> str | None:
-    """Why a call cannot run, or None."""
-    row = connection.execute("SELECT unusable_json FROM calls WHERE id = ?", (call_id,)).fetchone()
-    return str(orjson.loads(unpack(row[0]))) if row and row[0] is not None else None
+    def find_unusable_reason(self, call_id: CallId) -> str | None:
+        """Why a call cannot run, or None."""
+        row = self._connection.execute("SELECT unusable_json FROM calls WHERE id = ?", (call_id,)).fetchone()
+        return str(orjson.loads(unpack(row[0]))) if row and row[0] is not None else None
 
+    def load_encoded(self, call_id: str) -> bytes | None:
+        row = self._connection.execute("SELECT call_json FROM calls WHERE id = ?", (call_id,)).fetchone()
+        return unpack(row[0]) if row else None
 
-def load_encoded(connection: sqlite3.Connection, call_id: str) -> bytes | None:
-    row = connection.execute("SELECT call_json FROM calls WHERE id = ?", (call_id,)).fetchone()
-    return unpack(row[0]) if row else None
+    def find(self, call_id: CallId) -> Call | None:
+        call = self.load_encoded(call_id)
+        return Call.model_validate_json(call) if call else None
 
+    def list_unfinished(self, session_id: SessionId) -> list[Call]:
+        rows = self._connection.execute(
+            "SELECT call_json FROM calls WHERE session_id = ? AND status != 'completed' ORDER BY id",
+            (session_id,),
+        )
+        return [Call.model_validate_json(unpack(row[0])) for row in rows]
 
-def find(connection: sqlite3.Connection, call_id: CallId) -> Call | None:
-    call = load_encoded(connection, call_id)
-    return Call.model_validate_json(call) if call else None
+    def list_by_message(self, message_id: MessageId) -> list[Call]:
+        """The calls of one message, in the order of its blocks."""
+        # Every id that begins with `MESSAGE_ID#`: `$` is the character after `#`.
+        rows = self._connection.execute(
+            "SELECT call_json FROM calls WHERE id > ? AND id < ?", (f"{message_id}#", f"{message_id}$")
+        )
+        found = [Call.model_validate_json(unpack(row[0])) for row in rows]
+        return sorted(found, key=lambda call: int(call.call_id.rpartition("#")[2]))
 
-
-def list_unfinished(connection: sqlite3.Connection, session_id: SessionId) -> list[Call]:
-    rows = connection.execute(
-        "SELECT call_json FROM calls WHERE session_id = ? AND status != 'completed' ORDER BY id",
-        (session_id,),
-    )
-    return [Call.model_validate_json(unpack(row[0])) for row in rows]
-
-
-def list_by_message(connection: sqlite3.Connection, message_id: MessageId) -> list[Call]:
-    """The calls of one message, in the order of its blocks."""
-    # Every id that begins with `MESSAGE_ID#`: `$` is the character after `#`.
-    rows = connection.execute(
-        "SELECT call_json FROM calls WHERE id > ? AND id < ?", (f"{message_id}#", f"{message_id}$")
-    )
-    found = [Call.model_validate_json(unpack(row[0])) for row in rows]
-    return sorted(found, key=lambda call: int(call.call_id.rpartition("#")[2]))
-
-
-def load_content(connection: sqlite3.Connection, call_id: str) -> Any:
-    """What the model was given as the result of a call."""
-    call = load_encoded(connection, call_id)
-    return orjson.loads(call)["content"] if call else None
+    def load_content(self, call_id: str) -> Any:
+        """What the model was given as the result of a call."""
+        call = self.load_encoded(call_id)
+        return orjson.loads(call)["content"] if call else None

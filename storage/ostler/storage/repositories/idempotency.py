@@ -33,29 +33,33 @@ def make_key(method: str, params: Params) -> Key | None:
     return Key(method, key, digest)
 
 
-def find_answer(connection: sqlite3.Connection, key: Key) -> bytes | None:
-    """The stored answer; a conflict where the key was used with other params."""
-    row = connection.execute(
-        "SELECT params_digest, answer_json FROM idempotency_keys WHERE method = ? AND key = ?",
-        (key.method, key.key),
-    ).fetchone()
-    if row is None:
-        return None
-    if row[0] != key.params_digest:
-        raise Conflict(
-            f"The idempotency key {key.key!r} was used for {key.method} with other params. Use a new key.",
-            idempotency_key=key.key,
+class IdempotencyKeys:
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def find_answer(self, key: Key) -> bytes | None:
+        """The stored answer; a conflict where the key was used with other params."""
+        row = self._connection.execute(
+            "SELECT params_digest, answer_json FROM idempotency_keys WHERE method = ? AND key = ?",
+            (key.method, key.key),
+        ).fetchone()
+        if row is None:
+            return None
+        if row[0] != key.params_digest:
+            raise Conflict(
+                f"The idempotency key {key.key!r} was used for {key.method} with other params. Use a new key.",
+                idempotency_key=key.key,
+            )
+        return str(row[1]).encode()
+
+    def remember(self, key: Key, session_id: SessionId, answer: bytes) -> None:
+        self._connection.execute(
+            "INSERT INTO idempotency_keys (method, key, params_digest, answer_json, session_id, created_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (key.method, key.key, key.params_digest, answer.decode(), session_id, times.now()),
         )
-    return str(row[1]).encode()
 
-
-def remember(connection: sqlite3.Connection, key: Key, session_id: SessionId, answer: bytes) -> None:
-    connection.execute(
-        "INSERT INTO idempotency_keys (method, key, params_digest, answer_json, session_id, created_at)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (key.method, key.key, key.params_digest, answer.decode(), session_id, times.now()),
-    )
-
-
-def forget(connection: sqlite3.Connection, before: str) -> int:
-    return connection.execute("DELETE FROM idempotency_keys WHERE created_at < ?", (before,)).rowcount
+    def forget(self, before: str) -> int:
+        return self._connection.execute("DELETE FROM idempotency_keys WHERE created_at < ?", (before,)).rowcount

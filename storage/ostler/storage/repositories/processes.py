@@ -13,17 +13,21 @@ class ProcessRecord(NamedTuple):
     call_id: CallId
 
 
-def add(connection: sqlite3.Connection, process: ProcessRecord) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO processes (pid, start_time, session_id, call_id) VALUES (?, ?, ?, ?)", process
-    )
+class Processes:
+    __slots__ = ("_connection",)
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
-def drop(connection: sqlite3.Connection, pid: int, start_time: str) -> None:
-    connection.execute("DELETE FROM processes WHERE pid = ? AND start_time = ?", (pid, start_time))
+    def add(self, process: ProcessRecord) -> None:
+        self._connection.execute(
+            "INSERT OR REPLACE INTO processes (pid, start_time, session_id, call_id) VALUES (?, ?, ?, ?)", process
+        )
 
+    def drop(self, pid: int, start_time: str) -> None:
+        self._connection.execute("DELETE FROM processes WHERE pid = ? AND start_time = ?", (pid, start_time))
 
-def list_left_over(connection: sqlite3.Connection) -> list[ProcessRecord]:
-    """The processes that an earlier daemon left: read at the start, when none of them can be ours."""
-    rows = connection.execute("SELECT pid, start_time, session_id, call_id FROM processes")
-    return [ProcessRecord(*row) for row in rows]
+    def list_left_over(self) -> list[ProcessRecord]:
+        """The processes that an earlier daemon left: read at the start, when none of them can be ours."""
+        rows = self._connection.execute("SELECT pid, start_time, session_id, call_id FROM processes")
+        return [ProcessRecord(*row) for row in rows]

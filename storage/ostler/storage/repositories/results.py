@@ -10,7 +10,9 @@ from ostler.protocol import times
 from ostler.protocol.ids import ResultId, SessionId
 
 PIECE_CHARS: Final = 64 * 1024
+
 DROPPED_AT_ONCE: Final = 64
+
 PLAIN: Final = "text/plain; charset=utf-8"
 
 
@@ -47,135 +49,133 @@ def pack_pieces(text: str, first: int = 0, end: int | None = None) -> Iterator[P
         yield pack_piece(text[start : start + PIECE_CHARS], start)
 
 
-def put_pieces(connection: sqlite3.Connection, result_id: ResultId, pieces: Iterable[Piece]) -> int:
-    """Store pieces of a result that `add` registers later; returns how many bytes of text they hold."""
-    total = 0
-    for piece in pieces:
-        total += piece.size
-        connection.execute(
-            "INSERT INTO result_pieces (result_id, first_char, chars, packed) VALUES (?, ?, ?, ?)",
-            (result_id, piece.first_char, piece.chars, piece.packed),
+class Results:
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def put_pieces(self, result_id: ResultId, pieces: Iterable[Piece]) -> int:
+        """Store pieces of a result that `add` registers later; returns how many bytes of text they hold."""
+        total = 0
+        for piece in pieces:
+            total += piece.size
+            self._connection.execute(
+                "INSERT INTO result_pieces (result_id, first_char, chars, packed) VALUES (?, ?, ?, ?)",
+                (result_id, piece.first_char, piece.chars, piece.packed),
+            )
+        return total
+
+    def put(
+        self,
+        result_id: ResultId,
+        session_id: SessionId,
+        text: str,
+        *,
+        tool: str,
+        media_type: str = PLAIN,
+    ) -> ResultRecord:
+        """Store a whole text at once, which delays the next write: pieces of a long one are better stored before."""
+        total_bytes = self.put_pieces(result_id, pack_pieces(text))
+        record = ResultRecord(result_id, tool, media_type, len(text), total_bytes, times.now())
+        self.add(session_id, record)
+        return record
+
+    def add(self, session_id: SessionId, record: ResultRecord) -> None:
+        """Register a result whose pieces are stored."""
+        self._connection.execute(
+            "INSERT INTO results (id, tool, media_type, total_chars, total_bytes, created_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                record.id,
+                record.tool,
+                record.media_type,
+                record.total_chars,
+                record.total_bytes,
+                record.created_at,
+            ),
         )
-    return total
+        self.own(session_id, record.id)
 
+    def list_unfinished(self, before: ResultId) -> list[ResultId]:
+        """Results with smaller ids that have pieces but were never registered: a crash came between."""
+        rows = self._connection.execute(
+            "SELECT DISTINCT result_id FROM result_pieces"
+            " WHERE result_id < ? AND result_id NOT IN (SELECT id FROM results)",
+            (before,),
+        )
+        return [row[0] for row in rows]
 
-def put(
-    connection: sqlite3.Connection,
-    result_id: ResultId,
-    session_id: SessionId,
-    text: str,
-    *,
-    tool: str,
-    media_type: str = PLAIN,
-) -> ResultRecord:
-    """Store a whole text at once, which delays the next write: pieces of a long one are better stored before."""
-    total_bytes = put_pieces(connection, result_id, pack_pieces(text))
-    record = ResultRecord(result_id, tool, media_type, len(text), total_bytes, times.now())
-    add(connection, session_id, record)
-    return record
+    def drop_pieces(self, result_id: ResultId) -> bool:
+        """Drop a bounded number of pieces, so that nobody's write waits long; true where more are left."""
+        dropped = self._connection.execute(
+            "DELETE FROM result_pieces WHERE rowid IN (SELECT rowid FROM result_pieces WHERE result_id = ? LIMIT ?)",
+            (result_id, DROPPED_AT_ONCE),
+        )
+        return dropped.rowcount == DROPPED_AT_ONCE
 
+    def find(self, result_id: ResultId) -> ResultRecord | None:
+        row = self._connection.execute(
+            "SELECT id, tool, media_type, total_chars, total_bytes, created_at FROM results WHERE id = ?",
+            (result_id,),
+        ).fetchone()
+        return ResultRecord(*row) if row else None
 
-def add(connection: sqlite3.Connection, session_id: SessionId, record: ResultRecord) -> None:
-    """Register a result whose pieces are stored."""
-    connection.execute(
-        "INSERT INTO results (id, tool, media_type, total_chars, total_bytes, created_at) VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            record.id,
-            record.tool,
-            record.media_type,
-            record.total_chars,
-            record.total_bytes,
-            record.created_at,
-        ),
-    )
-    own(connection, session_id, record.id)
+    def read_piece(self, result_id: ResultId, char: int) -> str | None:
+        """The text from a character on, to the end of its piece; None past the end."""
+        row = self._connection.execute(
+            "SELECT first_char, packed FROM result_pieces WHERE result_id = ? AND first_char <= ?"
+            " ORDER BY first_char DESC LIMIT 1",
+            (result_id, char),
+        ).fetchone()
+        if row is None:
+            return None
+        text = zlib.decompress(row[1]).decode("utf-8")[char - row[0] :]
+        return text or None
 
+    def read(self, result_id: ResultId, offset: int, limit: int) -> str:
+        """Up to `limit` characters from an offset."""
+        return "".join(self._read_parts(result_id, offset, limit))
 
-def list_unfinished(connection: sqlite3.Connection, before: ResultId) -> list[ResultId]:
-    """Results with smaller ids that have pieces but were never registered: a crash came between."""
-    rows = connection.execute(
-        "SELECT DISTINCT result_id FROM result_pieces"
-        " WHERE result_id < ? AND result_id NOT IN (SELECT id FROM results)",
-        (before,),
-    )
-    return [row[0] for row in rows]
+    def _read_parts(self, result_id: ResultId, offset: int, limit: int) -> Iterator[str]:
+        while limit > 0 and (part := self.read_piece(result_id, offset)) is not None:
+            yield part[:limit]
+            offset += len(part)
+            limit -= len(part)
 
+    def own(self, session_id: SessionId, result_id: ResultId) -> None:
+        self._connection.execute(
+            "INSERT OR IGNORE INTO result_owners (session_id, result_id) VALUES (?, ?)", (session_id, result_id)
+        )
 
-def drop_pieces(connection: sqlite3.Connection, result_id: ResultId) -> bool:
-    """Drop a bounded number of pieces, so that nobody's write waits long; true where more are left."""
-    dropped = connection.execute(
-        "DELETE FROM result_pieces WHERE rowid IN (SELECT rowid FROM result_pieces WHERE result_id = ? LIMIT ?)",
-        (result_id, DROPPED_AT_ONCE),
-    )
-    return dropped.rowcount == DROPPED_AT_ONCE
+    def owns(self, session_id: SessionId, result_id: ResultId) -> bool:
+        row = self._connection.execute(
+            "SELECT 1 FROM result_owners WHERE session_id = ? AND result_id = ?", (session_id, result_id)
+        ).fetchone()
+        return row is not None
 
+    def share(self, source: SessionId, target: SessionId) -> None:
+        """Let a fork own the results that its history may refer to."""
+        self._connection.execute(
+            "INSERT OR IGNORE INTO result_owners (session_id, result_id)"
+            " SELECT ?, result_id FROM result_owners WHERE session_id = ?",
+            (target, source),
+        )
 
-def find(connection: sqlite3.Connection, result_id: ResultId) -> ResultRecord | None:
-    row = connection.execute(
-        "SELECT id, tool, media_type, total_chars, total_bytes, created_at FROM results WHERE id = ?",
-        (result_id,),
-    ).fetchone()
-    return ResultRecord(*row) if row else None
+    def disown(self, session_id: SessionId) -> list[ResultId]:
+        """Remove a session as owner of its results; results without an owner are deleted.
 
-
-def read_piece(connection: sqlite3.Connection, result_id: ResultId, char: int) -> str | None:
-    """The text from a character on, to the end of its piece; None past the end."""
-    row = connection.execute(
-        "SELECT first_char, packed FROM result_pieces WHERE result_id = ? AND first_char <= ?"
-        " ORDER BY first_char DESC LIMIT 1",
-        (result_id, char),
-    ).fetchone()
-    if row is None:
-        return None
-    text = zlib.decompress(row[1]).decode("utf-8")[char - row[0] :]
-    return text or None
-
-
-def read(connection: sqlite3.Connection, result_id: ResultId, offset: int, limit: int) -> str:
-    """Up to `limit` characters from an offset."""
-    return "".join(_read_parts(connection, result_id, offset, limit))
-
-
-def _read_parts(connection: sqlite3.Connection, result_id: ResultId, offset: int, limit: int) -> Iterator[str]:
-    while limit > 0 and (part := read_piece(connection, result_id, offset)) is not None:
-        yield part[:limit]
-        offset += len(part)
-        limit -= len(part)
-
-
-def own(connection: sqlite3.Connection, session_id: SessionId, result_id: ResultId) -> None:
-    connection.execute(
-        "INSERT OR IGNORE INTO result_owners (session_id, result_id) VALUES (?, ?)", (session_id, result_id)
-    )
-
-
-def owns(connection: sqlite3.Connection, session_id: SessionId, result_id: ResultId) -> bool:
-    row = connection.execute(
-        "SELECT 1 FROM result_owners WHERE session_id = ? AND result_id = ?", (session_id, result_id)
-    ).fetchone()
-    return row is not None
-
-
-def share(connection: sqlite3.Connection, source: SessionId, target: SessionId) -> None:
-    """Let a fork own the results that its history may refer to."""
-    connection.execute(
-        "INSERT OR IGNORE INTO result_owners (session_id, result_id)"
-        " SELECT ?, result_id FROM result_owners WHERE session_id = ?",
-        (target, source),
-    )
-
-
-def disown(connection: sqlite3.Connection, session_id: SessionId) -> list[ResultId]:
-    """Remove a session as owner of its results; results without an owner are deleted.
-
-    Returns the large ones, of which pieces are left that nobody can reach: `drop_pieces` is for them.
-    """
-    left: list[ResultId] = []
-    owned = connection.execute("SELECT result_id FROM result_owners WHERE session_id = ?", (session_id,)).fetchall()
-    connection.execute("DELETE FROM result_owners WHERE session_id = ?", (session_id,))
-    for (result_id,) in owned:
-        if connection.execute("SELECT 1 FROM result_owners WHERE result_id = ?", (result_id,)).fetchone() is None:
-            connection.execute("DELETE FROM results WHERE id = ?", (result_id,))
-            if drop_pieces(connection, result_id):
-                left.append(result_id)
-    return left
+        Returns the large ones, of which pieces are left that nobody can reach: `drop_pieces` is for them.
+        """
+        left: list[ResultId] = []
+        owned = self._connection.execute(
+            "SELECT result_id FROM result_owners WHERE session_id = ?", (session_id,)
+        ).fetchall()
+        self._connection.execute("DELETE FROM result_owners WHERE session_id = ?", (session_id,))
+        for (result_id,) in owned:
+            owner = self._connection.execute("SELECT 1 FROM result_owners WHERE result_id = ?", (result_id,)).fetchone()
+            if owner is None:
+                self._connection.execute("DELETE FROM results WHERE id = ?", (result_id,))
+                if self.drop_pieces(result_id):
+                    left.append(result_id)
+        return left

@@ -43,143 +43,139 @@ class TaskReport:
 
 
 _COLUMNS: Final = "task_json, turn_id, pid, start_time, output, read_bytes, told, until, ends_at, heard_bytes"
+
 _PLACEHOLDERS: Final = ", ".join("?" * 13)
+
 _ENDED_STATUSES: Final = "('completed', 'failed', 'killed')"
+
 _STARTED_AT: Final = "json_extract(task_json, '$.started_at')"
-
-
-def put(connection: sqlite3.Connection, record: TaskRecord) -> None:
-    """Insert a task, or replace the state it has."""
-    task = record.task
-    connection.execute(
-        f"INSERT OR REPLACE INTO tasks (id, session_id, status, {_COLUMNS}) VALUES ({_PLACEHOLDERS})",  # noqa: S608 - constant text
-        (
-            task.id,
-            task.session_id,
-            task.status,
-            task.encoded().decode(),
-            record.turn_id,
-            record.pid,
-            record.start_time,
-            record.output,
-            record.read_bytes,
-            record.told,
-            record.until,
-            record.ends_at,
-            record.heard_bytes,
-        ),
-    )
-
-
-def end(connection: sqlite3.Connection, task: Task) -> bool:
-    """Store the last state of a task; false where it has ended before, or was deleted with its session."""
-    changed = connection.execute(
-        "UPDATE tasks SET status = ?, task_json = ? WHERE id = ? AND status IN ('pending', 'running')",
-        (task.status, task.encoded().decode(), task.id),
-    )
-    return changed.rowcount == 1
-
-
-def find(connection: sqlite3.Connection, task_id: TaskId) -> TaskRecord | None:
-    return next(iter(_select_records(connection, "WHERE id = ?", task_id)), None)
-
-
-def list_by_sessions(connection: sqlite3.Connection, session_ids: Iterable[SessionId]) -> list[TaskRecord]:
-    """Oldest first."""
-    wanted = list(session_ids)
-    placeholders = ", ".join("?" * len(wanted))
-    found = _select_records(connection, f"WHERE session_id IN ({placeholders})", *wanted)
-    return sorted(found, key=lambda record: (record.task.started_at, record.task.id))
-
 
 Position = tuple[str, TaskId]
 """Where a page ended: when its last task began, and the id of that task."""
 
 
-def list_page(
-    connection: sqlite3.Connection,
-    session_ids: Iterable[SessionId] | None,
-    status: TaskStatus | None,
-    after: Position | None,
-    limit: int,
-) -> list[TaskRecord]:
-    """Tasks after a place in the order of their beginning, of some sessions or of all."""
-    conditions: list[str] = []
-    values: list[Any] = []
-    if session_ids is not None:
-        wanted = list(session_ids)
-        conditions.append(f"session_id IN ({', '.join('?' * len(wanted))})")
-        values += wanted
-    if status is not None:
-        # Written out where it is `running`: the index for those is found only by a constant.
-        conditions.append("status = 'running'" if status == "running" else "status = ?")
-        values += [] if status == "running" else [status]
-    if after is not None:
-        conditions.append(f"({_STARTED_AT}, id) > (?, ?)")
-        values += after
-    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
-    return _select_records(connection, f"{where}ORDER BY {_STARTED_AT}, id LIMIT ?", *values, limit)
+class Tasks:
+    __slots__ = ("_connection",)
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
-def list_unfinished(connection: sqlite3.Connection) -> list[TaskRecord]:
-    """The tasks that an earlier daemon left running."""
-    return _select_records(connection, "WHERE status IN ('pending', 'running')")
-
-
-def list_unreported(connection: sqlite3.Connection, session_id: SessionId | None = None) -> list[TaskRecord]:
-    """Tasks that have ended without the model being told, in one session or in all."""
-    owner, values = ("", ()) if session_id is None else ("session_id = ? AND ", (session_id,))
-    found = _select_records(connection, f"WHERE {owner}told = 0 AND status IN {_ENDED_STATUSES}", *values)
-    return sorted(found, key=lambda record: record.task.ended_at or "")
-
-
-def list_output_files(connection: sqlite3.Connection) -> set[str]:
-    """The files that belong to a task."""
-    return {row[0] for row in connection.execute("SELECT output FROM tasks WHERE output IS NOT NULL")}
-
-
-def mark_reported(connection: sqlite3.Connection, told: Iterable[TaskReport]) -> None:
-    for each in told:
-        if each.heard_bytes is None:
-            connection.execute("UPDATE tasks SET told = 1 WHERE id = ?", (each.task_id,))
-        else:
-            connection.execute(
-                "UPDATE tasks SET heard_bytes = max(heard_bytes, ?) WHERE id = ?", (each.heard_bytes, each.task_id)
-            )
-
-
-def mark_unreported(connection: sqlite3.Connection, ends: Iterable[TaskReport]) -> None:
-    """The model was not told after all how these ended."""
-    connection.executemany("UPDATE tasks SET told = 0 WHERE id = ?", [(each.task_id,) for each in ends])
-
-
-def mark_read(connection: sqlite3.Connection, task_id: TaskId, read_bytes: int) -> None:
-    connection.execute(
-        "UPDATE tasks SET read_bytes = ? WHERE id = ? AND read_bytes < ?", (read_bytes, task_id, read_bytes)
-    )
-
-
-def mark_unread(connection: sqlite3.Connection, task_id: TaskId, read_bytes: int) -> None:
-    """Take back what was marked as read after an offset: the model was not shown it."""
-    connection.execute(
-        "UPDATE tasks SET read_bytes = ? WHERE id = ? AND read_bytes > ?", (read_bytes, task_id, read_bytes)
-    )
-
-
-def _select_records(connection: sqlite3.Connection, condition: str, *values: Any) -> list[TaskRecord]:
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM tasks {condition}", values)  # noqa: S608 - ours, as above
-    return [
-        TaskRecord(
-            Task.model_validate_json(row[0]),
-            turn_id=row[1],
-            pid=row[2],
-            start_time=row[3],
-            output=row[4],
-            read_bytes=row[5],
-            told=bool(row[6]),
-            until=row[7],
-            ends_at=row[8],
-            heard_bytes=row[9],
+    def put(self, record: TaskRecord) -> None:
+        """Insert a task, or replace the state it has."""
+        task = record.task
+        self._connection.execute(
+            f"INSERT OR REPLACE INTO tasks (id, session_id, status, {_COLUMNS}) VALUES ({_PLACEHOLDERS})",  # noqa: S608 - constant text
+            (
+                task.id,
+                task.session_id,
+                task.status,
+                task.encoded().decode(),
+                record.turn_id,
+                record.pid,
+                record.start_time,
+                record.output,
+                record.read_bytes,
+                record.told,
+                record.until,
+                record.ends_at,
+                record.heard_bytes,
+            ),
         )
-        for row in rows
-    ]
+
+    def end(self, task: Task) -> bool:
+        """Store the last state of a task; false where it has ended before, or was deleted with its session."""
+        changed = self._connection.execute(
+            "UPDATE tasks SET status = ?, task_json = ? WHERE id = ? AND status IN ('pending', 'running')",
+            (task.status, task.encoded().decode(), task.id),
+        )
+        return changed.rowcount == 1
+
+    def find(self, task_id: TaskId) -> TaskRecord | None:
+        return next(iter(self._select_records("WHERE id = ?", task_id)), None)
+
+    def list_by_sessions(self, session_ids: Iterable[SessionId]) -> list[TaskRecord]:
+        """Oldest first."""
+        wanted = list(session_ids)
+        placeholders = ", ".join("?" * len(wanted))
+        found = self._select_records(f"WHERE session_id IN ({placeholders})", *wanted)
+        return sorted(found, key=lambda record: (record.task.started_at, record.task.id))
+
+    def list_page(
+        self,
+        session_ids: Iterable[SessionId] | None,
+        status: TaskStatus | None,
+        after: Position | None,
+        limit: int,
+    ) -> list[TaskRecord]:
+        """Tasks after a place in the order of their beginning, of some sessions or of all."""
+        conditions: list[str] = []
+        values: list[Any] = []
+        if session_ids is not None:
+            wanted = list(session_ids)
+            conditions.append(f"session_id IN ({', '.join('?' * len(wanted))})")
+            values += wanted
+        if status is not None:
+            # Written out where it is `running`: the index for those is found only by a constant.
+            conditions.append("status = 'running'" if status == "running" else "status = ?")
+            values += [] if status == "running" else [status]
+        if after is not None:
+            conditions.append(f"({_STARTED_AT}, id) > (?, ?)")
+            values += after
+        where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+        return self._select_records(f"{where}ORDER BY {_STARTED_AT}, id LIMIT ?", *values, limit)
+
+    def list_unfinished(self) -> list[TaskRecord]:
+        """The tasks that an earlier daemon left running."""
+        return self._select_records("WHERE status IN ('pending', 'running')")
+
+    def list_unreported(self, session_id: SessionId | None = None) -> list[TaskRecord]:
+        """Tasks that have ended without the model being told, in one session or in all."""
+        owner, values = ("", ()) if session_id is None else ("session_id = ? AND ", (session_id,))
+        found = self._select_records(f"WHERE {owner}told = 0 AND status IN {_ENDED_STATUSES}", *values)
+        return sorted(found, key=lambda record: record.task.ended_at or "")
+
+    def list_output_files(self) -> set[str]:
+        """The files that belong to a task."""
+        return {row[0] for row in self._connection.execute("SELECT output FROM tasks WHERE output IS NOT NULL")}
+
+    def mark_reported(self, told: Iterable[TaskReport]) -> None:
+        for each in told:
+            if each.heard_bytes is None:
+                self._connection.execute("UPDATE tasks SET told = 1 WHERE id = ?", (each.task_id,))
+            else:
+                self._connection.execute(
+                    "UPDATE tasks SET heard_bytes = max(heard_bytes, ?) WHERE id = ?", (each.heard_bytes, each.task_id)
+                )
+
+    def mark_unreported(self, ends: Iterable[TaskReport]) -> None:
+        """The model was not told after all how these ended."""
+        self._connection.executemany("UPDATE tasks SET told = 0 WHERE id = ?", [(each.task_id,) for each in ends])
+
+    def mark_read(self, task_id: TaskId, read_bytes: int) -> None:
+        self._connection.execute(
+            "UPDATE tasks SET read_bytes = ? WHERE id = ? AND read_bytes < ?", (read_bytes, task_id, read_bytes)
+        )
+
+    def mark_unread(self, task_id: TaskId, read_bytes: int) -> None:
+        """Take back what was marked as read after an offset: the model was not shown it."""
+        self._connection.execute(
+            "UPDATE tasks SET read_bytes = ? WHERE id = ? AND read_bytes > ?", (read_bytes, task_id, read_bytes)
+        )
+
+    def _select_records(self, condition: str, *values: Any) -> list[TaskRecord]:
+        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM tasks {condition}", values)  # noqa: S608 - ours, as above
+        return [
+            TaskRecord(
+                Task.model_validate_json(row[0]),
+                turn_id=row[1],
+                pid=row[2],
+                start_time=row[3],
+                output=row[4],
+                read_bytes=row[5],
+                told=bool(row[6]),
+                until=row[7],
+                ends_at=row[8],
+                heard_bytes=row[9],
+            )
+            for row in rows
+        ]

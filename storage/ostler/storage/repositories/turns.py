@@ -20,103 +20,103 @@ class HeldInput(NamedTuple):
     """The tasks whose end it reports."""
 
 
-def put(connection: sqlite3.Connection, turn: Turn, turn_input: Any) -> None:
-    connection.execute(
-        "INSERT INTO turns (id, session_id, status, turn_json, input_json) VALUES (?, ?, ?, ?, ?)",
-        (turn.id, turn.session_id, turn.status, pack(long_json.encode(turn)), pack(long_json.encode_plain(turn_input))),
-    )
+class Turns:
+    __slots__ = ("_connection",)
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
-def update(connection: sqlite3.Connection, turn: Turn) -> None:
-    connection.execute(
-        "UPDATE turns SET status = ?, turn_json = ? WHERE id = ?",
-        (turn.status, pack(long_json.encode(turn)), turn.id),
-    )
+    def put(self, turn: Turn, turn_input: Any) -> None:
+        self._connection.execute(
+            "INSERT INTO turns (id, session_id, status, turn_json, input_json) VALUES (?, ?, ?, ?, ?)",
+            (
+                turn.id,
+                turn.session_id,
+                turn.status,
+                pack(long_json.encode(turn)),
+                pack(long_json.encode_plain(turn_input)),
+            ),
+        )
 
+    def update(self, turn: Turn) -> None:
+        self._connection.execute(
+            "UPDATE turns SET status = ?, turn_json = ? WHERE id = ?",
+            (turn.status, pack(long_json.encode(turn)), turn.id),
+        )
 
-def hold_input(connection: sqlite3.Connection, turn_id: TurnId, message_id: MessageId, ends: Sequence[TaskId]) -> None:
-    """Hold the input of a turn back from the model, until hooks have run or the trust ask is answered."""
-    unheard = orjson.dumps({"message_id": message_id, "ends": list(ends)})
-    connection.execute("UPDATE turns SET unheard_json = ? WHERE id = ?", (unheard.decode(), turn_id))
+    def hold_input(self, turn_id: TurnId, message_id: MessageId, ends: Sequence[TaskId]) -> None:
+        """Hold the input of a turn back from the model, until hooks have run or the trust ask is answered."""
+        unheard = orjson.dumps({"message_id": message_id, "ends": list(ends)})
+        self._connection.execute("UPDATE turns SET unheard_json = ? WHERE id = ?", (unheard.decode(), turn_id))
 
+    def release_input(self, turn_id: TurnId) -> None:
+        """The input may go to the model: it is not held back any more."""
+        self._connection.execute("UPDATE turns SET unheard_json = NULL WHERE id = ?", (turn_id,))
 
-def release_input(connection: sqlite3.Connection, turn_id: TurnId) -> None:
-    """The input may go to the model: it is not held back any more."""
-    connection.execute("UPDATE turns SET unheard_json = NULL WHERE id = ?", (turn_id,))
+    def find_held_input(self, turn_id: TurnId) -> HeldInput | None:
+        row = self._connection.execute("SELECT unheard_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
+        return HeldInput(**orjson.loads(row[0])) if row and row[0] is not None else None
 
+    def load_encoded(self, turn_id: str) -> bytes | None:
+        row = self._connection.execute("SELECT turn_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
+        return unpack(row[0]) if row else None
 
-def find_held_input(connection: sqlite3.Connection, turn_id: TurnId) -> HeldInput | None:
-    row = connection.execute("SELECT unheard_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
-    return HeldInput(**orjson.loads(row[0])) if row and row[0] is not None else None
+    def find(self, turn_id: TurnId) -> Turn | None:
+        turn = self.load_encoded(turn_id)
+        return Turn.model_validate_json(turn) if turn else None
 
+    def load_input(self, turn_id: TurnId) -> Any:
+        row = self._connection.execute("SELECT input_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
+        return orjson.loads(unpack(row[0])) if row else None
 
-def load_encoded(connection: sqlite3.Connection, turn_id: str) -> bytes | None:
-    row = connection.execute("SELECT turn_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
-    return unpack(row[0]) if row else None
+    def find_current(self, session_id: SessionId) -> Turn | None:
+        """The turn that runs or waits; a queued one is not current yet."""
+        row = self._connection.execute(
+            "SELECT turn_json FROM turns WHERE session_id = ? AND status != 'ended' AND status != 'queued'",
+            (session_id,),
+        ).fetchone()
+        return Turn.model_validate_json(unpack(row[0])) if row else None
 
+    def find_current_by_session(self, session_ids: Sequence[SessionId]) -> dict[SessionId, Turn]:
+        """The turn that runs or waits in each of some sessions; sessions at rest are left out."""
+        placeholders = ", ".join("?" * len(session_ids))
+        rows = self._connection.execute(
+            f"SELECT session_id, turn_json FROM turns WHERE session_id IN ({placeholders})"  # noqa: S608 - placeholders
+            " AND status != 'ended' AND status != 'queued'",
+            (*session_ids,),
+        )
+        return {row[0]: Turn.model_validate_json(unpack(row[1])) for row in rows}
 
-def find(connection: sqlite3.Connection, turn_id: TurnId) -> Turn | None:
-    turn = load_encoded(connection, turn_id)
-    return Turn.model_validate_json(turn) if turn else None
+    def list_queued(self, session_id: SessionId) -> list[Turn]:
+        """The turns that wait for the one before them, in order."""
+        rows = self._connection.execute(
+            "SELECT turn_json FROM turns WHERE session_id = ? AND status != 'ended' AND status = 'queued' ORDER BY id",
+            (session_id,),
+        )
+        return [Turn.model_validate_json(unpack(row[0])) for row in rows]
 
+    def list_page(self, session_id: SessionId, after: str, limit: int) -> list[Turn]:
+        rows = self._connection.execute(
+            "SELECT turn_json FROM turns WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?",
+            (session_id, after, limit),
+        )
+        return [Turn.model_validate_json(unpack(row[0])) for row in rows]
 
-def load_input(connection: sqlite3.Connection, turn_id: TurnId) -> Any:
-    row = connection.execute("SELECT input_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
-    return orjson.loads(unpack(row[0])) if row else None
+    def list_by_session(self, session_id: SessionId) -> list[Turn]:
+        rows = self._connection.execute("SELECT turn_json FROM turns WHERE session_id = ? ORDER BY id", (session_id,))
+        return [Turn.model_validate_json(unpack(row[0])) for row in rows]
 
+    def list_unfinished_sessions(self) -> list[SessionId]:
+        """The sessions that recovery has to look at."""
+        rows = self._connection.execute(
+            "SELECT session_id FROM turns WHERE status != 'ended' UNION SELECT session_id FROM steers"
+        )
+        return [row[0] for row in rows]
 
-def find_current(connection: sqlite3.Connection, session_id: SessionId) -> Turn | None:
-    """The turn that runs or waits; a queued one is not current yet."""
-    row = connection.execute(
-        "SELECT turn_json FROM turns WHERE session_id = ? AND status != 'ended' AND status != 'queued'",
-        (session_id,),
-    ).fetchone()
-    return Turn.model_validate_json(unpack(row[0])) if row else None
-
-
-def find_current_by_session(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> dict[SessionId, Turn]:
-    """The turn that runs or waits in each of some sessions; sessions at rest are left out."""
-    placeholders = ", ".join("?" * len(session_ids))
-    rows = connection.execute(
-        f"SELECT session_id, turn_json FROM turns WHERE session_id IN ({placeholders})"  # noqa: S608 - placeholders
-        " AND status != 'ended' AND status != 'queued'",
-        (*session_ids,),
-    )
-    return {row[0]: Turn.model_validate_json(unpack(row[1])) for row in rows}
-
-
-def list_queued(connection: sqlite3.Connection, session_id: SessionId) -> list[Turn]:
-    """The turns that wait for the one before them, in order."""
-    rows = connection.execute(
-        "SELECT turn_json FROM turns WHERE session_id = ? AND status != 'ended' AND status = 'queued' ORDER BY id",
-        (session_id,),
-    )
-    return [Turn.model_validate_json(unpack(row[0])) for row in rows]
-
-
-def list_page(connection: sqlite3.Connection, session_id: SessionId, after: str, limit: int) -> list[Turn]:
-    rows = connection.execute(
-        "SELECT turn_json FROM turns WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?", (session_id, after, limit)
-    )
-    return [Turn.model_validate_json(unpack(row[0])) for row in rows]
-
-
-def list_by_session(connection: sqlite3.Connection, session_id: SessionId) -> list[Turn]:
-    rows = connection.execute("SELECT turn_json FROM turns WHERE session_id = ? ORDER BY id", (session_id,))
-    return [Turn.model_validate_json(unpack(row[0])) for row in rows]
-
-
-def list_unfinished_sessions(connection: sqlite3.Connection) -> list[SessionId]:
-    """The sessions that recovery has to look at."""
-    rows = connection.execute(
-        "SELECT session_id FROM turns WHERE status != 'ended' UNION SELECT session_id FROM steers"
-    )
-    return [row[0] for row in rows]
-
-
-def find_last_reason(connection: sqlite3.Connection, session_id: SessionId) -> str | None:
-    """How the session's last turn ended."""
-    row = connection.execute(
-        "SELECT turn_json FROM turns WHERE session_id = ? AND status = 'ended' ORDER BY id DESC LIMIT 1", (session_id,)
-    ).fetchone()
-    return Turn.model_validate_json(unpack(row[0])).reason if row else None
+    def find_last_reason(self, session_id: SessionId) -> str | None:
+        """How the session's last turn ended."""
+        row = self._connection.execute(
+            "SELECT turn_json FROM turns WHERE session_id = ? AND status = 'ended' ORDER BY id DESC LIMIT 1",
+            (session_id,),
+        ).fetchone()
+        return Turn.model_validate_json(unpack(row[0])).reason if row else None

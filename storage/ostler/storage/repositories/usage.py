@@ -9,53 +9,56 @@ from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.shapes import Usage
 
 
-def add(connection: sqlite3.Connection, session_id: SessionId, turn_id: TurnId | None, model: str, used: Usage) -> None:
-    connection.execute(
-        "INSERT INTO usage (session_id, turn_id, model, input_tokens, output_tokens, cache_read_tokens,"
-        " cache_write_tokens, cost_usd, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            session_id,
-            turn_id,
-            model,
-            used.input_tokens,
-            used.output_tokens,
-            used.cache_read_tokens,
-            used.cache_write_tokens,
-            used.cost_usd,
-            times.now(),
-        ),
-    )
+class UsageRows:
+    __slots__ = ("_connection",)
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
-def sum_session(connection: sqlite3.Connection, session_id: SessionId) -> Usage:
-    return sum_sessions(connection, [session_id])[session_id]
+    def add(self, session_id: SessionId, turn_id: TurnId | None, model: str, used: Usage) -> None:
+        self._connection.execute(
+            "INSERT INTO usage (session_id, turn_id, model, input_tokens, output_tokens, cache_read_tokens,"
+            " cache_write_tokens, cost_usd, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                session_id,
+                turn_id,
+                model,
+                used.input_tokens,
+                used.output_tokens,
+                used.cache_read_tokens,
+                used.cache_write_tokens,
+                used.cost_usd,
+                times.now(),
+            ),
+        )
 
+    def sum_session(self, session_id: SessionId) -> Usage:
+        return self.sum_sessions([session_id])[session_id]
 
-def sum_sessions(connection: sqlite3.Connection, session_ids: Sequence[SessionId]) -> dict[SessionId, Usage]:
-    """The sum of each session; zeros where nothing was used, no cost where one price is unknown."""
-    placeholders = ", ".join("?" * len(session_ids))
-    rows = connection.execute(
-        f"SELECT DISTINCT session_id FROM usage WHERE session_id IN ({placeholders})",  # noqa: S608 - placeholders
-        session_ids,
-    )
-    used = {row[0] for row in rows}  # most sessions of a long list have not used anything
-    return {one: _sum_rows(connection, one) if one in used else Usage() for one in session_ids}
+    def sum_sessions(self, session_ids: Sequence[SessionId]) -> dict[SessionId, Usage]:
+        """The sum of each session; zeros where nothing was used, no cost where one price is unknown."""
+        placeholders = ", ".join("?" * len(session_ids))
+        rows = self._connection.execute(
+            f"SELECT DISTINCT session_id FROM usage WHERE session_id IN ({placeholders})",  # noqa: S608 - placeholders
+            session_ids,
+        )
+        used = {row[0] for row in rows}  # most sessions of a long list have not used anything
+        return {one: self._sum_rows(one) if one in used else Usage() for one in session_ids}
 
-
-def _sum_rows(connection: sqlite3.Connection, session_id: SessionId) -> Usage:
-    rows = connection.execute(
-        "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd FROM usage"
-        " WHERE session_id = ?",
-        (session_id,),
-    ).fetchall()
-    if not rows:
-        return Usage()
-    # Added here and not by SQLite: a sum of text would go through binary floats.
-    costs = [row[4] for row in rows]
-    return Usage(
-        input_tokens=sum(row[0] for row in rows),
-        output_tokens=sum(row[1] for row in rows),
-        cache_read_tokens=sum(row[2] for row in rows),
-        cache_write_tokens=sum(row[3] for row in rows),
-        cost_usd=None if None in costs else f"{sum(map(Decimal, costs)):f}",
-    )
+    def _sum_rows(self, session_id: SessionId) -> Usage:
+        rows = self._connection.execute(
+            "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd FROM usage"
+            " WHERE session_id = ?",
+            (session_id,),
+        ).fetchall()
+        if not rows:
+            return Usage()
+        # Added here and not by SQLite: a sum of text would go through binary floats.
+        costs = [row[4] for row in rows]
+        return Usage(
+            input_tokens=sum(row[0] for row in rows),
+            output_tokens=sum(row[1] for row in rows),
+            cache_read_tokens=sum(row[2] for row in rows),
+            cache_write_tokens=sum(row[3] for row in rows),
+            cost_usd=None if None in costs else f"{sum(map(Decimal, costs)):f}",
+        )

@@ -1,4 +1,4 @@
-"""Integrity check after an unclean stop, pruning of old rows, and vacuum: none of them blocks other work for long."""
+"""Integrity check after an unclean stop, and pruning of old rows: neither blocks other work for long."""
 
 import sqlite3
 import threading
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from ostler.storage.errors import is_damage
-from ostler.storage.repositories import clients, events, idempotency
 from ostler.storage.sqlite.database import find_damage_marker
 from ostler.storage.transaction import Tx
 
@@ -54,24 +53,7 @@ PRUNE_ROWS = 2000
 
 def tidy(tx: Tx, *, events_before: str, keys_before: str, clients_before: str) -> bool:
     """Delete a bounded number of rows whose retention time is over; true where more are left."""
-    dropped = events.prune(tx.connection, events_before, PRUNE_ROWS)
-    idempotency.forget(tx.connection, keys_before)
-    clients.forget(tx.connection, clients_before)
+    dropped = tx.events.prune(events_before, PRUNE_ROWS)
+    tx.idempotency.forget(keys_before)
+    tx.clients.forget(clients_before)
     return dropped == PRUNE_ROWS
-
-
-VACUUM_PAGES = 1000
-
-
-def vacuum_pages(tx: Tx) -> bool:
-    """Return freed pages to the file system, a bounded number; true where more can be given back."""
-    before = _count_free_pages(tx)
-    for _ in range(min(before, VACUUM_PAGES)):
-        # One at a time and closed at once: sqlite3 takes a single step, which is a single page, whatever is asked for.
-        tx.connection.execute("PRAGMA incremental_vacuum(1)").close()
-    return 0 < _count_free_pages(tx) < before
-
-
-def _count_free_pages(tx: Tx) -> int:
-    (pages,) = tx.connection.execute("PRAGMA freelist_count").fetchone()
-    return int(pages)

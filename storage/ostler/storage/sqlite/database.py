@@ -11,6 +11,7 @@ from typing import Final
 
 from ostler.protocol.ids import Cursor
 from ostler.storage.errors import DamagedDatabase, NewerDatabase, StorageTrouble, describe, is_damage
+from ostler.storage.snapshot import Snapshot
 
 WAL_BYTES: Final = 4 * 1024 * 1024
 """When the write-ahead log grows past this, it is folded into the database."""
@@ -59,13 +60,8 @@ def open_database(path: Path) -> OpenedDatabase:
     except DamagedDatabase:
         moved = _move_aside(path)
         connection = _connect(path)
-    return OpenedDatabase(connection, _read_database_id(connection), read_head(connection), unclean, moved)
-
-
-def read_head(connection: sqlite3.Connection) -> Cursor:
-    """The last cursor given, also when its line was deleted since."""
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
-    return Cursor(row[0] if row else 0)
+    head = Snapshot(connection).events.load_head()
+    return OpenedDatabase(connection, _read_database_id(connection), head, unclean, moved)
 
 
 def find_damage_marker(path: Path) -> Path:

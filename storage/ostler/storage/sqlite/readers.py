@@ -15,6 +15,7 @@ import aiosqlite
 
 from ostler.protocol.errors import StorageFailed
 from ostler.storage.errors import describe, is_damage
+from ostler.storage.snapshot import Snapshot
 
 T = TypeVar("T")
 _CONNECTIONS: Final = 3
@@ -28,7 +29,7 @@ class Readers:
         self._opening = asyncio.Lock()
         self._closed = False
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, work: Callable[[Snapshot], T]) -> T:
         """Run `work` on a snapshot of the database."""
         try:
             return await (await self._choose_connection()).read_snapshot(work)
@@ -69,6 +70,7 @@ class _SnapshotConnection(aiosqlite.Connection):
         # A daemon that ends without closing its store must not wait for a thread that waits for it.
         self._thread.daemon = True
         self._thread.name = "ostler-reader"
+        self._snapshot: Snapshot | None = None
         self._asked = 0  # by the event loop
         self._answered = 0  # by the thread
 
@@ -77,15 +79,16 @@ class _SnapshotConnection(aiosqlite.Connection):
         """How much the thread still has to do, also for callers that have stopped waiting."""
         return self._asked - self._answered
 
-    async def read_snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read_snapshot(self, work: Callable[[Snapshot], T]) -> T:
         self._asked += 1
         run = cast(Callable[..., Awaitable[T]], self._execute)  # it has no types
         return await run(self._read, work)
 
-    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, work: Callable[[Snapshot], T]) -> T:
         try:
             self._conn.execute("BEGIN")
-            found = work(self._conn)
+            self._snapshot = self._snapshot or Snapshot(self._conn)
+            found = work(self._snapshot)
             self._conn.execute("COMMIT")
             return found
         except BaseException:
@@ -93,6 +96,7 @@ class _SnapshotConnection(aiosqlite.Connection):
             # would read old data.
             self._conn.close()
             self._connection = self._connector()
+            self._snapshot = None
             raise
         finally:
             self._answered += 1

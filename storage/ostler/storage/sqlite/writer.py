@@ -65,6 +65,7 @@ class Writer:
         self.read_only: str | None = None
         """Why nothing is written any more, or None."""
         self._connection = opened.connection
+        self._tx = Tx(opened.connection, opened.head)
         self._head = opened.head
         self._path = path
         self._wal = path.with_name(path.name + "-wal")
@@ -180,12 +181,13 @@ class Writer:
         return batch
 
     def _commit(self, units: list[_UnitOfWork]) -> None:
-        tx = Tx(self._connection, self._head)
+        tx = self._tx
+        tx.begin(self._head)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             if not self._run_together(tx, units):
                 self._connection.execute("ROLLBACK")
-                tx = Tx(self._connection, self._head)
+                tx.begin(self._head)
                 self._connection.execute("BEGIN IMMEDIATE")
                 for unit in units:
                     self._run_apart(tx, unit)

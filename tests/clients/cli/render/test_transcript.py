@@ -9,7 +9,7 @@ import pytest
 from ostler.protocol.content import TextBlock
 from ostler.protocol.ids import SessionId, new_message_id
 from ostler.protocol.shapes import Message
-from ostler.storage.repositories import messages
+from ostler.storage import Snapshot
 from tests.clients.conftest import Cli
 from tests.support.daemon import Daemon
 
@@ -23,7 +23,7 @@ def add_messages(home: Path, session_id: str, contents: list[list[Any]]) -> None
         for number, content in enumerate(contents):
             role = "assistant" if number % 2 else "user"
             fields = {"id": new_message_id(), "session_id": SessionId(session_id), "role": role, "content": content}
-            messages.add(connection, Message.model_validate({**fields, "created_at": NOW}))
+            Snapshot(connection).messages.add(Message.model_validate({**fields, "created_at": NOW}))
     finally:
         connection.close()
 

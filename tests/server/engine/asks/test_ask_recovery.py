@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from ostler.protocol.ids import AskId, TurnId
-from ostler.storage.repositories import asks, turns
 from tests.support.crash import CrashSession
 from tests.support.driver import Harness
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.replies import calls, calls_raw, hold, message, says
 from tests.support.model_replies import DONE
+from tests.support.rows import reach_connection
 
 
 def _make_marking_input(mark: Path) -> dict[str, Any]:
@@ -240,12 +240,12 @@ def test_an_answer_whose_call_had_not_started_goes_on_by_itself(own_harness: Cal
 
 def _settle_in_database(scene: CrashSession, ask_id: str, turn_id: str, **settled: Any) -> None:
     """What is stored when an ask was settled and its call has not heard of it: the moment is too short to be met."""
-    with scene.open_database() as connection:
-        ask, turn = asks.find(connection, AskId(ask_id)), turns.find(connection, TurnId(turn_id))
+    with scene.open_database() as database:
+        ask, turn = database.asks.find(AskId(ask_id)), database.turns.find(TurnId(turn_id))
         assert ask is not None
         assert turn is not None
-        assert asks.settle(connection, ask.model_copy(update=settled))
-        turns.update(connection, turn.model_copy(update={"status": "running"}))
+        assert database.asks.settle(ask.model_copy(update=settled))
+        database.turns.update(turn.model_copy(update={"status": "running"}))
 
 
 def test_a_time_limit_that_had_passed_counts_though_its_call_had_not_heard_of_it(scene: CrashSession) -> None:
@@ -333,11 +333,11 @@ def test_a_time_limit_that_passed_while_the_daemon_was_dead_denies_after_the_res
     turn_id = scene.start_turn()
     ask = _wait_for_ask(scene, turn_id)
     scene.daemon.kill()
-    with scene.open_database() as connection:
-        stored = asks.find(connection, AskId(ask["id"]))
+    with scene.open_database() as database:
+        stored = database.asks.find(AskId(ask["id"]))
         assert stored is not None
-        connection.execute("DELETE FROM asks WHERE id = ?", (stored.id,))
-        asks.open_ask(connection, stored.model_copy(update={"expires_at": stored.opened_at}))
+        reach_connection(database).execute("DELETE FROM asks WHERE id = ?", (stored.id,))
+        database.asks.open_ask(stored.model_copy(update={"expires_at": stored.opened_at}))
     scene.daemon.start()
     assert scene.wait_for_turn_end(turn_id)["reason"] == "completed"
     assert scene.daemon.call("ask/get", ask_id=ask["id"])["status"] == "expired"

@@ -15,7 +15,7 @@ from ostler.server.engine.calls.file_history import TurnFiles
 from ostler.server.engine.journal.journal import Journal
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Store, Tx, open_store
-from ostler.storage.repositories import file_history, sessions
+from ostler.storage.repositories import file_history
 from ostler.tools.fs.text_file import hash_bytes
 from ostler.tools.services import OlderFile
 from tests.storage.records import build_session_record
@@ -43,7 +43,7 @@ def make_older_file(content: bytes, read: Callable[[], bytes] | None = None) -> 
 
 
 async def list_snapshots(store: Store, kept: TurnFiles) -> list[file_history.FileSnapshot]:
-    return await store.read(lambda db: file_history.list_by_sessions(db, [kept.journal.session_id]))
+    return await store.read(lambda db: db.file_history.list_by_sessions([kept.journal.session_id]))
 
 
 async def test_a_content_is_read_and_packed_on_a_thread_and_only_where_it_is_needed(store: Store) -> None:
@@ -69,7 +69,7 @@ async def test_when_it_returns_another_connection_finds_it(store: Store) -> None
     kept = make_turn_files(EventLog(store))
     await kept.keep("/a", make_older_file(b"content"))
     (row,) = await list_snapshots(store, kept)
-    packed = await store.read(lambda db: file_history.load_content(db, row.digest or ""))
+    packed = await store.read(lambda db: db.file_history.load_content(row.digest or ""))
     assert packed is not None
     assert file_history.unpack(packed) == b"content"
 
@@ -82,7 +82,7 @@ async def test_a_content_that_goes_just_when_it_was_found_is_brought_again(store
             found = await super().read(work)
 
             def delete(tx: Tx) -> None:
-                sessions.delete(tx.connection, other)
+                tx.sessions.delete(other)
 
             await self.write(delete)
             return found
@@ -91,7 +91,7 @@ async def test_a_content_that_goes_just_when_it_was_found_is_brought_again(store
     kept = make_turn_files(Log(store))
     await kept.keep("/b", make_older_file(b"content"))
     (row,) = await list_snapshots(store, kept)
-    assert await store.read(lambda db: file_history.load_content(db, row.digest or "")) is not None
+    assert await store.read(lambda db: db.file_history.load_content(row.digest or "")) is not None
 
 
 async def test_of_a_file_over_the_limit_nothing_is_read(store: Store) -> None:

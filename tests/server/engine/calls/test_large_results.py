@@ -28,6 +28,7 @@ from ostler.tools.services import NoSuchResult
 from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.tool import Block, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 from tests.support.inprocess import InProcessDaemon
+from tests.support.rows import reach_connection, select_value
 from tests.support.stalls import StallMonitor
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +101,7 @@ class ConcurrentWriter:
 
 
 def _write_small_value(tx: Tx) -> None:
-    tx.connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('small', 'x')")
+    reach_connection(tx).execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('small', 'x')")
 
 
 @pytest.fixture
@@ -227,7 +228,7 @@ async def test_a_result_is_not_there_before_its_call_is(journal: Journal) -> Non
 
 async def test_a_result_of_another_session_is_none_of_ones_business(journal: Journal) -> None:
     result_id = new_result_id()
-    await journal.write(lambda tx: results.put(tx.connection, result_id, SESSION, "secret", tool="Bash"))
+    await journal.write(lambda tx: tx.results.put(result_id, SESSION, "secret", tool="Bash"))
     assert [piece async for piece in OwnedResults(journal.log, SESSION).read_pieces(result_id)] == ["secret"]
     with pytest.raises(NoSuchResult, match="This session has no result"):
         await anext(aiter(OwnedResults(journal.log, SessionId("s_2")).read_pieces(result_id)))
@@ -238,12 +239,12 @@ async def test_what_a_crash_left_of_a_result_is_dropped_when_it_is_old(journal: 
 
     def leave(tx: Tx) -> None:
         for result_id in (old, young):
-            results.put_pieces(tx.connection, result_id, results.pack_pieces("x" * 200_000))
+            tx.results.put_pieces(result_id, results.pack_pieces("x" * 200_000))
 
     await journal.write(leave)
     await drop_unfinished_results(journal.log)
     rows = await journal.log.read(
-        lambda connection: connection.execute("SELECT DISTINCT result_id FROM result_pieces").fetchall()
+        lambda snapshot: reach_connection(snapshot).execute("SELECT DISTINCT result_id FROM result_pieces").fetchall()
     )
     assert rows == [(young,)]
 
@@ -253,10 +254,10 @@ def test_nothing_is_left_of_a_large_result_when_its_session_is_deleted(home: Pat
         session_id = daemon.call("session/create", cwd="/")["id"]
         result_id = new_result_id()
         text = "x" * (PIECE_CHARS * (2 * DROPPED_AT_ONCE + 1))
-        daemon.write(lambda tx: results.put(tx.connection, result_id, SessionId(session_id), text, tool="Bash"))
+        daemon.write(lambda tx: tx.results.put(result_id, SessionId(session_id), text, tool="Bash"))
         daemon.call("session/delete", session_id=session_id)
-        rows = daemon.write(lambda tx: tx.connection.execute("SELECT count(*) FROM result_pieces").fetchone())
-    assert rows == (0,)
+        left = daemon.write(lambda tx: select_value(tx, "SELECT count(*) FROM result_pieces"))
+    assert left == 0
 
 
 # Shortcuts.
@@ -265,7 +266,7 @@ def test_nothing_is_left_of_a_large_result_when_its_session_is_deleted(home: Pat
 async def _store_record(journal: Journal, shown: RenderedResult) -> None:
     record = shown.whole
     assert isinstance(record, ResultRecord)
-    await journal.write(lambda tx: results.add(tx.connection, SESSION, record))
+    await journal.write(lambda tx: tx.results.add(SESSION, record))
 
 
 def _get_result_id(shown: RenderedResult) -> ResultId:

@@ -13,7 +13,6 @@ from ostler.protocol.ids import SessionId, new_session_id
 from ostler.server.engine.calls.file_history import clear_left_overs
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Store, Tx, open_store
-from ostler.storage.repositories import file_history, turns
 from ostler.storage.repositories.file_history import FileSnapshot
 from tests.storage.records import build_turn
 
@@ -40,9 +39,9 @@ async def store_unfinished_turn(log: EventLog, *changed: Path, status: str = "ru
     current = build_turn(session_id, status)
 
     def work(tx: Tx) -> None:
-        turns.put(tx.connection, current, "Go on.")
+        tx.turns.put(current, "Go on.")
         for path in changed:
-            file_history.keep(tx.connection, FileSnapshot(session_id, current.id, str(path), None), None, 1000)
+            tx.file_history.keep(FileSnapshot(session_id, current.id, str(path), None), None, 1000)
 
     await log.write(work, session_id)
     return session_id

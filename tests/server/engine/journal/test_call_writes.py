@@ -14,7 +14,6 @@ from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.journal import Journal
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Scope, Store, open_store
-from ostler.storage.repositories import calls, events
 
 pytestmark = pytest.mark.anyio
 TURN = TurnId("t_1")
@@ -71,11 +70,11 @@ class RecordedJournal:
         ]
 
     async def replay(self) -> list[tuple[str, dict[str, Any]]]:
-        page, _ = await self.store.read(lambda db: events.list_page(db, Cursor(0), [self.session_id], 100))
+        page, _ = await self.store.read(lambda db: db.events.list_page(Cursor(0), [self.session_id], 100))
         return [(event.type, orjson.loads(event.data)) for event in page]
 
     async def find_row(self, index: int) -> Call | None:
-        return await self.store.read(lambda db: calls.find(db, call_id(self.message_id, index)))
+        return await self.store.read(lambda db: db.calls.find(call_id(self.message_id, index)))
 
     @property
     def units(self) -> int:

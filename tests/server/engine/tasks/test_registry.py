@@ -17,7 +17,6 @@ from ostler.server.mcp.connect import ResolvedServer
 from ostler.server.mcp.connection import Unreachable
 from ostler.server.mcp.connections import McpConnections, ServerKey
 from ostler.storage import Scope, open_store
-from ostler.storage.repositories import tasks
 from ostler.tools.process import process
 from ostler.tools.shell.output.output_file import OutputFile
 from ostler.tools.shell.running.command import RunningCommand
@@ -111,6 +110,6 @@ async def test_an_end_is_stored_once(tmp_path: Path) -> None:
         task = await registry.adopt(SCOPE, await start_command(tmp_path, "exit 4"), "toolu_1")
         over = (await registry.wait(task.task.id, 20)).task
         again = over.model_copy(update={"status": "killed"})
-        assert not await registry.log.write(lambda tx: tasks.end(tx.connection, again))
+        assert not await registry.log.write(lambda tx: tx.tasks.end(again))
         assert (await registry.find(TaskId(over.id))).task == over
         assert len(registry.notifications.take(SessionId("s_1"))) == 1

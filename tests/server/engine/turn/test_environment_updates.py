@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ostler.storage.repositories import states
+from ostler.storage import Snapshot
 from tests.support.daemon import wait_until
 from tests.support.driver import Harness, SessionDriver
 from tests.support.hooks import make_project_with_hook
@@ -44,9 +44,9 @@ def list_all_notes(driver: SessionDriver) -> list[str]:
 def set_told_date(harness: Harness, driver: SessionDriver, day: str) -> None:
     """As if the model had been told everything on that day; the daemon is not running."""
     with closing(sqlite3.connect(harness.daemon.home / "ostler.db")) as connection, connection:
-        state: dict[str, Any] = states.find(connection, driver.session["id"])
+        state: dict[str, Any] = Snapshot(connection).states.find(driver.session["id"])
         facts = json.loads(state["facts"])
-        states.put(connection, driver.session["id"], {**state, "facts": json.dumps({**facts, "date": day})})
+        Snapshot(connection).states.put(driver.session["id"], {**state, "facts": json.dumps({**facts, "date": day})})
 
 
 def test_a_mode_that_changes_during_a_call_is_told_with_its_result(harness: Harness) -> None:

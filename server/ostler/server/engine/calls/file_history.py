@@ -6,7 +6,6 @@ So it is known which files a daemon may have been writing when it died, and its 
 import contextlib
 import os
 import re
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -16,8 +15,8 @@ import anyio
 from ostler.protocol.ids import SessionId, TurnId
 from ostler.server.engine.journal.journal import Journal
 from ostler.server.events.event_log import EventLog
-from ostler.storage import Tx
-from ostler.storage.repositories import file_history, turns
+from ostler.storage import Snapshot, Tx
+from ostler.storage.repositories import file_history
 from ostler.storage.repositories.file_history import ContentGone, FileSnapshot
 from ostler.tools.services import OlderFile
 from ostler.tools.threads import read_in_thread
@@ -41,7 +40,7 @@ class TurnFiles:
         if self.turn_id is None:
             return
         file = self._build_record(self.turn_id, path, older)
-        known = await self.journal.log.read(lambda connection: file_history.check_stored(connection, file))
+        known = await self.journal.log.read(lambda snapshot: snapshot.file_history.check_stored(file))
         if known.has_snapshot:
             return
         if known.has_content or older is None or file.digest is None:
@@ -63,7 +62,7 @@ class TurnFiles:
 
     async def _store(self, file: FileSnapshot, packed: bytes | None) -> None:
         def work(tx: Tx) -> None:
-            file_history.keep(tx.connection, file, packed, MAX_SESSION_BYTES)
+            tx.file_history.keep(file, packed, MAX_SESSION_BYTES)
 
         await self.journal.write(work)
 
@@ -75,9 +74,9 @@ def _pack_content(older: OlderFile) -> bytes:
 async def clear_left_overs(log: EventLog, session_id: SessionId, started_at: float) -> None:
     """Remove temporary files beside the files of an unfinished turn, left by a daemon that died before `started_at`."""
 
-    def read_paths(connection: sqlite3.Connection) -> list[str]:
-        turn = turns.find_current(connection, session_id)
-        rows = file_history.list_by_sessions(connection, [session_id]) if turn is not None else []
+    def read_paths(snapshot: Snapshot) -> list[str]:
+        turn = snapshot.turns.find_current(session_id)
+        rows = snapshot.file_history.list_by_sessions([session_id]) if turn is not None else []
         return [row.path for row in rows if turn is not None and row.turn_id == turn.id]
 
     paths = await log.read(read_paths)

@@ -101,7 +101,7 @@ async def store_ahead(journal: Journal, packer: TextPacker, result_id: ResultId,
         pieces = await read_in_thread(packer.pack_batch)
 
         def work(tx: Tx, pieces: list[Piece] = pieces) -> int:
-            return results.put_pieces(tx.connection, result_id, pieces)
+            return tx.results.put_pieces(result_id, pieces)
 
         if pieces:
             await journal.write(work)

@@ -1,13 +1,12 @@
 """Reads persisted results piece by piece: one of any size takes the memory of one piece."""
 
-import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from ostler.protocol.errors import ResultNotFound
 from ostler.protocol.ids import ResultId, SessionId
 from ostler.server.events.event_log import EventLog
-from ostler.storage.repositories import results
+from ostler.storage import Snapshot
 from ostler.storage.repositories.results import ResultRecord
 from ostler.tools.services import NoSuchResult
 
@@ -15,8 +14,8 @@ from ostler.tools.services import NoSuchResult
 async def find_result(log: EventLog, result_id: ResultId) -> ResultRecord:
     """The record of a result; raises ResultNotFound."""
 
-    def find_record(connection: sqlite3.Connection) -> ResultRecord:
-        found = results.find(connection, result_id)
+    def find_record(snapshot: Snapshot) -> ResultRecord:
+        found = snapshot.results.find(result_id)
         if found is None:
             raise ResultNotFound(result_id)
         return found
@@ -29,7 +28,7 @@ async def read_pieces(log: EventLog, record: ResultRecord) -> AsyncIterator[str]
     offset = 0
     while offset < record.total_chars:
         start = offset
-        piece = await log.read(lambda connection: results.read_piece(connection, record.id, start))  # noqa: B023
+        piece = await log.read(lambda snapshot: snapshot.results.read_piece(record.id, start))  # noqa: B023
         if piece is None:
             return
         yield piece
@@ -39,7 +38,7 @@ async def read_pieces(log: EventLog, record: ResultRecord) -> AsyncIterator[str]
 async def drop_pieces(log: EventLog, result_ids: Iterable[ResultId]) -> None:
     """Delete the pieces of results that no session owns any more, in several transactions."""
     for result_id in result_ids:
-        while await log.write(lambda tx: results.drop_pieces(tx.connection, result_id)):  # noqa: B023 - awaited at once
+        while await log.write(lambda tx: tx.results.drop_pieces(result_id)):  # noqa: B023 - awaited at once
             pass
 
 
@@ -51,7 +50,7 @@ class OwnedResults:
     session_id: SessionId
 
     async def read_pieces(self, result_id: ResultId) -> AsyncIterator[str]:
-        record = await self.log.read(lambda connection: self._find_owned(connection, result_id))
+        record = await self.log.read(lambda snapshot: self._find_owned(snapshot, result_id))
         if record is None:
             raise NoSuchResult(
                 f"This session has no result {result_id[:100]!r}. "
@@ -60,7 +59,7 @@ class OwnedResults:
         async for piece in read_pieces(self.log, record):
             yield piece
 
-    def _find_owned(self, connection: sqlite3.Connection, result_id: ResultId) -> ResultRecord | None:
-        if not results.owns(connection, self.session_id, result_id):
+    def _find_owned(self, snapshot: Snapshot, result_id: ResultId) -> ResultRecord | None:
+        if not snapshot.results.owns(self.session_id, result_id):
             return None
-        return results.find(connection, result_id)
+        return snapshot.results.find(result_id)

@@ -7,7 +7,6 @@ from ostler.protocol.shapes import Ask, Call, Turn
 from ostler.server.engine.journal.calls import CallJournal, Draft
 from ostler.server.settings.types import Behavior
 from ostler.storage import Tx
-from ostler.storage.repositories import asks, sessions, trust, turns
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.trust import TrustRecord
 
@@ -31,7 +30,7 @@ class AskJournal(CallJournal):
         def work(tx: Tx) -> None:
             if call is not None:
                 self.put_call(tx, call, draft, () if queued else ("tool.queued",))
-            asks.open_ask(tx.connection, ask)
+            tx.asks.open_ask(ask)
             tx.append("ask.opened", self.scope(ask.turn_id), reference=ask.id, thing=ask)
             self._set_turn(tx, turn)
 
@@ -47,12 +46,12 @@ class AskJournal(CallJournal):
         """Settle an ask, unless it is settled already. `turn` is the turn with its new status."""
 
         def work(tx: Tx) -> Settlement:
-            if not asks.settle(tx.connection, ask):
-                return Settlement(asks.find(tx.connection, ask.id) or ask, won=False)
+            if not tx.asks.settle(ask):
+                return Settlement(tx.asks.find(ask.id) or ask, won=False)
             tx.append("ask.resolved", self.scope(ask.turn_id), reference=ask.id, thing=ask)
             record = self._add_session_rule(tx, *remember) if remember is not None else None
             if trusted is not None:
-                trust.grant(tx.connection, trusted)
+                tx.trust.grant(trusted)
             if turn is not None:
                 self._set_turn(tx, turn)
             return Settlement(ask, won=True, record=record)
@@ -63,23 +62,23 @@ class AskJournal(CallJournal):
         """Add the rule of an answer to the session, since its file could not be written; `ask` has the new scope."""
 
         def work(tx: Tx) -> SessionRecord:
-            asks.correct(tx.connection, ask)
+            tx.asks.correct(ask)
             return self._add_session_rule(tx, behavior, rule)
 
         return await self.write(work)
 
     def _add_session_rule(self, tx: Tx, behavior: Behavior, rule: str) -> SessionRecord:
-        record = sessions.get(tx.connection, self.session_id)
+        record = tx.sessions.get(self.session_id)
         rules = dict(record.options.get("rules") or {})
         rules[behavior] = [*(text for text in rules.get(behavior) or () if text != rule), rule]
         record = replace(record, options={**record.options, "rules": rules})
-        sessions.put(tx.connection, record)
+        tx.sessions.put(record)
         return record
 
     def _set_turn(self, tx: Tx, turn: Turn) -> None:
         """A turn went from running to waiting, or back."""
-        before = turns.find(tx.connection, turn.id)
-        turns.update(tx.connection, turn)
+        before = tx.turns.find(turn.id)
+        tx.turns.update(turn)
         if before is not None and before.status != turn.status:
             tx.append("turn.updated", self.scope(turn.id), data=TurnData(turn=turn))
             self.set_status(tx, "waiting" if turn.status == "waiting" else "running", turn)

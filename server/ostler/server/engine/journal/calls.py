@@ -9,7 +9,7 @@ from ostler.protocol.events import FileChange, GitChange
 from ostler.protocol.shapes import Call
 from ostler.server.engine.journal.writer import WriteQueue
 from ostler.storage import Tx
-from ostler.storage.repositories import calls, drafts, results, states
+from ostler.storage.repositories import drafts
 from ostler.storage.repositories.results import ResultRecord
 from ostler.storage.sqlite import long_json
 
@@ -67,7 +67,7 @@ class CallJournal(WriteQueue):
         def work(tx: Tx) -> None:
             self.put_call(tx, call, draft, ("tool.queued",))
             if unusable is not None:
-                calls.mark_unusable(tx.connection, call.call_id, unusable)
+                tx.calls.mark_unusable(call.call_id, unusable)
 
         self.post(work)
 
@@ -83,14 +83,14 @@ class CallJournal(WriteQueue):
         if start.ended is None:
             self.put_call(tx, start.call, start.draft, kinds)
             return
-        drafts.extend(tx.connection, self.session_id, start.draft)
-        encoded = calls.put(tx.connection, start.ended.call)
+        tx.drafts.extend(self.session_id, start.draft)
+        encoded = tx.calls.put(start.ended.call)
         self._append_call_events(tx, start.call, long_json.encode(start.call), kinds)
         self.write_call_end(tx, start.ended, encoded)
 
     def put_call(self, tx: Tx, call: Call, draft: Draft, kinds: Sequence[str]) -> bytes:
-        drafts.extend(tx.connection, self.session_id, draft)
-        encoded = calls.put(tx.connection, call)
+        tx.drafts.extend(self.session_id, draft)
+        encoded = tx.calls.put(call)
         self._append_call_events(tx, call, encoded, kinds)
         return encoded
 
@@ -117,11 +117,11 @@ class CallJournal(WriteQueue):
     def write_call_end(self, tx: Tx, ended: CompletedCall, encoded: bytes) -> None:
         call = ended.call
         if isinstance(ended.whole_result, ResultRecord):
-            results.add(tx.connection, self.session_id, ended.whole_result)
+            tx.results.add(self.session_id, ended.whole_result)
         elif ended.whole_result is not None and call.result_id is not None:
-            results.put(tx.connection, call.result_id, self.session_id, ended.whole_result, tool=call.tool)
+            tx.results.put(call.result_id, self.session_id, ended.whole_result, tool=call.tool)
         for path, read in ended.reads.items():
-            states.put_read(tx.connection, self.session_id, path, read)
+            tx.states.put_read(self.session_id, path, read)
         tx.append("tool.completed", self.scope(call.turn_id), reference=call.call_id, thing=encoded)
         for change in ended.files:
             tx.append("file.changed", self.scope(call.turn_id), data=change)
@@ -129,4 +129,4 @@ class CallJournal(WriteQueue):
             tx.append("git.changed", self.scope(call.turn_id), data=ended.git)
 
     def keep_as_queued(self, call: Call) -> None:
-        self.post(lambda tx: calls.keep_as_queued(tx.connection, call))
+        self.post(lambda tx: tx.calls.keep_as_queued(call))

@@ -24,8 +24,7 @@ from ostler.server.engine.journal.asks import AskJournal
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.session_view import store_session
 from ostler.storage import CommitProgress, Tx
-from ostler.storage.repositories import calls, drafts, idempotency, messages, sessions, states, steers, tasks, turns
-from ostler.storage.repositories import usage as usage_rows
+from ostler.storage.repositories import messages
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.steers import Steer
@@ -67,40 +66,40 @@ class Journal(AskJournal):
         """
 
         def work(tx: Tx) -> Turn:
-            if key is not None and (answer := idempotency.find_answer(tx.connection, key)) is not None:
+            if key is not None and (answer := tx.idempotency.find_answer(key)) is not None:
                 return Turn.model_validate_json(answer)
             begun = turn.model_copy(update={"cursor": tx.next_cursor})
             if options is None:
-                turns.update(tx.connection, begun)
+                tx.turns.update(begun)
             else:
-                turns.put(tx.connection, begun, options)
+                tx.turns.put(begun, options)
             tx.append("turn.started", self.scope(turn.id), data=TurnData(turn=begun))
             self.set_status(tx, "running", begun)
-            messages.add(tx.connection, message)
+            tx.messages.add(message)
             tx.append("message.completed", self.scope(message.turn_id), reference=message.id, thing=message)
-            steers.drop(tx.connection, list(taken_steers))
-            tasks.mark_reported(tx.connection, announced)
+            tx.steers.drop(list(taken_steers))
+            tx.tasks.mark_reported(announced)
             self._put_state(tx, state)
             if first is not None:
                 self._start_message(tx, first)
             else:
                 ends = [each.task_id for each in announced if each.heard_bytes is None]
-                turns.hold_input(tx.connection, begun.id, message.id, ends)
+                tx.turns.hold_input(begun.id, message.id, ends)
             if key is not None:
-                idempotency.remember(tx.connection, key, self.session_id, begun.encoded())
+                tx.idempotency.remember(key, self.session_id, begun.encoded())
             return begun
 
         return await self.write(work)
 
     async def queue_turn(self, turn: Turn, options: dict[str, Any], key: Key | None) -> Turn:
         def work(tx: Tx) -> Turn:
-            if key is not None and (answer := idempotency.find_answer(tx.connection, key)) is not None:
+            if key is not None and (answer := tx.idempotency.find_answer(key)) is not None:
                 return Turn.model_validate_json(answer)
             queued = turn.model_copy(update={"cursor": tx.next_cursor})
-            turns.put(tx.connection, queued, options)
+            tx.turns.put(queued, options)
             tx.append("turn.queued", self.scope(turn.id), data=TurnData(turn=queued))
             if key is not None:
-                idempotency.remember(tx.connection, key, self.session_id, queued.encoded())
+                tx.idempotency.remember(key, self.session_id, queued.encoded())
             return queued
 
         return await self.write(work)
@@ -109,23 +108,23 @@ class Journal(AskJournal):
         """End a turn before it began, and give its input back; None where it is not queued."""
 
         def work(tx: Tx) -> tuple[Turn, GivenBack] | None:
-            turn = turns.find(tx.connection, turn_id)
+            turn = tx.turns.find(turn_id)
             return None if turn is None or turn.status != "queued" else self._drop_queued(tx, turn)
 
         return await self.write(work)
 
     def _drop_queued(self, tx: Tx, turn: Turn) -> tuple[Turn, GivenBack]:
         ended = turn.model_copy(update={"status": "ended", "reason": "interrupted", "ended_at": times.now()})
-        turns.update(tx.connection, ended)
+        tx.turns.update(ended)
         tx.append("turn.ended", self.scope(turn.id), reference=turn.id)
-        return ended, GivenBack(turn_id=turn.id, input=turns.load_input(tx.connection, turn.id)["input"])
+        return ended, GivenBack(turn_id=turn.id, input=tx.turns.load_input(turn.id)["input"])
 
     async def give_back(self, waiting: Sequence[Steer]) -> list[GivenBack]:
         """Drop further input that waits, and all queued turns; returns what they said."""
 
         def work(tx: Tx) -> list[GivenBack]:
-            steers.drop(tx.connection, [steer.id for steer in waiting])
-            queued = turns.list_queued(tx.connection, self.session_id)
+            tx.steers.drop([steer.id for steer in waiting])
+            queued = tx.turns.list_queued(self.session_id)
             return [self._drop_queued(tx, turn)[1] for turn in queued]
 
         steered = [GivenBack(turn_id=steer.turn_id, input=steer.blocks) for steer in waiting]
@@ -135,7 +134,7 @@ class Journal(AskJournal):
         """Change fields of the session's record."""
 
         def work(tx: Tx) -> SessionRecord:
-            record = replace(sessions.get(tx.connection, self.session_id), **changes, updated_at=times.now())
+            record = replace(tx.sessions.get(self.session_id), **changes, updated_at=times.now())
             store_session(tx, record, self.used)
             return record
 
@@ -143,7 +142,7 @@ class Journal(AskJournal):
 
     async def end_turn(self, turn: Turn) -> None:
         def work(tx: Tx) -> None:
-            turns.update(tx.connection, turn)
+            tx.turns.update(turn)
             tx.append("turn.ended", self.scope(turn.id), reference=turn.id, thing=turn)
             self.set_status(tx, "idle", None)
 
@@ -156,12 +155,12 @@ class Journal(AskJournal):
         self.post(lambda tx: self._start_message(tx, message), urgent=True)
 
     def _start_message(self, tx: Tx, message: Message) -> None:
-        drafts.put(tx.connection, message)
+        tx.drafts.put(message)
         tx.append("message.started", self.scope(message.turn_id), data=MessageData(message=message))
 
     def abort_message(self, message: Message) -> None:
         def work(tx: Tx) -> None:
-            drafts.drop(tx.connection, self.session_id)
+            tx.drafts.drop(self.session_id)
             tx.append("message.aborted", self.scope(message.turn_id), data=MessageData(message=message))
 
         self.post(work)
@@ -171,8 +170,8 @@ class Journal(AskJournal):
         session_used = self.used
 
         def work(tx: Tx) -> None:
-            drafts.drop(tx.connection, self.session_id)
-            messages.add_encoded(tx.connection, message, content)
+            tx.drafts.drop(self.session_id)
+            tx.messages.add_encoded(message, content)
             shape = messages.encode_with_content(message, content)
             tx.append("message.completed", self.scope(message.turn_id), reference=message.id, thing=shape)
             self._write_usage(tx, message.model or "", turn, request, session_used)
@@ -186,9 +185,9 @@ class Journal(AskJournal):
 
     def _write_usage(self, tx: Tx, model: str, turn: Turn | None, request: Usage, session_used: Usage) -> None:
         turn_id = turn.id if turn is not None else None
-        usage_rows.add(tx.connection, self.session_id, turn_id, model, request)
+        tx.usage.add(self.session_id, turn_id, model, request)
         if turn is not None:
-            turns.update(tx.connection, turn)
+            tx.turns.update(turn)
         of_turn = turn.usage if turn is not None else Usage()
         data = UsageData(model=model, request=request, turn=of_turn, session=session_used)
         tx.append("usage.updated", self.scope(turn_id), data=data)
@@ -209,27 +208,27 @@ class Journal(AskJournal):
 
         def work(tx: Tx) -> None:
             for ended in shortened:
-                self.write_call_end(tx, ended, calls.put(tx.connection, ended.call))
-            messages.add_blocks(tx.connection, stored.message, stored.blocks, stored.call_ids)
+                self.write_call_end(tx, ended, tx.calls.put(ended.call))
+            tx.messages.add_blocks(stored.message, stored.blocks, stored.call_ids)
             shape = messages.encode_with_content(stored.message, stored.encoded)
             scope = self.scope(stored.message.turn_id)
             tx.append("message.completed", scope, reference=stored.message.id, thing=shape)
-            steers.drop(tx.connection, taken_steers)
-            tasks.mark_reported(tx.connection, announced)
+            tx.steers.drop(taken_steers)
+            tx.tasks.mark_reported(announced)
             self._put_state(tx, state)
-            turns.update(tx.connection, turn)
-            turns.release_input(tx.connection, turn.id)  # hooks have let the input pass
+            tx.turns.update(turn)
+            tx.turns.release_input(turn.id)  # hooks have let the input pass
 
         return self.submit_gated(work)
 
     async def add_steer(self, turn_id: TurnId, blocks: list[dict[str, Any]]) -> int:
-        return await self.write(lambda tx: steers.add(tx.connection, self.session_id, turn_id, blocks))
+        return await self.write(lambda tx: tx.steers.add(self.session_id, turn_id, blocks))
 
     def withdraw_steer(self, steer: Steer, why: str) -> None:
         """Drop further input that a hook blocked: the model is never sent it, and clients get a notice."""
 
         def work(tx: Tx) -> None:
-            steers.drop(tx.connection, [steer.id])
+            tx.steers.drop([steer.id])
             notice = Notice(level="warning", text=f"A hook kept further input from the turn: {why}")
             tx.append("notice", self.scope(steer.turn_id), data=notice)
 
@@ -240,13 +239,13 @@ class Journal(AskJournal):
 
         def work(tx: Tx) -> None:
             for path, read in reads.items():
-                states.put_read(tx.connection, self.session_id, path, read)
+                tx.states.put_read(self.session_id, path, read)
 
         self.post(work)
 
     def link_pull(self, pull: PullRequest) -> None:
         def work(tx: Tx) -> None:
-            record = sessions.get(tx.connection, self.session_id)
+            record = tx.sessions.get(self.session_id)
             store_session(
                 tx, replace(record, metadata=add_pull_link(record.metadata, pull), updated_at=times.now()), self.used
             )
@@ -263,14 +262,14 @@ class Journal(AskJournal):
 
     def accept_input(self, turn_id: TurnId) -> CommitProgress:
         """Record that hooks have let the input pass; wait for it before the model is sent the input."""
-        return self.submit_gated(lambda tx: turns.release_input(tx.connection, turn_id))
+        return self.submit_gated(lambda tx: tx.turns.release_input(turn_id))
 
     def withdraw_message(self, message: Message, untold: Sequence[TaskReport], state: dict[str, Any]) -> None:
         """Drop a message that a hook blocked: the model is never sent it, nor the task ends that it announces."""
 
         def work(tx: Tx) -> None:
-            messages.drop(tx.connection, message.id)
-            tasks.mark_unreported(tx.connection, untold)
+            tx.messages.drop(message.id)
+            tx.tasks.mark_unreported(untold)
             self._put_state(tx, state)
 
         self.post(work)
@@ -295,7 +294,7 @@ class Journal(AskJournal):
     def _put_state(self, tx: Tx, state: dict[str, Any] | None) -> None:
         """What is kept between requests, where it has changed."""
         if state is not None:
-            states.put(tx.connection, self.session_id, state)
+            tx.states.put(self.session_id, state)
 
 
 def add_pull_link(metadata: dict[str, Any], pull: PullRequest) -> dict[str, Any]:

@@ -1,43 +1,40 @@
 """Builds the protocol's `Session` of stored sessions, and writes the events about them."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from ostler.protocol.events import SessionData
 from ostler.protocol.ids import Cursor
 from ostler.protocol.session import Session
 from ostler.protocol.shapes import Ask, Turn, Usage
-from ostler.storage import Scope, Tx
-from ostler.storage.repositories import asks, sessions, turns, usage
+from ostler.storage import Scope, Snapshot, Tx
 from ostler.storage.repositories.sessions import SessionRecord
-from ostler.storage.sqlite.database import read_head
 
 
 def resolve_provider(model: str) -> str:
     return "rehearsal" if model == "rehearsal" else "anthropic"
 
 
-def read_session(connection: sqlite3.Connection, record: SessionRecord, cursor: Cursor) -> Session:
+def read_session(snapshot: Snapshot, record: SessionRecord, cursor: Cursor) -> Session:
     """A session with its current turn and open asks."""
-    used = usage.sum_session(connection, record.id)
-    turn = turns.find_current(connection, record.id)
-    return build_session(record, cursor, used, turn, _find_open_asks(connection, record))
+    used = snapshot.usage.sum_session(record.id)
+    turn = snapshot.turns.find_current(record.id)
+    return build_session(record, cursor, used, turn, _find_open_asks(snapshot, record))
 
 
-def read_session_page(connection: sqlite3.Connection, records: Sequence[SessionRecord]) -> list[Session]:
+def read_session_page(snapshot: Snapshot, records: Sequence[SessionRecord]) -> list[Session]:
     """The sessions of a page, each with its current turn and open asks; read for all of them at once."""
-    cursor = read_head(connection)
+    cursor = snapshot.events.load_head()
     ids = [record.id for record in records]
-    used = usage.sum_sessions(connection, ids)
-    running = turns.find_current_by_session(connection, ids)
-    trees = asks.list_open_by_tree(connection, [record.root_id for record in records])
+    used = snapshot.usage.sum_sessions(ids)
+    running = snapshot.turns.find_current_by_session(ids)
+    trees = snapshot.asks.list_open_by_tree([record.root_id for record in records])
     return [
         build_session(
             record,
             cursor,
             used[record.id],
             running.get(record.id),
-            _filter_by_family(connection, record, trees.get(record.root_id, [])),
+            _filter_by_family(snapshot, record, trees.get(record.root_id, [])),
         )
         for record in records
     ]
@@ -45,7 +42,7 @@ def read_session_page(connection: sqlite3.Connection, records: Sequence[SessionR
 
 def append_session_event(tx: Tx, kind: str, record: SessionRecord, used: Usage, turn: Turn | None) -> Session:
     """Append an event about a session, with its current turn and open asks."""
-    session = build_session(record, tx.next_cursor, used, turn, _find_open_asks(tx.connection, record))
+    session = build_session(record, tx.next_cursor, used, turn, _find_open_asks(tx, record))
     # The event refers to the asks by id and does not copy them: the diff of an ask can be long.
     stored = session.changed(asks=[]) if session.asks else session
     names = " ".join(ask.id for ask in session.asks) or None
@@ -55,19 +52,19 @@ def append_session_event(tx: Tx, kind: str, record: SessionRecord, used: Usage, 
 
 def store_session(tx: Tx, record: SessionRecord, used: Usage) -> Session:
     """Store the changed record of a session, and append `session.updated`."""
-    sessions.put(tx.connection, record)
-    return append_session_event(tx, "session.updated", record, used, turns.find_current(tx.connection, record.id))
+    tx.sessions.put(record)
+    return append_session_event(tx, "session.updated", record, used, tx.turns.find_current(record.id))
 
 
-def _find_open_asks(connection: sqlite3.Connection, record: SessionRecord) -> list[Ask]:
-    return _filter_by_family(connection, record, asks.list_open(connection, record.root_id))
+def _find_open_asks(snapshot: Snapshot, record: SessionRecord) -> list[Ask]:
+    return _filter_by_family(snapshot, record, snapshot.asks.list_open(record.root_id))
 
 
-def _filter_by_family(connection: sqlite3.Connection, record: SessionRecord, in_tree: list[Ask]) -> list[Ask]:
+def _filter_by_family(snapshot: Snapshot, record: SessionRecord, in_tree: list[Ask]) -> list[Ask]:
     """Of the asks of a tree those of this session and of its agents."""
     if record.id == record.root_id or not in_tree:
         return in_tree
-    family = {member.id for member in sessions.list_family(connection, record.id)}
+    family = {member.id for member in snapshot.sessions.list_family(record.id)}
     return [ask for ask in in_tree if ask.session_id in family]
 
 

@@ -13,7 +13,6 @@ from ostler.protocol.shapes import Turn, Usage
 from ostler.server.engine.journal.session_view import append_session_event
 from ostler.server.events.event_log import EventLog
 from ostler.storage import CommitProgress, Scope, Tx
-from ostler.storage.repositories import sessions
 
 T = TypeVar("T")
 
@@ -77,9 +76,9 @@ class WriteQueue:
 
     def set_status(self, tx: Tx, status: SessionStatus, turn: Turn | None) -> None:
         """Store a new status of the session, and announce it; `turn` is its current turn."""
-        record = sessions.get(tx.connection, self.session_id)
+        record = tx.sessions.get(self.session_id)
         if record.status == status:
             return
         record = replace(record, status=status, updated_at=times.now())
-        sessions.put(tx.connection, record)
+        tx.sessions.put(record)
         append_session_event(tx, "session.updated", record, self.used, turn)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from ostler.protocol.ids import CallId
 from ostler.server.engine.journal.journal import Journal
 from ostler.storage import Tx
-from ostler.storage.repositories import processes
 from ostler.storage.repositories.processes import ProcessRecord
 
 
@@ -21,11 +20,11 @@ class StoredProcesses:
         self._started[pid] = start_time
 
         def work(tx: Tx) -> None:
-            processes.add(tx.connection, record)
+            tx.processes.add(record)
 
         await self.journal.submit_gated(work).durable()
 
     def record_end(self, call_id: CallId, pid: int) -> None:
         start_time = self._started.pop(pid, None)
         if start_time is not None:
-            self.journal.post(lambda tx: processes.drop(tx.connection, pid, start_time))
+            self.journal.post(lambda tx: tx.processes.drop(pid, start_time))

@@ -46,7 +46,7 @@ class SettingsLoader:
     async def load(self, live: LiveSession) -> None:
         """Check the files; changes take effect now."""
         settings = await live.shared.settings.get(live.record.cwd)
-        trusted = await live.journal.log.read(lambda connection: is_trusted(connection, settings))
+        trusted = await live.journal.log.read(lambda snapshot: is_trusted(snapshot, settings))
         if live.settings_loaded and settings is live.settings and trusted == live.trusted:
             return
         if live.settings_loaded and settings is not live.settings and await self._is_refused(live, settings):

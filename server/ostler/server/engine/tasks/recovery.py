@@ -1,6 +1,5 @@
 """Recovers tasks after a restart: takes over what still runs, and finds out how the others ended."""
 
-import sqlite3
 import time
 from dataclasses import dataclass
 
@@ -12,8 +11,7 @@ from ostler.server.engine.tasks.output_files import find_strays, open_or_create
 from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.engine.tasks.running_task import RunningTask
 from ostler.server.observability import logs
-from ostler.storage import Scope
-from ostler.storage.repositories import sessions, tasks
+from ostler.storage import Scope, Snapshot
 from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.process import process
 from ostler.tools.sandbox import rehold_placeholders
@@ -55,12 +53,12 @@ async def recover_tasks(registry: TaskRegistry) -> list[str]:
     return await read_in_thread(find_strays, registry.folder, left.outputs)
 
 
-def _read_left_tasks(connection: sqlite3.Connection) -> _LeftTasks:
-    unfinished, untold = tasks.list_unfinished(connection), tasks.list_unreported(connection)
-    roots = sessions.find_roots(connection, {record.task.session_id for record in unfinished})
-    owners = (sessions.find(connection, session_id) for session_id in {record.task.session_id for record in untold})
+def _read_left_tasks(snapshot: Snapshot) -> _LeftTasks:
+    unfinished, untold = snapshot.tasks.list_unfinished(), snapshot.tasks.list_unreported()
+    roots = snapshot.sessions.find_roots({record.task.session_id for record in unfinished})
+    owners = (snapshot.sessions.find(session_id) for session_id in {record.task.session_id for record in untold})
     to_wake = [owner.id for owner in owners if owner is not None and owner.options.get("wake_on_task_end")]
-    return _LeftTasks(unfinished, untold, roots, to_wake, tasks.list_output_files(connection))
+    return _LeftTasks(unfinished, untold, roots, to_wake, snapshot.tasks.list_output_files())
 
 
 async def _take_over(registry: TaskRegistry, record: TaskRecord, root_id: SessionId) -> None:

@@ -1,7 +1,6 @@
 """The registry of background tasks, one for the daemon. SQLite has their state; those that run are watched here."""
 
 import contextlib
-import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -30,8 +29,7 @@ from ostler.server.engine.tasks.running_task import RunningTask, TaskSource
 from ostler.server.events.event_log import EventLog
 from ostler.server.mcp.connections import McpConnections
 from ostler.server.observability import logs
-from ostler.storage import Scope, Tx
-from ostler.storage.repositories import processes, sessions, tasks
+from ostler.storage import Scope, Snapshot, Tx
 from ostler.storage.repositories.tasks import Position, TaskRecord
 from ostler.tools.process import orphans
 from ostler.tools.sandbox import release_noted_placeholders
@@ -130,10 +128,10 @@ class TaskRegistry:
         record, scope = begun.record, begun.scope
 
         def work(tx: Tx) -> None:
-            tasks.put(tx.connection, record)
+            tx.tasks.put(record)
             if record.pid is not None and record.start_time is not None:
                 # In the same transaction: the process of a task is not killed as left over after a restart.
-                processes.drop(tx.connection, record.pid, record.start_time)
+                tx.processes.drop(record.pid, record.start_time)
             tx.append("task.started", scope, data=TaskData(task=record.task))
 
         # Shielded: where the call is cancelled meanwhile, the task would be stored and not watched.
@@ -199,7 +197,7 @@ class TaskRegistry:
     async def _find_git_change(self, ended: Task, path: str, folder: str = "", ran: float = 0.0) -> GitChange | None:
         """What it did to a git repository. Its folder is not known where an earlier daemon started it."""
         try:
-            place = folder or await self.log.read(lambda connection: _find_folder(connection, ended.session_id))
+            place = folder or await self.log.read(lambda snapshot: _find_folder(snapshot, ended.session_id))
             return await read_in_thread(find_git_change, ended, path, [place], ran)
         except Exception as error:  # noqa: BLE001 - whatever it is, the end of the task is stored
             logs.log.warning("git_look_failed", task_id=ended.id, exc_info=error)
@@ -209,7 +207,7 @@ class TaskRegistry:
         """Tries until it is written; if the daemon stops before, the next one finds the end in the `.end` file."""
 
         def work(tx: Tx) -> bool:
-            if not tasks.end(tx.connection, task):
+            if not tx.tasks.end(task):
                 return False  # its session was deleted meanwhile
             tx.append("task.ended", scope, data=TaskData(task=task))
             if done is not None:
@@ -248,7 +246,7 @@ class TaskRegistry:
 
     async def find(self, task_id: TaskId) -> TaskRecord:
         """As it is now. Raises TaskNotFound."""
-        record = await self.log.read(lambda connection: tasks.find(connection, task_id))
+        record = await self.log.read(lambda snapshot: snapshot.tasks.find(task_id))
         if record is None:
             raise TaskNotFound(task_id)
         return self._add_live_state(record)
@@ -257,7 +255,7 @@ class TaskRegistry:
         self, session_ids: Iterable[SessionId] | None, status: TaskStatus | None, after: Position | None, limit: int
     ) -> list[TaskRecord]:
         """Oldest first."""
-        found = await self.log.read(lambda connection: tasks.list_page(connection, session_ids, status, after, limit))
+        found = await self.log.read(lambda snapshot: snapshot.tasks.list_page(session_ids, status, after, limit))
         return [self._add_live_state(record) for record in found]
 
     def _add_live_state(self, record: TaskRecord) -> TaskRecord:
@@ -285,7 +283,7 @@ class TaskRegistry:
     async def mark_read(self, task_id: TaskId, read_bytes: int) -> None:
         """Store up to where the model has read; where that fails, the output is shown once more."""
         with contextlib.suppress(ProtocolError):
-            await self.log.write(lambda tx: tasks.mark_read(tx.connection, task_id, read_bytes))
+            await self.log.write(lambda tx: tx.tasks.mark_read(task_id, read_bytes))
 
     async def mark_unread(self, session_id: SessionId) -> None:
         """The results of the last reads are not sent to the model: what they showed counts as unread again."""
@@ -293,19 +291,19 @@ class TaskRegistry:
 
         def work(tx: Tx) -> None:
             for task_id, read_bytes in reads.items():
-                tasks.mark_unread(tx.connection, task_id, read_bytes)
+                tx.tasks.mark_unread(task_id, read_bytes)
 
         if reads:
             await self.log.write(work)
 
     async def queue_unannounced(self, session_id: SessionId) -> None:
         """A session is loaded: queue the ends of tasks that were never announced to it."""
-        for record in await self.log.read(lambda connection: tasks.list_unreported(connection, session_id)):
+        for record in await self.log.read(lambda snapshot: snapshot.tasks.list_unreported(session_id)):
             self.notifications.add(session_id, build_end_notification(record.task))
 
     async def mark_announced(self, session_id: SessionId, task_ids: Sequence[TaskId]) -> None:
         """A turn resumes whose input announces these ends; where the input is withdrawn, they are queued again."""
-        found = await self.log.read(lambda connection: [tasks.find(connection, one) for one in task_ids])
+        found = await self.log.read(lambda snapshot: [snapshot.tasks.find(one) for one in task_ids])
         self.notifications.drop(
             session_id, [build_end_notification(record.task) for record in found if record is not None]
         )
@@ -334,14 +332,14 @@ class TaskRegistry:
         with anyio.move_on_after(_STOP_SECONDS):
             for each in found:
                 await each.end_stored.wait()
-        records = await self.log.read(lambda connection: tasks.list_by_sessions(connection, wanted))
+        records = await self.log.read(lambda snapshot: snapshot.tasks.list_by_sessions(wanted))
         for session_id in wanted:
             self.notifications.forget(session_id)
         await change_in_thread(remove_output_files, [record.output for record in records if record.output is not None])
 
 
-def _find_folder(connection: sqlite3.Connection, session_id: SessionId) -> str:
-    found = sessions.find(connection, session_id)
+def _find_folder(snapshot: Snapshot, session_id: SessionId) -> str:
+    found = snapshot.sessions.find(session_id)
     return found.cwd if found is not None else ""
 
 
