@@ -1,7 +1,7 @@
 """Persisted results in memory, as the tools are given them."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ostler.protocol.ids import ResultId
@@ -28,4 +28,4 @@ class StoredResults:
 async def call_with_results(
     session: Session, tool: AnyTool, kept: StoredResults, given: Mapping[str, Any]
 ) -> ToolResult[Any] | Failure:
-    return await session.call(tool, given, replace(session.make_context(), results=kept))
+    return await session.call(tool, given, session.make_context(results=kept))

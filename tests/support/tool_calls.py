@@ -7,11 +7,12 @@ from typing import Any
 
 import anyio
 
+from ostler.protocol.config import Tools
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.session import Mode
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.files.read import Read
-from ostler.tools.services import FileRead
+from ostler.tools.services import FileRead, FileServices, Services
 from ostler.tools.tool import AnyTool, Check, Failure, ToolResult
 
 
@@ -62,13 +63,22 @@ class Session:
         self.view = replace(self.view, mode=mode, **changes)
         return self
 
-    def make_context(self) -> ToolContext:
+    def change_config(self, **changes: Any) -> "Session":
+        """Change what the configuration says to tools, as `read_tokens=5` of `[tools]`; returns the same session."""
+        config = self.view.config
+        settings = {name: value for name, value in changes.items() if name in Tools.model_fields}
+        further = {name: value for name, value in changes.items() if name not in settings}
+        tools = Tools.model_validate({**config.tools.model_dump(), **settings})
+        return self.change_view(self.view.mode, config=replace(config, tools=tools, **further))
+
+    def make_context(self, **services: Any) -> ToolContext:
+        """The context of a call; by name the services that are not as in a program without a daemon."""
+        about_files = {name: services.pop(name) for name in ("history", "diagnostics") if name in services}
         self.call_count += 1
         return ToolContext(
             call_id=CallId(f"m_{id(self):x}#{self.call_count}"),
             session=self.view,
-            reads=self.reads,
-            processes=self.processes,
+            services=Services(FileServices(self.reads, **about_files), self.processes, **services),
             progress=lambda kind, data: self.progress.append(data),
             output_folder=self.outputs,
         )

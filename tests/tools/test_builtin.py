@@ -61,7 +61,7 @@ def test_each_schema_is_closed_and_small(tool: AnyTool, session: Session) -> Non
 async def test_the_one_for_tests_always_asks_and_is_there_only_for_them(session: Session) -> None:
     tool = TestingPermission()
     assert not tool.is_enabled(session.view)
-    assert tool.is_enabled(session.change_view(testing=True).view)
+    assert tool.is_enabled(session.change_config(testing=True).view)
     for mode in ("default", "bypassPermissions"):
         session.change_view(mode=mode)
         check = await session.check(tool)

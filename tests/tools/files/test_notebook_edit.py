@@ -377,7 +377,7 @@ async def test_notebook_edit_tells_what_a_person_changed_and_what_an_editor_says
     }
     content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     path = await read_file(session, "a.ipynb", json.dumps(content))
-    context = replace(session.make_context(), changed_by_person=True, diagnostics=Editor())
+    context = replace(session.make_context(diagnostics=Editor()), changed_by_person=True)
     ran = await session.call(NOTEBOOK, {"notebook_path": path, "cell_id": "c", "new_source": "b"}, context)
     assert isinstance(ran, ToolResult)
     assert ran.output.user_modified

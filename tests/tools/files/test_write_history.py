@@ -1,7 +1,5 @@
 """The old content is stored before the new one is written, and changes made in between are not overwritten."""
 
-from dataclasses import replace
-
 import anyio
 import pytest
 
@@ -48,7 +46,7 @@ def make_released_history() -> HeldHistory:
 
 
 def build_context(session: Session, history: HeldHistory | FailingHistory) -> ToolContext:
-    return replace(session.make_context(), history=history)
+    return session.make_context(history=history)
 
 
 async def test_the_file_is_what_it_was_until_its_content_is_stored(session: Session) -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from ostler.tools.sandbox import (
     Profile,
-    Support,
     confine_environment,
     hold_workspace,
     open_filter,
@@ -23,6 +22,7 @@ from ostler.tools.sandbox import (
     release_placeholders,
     wrap,
 )
+from ostler.tools.tool_config import Support
 
 NOBODY = 65534
 GOT_IT = "GOT IT"

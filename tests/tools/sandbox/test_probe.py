@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ostler.tools.sandbox import Support, describe_support, probe_sandbox
+from ostler.tools.sandbox import describe_support, probe_sandbox
+from ostler.tools.tool_config import Support
 from tests.tools.sandbox.sandbox_harness import NOBODY, find_python, make_harness, require_sandbox
 
 

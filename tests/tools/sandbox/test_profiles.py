@@ -13,10 +13,11 @@ import pytest
 
 from ostler.protocol.ids import CallId
 from ostler.tools.process import process
-from ostler.tools.sandbox import NoSandbox, Profile, Support, confine_environment, probe_sandbox, wrap
+from ostler.tools.sandbox import NoSandbox, Profile, confine_environment, probe_sandbox, wrap
 from ostler.tools.sandbox.bubblewrap import is_read_only
 from ostler.tools.sandbox.mounts import MountKind
 from ostler.tools.sandbox.probe import FLAGS
+from ostler.tools.tool_config import Support
 from tests.support.tool_calls import Session, is_alive, poll_until
 from tests.tools.sandbox.sandbox_harness import (
     GOT_IT,

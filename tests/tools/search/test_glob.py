@@ -131,7 +131,7 @@ async def test_a_hundred_files_are_enough_and_the_cut_is_said(session: Session) 
     assert output.filenames == [f"{number}.txt" for number in range(149, 49, -1)]
     assert "only the 100 newest" in await session.expect_text(GLOB, pattern="*.txt")
     assert "at most 100 of them" in GLOB.description(session.view)
-    fewer = session.change_view(most_files=3)
+    fewer = session.change_config(glob_files=3)
     assert "only the 3 newest" in await fewer.expect_text(GLOB, pattern="*.txt")
     assert "at most 3 of them" in GLOB.description(fewer.view)
 

@@ -180,7 +180,7 @@ async def test_input_is_at_its_end(session: Session) -> None:
 
 
 async def test_the_command_has_the_persons_mask_and_signals(session: Session) -> None:
-    session.change_view(umask=0o027)
+    session.change_config(umask=0o027)
     assert await run_text(session, "umask; yes | head -1; echo ${PIPESTATUS[0]}") == "0027\ny\n141"
 
 

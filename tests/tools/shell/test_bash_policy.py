@@ -7,10 +7,9 @@ import pytest
 from ostler.protocol.ids import SessionId
 from ostler.protocol.session import Mode
 from ostler.tools.context import SessionView
-from ostler.tools.sandbox import Support
-from ostler.tools.sandbox.policy import SandboxSettings
 from ostler.tools.shell.bash_policy import judge
 from ostler.tools.tool import Allow, AskFirst
+from ostler.tools.tool_config import SandboxSettings, Support, ToolConfig
 
 
 @pytest.fixture
@@ -34,7 +33,8 @@ def project(tmp_path: Path) -> Path:
 def build_view(project: Path, mode: Mode = "acceptEdits", sandboxing: SandboxSettings | None = None) -> SessionView:
     home = str(project.parent / "daemon")
     roots = (str(project),)
-    return SessionView(SessionId("s_1"), str(project), str(project), roots, mode, home=home, sandboxing=sandboxing)
+    config = ToolConfig(sandbox=sandboxing)
+    return SessionView(SessionId("s_1"), str(project), str(project), roots, mode, config, home=home)
 
 
 GUARDED = [
@@ -146,8 +146,8 @@ def test_where_the_sandbox_covers_the_daemons_folder_a_search_above_it_only_read
         str(project),
         (str(project),),
         "default",
+        ToolConfig(sandbox=working),
         home=str(project / "daemon"),
-        sandboxing=working,
     )
     assert judge("grep -r token .", view).check == Allow()
     check = judge("cp -r . ../x", view).check

@@ -12,13 +12,12 @@ from PIL import Image
 
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.write import Write
-from ostler.tools.sandbox import Support
-from ostler.tools.sandbox.policy import SandboxMode, SandboxSettings
 from ostler.tools.shell.base import ShellTool
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.result import ShellOutput
 from ostler.tools.tool import AskFirst, Failure
+from ostler.tools.tool_config import SandboxMode, SandboxSettings, Support
 from tests.support.tool_calls import Session, poll_until
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +44,7 @@ async def test_the_schema_has_only_what_is_allowed_here(session: Session) -> Non
     assert list_parameters(session) == {*ALWAYS, "run_in_background"}
     assert list_parameters(session.change_view(background=False)) == ALWAYS
     assert "run_in_background" not in BASH.description(session.view)
-    session.change_view(background=True, sandboxing=build_sandbox_settings())
+    session.change_view(background=True).change_config(sandbox=build_sandbox_settings())
     assert list_parameters(session) == {*ALWAYS, "run_in_background", "dangerouslyDisableSandbox"}
     assert "run_in_background" in BASH.description(session.view)
     for refused in (
@@ -54,7 +53,7 @@ async def test_the_schema_has_only_what_is_allowed_here(session: Session) -> Non
         build_sandbox_settings("off"),
         None,
     ):
-        assert list_parameters(session.change_view(sandboxing=refused)) == {*ALWAYS, "run_in_background"}
+        assert list_parameters(session.change_config(sandbox=refused)) == {*ALWAYS, "run_in_background"}
 
 
 @BOTH_SHELLS
@@ -91,7 +90,7 @@ async def test_what_is_not_offered_is_refused(session: Session, tool: ShellTool)
 @BOTH_SHELLS
 @pytest.mark.parametrize("name", ["dangerouslyDisableSandbox", "dangerously_disable_sandbox"])
 async def test_to_leave_the_sandbox_needs_a_person_in_every_mode(session: Session, tool: ShellTool, name: str) -> None:
-    session.change_view("bypassPermissions", sandboxing=build_sandbox_settings())
+    session.change_view("bypassPermissions").change_config(sandbox=build_sandbox_settings())
     command = "ls" if tool is BASH else "Get-ChildItem"
     assert tool.is_read_only(tool.parse({"command": command}))
     given = tool.parse({"command": command, name: True})

@@ -3,7 +3,6 @@
 import itertools
 import random
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,9 +141,7 @@ async def test_it_is_written_as_edit_writes_and_the_result_shows_the_place(sessi
     file = session.folder / "f.txt"
     file.write_text("one\ntwo\n")
     file.chmod(0o640)
-    result = await session.call(
-        BASH, {"command": "sed -i 's/two/2/' f.txt"}, replace(session.make_context(), history=History())
-    )
+    result = await session.call(BASH, {"command": "sed -i 's/two/2/' f.txt"}, session.make_context(history=History()))
     assert not isinstance(result, Failure)
     assert file.read_text() == "one\n2\n"
     assert file.stat().st_mode & 0o777 == 0o640

@@ -54,7 +54,7 @@ class KnownTasks(NoTasks):
 
 
 async def call_tool(session: Session, tool: AnyTool, printed: str = "", **given: Any) -> ToolResult[Any] | Failure:
-    return await session.call(tool, given, replace(session.make_context(), tasks=KnownTasks(printed)))
+    return await session.call(tool, given, session.make_context(tasks=KnownTasks(printed)))
 
 
 async def render_call(session: Session, tool: AnyTool, printed: str = "", **given: Any) -> str:
@@ -394,7 +394,7 @@ async def test_a_command_is_judged_as_bash_judges_it(session: Session) -> None:
 
 def test_a_monitor_is_switched_off_by_its_setting_and_with_background_tasks(session: Session) -> None:
     assert Monitor().is_enabled(session.view)
-    assert not Monitor().is_enabled(replace(session.view, switched_off=frozenset({"Monitor"})))
+    assert not Monitor().is_enabled(session.change_config(monitor=False).view)
     assert not Monitor().is_enabled(replace(session.view, background=False))
 
 

@@ -4,26 +4,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.session import Mode
-from ostler.tools.services import (
-    Diagnostics,
-    FileHistory,
-    FileReads,
-    NoDiagnostics,
-    NoHistory,
-    NoResults,
-    NoTasks,
-    Processes,
-    StoredResults,
-    Tasks,
-)
-
-if TYPE_CHECKING:
-    from ostler.tools.sandbox.policy import SandboxSettings
-    from ostler.tools.shell.running.profile import ShellProfile
+from ostler.tools.services import Services
+from ostler.tools.tool_config import DEFAULT_CONFIG, Assistant, ToolConfig
 
 ProgressKind = Literal["shell", "agent", "mcp", "search", "skill"]
 
@@ -40,6 +26,8 @@ class SessionView:
     roots: tuple[str, ...]
     """The folders that the person chose: the session's own and the additional ones."""
     mode: Mode
+    config: ToolConfig = DEFAULT_CONFIG
+    """What the daemon's configuration says to tools."""
     real_roots: tuple[str, ...] | None = None
     """The roots with all links resolved, as of when this view was made; null: to be resolved in the file system.
 
@@ -51,48 +39,22 @@ class SessionView:
     """The daemon's own folder, which no command may read."""
     real_home: str | None = None
     """The same with all links resolved, as for the roots."""
-    testing: bool = False
-    """Whether tools that exist only for tests are enabled."""
-    umask: int = 0o022
-    """The person's own umask: the daemon's is stricter than what they want for the files of their projects."""
-    sandboxing: "SandboxSettings | None" = None
-    """Null: there is no sandbox, as in a program that only uses the tools."""
-    network_reads: bool = False
-    """What needs a socket or the network only to look passes unasked, outside the sandbox."""
     may_read: Callable[[str], bool] | None = None
     """Whether the person's rules let a real path be read; null where no rule speaks of paths."""
-    profile: "ShellProfile | None" = None
-    """The environment of the person's shell profile; null where commands have only the daemon's own variables."""
     background: bool = True
-    """Whether commands may go on in the background."""
-    switched_off: frozenset[str] = frozenset()
-    """Names of tools that the configuration has switched off."""
+    """Whether commands may go on in the background here: it is allowed, and a tool reads what they print."""
     tools: frozenset[str] | None = None
     """Names of the tools that the session has; null: all that there are."""
-    most_files: int = 100
-    """How many files Glob lists."""
-    read_tokens: int = 25_000
-    """How much text Read shows in one call."""
     trusted_files: tuple[str, ...] = ()
     """Files that hooks and MCP servers in effect run, as a script of a trusted folder: to write one is asked about."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The session's MCP servers by name, each with a digest of its entry."""
-    assistant: "Assistant | None" = None
+    assistant: Assistant | None = None
     """Null: the session is not in assistant mode, or is only an agent of one that is."""
 
     def has(self, *tools: str) -> bool:
         """Whether the session has all of these tools, so that a description may name them."""
         return self.tools is None or self.tools.issuperset(tools)
-
-
-@dataclass(frozen=True, slots=True)
-class Assistant:
-    """Settings of assistant mode: the session runs all day, blocks for nothing long, and wakes up now and then."""
-
-    tick_seconds: float
-    """How long it sleeps before a tick wakes it."""
-    blocking_ms: int = 15_000
-    """How long a command without a limit of its own is waited for before it goes on in the background."""
 
 
 Waker = Literal["message", "task", "monitor"]
@@ -145,8 +107,8 @@ class ToolContext:
 
     call_id: CallId
     session: SessionView
-    reads: FileReads
-    processes: Processes
+    services: Services
+    """What the daemon does for tools: files, processes, results, tasks."""
     progress: Callable[[ProgressKind, dict[str, Any]], None]
     """Sends the progress of the call to clients; it is not stored."""
     output_folder: Path
@@ -157,11 +119,6 @@ class ToolContext:
     """The tool's own check allowed the call, and nobody else: what it runs must be what was checked."""
     allowed_by_text: bool = False
     """The text of a command allowed it, by the check or by a rule: nothing in it may change what its words mean."""
-    results: StoredResults = field(default_factory=NoResults)
-    """Results of earlier calls that were too long to be shown whole."""
-    history: FileHistory = field(default_factory=NoHistory)
-    diagnostics: Diagnostics = field(default_factory=NoDiagnostics)
-    tasks: Tasks = field(default_factory=NoTasks)
     background_request: BackgroundRequest = field(default_factory=BackgroundRequest)
     wake_signal: WakeSignal = field(default_factory=WakeSignal)
     changed_by_person: bool = False

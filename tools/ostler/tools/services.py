@@ -1,16 +1,19 @@
-"""Services of the daemon that tools use, as protocols; the `No…` classes are for programs without a daemon."""
+"""Services of the daemon that tools use, as protocols; the `No…` classes are for programs without a daemon.
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+A tool finds them in `context.services`. A new family of tools adds its protocol here, and one field to `Services`.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from ostler.protocol.ids import CallId, ResultId, TaskId
 from ostler.protocol.shapes import Task
 
 if TYPE_CHECKING:
-    from ostler.tools.shell.running.command import BackgroundedBy, RunningCommand
+    from ostler.tools.shell.output.output_file import Ending, OutputFile
 
-
+BackgroundedBy = Literal["model", "user", "budget"]
 Severity = Literal["error", "warning", "information", "hint"]
 
 
@@ -153,6 +156,57 @@ class NotWatchable(Exception):
     """What is to be watched cannot be; the message is for the model."""
 
 
+class RunningProcess(Protocol):
+    """The first process of a running command."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def start_time(self) -> str: ...
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def signal(self) -> int | None: ...
+
+
+class RunningCommand(Protocol):
+    """A command that has begun, as a task supervises it."""
+
+    @property
+    def call_id(self) -> CallId: ...
+    @property
+    def command(self) -> str: ...
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def output(self) -> "OutputFile": ...
+    @property
+    def child(self) -> RunningProcess: ...
+    @property
+    def folder(self) -> str: ...
+    @property
+    def started(self) -> float: ...
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Known at its end: about each guarded name that it made or changed, and that was renamed."""
+        ...
+
+    @property
+    def stopped_by(self) -> str | None:
+        """The limit that ended it, in words."""
+        ...
+
+    async def wait(self) -> None:
+        """Until it has ended, by itself or by a limit."""
+
+    async def end(self) -> list[str]:
+        """Ends all its living processes; returns the names of what it had left running."""
+        ...
+
+    def resolve_exit_code(self, ending: "Ending") -> int | None: ...
+
+
 class Tasks(Protocol):
     """The background tasks of the session."""
 
@@ -161,11 +215,11 @@ class Tasks(Protocol):
         """Whether commands may go on in the background here."""
         ...
 
-    async def adopt(self, running: "RunningCommand", by: "BackgroundedBy") -> TaskId:
+    async def adopt(self, running: RunningCommand, by: BackgroundedBy) -> TaskId:
         """Makes a task of a running command; when this returns, it is stored and supervised."""
         ...
 
-    async def monitor(self, running: "RunningCommand", watch: WatchSpec) -> TaskId:
+    async def monitor(self, running: RunningCommand, watch: WatchSpec) -> TaskId:
         """The same for one whose lines become messages to the session."""
         ...
 
@@ -195,10 +249,10 @@ class NoTasks:
 
     enabled = False
 
-    async def adopt(self, running: "RunningCommand", by: "BackgroundedBy") -> TaskId:
+    async def adopt(self, running: RunningCommand, by: BackgroundedBy) -> TaskId:
         raise NotImplementedError("there are no tasks here")
 
-    async def monitor(self, running: "RunningCommand", watch: WatchSpec) -> TaskId:
+    async def monitor(self, running: RunningCommand, watch: WatchSpec) -> TaskId:
         raise NotImplementedError("there are no tasks here")
 
     async def follow(self, call_id: CallId, resource: McpResource, description: str, watch: WatchSpec) -> TaskId:
@@ -214,3 +268,58 @@ class NoTasks:
 
     async def stop(self, task_id: TaskId, why: str) -> Task | None:
         return None
+
+
+class ProfileSnapshot(Protocol):
+    """What the person's shell profile changes in a shell."""
+
+    @property
+    def definitions(self) -> str | None:
+        """A file with its functions and aliases; null where it has none."""
+        ...
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its functions and aliases."""
+        ...
+
+    def may_be_used_by(self, command: str) -> bool:
+        """Whether a command may use what it defines."""
+        ...
+
+    def apply_to(self, environment: Mapping[str, str]) -> dict[str, str]: ...
+
+
+class ShellProfile(Protocol):
+    """The person's shell profile, cached until one of its files changes."""
+
+    def get_cached(self) -> ProfileSnapshot | None:
+        """The cached snapshot, without a look at the disk; null where it is time for one."""
+
+    async def load_current(self) -> ProfileSnapshot:
+        """Checks whether a file has changed, and sources them again where one has."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileServices:
+    """What the daemon knows of the files that a session reads and changes."""
+
+    reads: FileReads
+    history: FileHistory = field(default_factory=NoHistory)
+    diagnostics: Diagnostics = field(default_factory=NoDiagnostics)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the daemon does for the tools of a call: one field for each family."""
+
+    files: FileServices
+    processes: Processes
+    results: StoredResults = field(default_factory=NoResults)
+    """Results of earlier calls that were too long to be shown whole."""
+    tasks: Tasks = field(default_factory=NoTasks)
+
+    def with_reads(self, reads: FileReads) -> "Services":
+        """The same with another memory of what was read."""
+        return replace(self, files=replace(self.files, reads=reads))

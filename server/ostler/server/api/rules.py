@@ -30,6 +30,7 @@ from ostler.tools import commands
 from ostler.tools.context import ToolContext
 from ostler.tools.fs.paths import make_printable
 from ostler.tools.permissions.subject import AccessedPath, CommandSubject
+from ostler.tools.services import FileServices, Services
 from ostler.tools.shell.bash_policy import parse_command
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import AnyTool, AskFirst, Check, ToolInput
@@ -79,8 +80,7 @@ async def _explain_call(live: LiveSession, tool: AnyTool, parsed_input: ToolInpu
     context = ToolContext(
         call_id=CallId("explained"),
         session=live.view,
-        reads=live.reads.create_recorder(),
-        processes=live.processes,
+        services=Services(FileServices(live.reads.create_recorder()), live.processes),
         progress=lambda kind, data: None,
         output_folder=live.shared.output_folder,
     )

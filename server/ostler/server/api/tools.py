@@ -25,16 +25,8 @@ class ToolMethods:
             toolset, view = live.build_toolset(), live.view
         else:
             shared = self.engine.shared
-            view = SessionView(
-                SessionId(""),
-                "/",
-                "/",
-                (),
-                "default",
-                testing=shared.testing,
-                background=shared.background(),
-                switched_off=shared.switched_off(),
-            )
+            config = shared.config()
+            view = SessionView(SessionId(""), "/", "/", (), "default", config, background=config.tools.background)
             toolset = (await self.engine.load_registry()).for_session("full", (), view)
         page, token = paginate_list(TOOL_LIST.name, params, _list_tools(toolset, view))
         return ToolPage(tools=page, next=token)
@@ -44,7 +36,7 @@ class ToolMethods:
 
     async def background(self, params: CallRef) -> Call:
         actor = await self._find_actor(params.call_id)
-        if not self.engine.shared.background():
+        if not self.engine.shared.config().tools.background:
             raise Conflict("Background tasks are off. Set `[tools] background = true` in config.toml to have them.")
         if not actor.live.view.background:
             raise Conflict("The session has no TaskOutput, without which nothing of it goes on in the background.")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import anyio
 
@@ -52,16 +52,12 @@ from ostler.server.rpc.locks import Locks
 from ostler.server.settings import POLICY, SettingsPlaces
 from ostler.server.version import get_version
 from ostler.storage import Store
-from ostler.tools.context import Assistant, SessionView
+from ostler.tools.context import SessionView
 from ostler.tools.registry import Registry
-from ostler.tools.sandbox import Support, probe_sandbox
-from ostler.tools.sandbox.kernel.limits import Limits
-from ostler.tools.sandbox.policy import SandboxSettings
+from ostler.tools.sandbox import probe_sandbox
 from ostler.tools.shell.output.output_file_pool import keep_spares
 from ostler.tools.shell.running.profile import ShellProfile
-
-_ALL_ON: Final = frozenset[str]()
-_NO_MONITOR: Final = frozenset({"Monitor"})
+from ostler.tools.tool_config import Assistant, Limits, SandboxSettings, Support, ToolConfig
 
 
 def make_shared_services(places: Places, configuration: Configuration, umask: int, *, testing: bool) -> SharedServices:
@@ -77,25 +73,13 @@ def make_shared_services(places: Places, configuration: Configuration, umask: in
         load_registry=_load_registry,
         home=str(places.data),
         output_folder=output_folder,
-        allow_bypass=lambda: configuration.current.permissions.allow_bypass,
         settings=settings,
         sandbox=sandbox,
-        bash_classifier=lambda: configuration.current.permissions.bash_classifier,
-        network_reads=lambda: configuration.current.permissions.network_reads,
-        background=lambda: configuration.current.tools.background,
-        profile=lambda: profile if configuration.current.tools.shell_snapshot else None,
-        switched_off=lambda: _ALL_ON if configuration.current.tools.monitor else _NO_MONITOR,
-        most_files=lambda: configuration.current.tools.glob_files,
-        read_tokens=lambda: configuration.current.tools.read_tokens,
-        assistant=lambda: _make_assistant(configuration.current),
+        permissions=lambda: configuration.current.permissions,
+        config=ToolConfigCache(configuration, sandbox, profile, umask, testing=testing),
         umask=umask,
-        testing=testing,
     )
     return shared
-
-
-def _make_assistant(config: Config) -> Assistant | None:
-    return Assistant(config.turns.tick_seconds) if config.assistant else None
 
 
 def make_settings_places(places: Places) -> SettingsPlaces:
@@ -143,6 +127,37 @@ class SandboxCache:
             )
             cached = self._cached = (now, self.proxy, sandbox)
         return cached[2]
+
+
+class ToolConfigCache:
+    """Builds what the configuration says to tools, and keeps the object until one of its sources is replaced."""
+
+    def __init__(
+        self, configuration: Configuration, sandbox: SandboxCache, profile: ShellProfile, umask: int, *, testing: bool
+    ) -> None:
+        self._configuration = configuration
+        self._sandbox = sandbox
+        self._profile = profile
+        self._umask = umask
+        self._testing = testing
+        self._cached: tuple[Config, ToolConfig] | None = None
+
+    def __call__(self) -> ToolConfig:
+        now, sandbox, cached = self._configuration.current, self._sandbox(), self._cached
+        if cached is None or cached[0] is not now or cached[1].sandbox is not sandbox:
+            cached = self._cached = (now, self._build(now, sandbox))
+        return cached[1]
+
+    def _build(self, config: Config, sandbox: SandboxSettings) -> ToolConfig:
+        return ToolConfig(
+            tools=config.tools,
+            network_reads=config.permissions.network_reads,
+            assistant=Assistant(config.turns.tick_seconds) if config.assistant else None,
+            sandbox=sandbox,
+            profile=self._profile if config.tools.shell_snapshot else None,
+            umask=self._umask,
+            testing=self._testing,
+        )
 
 
 @cache

@@ -15,7 +15,7 @@ from ostler.protocol.places import find_places
 from ostler.server.config.configuration import BadConfig
 from ostler.server.http.sockets import open_sockets
 from ostler.server.settings import BadPolicy
-from ostler.tools.sandbox import Support
+from ostler.tools.tool_config import Support
 from tests.support.driver import Harness, Json
 from tests.support.inprocess import InProcessDaemon
 from tests.support.messages_api.server import ScriptedApi

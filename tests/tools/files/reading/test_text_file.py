@@ -3,7 +3,6 @@
 import io
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -305,7 +304,7 @@ async def test_a_persisted_result_is_read_like_a_file(session: Session) -> None:
     kept = StoredResults({"r_1": "".join(f"line {number}\n" for number in range(1, 101))})
 
     async def read(**given: object) -> ToolResult[ReadOutput] | Failure:
-        context = replace(session.make_context(), results=kept)
+        context = session.make_context(results=kept)
         parsed = READ.parse({"file_path": "result://r_1", **given})
         assert await READ.validate(parsed, context) is None
         assert isinstance(await READ.check_permission(parsed, context), Allow)
@@ -343,11 +342,11 @@ async def test_renderings_of_text(session: Session) -> None:
 
 async def test_how_much_is_shown_is_a_setting(session: Session) -> None:
     path = write_file(session, "a.txt", b"word\n" * 1000)
-    less = session.change_view(read_tokens=1_000)
+    less = session.change_config(read_tokens=1_000)
     failure = await less.expect_failure(READ, file_path=path)
     assert f"Lines 1-1000 of {path} are more than 1000 tokens." in failure.message
     assert "A read of more than 1,000 tokens is an error" in READ.description(less.view)
-    await session.change_view(read_tokens=25_000).expect_result(READ, file_path=path)
+    await session.change_config(read_tokens=25_000).expect_result(READ, file_path=path)
     assert "A read of more than 25,000 tokens is an error" in READ.description(session.view)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from ostler.tools.sandbox import confine_environment
 from ostler.tools.sandbox.kernel import limits
-from ostler.tools.sandbox.kernel.limits import Limits, LimitWatch
+from ostler.tools.sandbox.kernel.limits import LimitWatch
+from ostler.tools.tool_config import Limits
 from tests.tools.sandbox.sandbox_harness import SandboxHarness, find_python
 
 

@@ -62,7 +62,7 @@ async def test_variables_come_from_the_shell_of_the_person_and_commands_run_in_b
     session: Session, make_profile: MakeProfile, reports: list[str], shell: str, file: str, export: str, equals: str
 ) -> None:
     made = make_profile(shell, file, f"echo noise\necho more >&2\n{export} WHO{equals}'a b\nc'\n")
-    session.change_view(profile=made)
+    session.change_config(profile=made)
     result = await Bash().run(
         Bash().parse({"command": 'echo "$WHO"; echo ${BASH_VERSION:+bash}; [[ a == a ]] && echo fine'}),
         session.make_context(),

@@ -58,7 +58,7 @@ async def run_command(session: Session, command: str, *, only_reads: bool = Fals
 async def test_variables_functions_and_aliases_are_there_for_what_was_allowed(
     session: Session, write_profile: WriteProfile
 ) -> None:
-    session.change_view(profile=write_profile("export WHO=me\ngreet() { echo \"hi $1\"; }\nalias ll='echo listed'\n"))
+    session.change_config(profile=write_profile("export WHO=me\ngreet() { echo \"hi $1\"; }\nalias ll='echo listed'\n"))
     assert await run_command(session, "echo $WHO; greet you; ll") == "me\nhi you\nlisted\n"
 
 
@@ -66,14 +66,16 @@ async def test_folders_of_the_path_that_a_profile_does_not_know_stay_in_front(
     session: Session, write_profile: WriteProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/venv/bin:/usr/bin:/bin")
-    session.change_view(profile=write_profile("PATH=/own/bin:/usr/bin:/bin\n"))
+    session.change_config(profile=write_profile("PATH=/own/bin:/usr/bin:/bin\n"))
     assert await run_command(session, "echo $PATH") == "/venv/bin:/own/bin:/usr/bin:/bin\n"
 
 
 async def test_a_command_that_only_reads_has_the_variables_and_means_just_its_words(
     session: Session, write_profile: WriteProfile
 ) -> None:
-    session.change_view(profile=write_profile("export WHO=me\nls() { echo a function; }\nalias cat='echo an alias'\n"))
+    session.change_config(
+        profile=write_profile("export WHO=me\nls() { echo a function; }\nalias cat='echo an alias'\n")
+    )
     (session.folder / "file").write_text("content\n")
     assert await run_command(session, "ls; cat file", only_reads=True) == "file\ncontent\n"
     assert await run_command(session, "ls; cat file") == "a function\nan alias file\n"
@@ -83,9 +85,8 @@ async def test_a_command_that_only_reads_has_the_variables_and_means_just_its_wo
 async def test_what_the_person_gave_the_session_stands_above_the_profile(
     session: Session, write_profile: WriteProfile
 ) -> None:
-    session.change_view(
-        profile=write_profile("export A=profile B=profile PAGER=less GIT_EDITOR=vi\n"), environment={"A": "session"}
-    )
+    session.change_view(environment={"A": "session"})
+    session.change_config(profile=write_profile("export A=profile B=profile PAGER=less GIT_EDITOR=vi\n"))
     assert await run_command(session, "echo $A $B $PAGER $GIT_EDITOR") == "session profile cat true\n"
 
 
@@ -93,7 +94,7 @@ async def test_what_a_profile_takes_away_is_gone(
     session: Session, write_profile: WriteProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNWANTED", "1")
-    session.change_view(profile=write_profile("unset UNWANTED\n"))
+    session.change_config(profile=write_profile("unset UNWANTED\n"))
     assert await run_command(session, "echo ${UNWANTED-gone}") == "gone\n"
 
 
@@ -125,14 +126,14 @@ async def test_any_function_and_alias_comes_back_as_it_was(session: Session, wri
         "f() { case $1 in !(a|b)) echo other;; *) echo ab;; esac; cat <<'END'\nin a 'heredoc' $x\nEND\n}\n"
         "my-name() { echo dashed; }\nalias q='echo \"it is\"'\nalias -- -='echo minus'\nshift() { echo wrong; }\n"
     )
-    session.change_view(profile=write_profile(text))
+    session.change_config(profile=write_profile(text))
     assert await run_command(session, "f c; my-name; q; echo $#") == "other\nin a 'heredoc' $x\ndashed\nit is\n0\n"
 
 
 async def test_the_start_of_interactive_shells_is_taken_where_there_is_no_profile(
     session: Session, write_profile: WriteProfile
 ) -> None:
-    session.change_view(profile=write_profile("export FROM=bashrc\n", ".bashrc"))
+    session.change_config(profile=write_profile("export FROM=bashrc\n", ".bashrc"))
     assert await run_command(session, "echo $FROM") == "bashrc\n"
 
 
@@ -144,7 +145,7 @@ async def test_what_is_only_defined_for_a_terminal_is_there_too(
     session: Session, write_profile: WriteProfile, home: Path, reports: list[str]
 ) -> None:
     (home / ".bashrc").write_text(GUARDED)
-    session.change_view(profile=write_profile("export ABOVE=1\n. ~/.bashrc\n", ".profile"))
+    session.change_config(profile=write_profile("export ABOVE=1\n. ~/.bashrc\n", ".profile"))
     assert await run_command(session, "echo $ABOVE$BELOW; ll; short") == "11\nlisted\nshort\n"
     assert reports == []
 
@@ -153,7 +154,7 @@ async def test_what_is_only_defined_for_a_terminal_is_there_too(
 async def test_a_profile_that_goes_elsewhere_in_a_terminal_is_asked_as_a_script_would(
     session: Session, write_profile: WriteProfile, reports: list[str], becomes: str
 ) -> None:
-    session.change_view(profile=write_profile(f"export ABOVE=1\ncase $- in *i*) {becomes} ;; esac\nexport BELOW=1\n"))
+    session.change_config(profile=write_profile(f"export ABOVE=1\ncase $- in *i*) {becomes} ;; esac\nexport BELOW=1\n"))
     assert await run_command(session, "echo $ABOVE$BELOW") == "11\n"
     assert reports == []
 
@@ -162,7 +163,7 @@ async def test_aliases_that_ask_back_are_left_out_since_nobody_answers(
     session: Session, write_profile: WriteProfile
 ) -> None:
     text = "alias rm='rm -i' cp='cp -vi' mv='mv --interactive' ln='ln -v'\nalias mkdir='mkdir -v'\n"
-    session.change_view(profile=write_profile(text))
+    session.change_config(profile=write_profile(text))
     shown = await run_command(session, "touch a b; cp a b; rm a; mkdir c; ln b d; alias")
     assert sorted(path.name for path in session.folder.iterdir()) == ["b", "c", "d"]
     assert "alias ln='ln -v'" in shown
@@ -173,7 +174,7 @@ async def test_aliases_of_a_terminal_do_not_meddle_with_the_question(
     session: Session, write_profile: WriteProfile
 ) -> None:
     text = "alias for='exit 1' [='exit 1' declare='exit 1' builtin='exit 1' printf='exit 1'\nexport FINE=1\n"
-    session.change_view(profile=write_profile(text))
+    session.change_config(profile=write_profile(text))
     assert await run_command(session, "\\echo $FINE") == "1\n"
 
 
@@ -201,7 +202,7 @@ async def test_a_profile_that_cannot_be_used_is_harmless_and_told_once(
     if words == "longer than":  # no limit is long enough for these, and some keep a processor busy until it
         monkeypatch.setattr(shell_profile, "TIME_LIMIT", 0.4)
         monkeypatch.setattr(shell_profile, "_GRACE_SECONDS", 0.1)
-    session.change_view(profile=used)
+    session.change_config(profile=used)
     began = time.monotonic()
     assert await run_command(session, "echo ran") == "ran\n"
     assert time.monotonic() - began < 15
@@ -213,7 +214,7 @@ async def test_a_profile_that_cannot_be_used_is_harmless_and_told_once(
 async def test_what_a_profile_prints_and_fails_at_is_nobodys_news(
     session: Session, write_profile: WriteProfile, reports: list[str]
 ) -> None:
-    session.change_view(
+    session.change_config(
         profile=write_profile("echo noise; echo more >&2; false; set -eu; export A=1; cd /; IFS=:; set -f; PATH=\n")
     )
     assert await run_command(session, 'echo "$A"; builtin pwd') == f"1\n{session.folder}\n"
@@ -317,5 +318,5 @@ async def test_many_functions_are_read_only_for_commands_that_may_use_them(
 
 
 async def test_a_handler_of_unknown_commands_is_always_there(session: Session, write_profile: WriteProfile) -> None:
-    session.change_view(profile=write_profile('command_not_found_handle() { echo "no $1"; }\n'))
+    session.change_config(profile=write_profile('command_not_found_handle() { echo "no $1"; }\n'))
     assert await run_command(session, "unheard-of") == "no unheard-of\n"

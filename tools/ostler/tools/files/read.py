@@ -75,7 +75,7 @@ class Read(Tool[ReadInput, ReadOutput]):
         self._approved = paths.ApprovedPaths()
 
     def description(self, session: SessionView) -> str:
-        return super().description(session).replace("{tokens}", f"{session.read_tokens:,}", 1)
+        return super().description(session).replace("{tokens}", f"{session.config.tools.read_tokens:,}", 1)
 
     def activity(self, given: ReadInput) -> Activity:
         return "read"
@@ -234,7 +234,7 @@ def _show_lines(
     lone = count == 1 and any(len(line) > MAX_LINE for line in window.lines)
     if not lone and is_shown(place, status, shown, context):
         return report_unchanged(path, "These lines are", total)
-    tokens = context.session.read_tokens
+    tokens = context.session.config.tools.read_tokens
     max_bytes = tokens * BYTES_PER_TOKEN
     content = "\n".join(cut_requested_line(line, count, max_bytes) for line in window.lines)
     if window.overflowed or is_too_long(content, context):
@@ -253,7 +253,9 @@ async def _read_stored_result(
     path = given.file_path
     if given.pages is not None:
         return Failure(f"pages is for PDF documents, and {path} is none. Use offset and limit.")
-    found = await read_result(path, first, count, context.results, max_tokens=context.session.read_tokens)
+    found = await read_result(
+        path, first, count, context.services.results, max_tokens=context.session.config.tools.read_tokens
+    )
     if isinstance(found, Failure):
         return found
     return ToolResult(

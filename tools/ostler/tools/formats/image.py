@@ -6,15 +6,13 @@ import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ostler.tools.fs.text_file import Unreadable, format_size
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFile import ImageFile
-
-    from ostler.tools.tool import Block  # only for annotations: it would slow down the start of the worker
 
 WEBP_MARK: Final = b"WEBP"
 _START_OF_SCAN: Final = b"\xff\xda"
@@ -92,11 +90,11 @@ class Picture:
     """There were further frames after the first."""
 
     @property
-    def block(self) -> "Block":
+    def block(self) -> dict[str, Any]:
         return image_block(self.media_type, self.data)
 
 
-def image_block(media_type: str, data: str) -> "Block":
+def image_block(media_type: str, data: str) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 

@@ -3,10 +3,9 @@
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from ostler.protocol.ids import CallId
-from ostler.tools.context import SessionView
 
 _O_PATH: Final = getattr(os, "O_PATH", 0)  # Linux: names a file without opening it
 _MAX_BYTES: Final = 4_096
@@ -118,22 +117,35 @@ def find_repository_folder(folder: str) -> str | None:
     return None
 
 
-def is_inside_roots(path: str, surroundings: SessionView, real: PathResolver = resolve_path) -> bool:
-    if surroundings.real_roots is not None:
-        return any(is_inside(path, root) for root in surroundings.real_roots)
-    return is_inside_any(path, surroundings.roots, real)
+class SessionFolders(Protocol):
+    """The folders of a session, as far as they decide what may be touched."""
+
+    @property
+    def roots(self) -> tuple[str, ...]: ...
+    @property
+    def real_roots(self) -> tuple[str, ...] | None: ...
+    @property
+    def home(self) -> str: ...
+    @property
+    def real_home(self) -> str | None: ...
 
 
-def is_in_daemon_home(path: str, surroundings: SessionView, real: PathResolver = resolve_path) -> bool:
+def is_inside_roots(path: str, session: SessionFolders, real: PathResolver = resolve_path) -> bool:
+    if session.real_roots is not None:
+        return any(is_inside(path, root) for root in session.real_roots)
+    return is_inside_any(path, session.roots, real)
+
+
+def is_in_daemon_home(path: str, session: SessionFolders, real: PathResolver = resolve_path) -> bool:
     """Whether it is in the daemon's own folder, which holds its token and all sessions."""
-    if surroundings.real_home is not None:
-        return is_inside(path, surroundings.real_home)
-    return bool(surroundings.home) and is_inside(path, real(surroundings.home))
+    if session.real_home is not None:
+        return is_inside(path, session.real_home)
+    return bool(session.home) and is_inside(path, real(session.home))
 
 
-def holds_daemon_home(path: str, surroundings: SessionView, real: PathResolver = resolve_path) -> bool:
+def holds_daemon_home(path: str, session: SessionFolders, real: PathResolver = resolve_path) -> bool:
     """Whether the daemon's own folder is below it."""
-    home = surroundings.real_home or (real(surroundings.home) if surroundings.home else None)
+    home = session.real_home or (real(session.home) if session.home else None)
     return home is not None and is_inside(home, path)
 
 

@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from ostler.tools.shell.running.profile import ProfileSnapshot
+from ostler.tools.services import ProfileSnapshot
 
 MARKER: Final = "OSTLER_CALL"
 """Tells which call a process belongs to, wherever it has gone."""
@@ -36,7 +35,7 @@ def build_clean_environment() -> dict[str, str]:
 
 
 def build_command_environment(
-    session_variables: Mapping[str, str], call_id: str, profile: "ProfileSnapshot | None" = None
+    session_variables: Mapping[str, str], call_id: str, profile: ProfileSnapshot | None = None
 ) -> dict[str, str]:
     """What a command sees: the session's variables override the person's profile, and that overrides the daemon's."""
     own = build_clean_environment() if profile is None else profile.apply_to(build_clean_environment())

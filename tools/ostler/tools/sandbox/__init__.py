@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ostler.tools.sandbox.executables import clean_path, resolve_program
     from ostler.tools.sandbox.guarded_names import record_approved_write
     from ostler.tools.sandbox.keyring import leave_session_keyring
-    from ostler.tools.sandbox.probe import Support, describe_support, probe_sandbox
+    from ostler.tools.sandbox.probe import describe_support, probe_sandbox
     from ostler.tools.sandbox.profile import NotProtectable, Profile
     from ostler.tools.sandbox.protection import (
         HeldPlaceholders,
@@ -31,7 +31,6 @@ __all__ = [
     "NotProtectable",
     "Profile",
     "Proxy",
-    "Support",
     "check_protection",
     "clean_path",
     "confine_environment",
@@ -61,7 +60,6 @@ __getattr__ = export_lazily(
         "NotProtectable": "profile",
         "Profile": "profile",
         "Proxy": "proxy",
-        "Support": "probe",
         "check_protection": "protection",
         "clean_path": "executables",
         "confine_environment": "environment",

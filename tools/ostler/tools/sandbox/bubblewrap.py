@@ -11,8 +11,9 @@ from ostler.tools.sandbox import forwarder
 from ostler.tools.sandbox.kernel import seccomp
 from ostler.tools.sandbox.kernel.limits import build_limit_prefix
 from ostler.tools.sandbox.mounts import MountKind, plan_mounts
-from ostler.tools.sandbox.probe import FLAGS, Support
+from ostler.tools.sandbox.probe import FLAGS
 from ostler.tools.sandbox.profile import Profile
+from ostler.tools.tool_config import Support
 
 _PROXY_INSIDE: Final = "/run/ostler-proxy.sock"
 _PROXY_PORT: Final = 3128

@@ -1,50 +1,20 @@
 """Chooses where a command runs: outside the sandbox, in the read-only one, or in the workspace's."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from ostler.tools import commands
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
-from ostler.tools.sandbox import Profile, Support, clean_path, list_hook_folders
-from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
+from ostler.tools.sandbox import Profile, clean_path, list_hook_folders
+from ostler.tools.tool_config import SandboxSettings, Support
 
 _MODULE_PATH: Final = "PSModulePath"
 """Where PowerShell would look for commands of its own names."""
-SandboxMode = Literal["auto", "on", "required", "off"]
 
 MISSING: Final = "This daemon runs commands only in the sandbox, and there is none here: "
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxSettings:
-    """What the person's configuration says about the sandbox, and what the machine can do."""
-
-    mode: SandboxMode
-    support: Callable[[], Support]
-    """Found out once, by starting it; blocks the first time."""
-    hidden: tuple[str, ...] = ()
-    """The daemon's own folders."""
-    hosts: tuple[str, ...] = ()
-    proxy: str | None = None
-    """The socket of the proxy that lets the allowed hosts through."""
-    skips_ask_rules: bool = False
-    """A command in the workspace's sandbox is not asked about because of an ask rule."""
-    unix_sockets: Literal["deny", "allow"] = "deny"
-    limits: Limits = NO_LIMITS
-    model_may_disable: bool = False
-    """The model may ask for a command to run outside of it."""
-
-    def is_wanted(self, *, restricted: bool) -> bool:
-        """Whether a command is to run in it, where it works; `restricted`: its text alone allowed it."""
-        return self.mode in {"on", "required"} or (restricted and self.mode == "auto")
-
-    @property
-    def may_be_left(self) -> bool:
-        """Where it is required, nothing runs outside of it, whoever says yes."""
-        return self.model_may_disable and self.mode in {"auto", "on"}
 
 
 class SandboxMissing(Exception):

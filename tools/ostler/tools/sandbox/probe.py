@@ -5,12 +5,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ostler.tools.sandbox.environment import confine_environment
 from ostler.tools.sandbox.executables import resolve_program
 from ostler.tools.sandbox.kernel import seccomp
+from ostler.tools.tool_config import Support
 
 # No --die-with-parent: background tasks outlive the daemon, and what is left over is ended by us. As root too: without
 # --cap-drop a root sandbox can remount itself writable.
@@ -19,22 +19,6 @@ _TRIAL: Final = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--t
 _TIMEOUT_SECONDS: Final = 10.0
 _OLDEST: Final = (0, 8)
 """The first bwrap that knows --disable-userns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Support:
-    """What the probe found."""
-
-    works: bool
-    reason: str
-    """Why it does not work and what would mend it; empty where it works."""
-    bwrap: str | None = None
-    version: str = ""
-    user_namespaces: bool = False
-    """Whether the kernel's settings let this user make them."""
-    as_root: bool = False
-    filters: bool = False
-    """Whether bwrap loads our seccomp filter here."""
 
 
 def probe_sandbox(path: str | None = None) -> Support:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ostler.tools.fs import paths
-from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
+from ostler.tools.tool_config import NO_LIMITS, Limits
 
 
 class NotProtectable(Exception):

@@ -36,9 +36,9 @@ from ostler.tools.sandbox.guarded_names import (
     scan_guarded_names,
     set_aside_changes,
 )
-from ostler.tools.sandbox.kernel.limits import NO_LIMITS, Limits
 from ostler.tools.sandbox.profile import NotProtectable, Profile, require_real_path
 from ostler.tools.sandbox.protected_names import HOME_NAMES, PARTLY_PROTECTED, PARTLY_PROTECTED_IN_HOME, PROJECT_NAMES
+from ostler.tools.tool_config import NO_LIMITS, Limits
 
 
 @dataclass(slots=True)

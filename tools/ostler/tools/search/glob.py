@@ -57,7 +57,7 @@ class Glob(Tool[GlobInput, GlobOutput]):
         return "list"
 
     def description(self, session: SessionView) -> str:
-        return super().description(session).replace("{most}", str(session.most_files), 1)
+        return super().description(session).replace("{most}", str(session.config.tools.glob_files), 1)
 
     def is_concurrency_safe(self, given: GlobInput) -> bool:
         return True
@@ -90,7 +90,7 @@ class Glob(Tool[GlobInput, GlobOutput]):
         return await read_in_thread(search_root.may_search, self.name, root, context.session)
 
     async def run(self, given: GlobInput, context: ToolContext) -> ToolResult[GlobOutput] | Failure:
-        started, most = time.monotonic(), context.session.most_files
+        started, most = time.monotonic(), context.session.config.tools.glob_files
         root = await read_in_thread(search_root.resolve_root, given.path, context.session, given.pattern)
         if self._approved.has_moved(context.call_id, root.place):
             return search_root.fail_moved(root)

@@ -167,7 +167,9 @@ class Grep(Tool[GrepInput, GrepOutput]):
         result_id = parse_result_path(given.path)
         if result_id is not None:
             wanted = _build_selection(given, ResultOrigin(result_id))
-            return await search_result(_build_search_options(given), context.results.read_pieces(result_id), wanted)
+            return await search_result(
+                _build_search_options(given), context.services.results.read_pieces(result_id), wanted
+            )
         root = await read_in_thread(search_root.resolve_root, given.path, context.session)
         if self._approved.has_moved(context.call_id, root.place):
             return search_root.fail_moved(root)

@@ -207,7 +207,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             return Failure(render_description(_WAITS, context.session))
         if given.run_in_background and await _check_command(self.only_sleeps, given.command):
             return Failure(render_description(_WAITS_IN_BACKGROUND, context.session))
-        if given.run_in_background and not (context.tasks.enabled and context.session.background):
+        if given.run_in_background and not (context.services.tasks.enabled and context.session.background):
             return Failure("run_in_background is off here: run it in the foreground, with a timeout.")
         if given.dangerously_disable_sandbox and not _may_leave_sandbox(context.session):
             return Failure("dangerouslyDisableSandbox is off here: commands run as the person has set it.")
@@ -230,7 +230,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         # a mere wait, which would only be another way to waste the time.
         may_go_on = (
             given.timeout is None
-            and context.tasks.enabled
+            and context.services.tasks.enabled
             and not await _check_command(self.only_sleeps, given.command)
         )
         timeout = given.timeout or (_compute_foreground_ms(context.session) if may_go_on else read_timeouts()[0])
@@ -305,7 +305,7 @@ def build_sandbox_ask(message: str) -> AskFirst:
 
 
 def _may_leave_sandbox(session: SessionView) -> bool:
-    return session.sandboxing is not None and session.sandboxing.may_be_left
+    return session.config.sandbox is not None and session.config.sandbox.may_be_left
 
 
 def _compute_foreground_ms(session: SessionView) -> int:

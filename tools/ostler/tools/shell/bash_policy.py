@@ -171,7 +171,7 @@ def _judge_subject(
 def _only_looks(about: CommandSubject, session: SessionView) -> bool:
     # Patterns are expanded only for what runs in the sandbox.
     return (
-        session.network_reads
+        session.config.network_reads
         and not commands.has_globs(about.parsed)
         and commands.is_read_only(about.parsed, session.shell_folder, network=True).ok
     )
@@ -179,10 +179,10 @@ def _only_looks(about: CommandSubject, session: SessionView) -> bool:
 
 def _find_edit_problem(session: SessionView) -> str | None:
     """Why the sandbox, which edits by commands run in, cannot keep them from what is guarded; null where it can."""
-    if session.sandboxing is None:
+    if session.config.sandbox is None:
         return None
     try:
-        by = choose_confinement(session.sandboxing, session, only_reads=False, only_edits=True)
+        by = choose_confinement(session.config.sandbox, session, only_reads=False, only_edits=True)
         if by is not None:
             check_protection(by.profile)
     except (NotProtectable, SandboxMissing, OSError) as error:
@@ -231,7 +231,7 @@ def _is_reinstalled(place: AccessedPath) -> bool:
 
 def _covers(session: SessionView) -> bool:
     """Whether what only reads runs in the sandbox, which covers the daemon's own folder."""
-    sandboxing = session.sandboxing
+    sandboxing = session.config.sandbox
     return sandboxing is not None and sandboxing.is_wanted(restricted=True) and sandboxing.support().works
 
 

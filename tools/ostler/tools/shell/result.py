@@ -14,12 +14,13 @@ from ostler.tools.files.editing.mutation import ChangeOutput
 from ostler.tools.formats.terminal_text import clean_for_model
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import format_size
+from ostler.tools.services import BackgroundedBy
 from ostler.tools.shell.git_effects import GitChanges
 from ostler.tools.shell.output.full_output import FullOutput
 from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.shell.output.output_file import MAX_BYTES
 from ostler.tools.shell.output.text import format_signal, parse_signal
-from ostler.tools.shell.running.command import BackgroundedBy, BackgroundedCommand, FinishedCommand
+from ostler.tools.shell.running.command import BackgroundedCommand, FinishedCommand
 from ostler.tools.shell.running.launch import CommandSpec
 from ostler.tools.tool import Block, text_block
 

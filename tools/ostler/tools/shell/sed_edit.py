@@ -30,8 +30,7 @@ from ostler.tools.process.environment import build_command_environment
 from ostler.tools.process.orphans import exclude_from_reaping
 from ostler.tools.sandbox import NotProtectable, confine_environment, open_filter, wrap
 from ostler.tools.sandbox.policy import choose_confinement, restrict_to_reading
-from ostler.tools.services import FileRead, FileReads
-from ostler.tools.shell.running.profile import ProfileSnapshot
+from ostler.tools.services import FileRead, FileReads, ProfileSnapshot
 from ostler.tools.shell.sed_command import SedCommand, parse_sed_command
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AskFirst, Change, Check, Failure, Refuse
@@ -107,7 +106,10 @@ class PendingSedEdits:
             approved = paths.ApprovedPaths()
             approved.note(context.call_id, each.plan.place)
             # A session that had not read the file does not count as having read it now.
-            as_known = replace(context, reads=_KnownFileReads(context.reads, each.before))
+            as_known = replace(
+                context,
+                services=context.services.with_reads(_KnownFileReads(context.services.files.reads, each.before)),
+            )
             written = await mutation.write(each.path, each.plan_if_unchanged, as_known, approved)
             if isinstance(written, Failure):
                 return WriteOutcome(files, changes, written) if files else written
@@ -158,7 +160,7 @@ async def _find_edits(command: str, context: ToolContext) -> tuple[SedEdit, ...]
     sed = parse_sed_command(command) if sys.platform == "linux" else None
     if sed is None:
         return None
-    profile = context.session.profile
+    profile = context.session.config.profile
     snapshot = await profile.load_current() if profile is not None else None
     if snapshot is not None and "sed" in snapshot.names:
         return None
@@ -220,7 +222,7 @@ class _SedProcess:
         """The content after sed. Raises _NotReproducible where it refuses its arguments, or takes too long."""
         session = self.session
         environment = restrict_to_reading(self.environment, session.roots)
-        by = choose_confinement(session.sandboxing, session, only_reads=True) if session.sandboxing else None
+        by = choose_confinement(session.config.sandbox, session, only_reads=True) if session.config.sandbox else None
         arguments = ["/bin/sh", "-c", _ULIMIT_SCRIPT, "sh", *self.arguments]
         with contextlib.ExitStack() as stack:
             inherited: Sequence[int] = ()

@@ -102,7 +102,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         """As for Bash: what runs in place of a command that only reads."""
 
     def is_enabled(self, session: SessionView) -> bool:
-        return session.background and self.name not in session.switched_off
+        return session.background and session.config.tools.monitor
 
     def path(self, given: MonitorInput) -> str | None:
         return given.path
@@ -163,7 +163,9 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         command = given.command or ""
         self._remember_approval(context.call_id, await self.bound_to(given, context.session) or "")
         # What it watches runs as any command does: nothing would restrict one that only looks.
-        judged = await read_in_thread(judge, command, replace(context.session, network_reads=False))
+        judged = await read_in_thread(
+            judge, command, replace(context.session, config=replace(context.session.config, network_reads=False))
+        )
         if (literal := judged.literal_command) is not None:
             remember(self._literal, context.call_id, literal)
         if judged.only_edits:
@@ -182,7 +184,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         remember(self._approved, call_id, approved)
 
     async def run(self, given: MonitorInput, context: ToolContext) -> ToolResult[MonitorOutput] | Failure:
-        if not context.tasks.enabled:
+        if not context.services.tasks.enabled:
             return Failure("Nothing goes on in the background here, so nothing can be watched.")
         approved, literal = self._approved.pop(context.call_id, None), self._literal.pop(context.call_id, None)
         now = await self.bound_to(given, context.session)
@@ -213,7 +215,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         self, given: MonitorInput, resource: McpResource, watch: WatchSpec, context: ToolContext
     ) -> ToolResult[MonitorOutput] | Failure:
         try:
-            task_id = await context.tasks.follow(context.call_id, resource, given.description, watch)
+            task_id = await context.services.tasks.follow(context.call_id, resource, given.description, watch)
         except NotWatchable as error:
             return Failure(str(error))
         return ToolResult(_build_output(given, task_id))

@@ -117,9 +117,9 @@ class TaskOutput(Tool[TaskOutputInput, TaskOutputOutput]):
     async def run(self, given: TaskOutputInput, context: ToolContext) -> ToolResult[TaskOutputOutput] | Failure:
         seconds = given.timeout / 1000 if given.block else 0.0
         task_id = TaskId(given.task_id)
-        look = await context.tasks.poll(task_id, seconds, _NEW_BYTES, whole_lines=given.filter is not None)
+        look = await context.services.tasks.poll(task_id, seconds, _NEW_BYTES, whole_lines=given.filter is not None)
         if look is None:
-            return Failure(describe_missing_task(given.task_id, await context.tasks.list_tasks()), 1)
+            return Failure(describe_missing_task(given.task_id, await context.services.tasks.list_tasks()), 1)
         try:
             text, left_out = await _filter_lines(look.new_output, given.filter)
         except (ripgrep.RipgrepError, ripgrep.RipgrepMissing) as error:

@@ -61,13 +61,13 @@ class TaskStop(Tool[TaskStopInput, TaskStopOutput]):
         return Allow(own_state=True)  # it ends only what the session itself began
 
     async def run(self, given: TaskStopInput, context: ToolContext) -> ToolResult[TaskStopOutput] | Failure:
-        known = await context.tasks.list_tasks()
+        known = await context.services.tasks.list_tasks()
         before = next((task for task in known if task.id == given.task_id), None)
         if before is None:
             return Failure(describe_missing_task(given.task_id, known), UNKNOWN)
         if before.ended_at is not None:
             return Failure(f"{before.id} is not running: it is {before.status} already.", NOT_RUNNING)
-        after = await context.tasks.stop(before.id, _WHY)
+        after = await context.services.tasks.stop(before.id, _WHY)
         if after is None or after.ended_at is None:
             return Failure(f"{before.id} was told to end, but has not ended yet.", STILL_RUNNING)
         return ToolResult(_build_output(after))

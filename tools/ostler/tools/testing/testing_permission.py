@@ -24,7 +24,7 @@ class TestingPermission(Tool[TestingPermissionInput, TestingPermissionOutput]):
     only_reads = True
 
     def is_enabled(self, session: SessionView) -> bool:
-        return session.testing
+        return session.config.testing
 
     def is_concurrency_safe(self, given: TestingPermissionInput) -> bool:
         return True

@@ -38,6 +38,7 @@ from ostler.storage import Scope
 from ostler.tools.context import ToolContext
 from ostler.tools.registry import ToolSet
 from ostler.tools.sandbox.policy import SandboxMissing
+from ostler.tools.services import FileServices, Services
 from ostler.tools.tool import (
     AnyTool,
     Failure,
@@ -216,14 +217,18 @@ class Pipeline:
         return ToolContext(
             call_id=pending.call.call_id,
             session=self.session.view,
-            reads=reads,
-            processes=self.session.processes,
+            services=Services(
+                FileServices(
+                    reads,
+                    TurnFiles(self.session.journal, pending.call.turn_id),
+                    make_diagnostics(self.session.shared.client_calls, scope),
+                ),
+                self.session.processes,
+                OwnedResults(self.session.journal.log, self.session.record.id),
+                SessionTasks(self.session.tasks, scope, pending.use.id, self.session.view.background),
+            ),
             progress=send_progress,
             output_folder=self.session.shared.output_folder,
-            results=OwnedResults(self.session.journal.log, self.session.record.id),
-            history=TurnFiles(self.session.journal, pending.call.turn_id),
-            diagnostics=make_diagnostics(self.session.shared.client_calls, scope),
-            tasks=SessionTasks(self.session.tasks, scope, pending.use.id, self.session.view.background),
             background_request=pending.background,
             wake_signal=self.session.wake_signal,
             partial_output=pending.partial_output,

@@ -20,11 +20,11 @@ from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.hooks import HookRunner
 from ostler.server.settings import McpEntry, RuleSet, Settings
 from ostler.storage.repositories.sessions import SessionRecord
-from ostler.tools.context import Assistant, SessionView, WakeSignal
+from ostler.tools.context import SessionView, WakeSignal
 from ostler.tools.fs import paths
 from ostler.tools.registry import ToolSet
-from ostler.tools.sandbox.policy import SandboxSettings
 from ostler.tools.tool import AnyTool
+from ostler.tools.tool_config import SandboxSettings, ToolConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _CachedView:
     record: SessionRecord
     state: dict[str, Any]
     rules: RuleSet
-    background: bool
+    config: ToolConfig
     view: SessionView
 
 
@@ -116,7 +116,7 @@ class LiveSession:
             self.turn_on_ask or self.record.on_ask,
             self.rules,
             view,
-            bash_classifier=self.shared.bash_classifier(),
+            bash_classifier=self.shared.permissions().bash_classifier,
             skips_ask_rules=_skips_ask_rules(sandbox),
             only_policy_allows=self.settings.forbid_other_allow_rules,
         )
@@ -124,33 +124,24 @@ class LiveSession:
     @property
     def mode(self) -> Mode:
         """The session's mode, unless the managed policy sets another, or the daemon does not allow it any more."""
-        return resolve_mode(self.settings, self.record.mode, allow_bypass=self.shared.allow_bypass())
+        return resolve_mode(self.settings, self.record.mode, allow_bypass=self.shared.permissions().allow_bypass)
 
     @property
     def view(self) -> SessionView:
         """What tools see of the session. Cached: every call reads it several times."""
-        cached, rules = self._cached_view, self.rules
+        cached, rules, config = self._cached_view, self.rules, self.shared.config()
         if (
             cached is None
             or cached.record is not self.record
             or cached.state is not self.state
             or cached.rules is not rules
-            or cached.view.sandboxing is not self.shared.sandbox()
-            or cached.view.network_reads is not self.shared.network_reads()
-            or cached.view.mode != self.mode
-            or cached.background is not self.shared.background()
-            or cached.view.profile is not self.shared.profile()
-            or cached.view.switched_off != self.shared.switched_off()
-            or cached.view.most_files != self.shared.most_files()
-            or cached.view.read_tokens != self.shared.read_tokens()
-            or cached.view.assistant != self._assistant
+            or cached.config is not config
         ):
-            cached = self._cached_view = _CachedView(
-                self.record, self.state, rules, self.shared.background(), self._add_tools(self._build_view())
-            )
+            view = self._add_tools(self._build_view(config))
+            cached = self._cached_view = _CachedView(self.record, self.state, rules, config, view)
         return cached.view
 
-    def _build_view(self) -> SessionView:
+    def _build_view(self, config: ToolConfig) -> SessionView:
         roots = (self.record.cwd, *self.record.directories, *self.settings.additional_directories)
         return SessionView(
             session_id=self.record.id,
@@ -159,20 +150,14 @@ class LiveSession:
             roots=roots,
             real_roots=tuple(map(self._resolve_folder, roots)),
             mode=self.mode,
+            config=config,
             environment={**self.settings.env, **(self.record.options.get("env") or {})},
             home=self.shared.home,
             real_home=self._resolve_folder(self.shared.home),
-            umask=self.shared.umask,
-            testing=self.shared.testing,
-            sandboxing=self.shared.sandbox(),
-            network_reads=self.shared.network_reads(),
-            background=self.shared.background(),
-            profile=self.shared.profile(),
-            switched_off=self.shared.switched_off(),
-            most_files=self.shared.most_files(),
-            read_tokens=self.shared.read_tokens(),
+            background=config.tools.background,
             servers={name: entry.digest for name, entry in self._servers.items()},
-            assistant=self._assistant,
+            # Assistant mode is for root sessions: an agent works for its parent, which waits for it.
+            assistant=config.assistant if self.record.parent_id is None else None,
             may_read=make_read_filter(self.rules),
             trusted_files=(
                 *self.settings.own_scripts,
@@ -191,11 +176,6 @@ class LiveSession:
     @property
     def _servers(self) -> Mapping[str, McpEntry]:
         return collect_servers(self.settings, self.trusted, self.record.options)
-
-    @property
-    def _assistant(self) -> Assistant | None:
-        """Assistant mode is for root sessions: an agent works for its parent, which waits for it."""
-        return self.shared.assistant() if self.record.parent_id is None else None
 
     def _resolve_folder(self, folder: str) -> str:
         """The real path, resolved once. Its settings were just read, so that this does not wait for a slow disk."""

@@ -101,7 +101,7 @@ class SettingsLoader:
             folder=live.record.cwd,
             processes=live.processes,
             ask_model=ask_model,
-            umask=view.umask,
+            umask=view.config.umask,
             is_unchanged=is_unchanged,
         )
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from ostler.protocol.shapes import Task
 from ostler.server.engine.tasks import outcome
+from ostler.tools.services import RunningCommand
 from ostler.tools.shell.output.output_file import OutputFile
 from ostler.tools.shell.result import describe_set_aside
-from ostler.tools.shell.running.command import RunningCommand
 from ostler.tools.threads import read_in_thread
 
 

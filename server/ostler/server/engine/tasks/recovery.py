@@ -15,10 +15,11 @@ from ostler.storage import Scope, Snapshot
 from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.process import process
 from ostler.tools.sandbox import rehold_placeholders
-from ostler.tools.sandbox.kernel.limits import NO_LIMITS, LimitWatch
+from ostler.tools.sandbox.kernel.limits import LimitWatch
 from ostler.tools.shell.running.command import RunningCommand
 from ostler.tools.shell.running.launch import build_note_path
 from ostler.tools.threads import read_in_thread
+from ostler.tools.tool_config import NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,7 @@ from ostler.storage import Scope, Snapshot, Tx
 from ostler.storage.repositories.tasks import Position, TaskRecord
 from ostler.tools.process import orphans
 from ostler.tools.sandbox import release_noted_placeholders
-from ostler.tools.services import WatchSpec
-from ostler.tools.shell.running.command import RunningCommand
+from ostler.tools.services import RunningCommand, WatchSpec
 from ostler.tools.shell.running.launch import build_note_path
 from ostler.tools.text import one_line
 from ostler.tools.threads import change_in_thread, read_in_thread

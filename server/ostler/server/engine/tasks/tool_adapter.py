@@ -14,8 +14,14 @@ from ostler.server.mcp.connection import Unreachable
 from ostler.server.mcp.connections import ServerKey
 from ostler.storage import Scope
 from ostler.storage.repositories.tasks import TaskRecord
-from ostler.tools.services import McpResource, NotWatchable, TaskSnapshot, WatchSpec
-from ostler.tools.shell.running.command import BackgroundedBy, RunningCommand
+from ostler.tools.services import (
+    BackgroundedBy,
+    McpResource,
+    NotWatchable,
+    RunningCommand,
+    TaskSnapshot,
+    WatchSpec,
+)
 
 _MAX_TASKS: Final = 1_000
 _MAX_LINE_CHARS: Final = 64 * 1024

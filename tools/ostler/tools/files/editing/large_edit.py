@@ -5,10 +5,8 @@ waiting for the lock: a tenth of a second for each fifty megabytes. The process 
 and its memory is freed with it.
 """
 
-import ctypes
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -23,8 +21,7 @@ from ostler.tools.tool import Failure
 
 LARGE_BYTES: Final = 32 * 1024 * 1024
 _SECONDS: Final = 120.0
-_PR_SET_PDEATHSIG: Final = 1
-_PROGRAM: Final = "from ostler.tools.files.editing.large_edit import main; main()"
+_PROGRAM: Final = "from ostler.tools.files.editing.large_edit_worker import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +106,3 @@ def parse_read(answer: dict[str, Any]) -> FileRead:
     """Builds a FileRead from JSON, whose lists are tuples here."""
     ranges = {name: tuple((first, last) for first, last in answer[name]) for name in ("ranges", "shown")}
     return FileRead(**{**answer, **ranges})
-
-
-def main() -> None:
-    """Entry point of the process. It ends with its parent: a daemon that is restarted takes the file as it is."""
-    _die_with_parent(int(sys.argv[1]))
-    # Imported here: the worker module imports this one.
-    from ostler.tools.files.editing.large_edit_worker import handle_request  # noqa: PLC0415
-
-    sys.stdout.write(json.dumps(handle_request(json.load(sys.stdin))))
-    sys.stdout.flush()
-
-
-def _die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when the thread that started it ends; that thread waits for it until then."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit()

@@ -1,8 +1,12 @@
 """The work of the process for edits of large files: see `large_edit`."""
 
+import ctypes
+import json
 import os
+import signal
+import sys
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from ostler.protocol.ids import SessionId
 from ostler.tools.context import SessionView
@@ -15,6 +19,22 @@ from ostler.tools.fs.text_file import Unreadable
 from ostler.tools.tool import Failure
 
 Outcome = PreparedChange | CompletedChange | Failure
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main() -> None:
+    """Entry point of the process. It ends with its parent: a daemon that is restarted takes the file as it is."""
+    _die_with_parent(int(sys.argv[1]))
+    sys.stdout.write(json.dumps(handle_request(json.load(sys.stdin))))
+    sys.stdout.flush()
+
+
+def _die_with_parent(parent: int) -> None:
+    """Has the kernel kill this process when the thread that started it ends; that thread waits for it until then."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit()
 
 
 def handle_request(request: dict[str, Any]) -> dict[str, Any]:

@@ -181,7 +181,7 @@ async def validate_change(path: str, planner: Planner, context: ToolContext) -> 
     if is_unc(path):
         return None
     place = await read_in_thread(paths.resolve_path, path)
-    planned = await read_in_thread(_try_plan, path, place, planner, context.reads.get(place))
+    planned = await read_in_thread(_try_plan, path, place, planner, context.services.files.reads.get(place))
     return planned if isinstance(planned, Failure) else None
 
 
@@ -206,7 +206,9 @@ async def check_permission(path: str, planner: Planner, context: ToolContext, ap
         return AskFirst(f"Write to {path}?", reason="It is on another machine.", safety=True)
     place = await read_in_thread(paths.resolve_path, path)
     approved.note(context.call_id, place)
-    return await read_in_thread(_check_permission, path, place, planner, context.reads.get(place), context.session)
+    return await read_in_thread(
+        _check_permission, path, place, planner, context.services.files.reads.get(place), context.session
+    )
 
 
 def _check_permission(path: str, place: str, planner: Planner, read: FileRead | None, session: SessionView) -> Check:
@@ -236,18 +238,18 @@ async def write(
         return Failure(
             f"{path} leads to another place than when it was allowed. Nothing was written.", read_state.CHANGED
         )
-    read = context.reads.get(place)
+    read = context.services.files.reads.get(place)
     try:
         prepared = await read_in_thread(prepare, path, place, planner, read, context.session)
         if isinstance(prepared, Failure):
             return prepared
         # It returns when the disk has it: from here on the old content cannot be lost.
-        await context.history.keep(place, _build_older_file(prepared.plan.before))
-        written = await change_in_thread(save, prepared, read, context.session.umask)
+        await context.services.files.history.keep(place, _build_older_file(prepared.plan.before))
+        written = await change_in_thread(save, prepared, read, context.session.config.umask)
     except (Unreadable, PathChanged, OSError) as error:
         return build_failure(path, error)
     if isinstance(written, CompletedChange):
-        context.reads.put(place, written.read)
+        context.services.files.reads.put(place, written.read)
         if find_protection_reason(place):
             await read_in_thread(record_approved_write, place)
     return written
@@ -330,7 +332,9 @@ async def build_output_fields(path: str, written: CompletedChange, context: Tool
         "original_left_out": written.plan.before is not None and get_original(written.plan) is None,
         "git_diff": written.git_diff,
         "user_modified": context.changed_by_person,
-        "diagnostics": diagnostics.build_outputs(await context.diagnostics.collect(path, written.plan.place)),
+        "diagnostics": diagnostics.build_outputs(
+            await context.services.files.diagnostics.collect(path, written.plan.place)
+        ),
     }
 
 

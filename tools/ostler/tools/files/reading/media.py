@@ -71,7 +71,7 @@ async def _read_cells(
     if is_too_long(
         _OUTPUT_WRAPPER.join(text for cell in cells for text in (cell.source, *(o.text for o in cell.outputs))), context
     ):
-        return Failure(_explain_too_long(path, shown, total, context.session.read_tokens))
+        return Failure(_explain_too_long(path, shown, total, context.session.config.tools.read_tokens))
     note_shown(shown)
     return ToolResult(
         NotebookOutput(
@@ -96,7 +96,7 @@ def _explain_too_long(path: str, shown: Range, total: int, tokens: int) -> str:
 async def read_document(
     path: str, place: str, status: os.stat_result, pages: Pages | None, context: ToolContext
 ) -> ToolResult[ReadOutput] | Failure:
-    before = context.reads.get(place)
+    before = context.services.files.reads.get(place)
     if before is not None and before.total_lines:
         wanted = (pages or Pages(1, None)).clamp_to(before.total_lines)
         if wanted[0] <= before.total_lines and is_shown(place, status, wanted, context):
@@ -106,7 +106,7 @@ async def read_document(
         return Failure(_explain_no_pages(path, document.total, pages))
     if is_too_long("\n".join(page.text for page in document.pages), context):
         first, last = document.pages[0].number, document.pages[-1].number
-        words = f"Pages {first}-{last} of {path} are more than {context.session.read_tokens} tokens."
+        words = f"Pages {first}-{last} of {path} are more than {context.session.config.tools.read_tokens} tokens."
         return Failure(f"{words} Read fewer with pages.")
     shown = (document.pages[0].number, document.pages[-1].number)
     remember(place, document.status, document.digest, document.total, shown, context)

@@ -15,12 +15,12 @@ BYTES_PER_TOKEN: Final = 4  # the average of English and code, near enough for a
 
 
 def is_too_long(text: str, context: ToolContext) -> bool:
-    return len(text.encode()) // BYTES_PER_TOKEN > context.session.read_tokens
+    return len(text.encode()) // BYTES_PER_TOKEN > context.session.config.tools.read_tokens
 
 
 def is_shown(place: str, status: os.stat_result, wanted: Range, context: ToolContext) -> bool:
     """Whether all that is wanted was shown before, and the file has not changed since."""
-    before = context.reads.get(place)
+    before = context.services.files.reads.get(place)
     return before is not None and read_state.is_unchanged(before, status) and read_state.covers(before.shown, wanted)
 
 
@@ -33,10 +33,10 @@ def remember(
     place: str, status: os.stat_result, digest: str, total: int, shown: Range | None, context: ToolContext
 ) -> None:
     """Records what was shown now; what was shown before still counts where the content is the same."""
-    before = context.reads.get(place)
+    before = context.services.files.reads.get(place)
     known = before if before is not None and before.digest == digest else None
     read = FileRead(status.st_mtime_ns, status.st_size, digest, (), total)
     if shown is not None:
         ranges = read_state.merge_range(known.ranges if known else (), shown)
         read = replace(read, ranges=ranges, shown=read_state.merge_range(known.shown if known else (), shown))
-    context.reads.put(place, read)
+    context.services.files.reads.put(place, read)

@@ -16,28 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from ostler.tools.tool_config import Limits
+
 _KILOBYTE: Final = 1024
 _MEGABYTE: Final = 1024 * 1024
 _GROUP_PREFIX: Final = "ostler-command-"
 _FILE_SIGNAL: Final = 25
 _MAX_COUNTED: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """0: no limit."""
-
-    memory_mb: int = 0
-    processes: int = 0
-    """Threads count too, as they do for the kernel."""
-    file_mb: int = 0
-
-    @property
-    def are_watched(self) -> bool:
-        return bool(self.memory_mb or self.processes)
-
-
-NO_LIMITS: Final = Limits()
 
 
 def build_limit_prefix(limits: Limits) -> list[str]:

@@ -6,7 +6,7 @@ the background while it runs.
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -16,6 +16,7 @@ from ostler.tools.formats.terminal_text import clean_ahead
 from ostler.tools.process import process
 from ostler.tools.sandbox import release_placeholders
 from ostler.tools.sandbox.kernel.limits import LimitWatch
+from ostler.tools.services import BackgroundedBy
 from ostler.tools.shell.output.full_output import FullOutput, open_full_output
 from ostler.tools.shell.output.image import find_picture, may_be_picture
 from ostler.tools.shell.output.output_file import MAX_BYTES, Ending, OutputFile
@@ -26,8 +27,6 @@ from ostler.tools.threads import change_in_thread, change_later, kill_in_thread,
 
 if TYPE_CHECKING:
     from ostler.tools.formats.image import Picture
-
-BackgroundedBy = Literal["model", "user", "budget"]
 
 _SHORT_BYTES: Final = 16 * 1024
 """Bytes of output that are read from the page cache without a thread."""
@@ -182,7 +181,7 @@ async def _start_command(spec: CommandSpec, context: ToolContext) -> RunningComm
             prepared.environment,
             copier.pipe,
             context.call_id,
-            context.processes,
+            context.services.processes,
             prepared.opened,
         )
     except BaseException:
@@ -227,9 +226,9 @@ class _ForegroundCommand:
             if by is not None:
                 with anyio.CancelScope(shield=True):
                     if self.spec.watch is not None:
-                        task_id = await context.tasks.monitor(running, self.spec.watch)
+                        task_id = await context.services.tasks.monitor(running, self.spec.watch)
                     else:
-                        task_id = await context.tasks.adopt(running, by)
+                        task_id = await context.services.tasks.adopt(running, by)
                     return await self._move_to_background(task_id, by)
             await self._end()
         except BaseException:
@@ -240,7 +239,7 @@ class _ForegroundCommand:
                 change_later(running.output.remove)
             raise
         finally:
-            context.processes.record_end(context.call_id, running.child.pid)
+            context.services.processes.record_end(context.call_id, running.child.pid)
         return await self._build_finished()
 
     async def _end(self) -> None:

@@ -23,8 +23,6 @@ from ostler.tools.sandbox import (
     wrap,
 )
 from ostler.tools.sandbox.kernel.limits import (
-    NO_LIMITS,
-    Limits,
     LimitWatch,
     build_group_prefix,
     find_delegated_group,
@@ -33,11 +31,11 @@ from ostler.tools.sandbox.kernel.limits import (
 )
 from ostler.tools.sandbox.kernel.seccomp import FILTER_DESCRIPTOR
 from ostler.tools.sandbox.policy import Confinement, choose_confinement, restrict_to_reading
-from ostler.tools.services import WatchSpec
+from ostler.tools.services import ProfileSnapshot, WatchSpec
 from ostler.tools.shell.output.output_file import OutputFile
-from ostler.tools.shell.running.profile import ProfileSnapshot
 from ostler.tools.shell.running.program import ShellProgram, ShellStart, build_bash_arguments
 from ostler.tools.threads import change_in_thread
+from ostler.tools.tool_config import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,7 +107,7 @@ class _Preparer:
         """Not yet known to be: the first time the shell is looked for, and the folder may have to be made."""
 
     def allows(self, spec: CommandSpec, context: ToolContext) -> bool:
-        sandboxing = context.session.sandboxing
+        sandboxing = context.session.config.sandbox
         restricted = context.only_reads or spec.only_edits
         outside = sandboxing is None or spec.outside_sandbox or not sandboxing.is_wanted(restricted=restricted)
         return self._quick and outside
@@ -154,7 +152,7 @@ async def prepare(spec: CommandSpec, context: ToolContext) -> PreparedCommand:
 
 async def _load_profile(context: ToolContext) -> ProfileSnapshot | None:
     """Mostly from the cache; for the first command, and when it is to be checked again, sourced elsewhere than here."""
-    profile = context.session.profile
+    profile = context.session.config.profile
     if profile is None:
         return None
     return profile.get_cached() or await profile.load_current()
@@ -162,7 +160,7 @@ async def _load_profile(context: ToolContext) -> ProfileSnapshot | None:
 
 def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot | None, folder: str) -> PreparedCommand:
     session = context.session
-    sandboxing = session.sandboxing
+    sandboxing = session.config.sandbox
     confined_by = None
     if sandboxing is not None and not spec.outside_sandbox:
         confined_by = choose_confinement(sandboxing, session, only_reads=context.only_reads, only_edits=spec.only_edits)
@@ -186,7 +184,7 @@ def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot |
             command,
             folder,
             output.end_path,
-            session.umask,
+            session.config.umask,
             definitions,
             locked=context.allowed_by_text,
             literal=context.only_reads,
