@@ -13,6 +13,7 @@ from hypothesis import settings
 import tests.support.examples  # noqa: F401 - registers the profiles
 from ostler.tools.process import tree
 from tests.support.daemon import Daemon
+from tests.support.disks import spread_folders
 
 # A shell without job control starts what it puts in the background with Ctrl-C ignored, nohup does that with SIGHUP,
 # and children inherit it. The tests press Ctrl-C, and close terminals.
@@ -91,6 +92,12 @@ def _starts_daemon(test: pytest.Function) -> bool:
     if test.nodeid.startswith("tests/faults/"):
         return True
     return not _DAEMON_FIXTURES.isdisjoint(test.fixturenames) or not _DAEMON_CLASSES.isdisjoint(vars(test.module))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spread_temporary_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Thousands of files are made and removed: less processor time where the folders of the tests lie apart."""
+    spread_folders(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture
