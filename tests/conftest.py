@@ -64,6 +64,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def _all_start_daemons(source: str) -> bool:
     """Whether the text alone says that every test starts a daemon. Of others that is known once they are imported."""
+    if "pytest.mark.without_daemon" in source:
+        return False
     if any(not _DAEMON_CLASSES.isdisjoint(_NAME.findall(names)) for names in _IMPORTED.findall(source)):
         return True
     tests = _PARAMETERS.findall(source)
@@ -91,6 +93,8 @@ def pytest_collection_finish() -> None:
 def _starts_daemon(test: pytest.Function) -> bool:
     if test.nodeid.startswith("tests/faults/"):
         return True
+    if test.get_closest_marker("without_daemon"):
+        return False
     return not _DAEMON_FIXTURES.isdisjoint(test.fixturenames) or not _DAEMON_CLASSES.isdisjoint(vars(test.module))
 
 
