@@ -13,6 +13,7 @@ from hypothesis import settings
 import tests.support.examples  # noqa: F401 - registers the profiles
 from ostler.tools.process import tree
 from tests.support.daemon import Daemon
+from tests.support.disks import spread_folders
 
 # A shell without job control starts what it puts in the background with Ctrl-C ignored, nohup does that with SIGHUP,
 # and children inherit it. The tests press Ctrl-C, and close terminals.
@@ -63,6 +64,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def _all_start_daemons(source: str) -> bool:
     """Whether the text alone says that every test starts a daemon. Of others that is known once they are imported."""
+    if "pytest.mark.without_daemon" in source:
+        return False
     if any(not _DAEMON_CLASSES.isdisjoint(_NAME.findall(names)) for names in _IMPORTED.findall(source)):
         return True
     tests = _PARAMETERS.findall(source)
@@ -90,7 +93,15 @@ def pytest_collection_finish() -> None:
 def _starts_daemon(test: pytest.Function) -> bool:
     if test.nodeid.startswith("tests/faults/"):
         return True
+    if test.get_closest_marker("without_daemon"):
+        return False
     return not _DAEMON_FIXTURES.isdisjoint(test.fixturenames) or not _DAEMON_CLASSES.isdisjoint(vars(test.module))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spread_temporary_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Thousands of files are made and removed: less processor time where the folders of the tests lie apart."""
+    spread_folders(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.clients.conftest import RUN_SECONDS, Cli
 from tests.support.daemon import Daemon
 from tests.support.forked import fork_command
@@ -46,6 +48,7 @@ def test_the_programs_of_the_sdk_page_print_what_it_says(cli: Cli, tmp_path: Pat
         assert run_program(cli, tmp_path, code) == (printed, "")
 
 
+@pytest.mark.without_daemon
 def test_the_error_tree_in_the_documentation_is_the_real_one() -> None:
     from ostler.clients.sdk import errors
 

@@ -43,6 +43,7 @@ def test_every_route_is_behind_the_token(shared_daemon: Daemon) -> None:
             assert (answer.status, answer.body) == (401, b""), path
 
 
+@pytest.mark.without_daemon
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["websocket", "lifespan", "a kind that nobody has thought of"])
 async def test_every_asgi_scope_is_behind_the_token(kind: str) -> None:
@@ -93,6 +94,7 @@ def _is_overtaken(daemon: Daemon) -> bool:
 # Binding to anything but loopback needs a reverse proxy named in the configuration.
 
 
+@pytest.mark.without_daemon
 def test_behind_a_proxy_its_names_must_be_given(tmp_path: Path) -> None:
     """Who listens on every address is called by none of them: what a proxy passes on is checked as well."""
     listening = open_sockets(Listen(host="0.0.0.0", port=0, behind_proxy=True), tmp_path / "ostler.sock")
@@ -173,6 +175,7 @@ def _find_files_with(home: Path, *words: str) -> list[str]:
 # Acknowledge after commit: what is accepted waits for a `synchronous=FULL` commit.
 
 
+@pytest.mark.without_daemon
 def test_commits_are_synchronous_full_and_in_a_write_ahead_log(tmp_path: Path) -> None:
     connection = open_database(tmp_path / "ostler.db").connection
     settings = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]

@@ -1,8 +1,10 @@
 """Small, full and read-only file systems, and a user who is not root: real ones, where the machine allows them."""
 
 import contextlib
+import fcntl
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,3 +66,29 @@ def become_plain_user() -> Iterator[Path]:
             yield folder
         finally:
             os.seteuid(0)
+
+
+_GET_FLAGS: Final = 0x80086601
+_SET_FLAGS: Final = 0x40086602
+_TOP_FOLDER: Final = 0x00020000
+
+
+def spread_folders(place: Path) -> None:
+    """Lets ext4 put each folder made below into another part of the disk; elsewhere, nothing is done.
+
+    It gives no number of a file anew that was freed in the last minutes, and looks through all of these in the same
+    part of the disk whenever a file or folder is made. Tests make and remove so many that 12,000 folders took 6 to 11
+    seconds of processor time; spread, they take half a second.
+    """
+    with contextlib.suppress(OSError), _open_folder(place) as folder:
+        flags = fcntl.ioctl(folder, _GET_FLAGS, bytes(8))
+        fcntl.ioctl(folder, _SET_FLAGS, (int.from_bytes(flags, sys.byteorder) | _TOP_FOLDER).to_bytes(8, sys.byteorder))
+
+
+@contextlib.contextmanager
+def _open_folder(place: Path) -> Iterator[int]:
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

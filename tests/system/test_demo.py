@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.repository import ROOT
 
 PROCESSOR_SECONDS = 15
@@ -15,6 +17,7 @@ PROCESSOR_SECONDS = 15
 PLAIN_PROGRAMS = ("bash", "cat", "env", "git", "make", "sh")
 
 
+@pytest.mark.daemon
 def test_the_demo_runs_without_any_tool_of_the_system_and_shows_each_event_once(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -33,6 +33,7 @@ def list_copied_names(steps: list[tuple[str, str]]) -> list[str]:
     return [name for word, rest in steps if word == "COPY" and "--from" not in rest for name in rest.split()[:-1]]
 
 
+@pytest.mark.without_daemon
 def test_the_build_gets_what_it_copies_and_makes_a_whole_wheel_of_it(
     steps: list[tuple[str, str]], tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ def test_the_build_gets_what_it_copies_and_makes_a_whole_wheel_of_it(
     assert {str(file) for file in files if file.suffix} <= packed
 
 
+@pytest.mark.without_daemon
 def test_the_image_has_the_versions_that_are_tested(steps: list[tuple[str, str]]) -> None:
     (command,) = (rest for word, rest in steps if word == "RUN" and "pip install" in rest)
     words = shlex.split(command)
@@ -104,6 +106,7 @@ def test_the_health_check_asks_whether_the_daemon_is_ready(steps: list[tuple[str
     assert "Connection refused" in gone.stderr
 
 
+@pytest.mark.without_daemon
 def test_compose_passes_the_address_of_the_model_and_leaves_time_to_stop() -> None:
     lines = [line.strip() for line in (ROOT / "docker" / "compose.yaml").read_text().splitlines()]
     assert "stop_grace_period: 10s" in lines

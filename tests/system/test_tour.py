@@ -108,6 +108,7 @@ def read_tour() -> list[str]:
     return [line.rstrip() for block in blocks for line in re.split(r"^[$>] ", block, flags=re.MULTILINE)[1:]]
 
 
+@pytest.mark.daemon
 @needs("curl")
 def test_the_tour_of_the_first_page_is_true(shells: tuple[Shell, Shell]) -> None:
     here, there = shells

@@ -39,6 +39,7 @@ def test_importing_the_sdk_is_free_until_it_is_used(cli: Cli) -> None:
     assert not {name.split(".")[0] for name in done.stdout.split()} & HEAVY
 
 
+@pytest.mark.without_daemon
 def test_everything_that_the_sdk_promises_is_there() -> None:
     import ostler.clients
 

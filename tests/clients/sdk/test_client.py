@@ -110,6 +110,7 @@ async def test_a_proxy_of_the_environment_never_sees_a_loopback_call(
         assert (await ostler.call(SERVER_INFO)).pid == daemon.pid
 
 
+@pytest.mark.without_daemon
 async def test_no_daemon_is_said_with_what_to_do(home: Path) -> None:
     with pytest.raises(DaemonNotRunning, match="ostler start"):
         async with connect(str(home)):
@@ -134,6 +135,7 @@ async def test_the_token_is_not_sent_to_whoever_has_the_port_of_a_dead_daemon(da
             pass
 
 
+@pytest.mark.without_daemon
 async def test_whoever_is_no_daemon_is_said_to_be_that() -> None:
     async with run_scripted_daemon((404, b"<h1>Not here</h1>")) as other:
         with pytest.raises(UnexpectedAnswer, match="HTTP 404: <h1>Not here"):

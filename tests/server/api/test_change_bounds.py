@@ -114,12 +114,14 @@ def make_diagnostics(*messages: str, uri: str = "file:///a") -> list[dict[str, A
     return [{"uri": uri, "diagnostics": [{"message": message} for message in messages]}]
 
 
+@pytest.mark.without_daemon
 def test_of_a_flood_of_diagnostics_the_first_thousand_are_taken() -> None:
     found = read_diagnostics([*make_diagnostics(*["x"] * 800), *make_diagnostics(*["y"] * 800)], {"/a"})
     assert found is not None
     assert [each.message for each in found] == ["x"] * 800 + ["y"] * 200
 
 
+@pytest.mark.without_daemon
 def test_a_message_is_cut_after_two_thousand_characters() -> None:
     for output in (make_diagnostics("x" * 5000), "x" * 5000):
         found = read_diagnostics(output, {"/a"})
@@ -127,6 +129,7 @@ def test_a_message_is_cut_after_two_thousand_characters() -> None:
         assert [len(each.message) for each in found] == [2000]
 
 
+@pytest.mark.without_daemon
 def test_json_in_words_is_read_unless_it_is_too_long_for_the_event_loop() -> None:
     short = read_diagnostics(json.dumps(make_diagnostics("wrong")), {"/a"})
     assert short is not None
@@ -136,11 +139,13 @@ def test_json_in_words_is_read_unless_it_is_too_long_for_the_event_loop() -> Non
     assert [each.message[:20] for each in long] == ['[{"uri": "file:///a"']
 
 
+@pytest.mark.without_daemon
 @pytest.mark.parametrize("output", [None, 5, True])
 def test_an_answer_that_is_neither_words_nor_a_list_says_nothing(output: Any) -> None:
     assert read_diagnostics(output, {"/a"}) is None
 
 
+@pytest.mark.without_daemon
 @pytest.mark.parametrize(
     "output",
     [

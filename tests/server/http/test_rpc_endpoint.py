@@ -154,6 +154,7 @@ def test_a_reason_says_in_plain_words_what_is_expected(
     assert errors[path].startswith(reason), errors
 
 
+@pytest.mark.without_daemon
 def test_every_pattern_of_the_wire_has_words() -> None:
     assert set(_find_patterns(build_wire_definitions(""))) <= set(PATTERNS)
 

@@ -138,6 +138,7 @@ def test_rules_with_a_content_are_matched_with_the_path_that_it_is_given(harness
     ]  # fmt: skip
 
 
+@pytest.mark.without_daemon
 def test_the_page_shows_the_example_as_it_is() -> None:
     page = PAGE.read_text()
     for name in ("pyproject.toml", "ostler_word_count/word_count.py", "ostler_word_count/word_count.md"):

@@ -23,6 +23,7 @@ from ostler.tools.sandbox import (
     wrap,
 )
 from ostler.tools.tool_config import Support
+from tests.support.disks import spread_folders
 
 NOBODY = 65534
 GOT_IT = "GOT IT"
@@ -204,7 +205,11 @@ def assert_refused(
 
 def make_harness(user: int | None) -> SandboxHarness:
     # Not below /tmp: that is covered as a whole, and nothing would be shown by what is missing there.
-    place = Path(tempfile.mkdtemp(prefix="ostler-box-", dir="/var/tmp")).resolve()
+    boxes = Path(f"/var/tmp/ostler-boxes-{os.getuid()}")
+    boxes.mkdir(mode=0o755, exist_ok=True)
+    # Each command in a sandbox makes and removes a folder for every protected name.
+    spread_folders(boxes)
+    place = Path(tempfile.mkdtemp(dir=boxes)).resolve()
     place.chmod(0o755)
     sandbox = SandboxHarness(place, user)
     sandbox.set_owner(place)

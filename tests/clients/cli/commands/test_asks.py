@@ -204,6 +204,7 @@ def test_an_answer_that_the_ask_does_not_take_is_said(
     assert (ran.code, "this ask takes allow" in ran.err) == (2, True)
 
 
+@pytest.mark.without_daemon
 def test_every_choice_and_scope_of_the_protocol_can_be_given() -> None:
     from ostler.clients.cli.commands.asks import Choice, ScopeName
     from ostler.protocol.ask import Answer, Scope
@@ -213,6 +214,7 @@ def test_every_choice_and_scope_of_the_protocol_can_be_given() -> None:
     assert get_args(Scope) == get_args(ScopeName)
 
 
+@pytest.mark.without_daemon
 def test_every_mode_of_the_protocol_can_be_given() -> None:
     from ostler.clients.cli.commands.run import ModeName
     from ostler.protocol.session import Mode

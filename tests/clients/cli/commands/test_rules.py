@@ -184,6 +184,7 @@ def test_hooks_are_listed_with_whether_they_act(rehearsal_cli: Cli, session_id: 
     assert (hook["event"], hook["acts"]) == ("PreToolUse", True)
 
 
+@pytest.mark.without_daemon
 def test_every_behavior_and_scope_of_the_protocol_can_be_given() -> None:
     from ostler.clients.cli.commands.rules import BehaviorName, RuleScopeName
     from ostler.protocol.rule import Behavior, RuleScope

@@ -116,6 +116,7 @@ def journal(store: Store) -> Journal:
     return Journal(EventLog(store), SESSION, SESSION, Usage(), lambda error: None)
 
 
+@pytest.mark.without_daemon
 async def test_a_flood_stalls_neither_the_loop_nor_other_writes(store: Store, journal: Journal) -> None:
     long = LINES * (64 * 1024 * 1024 // len(LINES))
     stalls, writer = StallMonitor(), ConcurrentWriter(store)
@@ -143,6 +144,7 @@ async def test_a_flood_stalls_neither_the_loop_nor_other_writes(store: Store, jo
         group.cancel_scope.cancel()
 
 
+@pytest.mark.without_daemon
 async def test_what_was_stored_ahead_comes_out_as_it_was(journal: Journal) -> None:
     text = "".join(f"{number} ü🐎\n" for number in range(300_000)) + "\ud800 lone"
     shown = await render_result(
@@ -156,6 +158,7 @@ async def test_what_was_stored_ahead_comes_out_as_it_was(journal: Journal) -> No
     assert (record.total_chars, record.total_bytes) == (len(text), len(stored.encode()))
 
 
+@pytest.mark.without_daemon
 async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Store, journal: Journal) -> None:
     count = 64 * 1024 * 1024 // len(LINES)
     long_text = StreamedText(lambda: (LINES for _ in range(count)))
@@ -180,6 +183,7 @@ async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Stor
         group.cancel_scope.cancel()
 
 
+@pytest.mark.without_daemon
 async def test_a_text_from_elsewhere_that_is_short_is_shown(journal: Journal) -> None:
     for text in ("x" * 50_000, "", " \n"):
         long_text = StreamedText(lambda: iter([text[:10], "", text[10:]]))  # noqa: B023 - read at once
@@ -194,6 +198,7 @@ async def test_a_text_from_elsewhere_that_is_short_is_shown(journal: Journal) ->
     assert shown.whole.total_chars == 50_001
 
 
+@pytest.mark.without_daemon
 async def test_where_a_text_cannot_be_read_what_the_output_holds_is_shown(journal: Journal) -> None:
     def broken() -> Iterator[str]:
         yield "x" * 3_000_000
@@ -207,6 +212,7 @@ async def test_where_a_text_cannot_be_read_what_the_output_holds_is_shown(journa
         await long_text.closed.wait()
 
 
+@pytest.mark.without_daemon
 async def test_a_call_that_is_stopped_while_its_result_is_stored_keeps_it(journal: Journal) -> None:
     output = LargeTextOutput.model_construct(text="x" * 3_000_000)
     shown: list[RenderedResult] = []
@@ -216,6 +222,7 @@ async def test_a_call_that_is_stopped_while_its_result_is_stored_keeps_it(journa
     assert isinstance(shown[0].whole, ResultRecord)
 
 
+@pytest.mark.without_daemon
 async def test_a_result_is_not_there_before_its_call_is(journal: Journal) -> None:
     shown = await render_result(
         LargeTextTool(), LargeTextOutput.model_construct(text="x" * 3_000_000), Results(), journal, Spans()
@@ -226,6 +233,7 @@ async def test_a_result_is_not_there_before_its_call_is(journal: Journal) -> Non
         await find_result(journal.log, _get_result_id(shown))
 
 
+@pytest.mark.without_daemon
 async def test_a_result_of_another_session_is_none_of_ones_business(journal: Journal) -> None:
     result_id = new_result_id()
     await journal.write(lambda tx: tx.results.put(result_id, SESSION, "secret", tool="Bash"))
@@ -234,6 +242,7 @@ async def test_a_result_of_another_session_is_none_of_ones_business(journal: Jou
         await anext(aiter(OwnedResults(journal.log, SessionId("s_2")).read_pieces(result_id)))
 
 
+@pytest.mark.without_daemon
 async def test_what_a_crash_left_of_a_result_is_dropped_when_it_is_old(journal: Journal) -> None:
     old, young = ResultId("r_0aaaaaaaa00000000000"), new_result_id()
 

@@ -287,6 +287,7 @@ def count_pieces(pieces: Iterable[str], taken: list[int]) -> Iterator[str]:
         yield piece
 
 
+@pytest.mark.without_daemon
 def test_newlines_without_an_end_are_read_in_steps_though_nothing_comes_of_them(tmp_path: Path) -> None:
     file = tmp_path / "printed"
     file.write_bytes(b"begin\n" + b"\n" * (20 * MB))
@@ -304,6 +305,7 @@ def test_newlines_without_an_end_are_read_in_steps_though_nothing_comes_of_them(
     assert packer.get_short_text(30_000) == "begin"
 
 
+@pytest.mark.without_daemon
 @pytest.mark.parametrize("bring", [0, 1, 50_000])
 def test_a_batch_ends_after_some_pieces_whatever_they_bring(bring: int) -> None:
     taken: list[int] = []
@@ -337,6 +339,7 @@ def test_a_command_that_prints_nothing_is_said_to_have_done_so(harness: Harness,
     assert "completed" not in driver.list_event_data("tool.completed")[0]["call"]["output"]["stdout"]
 
 
+@pytest.mark.without_daemon
 def test_both_shells_show_the_end_where_a_builds_error_stands() -> None:
     text = "".join(f"line {number}\n" for number in range(10_000)) + "error: last"
     for tool in (Bash(), PowerShell()):

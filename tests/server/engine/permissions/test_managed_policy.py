@@ -163,6 +163,7 @@ def test_the_sandbox_is_required_by_policy_whatever_the_configuration_says(
     assert not (driver.folder / "it").exists()
 
 
+@pytest.mark.without_daemon
 def test_nothing_listens_for_others_where_the_policy_forbids_it(tmp_path: Path) -> None:
     listen = Listen(host="0.0.0.0", port=0, behind_proxy=True)
     with pytest.raises(BadConfig, match="which the policy of this machine forbids"):
@@ -197,6 +198,7 @@ def test_only_a_policy_may_say_what_is_forbidden_to_the_daemon(start_with_policy
     assert harness.open_session(DONE, folder=folder, mode="plan").fetch_state()["mode"] == "plan"
 
 
+@pytest.mark.without_daemon
 def test_the_doctor_says_what_the_policy_forbids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "policy.json"
     monkeypatch.setattr(settings_check, "POLICY_FILE", str(file))

@@ -22,6 +22,10 @@ AUTHOR = {
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
+    return make_tree(tmp_path)
+
+
+def make_tree(tmp_path: Path) -> Path:
     place = tmp_path / "w"
     for name, content in TREE.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -130,14 +134,24 @@ def run_and_compare(command: str, tree: Path) -> set[str]:
     return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 
 
-@pytest.fixture
-def repository(tree: Path) -> Path:
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree as a repository with two branches, of which each test has a copy: making it takes nine processes."""
+    tree = make_tree(tmp_path_factory.mktemp("committed"))
     script = """git init -q && git add f g src tmpl secrets && git commit -qm one && git checkout -qb other
-    && echo o > f && rm src/victim && git commit -qam two && git checkout -q - && echo x > f && echo x > src/victim
-    && git diff HEAD other > p.diff"""
+    && echo o > f && rm src/victim && git commit -qam two && git checkout -q - && git diff HEAD other > p.diff"""
     subprocess.run(
         ["bash", "-ec", script.replace("\n", " ")], cwd=tree, env=os.environ | AUTHOR, check=True, capture_output=True
     )
+    return tree
+
+
+@pytest.fixture
+def repository(tree: Path, committed: Path) -> Path:
+    shutil.copytree(committed / ".git", tree / ".git")
+    shutil.copy(committed / "p.diff", tree)
+    (tree / "f").write_text("x\n")
+    (tree / "src" / "victim").write_text("x\n")
     return tree
 
 
@@ -280,7 +294,8 @@ def test_whatever_a_command_reads_was_said_beforehand(tree: Path, command: str) 
     before = {str(path.resolve()) for path in tree.parent.rglob("*") if path.is_file()}
     trace = tree.parent.parent / f"{tree.parent.name}.trace"
     ran = subprocess.run(
-        ["strace", "-f", "-y", "-qq", "-s", "4096", "-e", "trace=openat", "-o", str(trace), "bash", "-c", command],
+        ["strace", "-f", "--seccomp-bpf", "-y", "-qq", "-s", "4096", "-e", "trace=openat", "-o", str(trace),
+         "bash", "-c", command],
         cwd=tree, env={"PATH": os.environ["PATH"], "HOME": str(tree.parent)}, check=False, capture_output=True,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
