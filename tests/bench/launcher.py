@@ -19,6 +19,7 @@ from ostler.protocol.events import MessageDelta, SessionData  # noqa: E402
 from ostler.protocol.ids import new_message_id  # noqa: E402
 from ostler.protocol.places import find_places  # noqa: E402
 from ostler.protocol.session import Session, SessionCreate  # noqa: E402
+from ostler.server.api.sessions import SessionMethods  # noqa: E402
 from ostler.server.config.configuration import load_configuration  # noqa: E402
 from ostler.server.config.private_files import ensure_private_folder  # noqa: E402
 from ostler.server.daemon.daemon import Daemon  # noqa: E402
@@ -70,15 +71,16 @@ async def _publish_transient(log: EventLog, session: Session, events: int) -> No
 
 async def _produce(daemon: Daemon, session: Session, order: dict[str, Any]) -> dict[str, Any]:
     work = _append_stored if order["kind"] == "stored" else _publish_transient
-    counts = daemon.api.store.writer.counts
+    counts = daemon.store.writer.counts
     commits = counts.commits
     began = time.monotonic()
-    await work(daemon.api.log, session, order["events"])
+    await work(daemon.log, session, order["events"])
     return {"began": began, "commits": counts.commits - commits}
 
 
 async def _handle_orders(daemon: Daemon, home: str) -> None:
-    session = await daemon.api.sessions.create(SessionCreate(cwd=home, title="Walk the horses"))
+    sessions = SessionMethods(daemon.log, daemon.configuration, daemon.engine)
+    session = await sessions.create(SessionCreate(cwd=home, title="Walk the horses"))
     await daemon.router.ensure_pages()  # loaded in the background otherwise, at the cost of what is timed
     _write({"port": daemon.listen_sockets.port})
     while line := await anyio.to_thread.run_sync(sys.stdin.readline):

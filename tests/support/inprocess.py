@@ -68,13 +68,13 @@ class InProcessDaemon(Daemon):
 
     def write(self, work: Callable[[Tx], T], root_id: Any = None) -> T:
         async def write_log() -> T:
-            return await self.running.api.log.write(work, root_id)
+            return await self.running.log.write(work, root_id)
 
         return self.run_on_loop(write_log)
 
     def publish_transient(self, kind: str, scope: Scope, data: Shape) -> None:
         async def publish() -> None:
-            self.running.api.log.publish_transient(kind, scope, data)
+            self.running.log.publish_transient(kind, scope, data)
 
         self.run_on_loop(publish)
 

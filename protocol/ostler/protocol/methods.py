@@ -57,6 +57,15 @@ P = TypeVar("P", bound=Params)
 R = TypeVar("R", bound=Shape)
 
 Locks = Literal["nothing", "session", "daemon"]
+Needs = Literal["nothing", "recovered", "settled", "owner", "turn", "client"]
+"""What the daemon provides before a handler runs:
+
+- `recovered`: it is known what an earlier daemon left unfinished.
+- `settled`: the session that the params name, itself or by a turn, is recovered from a crash.
+- `owner`: the owner of that session, which may be named by a call, too. The handler is given it.
+- `turn`: the turn that the params name, and the owner of its session. The handler is given both.
+- `client`: the client that calls, where it has introduced itself. The handler is given it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,7 @@ class Method(Generic[P, R]):
     summary: str
     waits: bool = False
     """It only waits for something, so closing the connection cancels it."""
+    needs: Needs = "nothing"
 
 
 class OpenRpcDocument(Shape):
@@ -103,12 +113,23 @@ SESSION_GET: Final = Method(
     Session,
     "nothing",
     "One session with its open asks, running turn and calls, and message in progress, consistent with its `cursor`.",
+    needs="settled",
 )
 SESSION_UPDATE: Final = Method(
-    "session/update", SessionUpdate, Session, "session", "Change the fields given; the others stay."
+    "session/update",
+    SessionUpdate,
+    Session,
+    "session",
+    "Change the fields given; the others stay.",
+    needs="settled",
 )
 SESSION_ARCHIVE: Final = Method(
-    "session/archive", SessionArchive, Session, "session", "Put a session out of the way, or bring it back."
+    "session/archive",
+    SessionArchive,
+    Session,
+    "session",
+    "Put a session out of the way, or bring it back.",
+    needs="settled",
 )
 SESSION_DELETE: Final = Method(
     "session/delete",
@@ -116,12 +137,23 @@ SESSION_DELETE: Final = Method(
     Deleted,
     "session",
     "Remove a session and everything of it, its agents included.",
+    needs="settled",
 )
 SESSION_MESSAGES: Final = Method(
-    "session/messages", SessionMessages, MessagePage, "nothing", "The history, oldest first."
+    "session/messages",
+    SessionMessages,
+    MessagePage,
+    "nothing",
+    "The history, oldest first.",
+    needs="settled",
 )
 SESSION_FORK: Final = Method(
-    "session/fork", SessionFork, Session, "session", "A new session with the same history up to a message."
+    "session/fork",
+    SessionFork,
+    Session,
+    "session",
+    "A new session with the same history up to a message.",
+    needs="settled",
 )
 SESSION_EXPORT: Final = Method(
     "session/export",
@@ -129,6 +161,7 @@ SESSION_EXPORT: Final = Method(
     Export,
     "nothing",
     "A session as one file; `GET /sessions/ID/export` streams it.",
+    needs="settled",
 )
 SESSION_DIFF: Final = Method(
     "session/diff",
@@ -136,12 +169,23 @@ SESSION_DIFF: Final = Method(
     SessionDiff,
     "nothing",
     "The files that the session and its agents changed, as patches from before its first change to now.",
+    needs="settled",
 )
 TURN_START: Final = Method(
-    "turn/start", TurnStart, Turn, "session", "Give the agent something to do; `/events` shows what it does about it."
+    "turn/start",
+    TurnStart,
+    Turn,
+    "session",
+    "Give the agent something to do; `/events` shows what it does about it.",
+    needs="owner",
 )
 TURN_STEER: Final = Method(
-    "turn/steer", TurnSteer, Turn, "nothing", "Say something to a turn that runs; it joins at the next request."
+    "turn/steer",
+    TurnSteer,
+    Turn,
+    "nothing",
+    "Say something to a turn that runs; it joins at the next request.",
+    needs="turn",
 )
 TURN_INTERRUPT: Final = Method(
     "turn/interrupt",
@@ -149,9 +193,24 @@ TURN_INTERRUPT: Final = Method(
     InterruptedTurn,
     "nothing",
     "Stop a turn, at once; `turn.ended` is the proof. One that is queued is taken out of the queue.",
+    needs="turn",
 )
-TURN_GET: Final = Method("turn/get", TurnRef, Turn, "nothing", "One turn.")
-TURN_LIST: Final = Method("turn/list", TurnList, TurnPage, "nothing", "The turns of a session, oldest first.")
+TURN_GET: Final = Method(
+    "turn/get",
+    TurnRef,
+    Turn,
+    "nothing",
+    "One turn.",
+    needs="settled",
+)
+TURN_LIST: Final = Method(
+    "turn/list",
+    TurnList,
+    TurnPage,
+    "nothing",
+    "The turns of a session, oldest first.",
+    needs="settled",
+)
 TURN_WAIT: Final = Method(
     "turn/wait",
     TurnWait,
@@ -159,6 +218,7 @@ TURN_WAIT: Final = Method(
     "nothing",
     "The turn when it ends or waits for an ask, or as it is when the time is over.",
     waits=True,
+    needs="settled",
 )
 RUN: Final = Method(
     "run",
@@ -168,8 +228,16 @@ RUN: Final = Method(
     "Start a turn, in a new session or in one that exists, and wait until it ends or waits for an ask. "
     "It goes on when the caller leaves.",
     waits=True,
+    needs="settled",
 )
-ASK_LIST: Final = Method("ask/list", AskList, AskPage, "nothing", "Asks, oldest first, agents' included.")
+ASK_LIST: Final = Method(
+    "ask/list",
+    AskList,
+    AskPage,
+    "nothing",
+    "Asks, oldest first, agents' included.",
+    needs="settled",
+)
 ASK_GET: Final = Method("ask/get", AskRef, Ask, "nothing", "One ask.")
 ASK_RESOLVE: Final = Method(
     "ask/resolve",
@@ -177,13 +245,40 @@ ASK_RESOLVE: Final = Method(
     Ask,
     "nothing",
     "Answer an ask. The first answer wins; the second gets `ask_resolved`, with the ask in `data.ask`.",
+    needs="client",
 )
-TOOL_LIST: Final = Method("tool/list", ToolList, ToolPage, "nothing", "The tools that there are.")
-TOOL_CANCEL: Final = Method("tool/cancel", CallRef, Call, "nothing", "Stop one call; its turn goes on.")
+TOOL_LIST: Final = Method(
+    "tool/list",
+    ToolList,
+    ToolPage,
+    "nothing",
+    "The tools that there are.",
+    needs="settled",
+)
+TOOL_CANCEL: Final = Method(
+    "tool/cancel",
+    CallRef,
+    Call,
+    "nothing",
+    "Stop one call; its turn goes on.",
+    needs="owner",
+)
 TOOL_BACKGROUND: Final = Method(
-    "tool/background", CallRef, Call, "nothing", "Let a running command go on as a background task; its turn goes on."
+    "tool/background",
+    CallRef,
+    Call,
+    "nothing",
+    "Let a running command go on as a background task; its turn goes on.",
+    needs="owner",
 )
-TASK_LIST: Final = Method("task/list", TaskList, TaskPage, "nothing", "What runs in the background, and what did.")
+TASK_LIST: Final = Method(
+    "task/list",
+    TaskList,
+    TaskPage,
+    "nothing",
+    "What runs in the background, and what did.",
+    needs="settled",
+)
 TASK_GET: Final = Method("task/get", TaskRef, Task, "nothing", "A task as it is now.")
 TASK_OUTPUT: Final = Method(
     "task/output", TaskRead, TaskPart, "nothing", "What a task has printed, while it runs and after."
@@ -195,9 +290,15 @@ TASK_WAIT: Final = Method(
     "nothing",
     "A task when it is over, or as it is when the time is over.",
     waits=True,
+    needs="recovered",
 )
 TASK_STOP: Final = Method(
-    "task/stop", TaskRef, Task, "nothing", "End a task with all that it started; one that is over stays as it is."
+    "task/stop",
+    TaskRef,
+    Task,
+    "nothing",
+    "End a task with all that it started; one that is over stays as it is.",
+    needs="recovered",
 )
 RESULT_READ: Final = Method(
     "result/read", ResultRead, ResultPart, "nothing", "A part of a large result; `GET /results/ID` streams all of it."
@@ -205,23 +306,71 @@ RESULT_READ: Final = Method(
 RESULT_SEARCH: Final = Method(
     "result/search", ResultSearch, ResultLines, "nothing", "The lines of a large result that match."
 )
-RULE_LIST: Final = Method("rule/list", RuleList, RulePage, "nothing", "The rules of a session, and where each is from.")
-RULE_ADD: Final = Method("rule/add", RuleAdd, RuleEntry, "session", "Remember a rule, in the session or in settings.")
-RULE_REMOVE: Final = Method("rule/remove", RuleRemove, RuleEntry, "session", "Forget a rule.")
-RULE_EXPLAIN: Final = Method(
-    "rule/explain", RuleExplain, Explanation, "nothing", "What would be done with a call now, without doing it."
+RULE_LIST: Final = Method(
+    "rule/list",
+    RuleList,
+    RulePage,
+    "nothing",
+    "The rules of a session, and where each is from.",
+    needs="owner",
 )
-HOOK_LIST: Final = Method("hook/list", HookList, HookPage, "nothing", "The hooks of a session, and whose each is.")
+RULE_ADD: Final = Method(
+    "rule/add",
+    RuleAdd,
+    RuleEntry,
+    "session",
+    "Remember a rule, in the session or in settings.",
+    needs="owner",
+)
+RULE_REMOVE: Final = Method(
+    "rule/remove",
+    RuleRemove,
+    RuleEntry,
+    "session",
+    "Forget a rule.",
+    needs="owner",
+)
+RULE_EXPLAIN: Final = Method(
+    "rule/explain",
+    RuleExplain,
+    Explanation,
+    "nothing",
+    "What would be done with a call now, without doing it.",
+    needs="owner",
+)
+HOOK_LIST: Final = Method(
+    "hook/list",
+    HookList,
+    HookPage,
+    "nothing",
+    "The hooks of a session, and whose each is.",
+    needs="owner",
+)
 TRUST_LIST: Final = Method("trust/list", TrustList, TrustPage, "nothing", "The folders that were trusted.")
-TRUST_GRANT: Final = Method("trust/grant", TrustFor, Trust, "nothing", "Trust what a folder brings now.")
+TRUST_GRANT: Final = Method(
+    "trust/grant",
+    TrustFor,
+    Trust,
+    "nothing",
+    "Trust what a folder brings now.",
+    needs="client",
+)
 TRUST_REVOKE: Final = Method("trust/revoke", TrustFor, Trust, "nothing", "Trust a folder no longer.")
-CLIENT_LIST: Final = Method("client/list", ClientList, ClientPage, "nothing", "Who is attached.")
+CLIENT_LIST: Final = Method(
+    "client/list",
+    ClientList,
+    ClientPage,
+    "nothing",
+    "Who is attached.",
+    needs="settled",
+)
 CLIENT_RESPOND: Final = Method(
     "client/respond",
     ClientRespond,
     ClientResponded,
     "nothing",
     "Answer a `client.call`, as the client that it went to. The first answer counts.",
+    needs="client",
 )
 CONFIG_GET: Final = Method("config/get", ConfigGet, ConfigValue, "nothing", "A setting of the daemon, or all.")
 CONFIG_SET: Final = Method("config/set", ConfigSet, ConfigChange, "daemon", "Change a setting in `config.toml`.")

@@ -15,7 +15,7 @@ from tests.support.session_events import create_session, make_agent
 def start_call(daemon: InProcessDaemon, session_id: str, root_id: str) -> BackgroundThread:
     """A call of the tool `look`, under way."""
     scope = Scope(SessionId(session_id), SessionId(root_id))
-    calls = daemon.running.api.client_calls
+    calls = daemon.running.client_tools
 
     async def call() -> ClientAnswer | None:
         return await calls.call(scope, "look", {"at": "it"}, 20)
@@ -30,11 +30,11 @@ def test_who_watches_the_root_or_the_agent_is_asked_for_the_agent(home: Path) ->
         for watched in (root, agent):
             with open_editor(daemon, f"?session={watched}", tools=("look",)) as client:
                 # What an agent's stream may have missed is read to it first; then it is live.
-                wait_until(lambda: len(daemon.running.api.log.subscribers) == 1)
+                wait_until(lambda: len(daemon.running.log.subscribers) == 1)
                 answer = start_call(daemon, agent, root)
                 client.answer_next(lambda given: [given["at"], "seen"])
                 assert answer.result() == ClientAnswer(["it", "seen"], None)
-            wait_until(lambda: not daemon.running.api.log.subscribers)
+            wait_until(lambda: not daemon.running.log.subscribers)
 
 
 def test_who_watches_something_else_or_has_another_tool_is_not_asked(home: Path) -> None:
@@ -46,7 +46,7 @@ def test_who_watches_something_else_or_has_another_tool_is_not_asked(home: Path)
             open_editor(daemon, f"?session={agent}", tools=("look",)),
             open_editor(daemon, tools=("listen",)),
         ):
-            calls = daemon.running.api.client_calls
+            calls = daemon.running.client_tools
 
             async def call() -> ClientAnswer | None:
                 return await calls.call(Scope(SessionId(root), SessionId(root)), "look", {}, 20)

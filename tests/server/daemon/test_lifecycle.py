@@ -288,7 +288,7 @@ def test_a_configuration_that_was_broken_since_the_start_is_named(daemon: Daemon
 
 def test_a_daemon_that_cannot_write_changes_no_setting(home: Path) -> None:
     with InProcessDaemon(home) as daemon:
-        daemon.running.api.store.writer.turn_read_only("for this test")
+        daemon.running.store.writer.turn_read_only("for this test")
         assert daemon.expect_error("config/set", key="limits.readers", value=7)["data"]["code"] == "read_only"
         assert daemon.call("config/get", key="limits.readers")["value"] == 256
         assert not (home / "config.toml").exists()

@@ -57,7 +57,7 @@ def test_a_steer_that_comes_while_its_turn_ends_does_not_run_beside_the_queued_t
         first = scene.start_turn("[go] one")
         second = scene.start_turn("[two]", queue=True)
         scene.wait_for("message.delta")
-        actor = daemon.running.api.engine.find_actor(SessionId(scene.session_id))
+        actor = daemon.running.engine.find_actor(SessionId(scene.session_id))
         assert actor is not None
         before_the_end = _BlockingWrite(daemon, pool)
         before_the_end.wait_until_running()

@@ -275,7 +275,7 @@ def test_a_session_that_was_evicted_comes_back_with_the_same_history(
         scene.script(read, _DONE, message(calls("Bash", {"command": "echo ä; exit 3"})))
         scene.create(rules={"allow": ["Bash"]})
         assert scene.wait_for_turn_end(scene.start_turn())["reason"] == "completed"
-        engine = daemon.running.api.engine
+        engine = daemon.running.engine
         for words in ("[go] on", "[go] on and on"):
             wait_until(lambda: engine.live == 0)
             assert scene.wait_for_turn_end(scene.start_turn(words))["reason"] == "completed"

@@ -20,7 +20,7 @@ def test_a_slow_reader_loses_deltas_first_and_is_cut_then_while_others_go_on(hom
         scope = Scope(session_id, session_id)
         big = "x" * 20_000
         with daemon.follow() as slow, ThreadPoolExecutor(1) as pool:
-            wait_until(lambda: len(daemon.running.api.log.subscribers) == 1)
+            wait_until(lambda: len(daemon.running.log.subscribers) == 1)
 
             def count_updates(stream: EventStream) -> int:
                 return sum(1 for _ in zip(range(200), stream.read_events(), strict=False))
@@ -32,7 +32,7 @@ def test_a_slow_reader_loses_deltas_first_and_is_cut_then_while_others_go_on(hom
                     rename_session(daemon, session_id, str(number))
                 assert counted.result(60) == 200  # the quick one got them all, deltas too
             for number in range(100, 2000):
-                if any(reader.lagged for reader in daemon.running.api.log.subscribers):
+                if any(reader.lagged for reader in daemon.running.log.subscribers):
                     break
                 daemon.call("session/update", session_id=session_id, metadata={"n": number, "pad": big})
             else:
@@ -78,7 +78,7 @@ def test_old_events_are_dropped_in_time_and_a_late_reader_is_told(home: Path) ->
         async def tidy() -> None:
             from ostler.server.daemon.housekeeping import tidy_database
 
-            await tidy_database(daemon.running.api.log, daemon.running.api.configuration)
+            await tidy_database(daemon.running.log, daemon.running.configuration)
 
         daemon.run_on_loop(tidy)
         with daemon.follow("?after=1") as stream:
@@ -113,7 +113,7 @@ def test_events_that_are_dropped_during_a_replay_end_it_with_a_reset(home: Path)
             reach_connection(tx).execute("UPDATE events SET time = '2001-01-01T00:00:00.000Z' WHERE cursor < 300")
 
         async def tidy() -> None:
-            await tidy_database(daemon.running.api.log, daemon.running.api.configuration)
+            await tidy_database(daemon.running.log, daemon.running.configuration)
 
         with daemon.follow("?after=1", timeout=60) as stream:
             events = stream.read_events()

@@ -9,6 +9,7 @@ from ostler.protocol import times
 from ostler.protocol.ids import SessionId
 from ostler.protocol.session import SessionRef
 from ostler.protocol.shapes import Ask, Call
+from ostler.server.api.sessions import SessionMethods
 from ostler.storage import Scope, Tx
 from tests.support.inprocess import InProcessDaemon
 from tests.support.session_events import (
@@ -46,7 +47,7 @@ def test_a_delta_made_after_a_stored_event_is_sent_after_it(home: Path) -> None:
 
             async def write_and_say() -> None:
                 """Without waiting for the disk in between."""
-                log = daemon.running.api.log
+                log = daemon.running.log
                 pending = []
                 for number in range(20):
                     log.publish_transient("message.delta", scope, build_delta("m_1", number, f"{number}a"))
@@ -176,19 +177,20 @@ def test_a_message_is_never_in_progress_in_a_state_that_knows_its_end(home: Path
     with InProcessDaemon(home) as daemon:
         session_id = SessionId(create_session(daemon))
         scope = Scope(session_id, session_id)
-        api = daemon.running.api
+        running = daemon.running
+        sessions = SessionMethods(running.log, running.configuration, running.engine)
 
         async def speak() -> None:
             for number in range(400):
                 message = build_message(session_id, f"m_{number}", "done")
-                await api.log.write(partial(append_started, scope=scope, message=message), session_id)
-                ended[message.id] = await api.log.write(
+                await running.log.write(partial(append_started, scope=scope, message=message), session_id)
+                ended[message.id] = await running.log.write(
                     partial(append_completed, scope=scope, message=message), session_id
                 )
 
         async def look() -> None:
             while len(ended) < 400:
-                session = await api.sessions.get(SessionRef(session_id=session_id))
+                session = await sessions.get(SessionRef(session_id=session_id))
                 if session.message is not None:
                     seen.append((session.cursor, session.message.id))
 

@@ -7,7 +7,6 @@ from ostler.protocol.errors import AskNotFound, Conflict, InvalidParams
 from ostler.protocol.ids import AskId
 from ostler.protocol.methods import ASK_LIST
 from ostler.protocol.shapes import Ask
-from ostler.server.api.rule_changes import RememberedRuleWriter
 from ostler.server.api.trust import apply_trust_change
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.asks.asks import (
@@ -21,6 +20,7 @@ from ostler.server.engine.asks.trust import describe_project_acts
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal.asks import Settlement
+from ostler.server.engine.rule_changes import RememberedRuleWriter
 from ostler.server.rpc.paging import make_page_token, parse_page_token
 from ostler.server.settings import Settings
 from ostler.server.settings.trust import build_trust_record

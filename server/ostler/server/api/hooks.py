@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ostler.protocol.hook import HookEntry, HookList, HookPage
 from ostler.protocol.methods import HOOK_LIST
 from ostler.protocol.rule import SettingsProblem
+from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.engine import Engine
 from ostler.server.hooks import Hook
 from ostler.server.rpc.paging import paginate_list
@@ -14,8 +15,8 @@ from ostler.server.rpc.paging import paginate_list
 class HookMethods:
     engine: Engine
 
-    async def list(self, params: HookList) -> HookPage:
-        live = (await self.engine.get_actor(params.session_id)).live
+    async def list(self, params: HookList, actor: SessionActor) -> HookPage:
+        live = actor.live
         await self.engine.settings_loader.load(live)
         cache = self.engine.shared.settings
         every, problems = await cache.load_hooks(live.settings, True)

@@ -19,10 +19,11 @@ from ostler.protocol.rule import (
     RuleRemove,
     SettingsProblem,
 )
-from ostler.server.api.rule_changes import RuleChange, check_rule, forget_rule, remember_rule
+from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.permissions.decide import Case, decide
+from ostler.server.engine.rule_changes import RuleChange, check_rule, forget_rule, remember_rule
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.rpc.paging import paginate_list
 from ostler.server.settings import Problem, SourcedRule, check_lists
@@ -42,27 +43,24 @@ _MAX_EFFECTS: Final = 100
 class RuleMethods:
     engine: Engine
 
-    async def list(self, params: RuleList) -> RulePage:
-        actor = await self.engine.get_actor(params.session_id)
+    async def list(self, params: RuleList, actor: SessionActor) -> RulePage:
         await self.engine.settings_loader.load(actor.live)
         page, token = paginate_list(RULE_LIST.name, params, _list_entries(actor.live))
         return RulePage(rules=page, problems=build_problems(actor.live.settings.problems), next=token)
 
-    async def add(self, params: RuleAdd) -> RuleEntry:
+    async def add(self, params: RuleAdd, actor: SessionActor) -> RuleEntry:
         text = check_rule(params.rule)
         known = [name for tool in (await self.engine.load_registry()).tools for name in (tool.name, *tool.aliases)]
         if problems := check_lists({params.behavior: [text]}, known):
             raise InvalidParams.of("rule", problems[0])
-        actor = await self.engine.get_actor(params.session_id)
         return await remember_rule(actor, RuleChange(params.behavior, text, params.scope, params.expires_at))
 
-    async def remove(self, params: RuleRemove) -> RuleEntry:
-        actor = await self.engine.get_actor(params.session_id)
+    async def remove(self, params: RuleRemove, actor: SessionActor) -> RuleEntry:
         return await forget_rule(actor, RuleChange(params.behavior, params.rule.strip(), params.scope))
 
-    async def explain(self, params: RuleExplain) -> Explanation:
+    async def explain(self, params: RuleExplain, actor: SessionActor) -> Explanation:
         """What would be done with a call now, without doing it; hooks are not run, nor is a model asked."""
-        live = (await self.engine.get_actor(params.session_id)).live
+        live = actor.live
         await self.engine.settings_loader.load(live)
         tool = live.build_toolset().find(params.tool)
         if isinstance(tool, str):

@@ -1,4 +1,4 @@
-"""The handlers of the server, client and config methods, and the container of all other handlers."""
+"""The handlers of the server methods: initialize, rpc.discover, info, stats, shutdown."""
 
 import os
 import time
@@ -6,42 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio.to_thread
-
-from ostler.protocol.client import (
-    ClientList,
-    ClientPage,
-    Initialize,
-    Initialized,
-    Limits,
-    ServerCapabilities,
-    ServerIdentity,
-)
-from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
-from ostler.protocol.events import EVENT_TYPES, ConfigData
+from ostler.protocol.client import Initialize, Initialized, Limits, ServerCapabilities, ServerIdentity
+from ostler.protocol.events import EVENT_TYPES
 from ostler.protocol.limits import MAX_BATCH, MAX_BODY_BYTES, MAX_DEPTH, MAX_PAGE, MAX_VALUES, PROTOCOL_VERSION
-from ostler.protocol.methods import METHODS
+from ostler.protocol.methods import METHODS, OpenRpcDocument
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
 from ostler.protocol.wire import Nothing
-from ostler.server.api.asks import AskMethods
-from ostler.server.api.hooks import HookMethods
-from ostler.server.api.results import ResultMethods
-from ostler.server.api.rules import RuleMethods
-from ostler.server.api.sessions import SessionMethods
-from ostler.server.api.tasks import TaskMethods
-from ostler.server.api.tools import ToolMethods
-from ostler.server.api.trust import TrustMethods
-from ostler.server.api.turns import TurnMethods
-from ostler.server.clients.client_tools import ClientTools
 from ostler.server.clients.presence import Presence
 from ostler.server.config.configuration import Configuration
-from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal.session_view import resolve_provider
+from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.events.event_log import EventLog
 from ostler.server.http.sse_endpoint import SseEndpoint
 from ostler.server.observability.metrics import CallCounts
+from ostler.server.rpc.discovery import load_openrpc
 from ostler.server.version import get_version
-from ostler.storage import Scope, Snapshot, Store, Tx
+from ostler.storage import Snapshot, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +35,18 @@ class Address:
     started_monotonic: float
 
 
-@dataclass(slots=True)
-class ServerApi:
-    """All handlers, and the services that they and the transports use."""
-
+@dataclass(frozen=True, slots=True)
+class ServerMethods:
     store: Store
     log: EventLog
     configuration: Configuration
     presence: Presence
-    client_calls: ClientTools
     streams: SseEndpoint
-    sessions: SessionMethods
-    engine: Engine
-    turns: TurnMethods
-    asks: AskMethods
-    rules: RuleMethods
-    hooks: HookMethods
-    trust: TrustMethods
-    tools: ToolMethods
-    tasks: TaskMethods
-    results: ResultMethods
+    tasks: TaskRegistry
     calls: CallCounts
     address: Address
     stop: Callable[[], None]
     """Starts to stop the daemon; returns at once."""
-    apply: Callable[[], None]
-    """Applies a changed configuration."""
 
     @property
     def _limits(self) -> Limits:
@@ -107,6 +73,9 @@ class ServerApi:
             ),
             limits=self._limits,
         )
+
+    async def discover(self, params: Nothing) -> OpenRpcDocument:
+        return OpenRpcDocument.model_validate(await load_openrpc(self.address.url))
 
     async def info(self, params: Nothing) -> ServerInfo:
         model = self.configuration.default_model
@@ -141,7 +110,7 @@ class ServerApi:
             rss_bytes=psutil.Process().memory_info().rss,
             cursor=self.log.head,
             sessions=snapshot.sessions.count(),
-            tasks=self.engine.tasks.running,
+            tasks=self.tasks.running,
             events=snapshot.events.count(),
             readers=self.streams.count,
             readers_cut=self.log.subscribers_cut,
@@ -157,28 +126,6 @@ class ServerApi:
     async def shutdown(self, params: Nothing) -> ShutdownStarted:
         self.stop()
         return ShutdownStarted(pid=os.getpid())
-
-    async def clients(self, params: ClientList) -> ClientPage:
-        if params.session_id is not None:
-            wanted = params.session_id
-            await self.log.read(lambda snapshot: snapshot.sessions.get(wanted))
-        return self.presence.list_clients(params)
-
-    async def config_get(self, params: ConfigGet) -> ConfigValue:
-        return self.configuration.get(params)
-
-    async def config_set(self, params: ConfigSet) -> ConfigChange:
-        # Checked first: a change that cannot be announced must not be made.
-        self.store.writer.check_writable()
-        change = await anyio.to_thread.run_sync(self.configuration.set, params)
-        self.apply()
-        data = ConfigData(key=change.key, value=change.value, applies=change.applies)
-
-        def announce(tx: Tx) -> None:
-            tx.append("config.changed", Scope(), data=data)
-
-        await self.log.write(announce)
-        return change
 
 
 def _measure_file(path: Path) -> int:

@@ -38,11 +38,9 @@ class TaskMethods:
         return TaskPart(task=record.task, offset=part.offset, output=part.text, next_offset=part.end)
 
     async def wait(self, params: TaskWait) -> Task:
-        await self.engine.wait_for_recovery_scan()
         return (await self.engine.tasks.wait(params.task_id, params.timeout_ms / 1000)).task
 
     async def stop(self, params: TaskRef) -> Task:
-        await self.engine.wait_for_recovery_scan()
         return (await self.engine.tasks.stop(params.task_id, _STOPPED_BY_PERSON)).task
 
     async def _find_family(self, session_id: SessionId) -> Sequence[SessionId]:

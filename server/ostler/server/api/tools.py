@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from ostler.protocol.errors import CallNotFound, Conflict, NoTurnRunning
-from ostler.protocol.ids import CallId, SessionId
+from ostler.protocol.errors import Conflict
+from ostler.protocol.ids import SessionId
 from ostler.protocol.methods import TOOL_LIST
 from ostler.protocol.shapes import Call
 from ostler.protocol.tool import CallRef, ToolInfo, ToolList, ToolPage
@@ -31,25 +31,15 @@ class ToolMethods:
         page, token = paginate_list(TOOL_LIST.name, params, _list_tools(toolset, view))
         return ToolPage(tools=page, next=token)
 
-    async def cancel(self, params: CallRef) -> Call:
-        return (await self._find_actor(params.call_id)).cancel_call(params.call_id)
+    async def cancel(self, params: CallRef, actor: SessionActor) -> Call:
+        return actor.cancel_call(params.call_id)
 
-    async def background(self, params: CallRef) -> Call:
-        actor = await self._find_actor(params.call_id)
+    async def background(self, params: CallRef, actor: SessionActor) -> Call:
         if not self.engine.shared.config().tools.background:
             raise Conflict("Background tasks are off. Set `[tools] background = true` in config.toml to have them.")
         if not actor.live.view.background:
             raise Conflict("The session has no TaskOutput, without which nothing of it goes on in the background.")
         return actor.background_call(params.call_id)
-
-    async def _find_actor(self, call_id: CallId) -> SessionActor:
-        """The actor of the session in which a call runs or is queued."""
-        call = await self.engine.log.read(lambda snapshot: snapshot.calls.find(call_id))
-        if call is None:
-            raise CallNotFound(call_id)
-        if call.status == "completed":
-            raise NoTurnRunning(f"The call {call_id} is over already.", call_id=call_id)
-        return await self.engine.get_actor(call.session_id)
 
 
 def _list_tools(toolset: ToolSet, view: SessionView) -> list[ToolInfo]:

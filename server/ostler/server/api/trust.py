@@ -8,7 +8,7 @@ from typing import Final
 import anyio.to_thread
 
 from ostler.protocol.errors import BadFolder, InvalidParams
-from ostler.protocol.ids import ClientId, SessionId
+from ostler.protocol.ids import SessionId
 from ostler.protocol.methods import TRUST_LIST
 from ostler.protocol.trust import Trust, TrustFor, TrustList, TrustPage
 from ostler.server.engine.engine import Engine
@@ -18,6 +18,7 @@ from ostler.server.settings import Settings
 from ostler.server.settings.trust import build_trust_record, is_trusted
 from ostler.storage import Snapshot, Tx
 from ostler.storage.repositories import sessions
+from ostler.storage.repositories.clients import ClientRecord
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.trust import TrustRecord
 
@@ -78,9 +79,9 @@ class TrustMethods:
         token = make_page_token(TRUST_LIST.name, params, [page[-1].folder]) if len(waiting) > len(page) else None
         return TrustPage(trusts=[await self._describe_trust(record) for record in page], next=token)
 
-    async def grant(self, params: TrustFor, by: ClientId | None) -> Trust:
+    async def grant(self, params: TrustFor, client: ClientRecord | None) -> Trust:
         settings = await self.engine.shared.settings.get(await _check_folder(params.folder))
-        record = build_trust_record(settings, by)
+        record = build_trust_record(settings, client.id if client else None)
 
         def work(tx: Tx) -> None:
             tx.trust.grant(record)

@@ -26,6 +26,7 @@ from ostler.protocol.turn import (
     TurnWait,
 )
 from ostler.server.api.sessions import SessionMethods
+from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.turn.options import TurnRequest
 from ostler.server.engine.turn.setup import build_answer_tools
@@ -47,24 +48,19 @@ class TurnMethods:
     keys: Locks
     """A concurrent duplicate of `run` waits for the first."""
 
-    async def start(self, params: TurnStart) -> Turn:
+    async def start(self, params: TurnStart, actor: SessionActor) -> Turn:
         key = idempotency.make_key(TURN_START.name, params)
         if key is not None and (answer := await self._find_earlier_answer(key)) is not None:
             return Turn.model_validate_json(answer)
         if params.mode is not None:
             self.sessions.check_mode(params.mode)
-        actor = await self.engine.get_actor(params.session_id)
         options = TurnOptions.model_validate({name: getattr(params, name) for name in _OPTIONS})
         return await actor.start(TurnRequest(options, queue=params.queue, key=key))
 
-    async def steer(self, params: TurnSteer) -> Turn:
-        turn = await self._find_turn(params.turn_id)
-        actor = await self.engine.get_actor(turn.session_id)
+    async def steer(self, params: TurnSteer, actor: SessionActor, turn: Turn) -> Turn:
         return await actor.steer(turn.id, params.input, now=params.now)
 
-    async def interrupt(self, params: TurnInterrupt) -> InterruptedTurn:
-        turn = await self._find_turn(params.turn_id)
-        actor = await self.engine.get_actor(turn.session_id)
+    async def interrupt(self, params: TurnInterrupt, actor: SessionActor, turn: Turn) -> InterruptedTurn:
         given_back: Sequence[GivenBack] = ()
         if turn.status == "queued" and (actor.run is None or actor.run.turn.id != turn.id):
             turn, dropped = await actor.drop_queued(turn.id)
@@ -79,11 +75,10 @@ class TurnMethods:
 
     async def get(self, params: TurnRef) -> Turn:
         turn = await self._find_turn(params.turn_id)
-        await self.engine.wait_until_settled(turn.session_id)
         actor = self.engine.find_actor(turn.session_id)
         if actor is not None and actor.run is not None and actor.run.turn.id == turn.id:
             return actor.run.state.turn
-        return await self._find_turn(params.turn_id)
+        return turn
 
     async def list(self, params: TurnList) -> TurnPage:
         after = parse_page_token(TURN_LIST.name, params, params.page, (str,))
@@ -98,8 +93,6 @@ class TurnMethods:
         return TurnPage(turns=page, next=token)
 
     async def wait(self, params: TurnWait) -> Turn:
-        turn = await self._find_turn(params.turn_id)
-        await self.engine.wait_until_settled(turn.session_id)
         with anyio.move_on_after(params.timeout_ms / 1000):
             await self._wait_for_end_or_ask(params.turn_id)
         return await self._find_turn(params.turn_id)

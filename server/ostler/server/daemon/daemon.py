@@ -8,15 +8,22 @@ from typing import Final
 import anyio
 import uvicorn
 
-from ostler.server.api.server import ServerApi
+from ostler.server.api.server import Address
+from ostler.server.clients.client_tools import ClientTools
+from ostler.server.config.configuration import Configuration
 from ostler.server.daemon.housekeeping import run_housekeeping
+from ostler.server.engine.engine import Engine
+from ostler.server.events.event_log import EventLog
 from ostler.server.http.access import AccessGuard
 from ostler.server.http.http_protocol import HttpLimits, bind_limits
 from ostler.server.http.router import Probes, Router
 from ostler.server.http.sockets import ListenSockets
+from ostler.server.http.sse_endpoint import SseEndpoint
 from ostler.server.models.registry import Providers
 from ostler.server.observability import logs
+from ostler.server.observability.metrics import CallCounts
 from ostler.server.rpc.dispatcher import Dispatcher
+from ostler.storage import Store
 
 _GRACE_SECONDS: Final = 1
 """How long calls that run may take to finish when the daemon stops."""
@@ -34,7 +41,14 @@ class _Server(uvicorn.Server):
 class Daemon:
     """A running daemon."""
 
-    api: ServerApi
+    store: Store
+    log: EventLog
+    configuration: Configuration
+    engine: Engine
+    client_tools: ClientTools
+    calls: CallCounts
+    address: Address
+    sse_endpoint: SseEndpoint
     dispatcher: Dispatcher
     access_guard: AccessGuard
     router: Router
@@ -52,20 +66,20 @@ class Daemon:
         server = _Server(self._uvicorn_config())
         async with anyio.create_task_group() as group:
             # Work that is not needed before the daemon answers its first request.
-            group.start_soon(run_housekeeping, self.api.store, self.api.log, self.api.configuration)
-            group.start_soon(self.api.engine.run)
+            group.start_soon(run_housekeeping, self.store, self.log, self.configuration)
+            group.start_soon(self.engine.run)
             group.start_soon(self.router.ensure_pages)
             group.start_soon(self.providers.warm_up)
             group.start_soon(self._wait_for_stop, server)
             self.probes.ready = True
             ready()
             await server.serve(sockets=self.listen_sockets.sockets)
-            await self.api.engine.close()
+            await self.engine.close()
             group.cancel_scope.cancel()
         await self.providers.close()
 
     def _uvicorn_config(self) -> uvicorn.Config:
-        limits = self.api.configuration.current.limits
+        limits = self.configuration.current.limits
         return uvicorn.Config(
             self.access_guard,
             http=bind_limits(
@@ -84,7 +98,7 @@ class Daemon:
 
     async def _wait_for_stop(self, server: uvicorn.Server) -> None:
         await self.stopping.wait()
-        logs.log.info("stopping", calls=self.dispatcher.running, readers=self.api.streams.count)
+        logs.log.info("stopping", calls=self.dispatcher.running, readers=self.sse_endpoint.count)
         self.dispatcher.stopping = True
-        self.api.streams.close()
+        self.sse_endpoint.close()
         server.should_exit = True

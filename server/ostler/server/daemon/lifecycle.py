@@ -57,7 +57,7 @@ async def run_daemon(places: Places, configuration: Configuration, instance: Ins
                 version=get_version(),
                 url=daemon.url,
                 socket=str(daemon.listen_sockets.path),
-                started=daemon.api.address.started_at,
+                started=daemon.address.started_at,
             )
             _report_ready(daemon)
 
@@ -67,13 +67,13 @@ async def run_daemon(places: Places, configuration: Configuration, instance: Ins
 
 def _report_ready(daemon: Daemon) -> None:
     if daemon.listen_sockets.port_changed:
-        logs.log.warning("port_taken", wanted=daemon.api.configuration.current.listen.port, url=daemon.url)
+        logs.log.warning("port_taken", wanted=daemon.configuration.current.listen.port, url=daemon.url)
     logs.log.info(
         "ready",
         url=daemon.url,
         socket=str(daemon.listen_sockets.path),
         version=get_version(),
-        model=daemon.api.configuration.default_model,
+        model=daemon.configuration.default_model,
     )
     # Whoever closed our stdout must not keep the daemon from starting.
     with contextlib.suppress(OSError):

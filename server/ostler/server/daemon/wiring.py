@@ -17,11 +17,12 @@ from ostler.protocol.methods import METHODS
 from ostler.protocol.places import Places
 from ostler.protocol.shapes import Usage
 from ostler.server.api.asks import AskMethods
-from ostler.server.api.bindings import bind_methods
+from ostler.server.api.clients import ClientMethods
+from ostler.server.api.config import ConfigMethods
 from ostler.server.api.hooks import HookMethods
 from ostler.server.api.results import ResultMethods
 from ostler.server.api.rules import RuleMethods
-from ostler.server.api.server import Address, ServerApi
+from ostler.server.api.server import Address, ServerMethods
 from ostler.server.api.sessions import SessionMethods
 from ostler.server.api.tasks import TaskMethods
 from ostler.server.api.tools import ToolMethods
@@ -31,6 +32,7 @@ from ostler.server.clients.client_tools import ClientTools
 from ostler.server.clients.presence import Presence
 from ostler.server.config.configuration import Configuration
 from ostler.server.config.private_files import ensure_private_folder
+from ostler.server.daemon.bindings import Binder, HandlerGroups, bind_methods
 from ostler.server.daemon.daemon import Daemon
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.session.settings_cache import SettingsCache
@@ -214,15 +216,19 @@ def assemble_daemon(
     waiters = TurnWaiters()
     log.followers += [waiters.on_event, event_counts.on_event]
 
-    api = ServerApi(
-        store=store,
-        log=log,
-        configuration=configuration,
-        presence=presence,
-        client_calls=client_tools,
-        streams=sse_endpoint,
+    methods = HandlerGroups(
+        server=ServerMethods(
+            store,
+            log,
+            configuration,
+            presence,
+            sse_endpoint,
+            engine.tasks,
+            calls,
+            address,
+            lambda: _stop_soon(stopping),
+        ),
         sessions=sessions,
-        engine=engine,
         turns=TurnMethods(engine, sessions, waiters, Locks()),
         asks=AskMethods(engine),
         rules=RuleMethods(engine),
@@ -231,14 +237,12 @@ def assemble_daemon(
         tools=ToolMethods(engine),
         tasks=TaskMethods(engine),
         results=ResultMethods(log),
-        calls=calls,
-        address=address,
-        stop=lambda: _stop_soon(stopping),
-        apply=apply,
+        clients=ClientMethods(log, presence, client_tools),
+        config=ConfigMethods(store, log, configuration, apply),
     )
-    dispatcher = Dispatcher(bind_methods(api), calls)
+    dispatcher = Dispatcher(bind_methods(Binder(log, engine, presence), methods), calls)
     probes = Probes(lambda: store.writer.read_only, {"pid": os.getpid(), "version": get_version()})
-    metrics = Metrics(calls, tool_counts, event_counts, _make_gauges(api))
+    metrics = Metrics(calls, tool_counts, event_counts, _make_gauges(store, log, engine, presence, sse_endpoint))
     router = Router(
         {
             "/rpc": RpcEndpoint(dispatcher),
@@ -254,7 +258,23 @@ def assemble_daemon(
         names=make_allowed_names(sockets.url, listen.allow_hosts, listen.allow_origins),
         wrong_per_minute=configuration.current.limits.wrong_tokens_per_minute,
     )
-    return Daemon(api, dispatcher, access_guard, router, probes, sockets, providers, stopping)
+    return Daemon(
+        store=store,
+        log=log,
+        configuration=configuration,
+        engine=engine,
+        client_tools=client_tools,
+        calls=calls,
+        address=address,
+        sse_endpoint=sse_endpoint,
+        dispatcher=dispatcher,
+        access_guard=access_guard,
+        router=router,
+        probes=probes,
+        listen_sockets=sockets,
+        providers=providers,
+        stopping=stopping,
+    )
 
 
 def _make_engine(
@@ -290,14 +310,14 @@ def _load_pages(log: EventLog, metrics: Metrics, url: str) -> Any:
     return build_downloads_app(log, metrics, url)
 
 
-def _make_gauges(api: ServerApi) -> list[Gauge]:
-    writer = api.store.writer
+def _make_gauges(store: Store, log: EventLog, engine: Engine, presence: Presence, streams: SseEndpoint) -> list[Gauge]:
+    writer = store.writer
     return [
-        Gauge("ostler_cursor", "The end of the log.", lambda: api.log.head),
-        Gauge("ostler_readers", "Open event streams.", lambda: api.streams.count),
-        Gauge("ostler_readers_cut", "Readers cut for being slow.", lambda: api.log.subscribers_cut, counter=True),
-        Gauge("ostler_tasks", "Background tasks that run.", lambda: api.engine.tasks.running),
-        Gauge("ostler_clients_attached", "Clients that are attached.", lambda: api.presence.count),
+        Gauge("ostler_cursor", "The end of the log.", lambda: log.head),
+        Gauge("ostler_readers", "Open event streams.", lambda: streams.count),
+        Gauge("ostler_readers_cut", "Readers cut for being slow.", lambda: log.subscribers_cut, counter=True),
+        Gauge("ostler_tasks", "Background tasks that run.", lambda: engine.tasks.running),
+        Gauge("ostler_clients_attached", "Clients that are attached.", lambda: presence.count),
         Gauge("ostler_writes", "Units of work written.", lambda: writer.counts.units, counter=True),
         Gauge("ostler_commits", "Commits to the disk.", lambda: writer.counts.commits, counter=True),
         Gauge("ostler_write_failures", "Commits that failed.", lambda: writer.counts.failures, counter=True),

@@ -42,7 +42,7 @@ def scene(daemon: InProcessDaemon, api: ScriptedApi, tmp_path: Path) -> CrashSes
 
 def _get_history_ref(daemon: InProcessDaemon, scene: CrashSession) -> weakref.ref[History]:
     """The largest thing that a session has."""
-    actor = daemon.running.api.engine.find_actor(SessionId(scene.session_id))
+    actor = daemon.running.engine.find_actor(SessionId(scene.session_id))
     assert actor is not None
     return weakref.ref(actor.live.history)
 
@@ -121,7 +121,7 @@ def test_deleted_sessions_with_large_calls_do_not_add_up(own_harness: Callable[.
 
 
 def test_a_session_with_a_turn_is_never_evicted(daemon: InProcessDaemon, scene: CrashSession, api: ScriptedApi) -> None:
-    gate, engine = Gate(), daemon.running.api.engine
+    gate, engine = Gate(), daemon.running.engine
     scene.script(message(says("So ", hold(gate), "far.")))
     turn_id = scene.start_turn()
     scene.wait_for("message.delta")
