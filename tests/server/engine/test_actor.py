@@ -62,7 +62,7 @@ def test_a_steer_that_comes_while_its_turn_ends_does_not_run_beside_the_queued_t
         before_the_end = _BlockingWrite(daemon, pool)
         before_the_end.wait_until_running()
         gate.open()
-        wait_until(lambda: actor.run is not None and actor.run.end is not None)
+        wait_until(lambda: actor.run is not None and actor.run.state.end is not None)
         pending = _count_pending(daemon)
         after_the_end = _BlockingWrite(daemon, pool)
         wait_until(lambda: _count_pending(daemon) > pending)

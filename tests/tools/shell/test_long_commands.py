@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from ostler.protocol.ids import CallId, SessionId, TurnId
 from ostler.protocol.shapes import Call
-from ostler.server.engine.calls.concurrency import Slot
-from ostler.server.engine.calls.pending_call import PendingCall
-from ostler.server.models.assembler import ToolUse
+from ostler.server.engine.calls.stages import Parsed, set_input
 from ostler.tools.commands import MAX_BYTES, parse_command
 from ostler.tools.commands.syntax.parser import clear_cache
 from ostler.tools.shell.bash import Bash
@@ -63,8 +61,8 @@ def parse_input(tool: AnyTool, command: str) -> Any:
     return tool.parse({"command": command, **more})
 
 
-def build_pending_call(tool: AnyTool) -> PendingCall:
-    call = Call(
+def build_queued_call(tool: AnyTool) -> Call:
+    return Call(
         call_id=CallId("c_1"),
         tool_use_id="toolu_1",
         session_id=SessionId("s_1"),
@@ -74,24 +72,24 @@ def build_pending_call(tool: AnyTool) -> PendingCall:
         summary=tool.name,
         status="queued",
     )
-    return PendingCall(ToolUse(0, "toolu_1", tool.name, {}), call, Slot(0, safe=False), tool)
 
 
 @pytest.mark.parametrize("command", SLOW, ids=lambda command: f"{command[:10]!r}")
 @pytest.mark.parametrize("tool", [BASH, POWERSHELL, MONITOR], ids=lambda tool: tool.name)
 def test_a_call_takes_its_place_in_the_order_before_its_command_is_read(tool: AnyTool, command: str) -> None:
-    entry, command_input = build_pending_call(tool), parse_input(tool, command)
-    safe: list[bool] = []
+    call, command_input = build_queued_call(tool), parse_input(tool, command)
+    taken: list[tuple[Parsed, bool, bool]] = []
 
     def take() -> None:
-        entry.set_input(tool, command_input, {"command": command})
-        safe.append(entry.is_safe())
+        parsed = set_input(tool, command_input, call, {"command": command})
+        taken.append((parsed, parsed.is_safe, parsed.has_effect()))
 
     clear_cache()
     assert count_function_calls(take) < A_FEW
-    assert safe == [False]
-    assert not entry.only_reads
-    assert entry.call.activity in {"run", "other"}
+    [(parsed, safe, has_effect)] = taken
+    assert not safe
+    assert has_effect
+    assert parsed.call.activity in {"run", "other"}
 
 
 def test_what_is_too_long_to_be_read_is_not_gone_through() -> None:

@@ -20,15 +20,16 @@ from ostler.protocol.ids import AskId, CallId, Cursor, TurnId, new_turn_id
 from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Ask, Call, Turn
 from ostler.protocol.turn import GivenBack, Input, TurnOptions
+from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.executor import Executor
-from ostler.server.engine.calls.pending_call import PendingCall
-from ostler.server.engine.calls.stop_reasons import BY_DELETION, BY_PERSON
+from ostler.server.engine.calls.stages import Parsed, Running
 from ostler.server.engine.loading import StoredSession
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.settings_loader import SettingsLoader
+from ostler.server.engine.session.turn_state import BY_DELETION, BY_PERSON
 from ostler.server.engine.turn.environment_updates import load_sent_facts, read_session_facts
 from ostler.server.engine.turn.loop import TurnLoop
-from ostler.server.engine.turn.model_call import create_assistant_message
+from ostler.server.engine.turn.model_attempt import create_assistant_message
 from ostler.server.engine.turn.options import TurnRequest, TurnServices, TurnSettings
 from ostler.server.engine.turn.setup import TurnSetup, encode_user_message, extract_text
 from ostler.storage import Snapshot
@@ -38,19 +39,6 @@ from ostler.storage.repositories.steers import Steer
 
 MAX_WAITING: Final = 100
 """Turns that wait in a session, and inputs that wait in a turn."""
-Resume = Callable[[TurnLoop, TaskGroup], Executor | None]
-
-
-def restore_calls(run: TurnLoop, group: TaskGroup, stored: StoredSession) -> Executor | None:
-    """An executor with the calls of the last message, each in the state that was stored."""
-    if stored.last_message is None or not stored.last_calls:
-        return None
-    executor = run.build_executor(group, stored.last_message.id, lambda: ())
-    for one in stored.last_calls:
-        pending = executor.restore(one.use, one.call)
-        pending.ask = one.ask
-    executor.start_ready()
-    return executor
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -121,7 +109,7 @@ class SessionActor:
         blocks = await self.turn_setup.expand_input(user_input)
         steer_id = await self.live.journal.add_steer(turn_id, blocks)
         steer = Steer(steer_id, turn_id, blocks)
-        if self.run is run and run.end is None:
+        if self.run is run and run.state.end is None:
             run.steer(steer, now=now)
         else:
             # The turn ended while this was being stored; it was accepted, so it starts the next one.
@@ -132,14 +120,14 @@ class SessionActor:
 
     def interrupt(self, turn_id: TurnId) -> Turn:
         run = self._find_running_turn(turn_id)
-        run.halt("interrupted", BY_PERSON)
+        run.state.halt("interrupted", BY_PERSON)
         return run.state.turn
 
     async def interrupt_all(self, turn_id: TurnId) -> tuple[Turn, list[GivenBack]]:
         """Stop the turn, and give back everything that waits for its end or for its next request."""
         async with self.lock:  # else a queued turn could begin meanwhile
             run = self._find_running_turn(turn_id)
-            run.halt("interrupted", BY_PERSON)
+            run.state.halt("interrupted", BY_PERSON)
             # Without an await in between: what a halted turn has not taken by now, it never takes.
             waiting = [*self._steers, *run.steers]
             self._steers.clear()
@@ -157,32 +145,32 @@ class SessionActor:
             return dropped
 
     def cancel_call(self, call_id: CallId) -> Call:
-        pending = self._find_call(call_id)
-        assert self.run is not None
-        assert self.run.executor is not None
-        self.run.executor.cancel(pending, "Stopped by the person; the rest of the turn goes on.")
-        return pending.call
+        executor, run = self._find_call(call_id)
+        executor.cancel(run, "Stopped by the person; the rest of the turn goes on.")
+        return run.call
 
     def background_call(self, call_id: CallId) -> Call:
         """Let a running command go on in the background."""
-        pending = self._find_call(call_id)
-        if pending.tool is None or not pending.tool.is_shell or pending.call.status != "running":
+        _, run = self._find_call(call_id)
+        stage = run.stage
+        if not isinstance(stage, Parsed | Running) or not stage.tool.is_shell or stage.call.status != "running":
             raise Conflict(f"The call {call_id} is no command that runs.", call_id=call_id)
-        if pending.parsed_input is not None and pending.tool.only_waits(pending.parsed_input):
+        if stage.tool.only_waits(stage.input):
             raise Conflict(
                 f"The call {call_id} does nothing but sleep, and such a command is never sent to the background: "
                 "let it end, or stop it with tool/cancel.",
                 call_id=call_id,
             )
-        pending.background.wanted = True
-        return pending.call
+        run.background.wanted = True
+        return run.call
 
-    def _find_call(self, call_id: CallId) -> PendingCall:
-        executor = self.run.executor if self.run else None
-        pending = next((one for one in executor.calls if one.call.call_id == call_id), None) if executor else None
-        if pending is None or pending.completed:
-            raise NoTurnRunning(f"The call {call_id} is over already.", call_id=call_id)
-        return pending
+    def _find_call(self, call_id: CallId) -> tuple[Executor, CallRun]:
+        executor = self.run.calls.executor if self.run is not None and self.run.calls is not None else None
+        for run in executor.calls if executor is not None else ():
+            if run.call.call_id == call_id and not run.completed:
+                assert executor is not None
+                return executor, run
+        raise NoTurnRunning(f"The call {call_id} is over already.", call_id=call_id)
 
     def find_open_ask(self, ask_id: AskId) -> Ask | None:
         return next((ask for ask in self.run.asks.open if ask.id == ask_id), None) if self.run else None
@@ -263,18 +251,18 @@ class SessionActor:
 
     # Running turns, one after the other.
 
-    def _launch(self, run: TurnLoop, resume: Resume | None = None) -> None:
+    def _launch(self, run: TurnLoop) -> None:
         self.run = run
         self.live.turn_on_ask = run.settings.on_ask
         self.live.usage_meter.state = run.state
         self.idle = anyio.Event()
         self._scope = anyio.CancelScope()
-        self.group.start_soon(self._run_turn, run, resume, self._scope)
+        self.group.start_soon(self._run_turn, run, self._scope)
 
-    async def _run_turn(self, run: TurnLoop, resume: Resume | None, scope: anyio.CancelScope) -> None:
+    async def _run_turn(self, run: TurnLoop, scope: anyio.CancelScope) -> None:
         """Run one turn to its end, then begin the next one, if any."""
         with scope:
-            await self._run_guarded(lambda: self._run_to_end(run, resume))
+            await self._run_guarded(lambda: self._run_to_end(run))
         run.release()
         if self.run is run:  # it was abandoned: what is stored decides how it goes on
             self.run = None
@@ -286,8 +274,8 @@ class SessionActor:
         except Exception as error:  # noqa: BLE001 - the boundary of a session: its bug, or its disk, is not its neighbours'
             self.on_failure(self, error)
 
-    async def _run_to_end(self, run: TurnLoop, resume: Resume | None) -> None:
-        ended = await run.run(resume)
+    async def _run_to_end(self, run: TurnLoop) -> None:
+        ended = await run.run()
         self.last_reason = ended.reason
         self._steers += run.steers
         await self._begin_next(run)
@@ -379,6 +367,7 @@ class SessionActor:
             stored.turn,
             input_message=input_message,
             last_message=stored.last_message,
+            last_calls=stored.last_calls,
             paused_text=stored.paused_text,
             steers=list(stored.steers),
             input_text=extract_text(stored.options.get("input") or []),
@@ -390,7 +379,7 @@ class SessionActor:
         for one in stored.last_calls:
             if one.ask is not None:
                 run.asks.expect(one.ask)
-        self._launch(run, lambda run, group: restore_calls(run, group, stored))
+        self._launch(run)
 
     # The end.
 
@@ -398,7 +387,7 @@ class SessionActor:
         """Before the session is deleted: end the turn that runs, and wait for it; queued turns do not begin."""
         self._stopping = True
         while self.run is not None:
-            self.run.halt("interrupted", BY_DELETION)
+            self.run.state.halt("interrupted", BY_DELETION)
             await self.idle.wait()
 
     def abandon(self) -> None:

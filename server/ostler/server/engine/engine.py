@@ -23,12 +23,12 @@ from ostler.server.engine.background import (
     reload_settings_periodically,
     run_proxy,
 )
-from ostler.server.engine.calls.file_history import clear_left_overs
 from ostler.server.engine.calls.result_limits import fit_message
 from ostler.server.engine.journal.journal import Journal
 from ostler.server.engine.loading import load_session
 from ostler.server.engine.mcp_servers import build_finder
 from ostler.server.engine.recovery import RecoveryEnding, settle_session
+from ostler.server.engine.session.file_history import clear_left_overs
 from ostler.server.engine.session.file_reads import SessionFileReads
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession

@@ -28,7 +28,7 @@ from ostler.server.engine.journal.session_view import store_session
 from ostler.server.engine.loading import extract_message_text, read_paused_text
 from ostler.server.engine.session.history import build_tool_result
 from ostler.server.engine.turn.environment_updates import revert_input_state
-from ostler.server.engine.turn.model_call import DISCARDED
+from ostler.server.engine.turn.model_attempt import DISCARDED
 from ostler.storage import Scope, Tx
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.tasks import TaskReport

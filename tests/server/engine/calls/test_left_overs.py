@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from ostler.protocol.ids import SessionId, new_session_id
-from ostler.server.engine.calls.file_history import clear_left_overs
+from ostler.server.engine.session.file_history import clear_left_overs
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Store, Tx, open_store
 from ostler.storage.repositories.file_history import FileSnapshot

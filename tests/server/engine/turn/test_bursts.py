@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from ostler.protocol.config import Model
-from ostler.server.engine.turn.model_call import ModelCall, _Stream
-from ostler.server.engine.turn.stop import StopSignal
+from ostler.server.engine.session.turn_state import TurnState
+from ostler.server.engine.turn.model_attempt import MessageStream, ModelAttempt, Streaming
 from ostler.server.models.assembler import MessageAssembler
 from ostler.server.models.provider import ModelRequest, RawEvent
 
@@ -42,7 +42,8 @@ class BurstProvider:
 
 async def test_others_have_their_turn_while_a_burst_of_events_is_read() -> None:
     request = ModelRequest("any", 1, b"[]", b"[]", [])
-    call = ModelCall(NOBODY, NOBODY, BurstProvider(10_000), request, Model(), NOBODY, NOBODY, StopSignal())
+    state, stream = TurnState(NOBODY), MessageStream(NOBODY, MessageAssembler(()), NOBODY, NOBODY)
+    attempt = ModelAttempt(NOBODY, state, BurstProvider(10_000), request, stream, NOBODY, Streaming(), Model(), NOBODY)
     turns = 0
 
     async def others() -> None:
@@ -53,6 +54,6 @@ async def test_others_have_their_turn_while_a_burst_of_events_is_read() -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(others)
-        assert await call._read_stream(_Stream(NOBODY, NOBODY, MessageAssembler(()), NOBODY), NOBODY) is None
+        assert await attempt.read_stream() is None
         group.cancel_scope.cancel()
     assert turns >= 10_000 // 100

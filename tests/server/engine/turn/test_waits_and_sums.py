@@ -7,7 +7,7 @@ from ostler.protocol.ids import ResultId
 from ostler.protocol.shapes import Usage
 from ostler.server.engine.calls.result_limits import build_placeholder, cut_fields, resolve_limit
 from ostler.server.engine.session.usage import add_usage
-from ostler.server.engine.turn.model_call import compute_retry_wait, describe_failure
+from ostler.server.engine.turn.retry_policy import compute_retry_wait, describe_failure
 from ostler.server.models.provider import ModelFailure
 from ostler.tools.files.read import Read
 from ostler.tools.search.grep import Grep

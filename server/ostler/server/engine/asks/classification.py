@@ -1,16 +1,10 @@
 """The classifier's part in one call: asked once, beside hooks and people, for whoever needs its opinion."""
 
-import contextlib
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 import anyio
 
-from ostler.protocol.ask import Allow
-from ostler.protocol.errors import AskResolved
-from ostler.protocol.shapes import Ask
 from ostler.server.classifier import Opinion, Question, SessionClassifier
-from ostler.server.engine.asks.asks import CLASSIFIER_PREFIX, TurnAsks
 from ostler.server.engine.permissions.decide import Case, PermissionContext, decide
 
 
@@ -56,23 +50,3 @@ class EarlyClassification:
         verdict = await decide(replace(self.case, classify=self.classification.consider), self.permission)
         if verdict.classifies:
             await self.classification.consider()
-
-
-@dataclass(frozen=True, slots=True)
-class ClassifierSettler:
-    """The classifier as one of those who may settle an ask."""
-
-    classification: Classification
-    asks: TurnAsks
-    still_asks: Callable[[], Awaitable[bool]]
-    """Whether the call would still be asked about, and the classifier have a say in it."""
-
-    async def settle(self, ask: Ask) -> None:
-        """Settle the ask where the opinion is a clear yes: a no is for people to say outside of mode auto."""
-        opinion = await self.classification.classify()
-        if opinion.behavior != "allow" or not await self.still_asks():
-            self.classification.left_to_people.set()
-            return
-        with contextlib.suppress(AskResolved):  # a person was faster
-            why = ask.changed(reason=opinion.reason)
-            await self.asks.resolve(why, Allow(), f"{CLASSIFIER_PREFIX}{opinion.model}")

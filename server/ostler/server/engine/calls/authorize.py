@@ -11,9 +11,10 @@ import orjson
 from pydantic import TypeAdapter
 
 from ostler.protocol import times
+from ostler.protocol.ask import Allow as Allowed
 from ostler.protocol.ask import Answer, Deny, DenyAlways
 from ostler.protocol.errors import AskResolved
-from ostler.protocol.shapes import Ask, Decision
+from ostler.protocol.shapes import Ask, Call, Decision
 from ostler.server.classifier import Question
 from ostler.server.engine.asks.asks import (
     CLASSIFIER_PREFIX,
@@ -25,11 +26,11 @@ from ostler.server.engine.asks.asks import (
     get_changed_input,
     has_words,
 )
-from ostler.server.engine.asks.classification import Classification, ClassifierSettler, EarlyClassification
+from ostler.server.engine.asks.classification import Classification, EarlyClassification
+from ostler.server.engine.calls.call_run import CallRun
+from ostler.server.engine.calls.call_writer import CallWriter
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
-from ostler.server.engine.calls.pending_call import PendingCall, announce_calls
-from ostler.server.engine.calls.stop_reasons import BY_HOOK, BY_REFUSAL
-from ostler.server.engine.journal.calls import Draft
+from ostler.server.engine.calls.stages import Parsed, set_input
 from ostler.server.engine.permissions.decide import (
     Case,
     Verdict,
@@ -40,12 +41,12 @@ from ostler.server.engine.permissions.decide import (
 from ostler.server.engine.permissions.rule_match import needs_subject
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.session.turn_state import TurnState
+from ostler.server.engine.session.turn_state import BY_HOOK, BY_REFUSAL, TurnState
 from ostler.server.hooks import NO_OUTCOME, Outcome
 from ostler.tools.context import ToolContext
 from ostler.tools.permissions.subject import Subject, TextSubject
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Allow, AnyTool, Check, Pass, Refuse, ToolInput
+from ostler.tools.tool import Allow, Check, Pass, Refuse
 
 T = TypeVar("T")
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
@@ -73,145 +74,133 @@ class Denied(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """Steps 3 to 5 of a call: validation, hooks, permission."""
+    """Steps 3 to 5 of a call: validation, hooks, permission. Each takes the call as parsed, and returns it."""
 
     session: LiveSession
     asks: TurnAsks
     state: TurnState
-    draft: Callable[[], Draft]
-    """Blocks of the message in progress that have to be stored with what depends on them."""
+    writer: CallWriter
     expire_seconds: float | None
 
-    async def authorize(
-        self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
-    ) -> ToolInput:
-        """The input with which the call may run; raises CallFailed or Denied where it may not."""
-        if pending.ask is not None:
-            pending.spans.begin("ask")
-            ask: Ask | None = await self._wait_again(pending, pending.ask, tool, parsed_input, context)
+    async def authorize(self, run: CallRun, parsed: Parsed, context: ToolContext) -> Parsed:
+        """The call as it may run; raises CallFailed or Denied where it may not."""
+        if run.ask is not None:
+            run.spans.begin("ask")
+            ask: Ask | None = await self._wait_again(run.ask, parsed, context)
         else:
-            pending.spans.begin("validate")
+            run.spans.begin("validate")
             # Before the tool's own checks: what a rule denies is told as denied, whatever else is wrong with it.
-            await self._refuse_denied(tool, parsed_input)
-            await self._validate(tool, parsed_input, context)
-            pending.spans.begin("hooks_before")
-            early = await self._prepare_early(tool, parsed_input, context)
-            deciding = self._decide(pending, tool, parsed_input, context, early.classification if early else None)
-            parsed_input, ask = await (deciding if early is None else _run_beside(deciding, early.run))
+            await self._refuse_denied(parsed)
+            await self._validate(parsed, context)
+            run.spans.begin("hooks_before")
+            early = await self._prepare_early(parsed, context)
+            deciding = self._decide(run, parsed, context, early.classification if early else None)
+            parsed, ask = await (deciding if early is None else _run_beside(deciding, early.run))
         if ask is None:
-            return parsed_input
-        pending.spans.begin("permission")
-        return await self._apply_answer(pending, tool, parsed_input, context, ask)
+            return parsed
+        run.spans.begin("permission")
+        return await self._apply_answer(run, parsed, context, ask)
 
     async def _decide(
-        self,
-        pending: PendingCall,
-        tool: AnyTool,
-        parsed_input: ToolInput,
-        context: ToolContext,
-        classification: Classification | None,
-    ) -> tuple[ToolInput, Ask | None]:
-        """Steps 4 and 5: the input as hooks and the tool leave it, and the settled ask where one was needed."""
-        parsed_input, outcome = await self._run_pre_hooks(pending, tool, parsed_input, context)
-        pending.spans.begin("permission")
-        check = await tool.check_permission(parsed_input, context)
+        self, run: CallRun, parsed: Parsed, context: ToolContext, classification: Classification | None
+    ) -> tuple[Parsed, Ask | None]:
+        """Steps 4 and 5: the call as hooks and the tool leave it, and the settled ask where one was needed."""
+        parsed, outcome = await self._run_pre_hooks(run, parsed, context)
+        run.spans.begin("permission")
+        check = await parsed.tool.check_permission(parsed.input, context)
         if isinstance(check, Allow) and check.input is not None:
-            parsed_input = self._replace_input(
-                pending, tool, check.input.model_dump(mode="json", by_alias=True, exclude_unset=True)
-            )
-            await self._validate(tool, parsed_input, context)
-        if classification is None or classification.question != self._build_question(tool, parsed_input):
-            classification = self._build_classification(tool, parsed_input)
-        case = await self._build_case(tool, parsed_input, check, outcome, classification)
+            changed = check.input.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            parsed = self._replace_input(run, parsed, changed)
+            await self._validate(parsed, context)
+        if classification is None or classification.question != self._build_question(parsed):
+            classification = self._build_classification(parsed)
+        case = await self._build_case(parsed, check, outcome, classification)
         verdict = await decide(case, self.session.permission)
-        pending.call = pending.call.changed(decision=verdict.to_decision())
+        parsed = run.reach(replace(parsed, call=parsed.call.changed(decision=verdict.to_decision())))
         if verdict.behavior == "deny":
-            raise Denied(verdict, f"Permission to use {tool.name} was denied. {verdict.reason}")
+            raise Denied(verdict, f"Permission to use {parsed.tool.name} was denied. {verdict.reason}")
         if verdict.behavior == "allow":
-            return parsed_input, None
-        settler = self._make_settler(classification, tool, parsed_input, context) if verdict.classifies else None
-        return parsed_input, await self._ask(pending, tool, parsed_input, verdict, settler)
+            return parsed, None
+        return await self._ask(run, parsed, context, verdict, classification if verdict.classifies else None)
 
-    async def _run_pre_hooks(
-        self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
-    ) -> tuple[ToolInput, Outcome]:
+    async def _run_pre_hooks(self, run: CallRun, parsed: Parsed, context: ToolContext) -> tuple[Parsed, Outcome]:
         """Step 4: PreToolUse hooks."""
-        if not self.session.hooks.has_hooks_for("PreToolUse", tool.name):
-            return parsed_input, NO_OUTCOME
-        running = SessionHooks(self.session, pending.call.turn_id).fire_for_call("PreToolUse", pending.call)
-        outcome = pending.add_hook_outcome(await running)
-        if outcome.changed_input is not None and outcome.changed_input != pending.call.input:
-            parsed_input = self._replace_input(pending, tool, dict(outcome.changed_input))
-            await self._validate(tool, parsed_input, context)
-        return parsed_input, outcome
+        if not self.session.hooks.has_hooks_for("PreToolUse", parsed.tool.name):
+            return parsed, NO_OUTCOME
+        firing = SessionHooks(self.session, parsed.call.turn_id).fire_for_call("PreToolUse", parsed.call)
+        outcome = run.notes.add(await firing)
+        if outcome.changed_input is not None and outcome.changed_input != parsed.call.input:
+            parsed = self._replace_input(run, parsed, dict(outcome.changed_input))
+            await self._validate(parsed, context)
+        return parsed, outcome
 
     # The classifier: beside the hooks, and beside the people.
 
-    async def _prepare_early(
-        self, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
-    ) -> EarlyClassification | None:
+    async def _prepare_early(self, parsed: Parsed, context: ToolContext) -> EarlyClassification | None:
         """The question to the classifier, to be asked while hooks run; None where there are none, or it has no say."""
-        permission = self.session.permission
+        tool, permission = parsed.tool, self.session.permission
         if not self.session.hooks.has_hooks_for("PreToolUse", tool.name) or not uses_classifier(tool, permission):
             return None
-        classification = self._build_classification(tool, parsed_input)
+        classification = self._build_classification(parsed)
         if classification is None:
             return None
-        case = await self._build_case(tool, parsed_input, await tool.check_permission(parsed_input, context))
+        case = await self._build_case(parsed, await tool.check_permission(parsed.input, context))
         return EarlyClassification(classification, case, permission)
 
-    def _build_classification(self, tool: AnyTool, parsed_input: ToolInput) -> Classification | None:
-        question = self._build_question(tool, parsed_input)
+    def _build_classification(self, parsed: Parsed) -> Classification | None:
+        question = self._build_question(parsed)
         return Classification(question, self.session.classifier) if question is not None else None
 
-    def _make_settler(
-        self, classification: Classification | None, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
-    ) -> ClassifierSettler | None:
-        if classification is None:
-            return None
+    async def _settle_by_classifier(
+        self, ask: Ask, classification: Classification, parsed: Parsed, context: ToolContext
+    ) -> None:
+        """Settle the ask where the opinion is a clear yes: a no is for people to say outside of mode auto."""
+        opinion = await classification.classify()
+        if opinion.behavior != "allow" or not await self._still_asks(classification, parsed, context):
+            classification.left_to_people.set()
+            return
+        with contextlib.suppress(AskResolved):  # a person was faster
+            why = ask.changed(reason=opinion.reason)
+            await self.asks.resolve(why, Allowed(), f"{CLASSIFIER_PREFIX}{opinion.model}")
 
-        async def still_asks() -> bool:
-            # Rules and mode may have changed while it thought: it settles only what it would settle now.
-            check = await tool.check_permission(parsed_input, context)
-            unasked = Classification(classification.question, self.session.classifier)
-            case = await self._build_case(tool, parsed_input, check, NO_OUTCOME, unasked)
-            verdict = await decide(replace(case, is_classified=lambda: False), self.session.permission)
-            return verdict.classifies
+    async def _still_asks(self, classification: Classification, parsed: Parsed, context: ToolContext) -> bool:
+        """Rules and mode may have changed while it thought: it settles only what it would settle now."""
+        check = await parsed.tool.check_permission(parsed.input, context)
+        unasked = Classification(classification.question, self.session.classifier)
+        case = await self._build_case(parsed, check, NO_OUTCOME, unasked)
+        verdict = await decide(replace(case, is_classified=lambda: False), self.session.permission)
+        return verdict.classifies
 
-        return ClassifierSettler(classification, self.asks, still_asks)
-
-    async def _wait_again(
-        self, pending: PendingCall, ask: Ask, tool: AnyTool, parsed_input: ToolInput, context: ToolContext
-    ) -> Ask:
+    async def _wait_again(self, ask: Ask, parsed: Parsed, context: ToolContext) -> Ask:
         """Wait for an ask from before a restart; the classifier may settle it where it might have before."""
         waiting = self.asks.wait(ask)
-        decision = pending.call.decision
+        decision = parsed.call.decision
         # What a rule, a hook or safety asked about is none of its business: only the end of the chain is.
         if ask.status != "open" or decision is None or decision.by != "default":
             return await waiting
-        classification = self._build_classification(tool, parsed_input)
-        settler = self._make_settler(classification, tool, parsed_input, context)
-        if settler is None or not uses_classifier(tool, self.session.permission):
+        classification = self._build_classification(parsed)
+        if classification is None or not uses_classifier(parsed.tool, self.session.permission):
             return await waiting
-        return await _run_beside(waiting, partial(settler.settle, ask))
+        return await _run_beside(waiting, partial(self._settle_by_classifier, ask, classification, parsed, context))
 
     async def _build_case(
         self,
-        tool: AnyTool,
-        parsed_input: ToolInput,
+        parsed: Parsed,
         check: Check,
         outcome: Outcome = NO_OUTCOME,
         classification: Classification | None = None,
     ) -> Case:
-        subject: Subject = TextSubject(tool.permission_matcher(parsed_input))
-        if needs_subject(self.session.rules, tool) or tool.writes_files(parsed_input):
-            subject = await tool.subject(parsed_input, self.session.view)
+        tool = parsed.tool
+        subject: Subject = TextSubject(tool.permission_matcher(parsed.input))
+        if needs_subject(self.session.rules, tool) or tool.writes_files(parsed.input):
+            subject = await tool.subject(parsed.input, self.session.view)
         if classification is None:
-            return Case(tool, parsed_input, check, subject, outcome)
-        return Case(tool, parsed_input, check, subject, outcome, classification.classify, classification.is_there)
+            return Case(tool, parsed.input, check, subject, outcome)
+        return Case(tool, parsed.input, check, subject, outcome, classification.classify, classification.is_there)
 
-    def _build_question(self, tool: AnyTool, parsed_input: ToolInput) -> Question | None:
-        text = tool.classifier_text(parsed_input)
+    def _build_question(self, parsed: Parsed) -> Question | None:
+        tool = parsed.tool
+        text = tool.classifier_text(parsed.input)
         if not text:
             return None
         view = self.session.view
@@ -221,109 +210,109 @@ class Authorizer:
             folder=view.shell_folder,
             roots=view.roots,
             last_input=self.state.input_text,
-            read_only=tool.is_read_only(parsed_input),
+            read_only=tool.is_read_only(parsed.input),
             # For commands the classifier has a table of its own, which knows more about the paths than the text says.
-            destructive=not tool.runs_commands and tool.is_destructive(parsed_input),
+            destructive=not tool.runs_commands and tool.is_destructive(parsed.input),
         )
 
-    async def _validate(self, tool: AnyTool, parsed_input: ToolInput, context: ToolContext) -> None:
-        failure = await tool.validate(parsed_input, context)
+    async def _validate(self, parsed: Parsed, context: ToolContext) -> None:
+        failure = await parsed.tool.validate(parsed.input, context)
         if failure is not None:
             raise CallFailed(failure.message, failure.code or None)
 
+    # The people.
+
     async def _ask(
         self,
-        pending: PendingCall,
-        tool: AnyTool,
-        parsed_input: ToolInput,
+        run: CallRun,
+        parsed: Parsed,
+        context: ToolContext,
         verdict: Verdict,
-        settler: ClassifierSettler | None,
-    ) -> Ask:
-        pending.call = pending.call.changed(status="waiting")
-        bound_to = await tool.bound_to(parsed_input, self.session.view)
+        classification: Classification | None,
+    ) -> tuple[Parsed, Ask]:
+        """Ask the people, and the classifier where it has a say; returns the ask when it is settled."""
+        parsed = run.reach(replace(parsed, call=parsed.call.changed(status="waiting")))
+        tool = parsed.tool
+        bound_to = await tool.bound_to(parsed.input, self.session.view)
         # Not on the event loop: this parses the whole command.
-        destructive = await read_in_thread(tool.is_destructive, parsed_input)
+        destructive = await read_in_thread(tool.is_destructive, parsed.input)
         record, limit = self.session.record, self.expire_seconds
         ask = build_permission_ask(
-            pending.call, tool, verdict, record, limit, destructive=destructive, bound_to=bound_to
+            parsed.call, tool, verdict, record, limit, destructive=destructive, bound_to=bound_to
         )
-        announce_calls(pending.previous, self.session.journal, self.draft)
-        queued, pending.queued = pending.queued, True
-        pending.spans.begin("ask")
-        asking = self.asks.ask(ask, pending.call, self.draft(), queued=queued)
+        draft, known = self.writer.take_unwritten(run)
+        run.spans.begin("ask")
+        asking = self.asks.ask(ask, parsed.call, draft, queued=known)
         # Hooks, the classifier and people are asked at the same time: the first answer counts.
         others: list[Callable[[], Coroutine[Any, Any, None]]] = []
         hooks = self.session.hooks
         if hooks.has_hooks_for("PermissionRequest", tool.name) or hooks.has_hooks_for("Notification"):
-            others.append(partial(self._ask_hooks, pending, ask, settler))
-        if settler is not None:
-            others.append(partial(settler.settle, ask))
-        return await (_run_beside(asking, *others) if others else asking)
+            others.append(partial(self._ask_hooks, run, parsed, ask, classification))
+        if classification is not None:
+            others.append(partial(self._settle_by_classifier, ask, classification, parsed, context))
+        return parsed, await (_run_beside(asking, *others) if others else asking)
 
-    async def _ask_hooks(self, pending: PendingCall, ask: Ask, settler: ClassifierSettler | None) -> None:
+    async def _ask_hooks(self, run: CallRun, parsed: Parsed, ask: Ask, classification: Classification | None) -> None:
         """Resolve the ask where a PermissionRequest hook answers it; else tell Notification hooks of it."""
-        hooks = SessionHooks(self.session, pending.call.turn_id)
-        outcome = pending.add_hook_outcome(await hooks.fire_for_call("PermissionRequest", pending.call))
+        hooks = SessionHooks(self.session, parsed.call.turn_id)
+        outcome = run.notes.add(await hooks.fire_for_call("PermissionRequest", parsed.call))
         answer = build_hook_answer(outcome)
         if answer is None:
-            if settler is not None:
+            if classification is not None:
                 # Nobody is called to the screen for what the classifier settles in a moment.
                 with anyio.move_on_after(_NOTIFY_AFTER_SECONDS):
-                    await settler.classification.left_to_people.wait()
+                    await classification.left_to_people.wait()
             await hooks.fire("Notification", notification_type="permission_prompt", message=ask.message)
             return
         with contextlib.suppress(AskResolved):  # a person was faster
             await self.asks.resolve(ask, answer, f"{HOOK_PREFIX}{outcome.by}")
 
-    async def _apply_answer(
-        self, pending: PendingCall, tool: AnyTool, parsed_input: ToolInput, context: ToolContext, ask: Ask
-    ) -> ToolInput:
-        """Apply the answer to an ask; returns the input with which the call may run, or raises."""
+    async def _apply_answer(self, run: CallRun, parsed: Parsed, context: ToolContext, ask: Ask) -> Parsed:
+        """Apply the answer to an ask; returns the call as it may run, or raises."""
         if ask.status == "cancelled" or ask.answer is None:
             raise CallFailed("Cancelled before anybody answered.")
         answer = _ANSWERS.validate_python(ask.answer)
         by = ask.answered_by or "somebody"
         if isinstance(answer, Deny | DenyAlways):
-            raise self._build_denial(tool, parsed_input, ask, answer)
+            raise self._build_denial(ask, answer)
         who = "hook" if by.startswith(HOOK_PREFIX) else "classifier" if by.startswith(CLASSIFIER_PREFIX) else "person"
         rule, at = getattr(answer, "rule", None), ask.answered_at or times.now()
         reason = ask.reason if who == "classifier" else None
         source = by.removeprefix(CLASSIFIER_PREFIX)
         decision = Decision(behavior="allow", by=who, rule=rule, source=source, reason=reason, decided_at=at)
-        pending.call = pending.call.changed(decision=decision)
+        parsed = run.reach(replace(parsed, call=parsed.call.changed(decision=decision)))
         if who != "classifier":
             self.session.classifier.reset_denials()
         changed = get_changed_input(answer)
-        if pending.ask is not None and changed in (None, pending.call.input):
+        if run.ask is not None and changed in (None, parsed.call.input):
             # The ask is from before a restart: its input is validated only now that somebody has answered.
-            await self._validate(tool, parsed_input, context)
-        if changed is not None and changed != pending.call.input:
-            parsed_input = self._replace_input(pending, tool, changed)
-            pending.changed_by_person = who == "person"
-            if pending.changed_by_person:
-                pending.notes.append(_describe_change(pending))
-            await self._validate(tool, parsed_input, context)
+            await self._validate(parsed, context)
+        if changed is not None and changed != parsed.call.input:
+            parsed = self._replace_input(run, parsed, changed, by_person=who == "person")
+            if parsed.changed_by_person:
+                run.notes.texts.append(_describe_change(parsed.call))
+            await self._validate(parsed, context)
             # The tool checks the new input; a person has said yes to it, so only a refusal of the tool counts.
-            check = await tool.check_permission(parsed_input, context)
+            check = await parsed.tool.check_permission(parsed.input, context)
             if isinstance(check, Refuse):
                 raise Denied(Verdict("deny", "tool", check.reason), check.reason)
-        elif ask.bound_to is not None and ask.bound_to != await tool.bound_to(parsed_input, self.session.view):
+        elif ask.bound_to is not None and ask.bound_to != await parsed.tool.bound_to(parsed.input, self.session.view):
             raise CallFailed(
                 "Its folder, a script or a server of it is another one than when it was allowed. Ask again."
             )
         # Hours may have passed: a deny rule that was added meanwhile counts.
-        await self._refuse_denied(tool, parsed_input)
-        return parsed_input
+        await self._refuse_denied(parsed)
+        return parsed
 
-    async def _refuse_denied(self, tool: AnyTool, parsed_input: ToolInput) -> None:
+    async def _refuse_denied(self, parsed: Parsed) -> None:
         """Raises Denied where a deny rule forbids the call for certain."""
         if not self.session.rules.denies_anything:
             return  # to find out what a call touches takes time
-        denied = find_denial(await self._build_case(tool, parsed_input, Pass()), self.session.permission)
+        denied = find_denial(await self._build_case(parsed, Pass()), self.session.permission)
         if denied is not None:
-            raise Denied(denied, f"Permission to use {tool.name} was denied. {denied.reason}")
+            raise Denied(denied, f"Permission to use {parsed.tool.name} was denied. {denied.reason}")
 
-    def _build_denial(self, tool: AnyTool, parsed_input: ToolInput, ask: Ask, answer: Deny | DenyAlways) -> Denied:
+    def _build_denial(self, ask: Ask, answer: Deny | DenyAlways) -> Denied:
         hook = (ask.answered_by or "").startswith(HOOK_PREFIX)
         by = "time limit" if ask.status == "expired" else "hook" if hook else "person"
         self.session.classifier.reset_denials()
@@ -341,24 +330,25 @@ class Authorizer:
         verdict = Verdict("deny", by, reason or words, source=ask.answered_by, allow_with=allow_with, decided_at=at)
         return Denied(verdict, words)
 
-    def _replace_input(self, pending: PendingCall, tool: AnyTool, as_json: dict[str, Any]) -> ToolInput:
-        """Give the call another input: the schema is checked again, and so is its concurrency safety."""
+    def _replace_input(
+        self, run: CallRun, parsed: Parsed, as_json: dict[str, Any], *, by_person: bool = False
+    ) -> Parsed:
+        """The call with another input: the schema is checked again, and so is its concurrency safety."""
         try:
-            parsed_input, repaired = parse_input(tool, as_json)
+            changed_input, repaired = parse_input(parsed.tool, as_json)
         except BadInput as error:
             raise CallFailed(str(error)) from None
-        self.session.journal.keep_as_queued(pending.call)
-        pending.set_input(tool, parsed_input, repaired)
-        pending.slot.safe = pending.is_safe()
-        return parsed_input
+        self.session.journal.keep_as_queued(parsed.call)
+        changed = replace(set_input(parsed.tool, changed_input, parsed.call, repaired), changed_by_person=by_person)
+        run.slot.safe = changed.is_safe
+        return run.reach(changed)
 
 
-def _describe_change(pending: PendingCall) -> str:
+def _describe_change(call: Call) -> str:
     # The history keeps the input that the model wrote: without this note it would take the result for that one's.
-    as_json = orjson.dumps(pending.call.input).decode()
+    as_json = orjson.dumps(call.input).decode()
     shown = as_json if len(as_json) <= _SHOWN_CHARS else f"{as_json[:_SHOWN_CHARS]}…"
-    call = f"the {pending.call.tool} call {pending.use.id}"
-    return f"The person changed the input of {call} before allowing it, to: {shown}"
+    return f"The person changed the input of the {call.tool} call {call.tool_use_id} before allowing it, to: {shown}"
 
 
 async def _run_beside(main: Awaitable[T], *others: Callable[[], Coroutine[Any, Any, Any]]) -> T:

@@ -2,18 +2,29 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
 
-from ostler.protocol.ids import MessageId, SessionId, TurnId, call_id
-from ostler.protocol.shapes import Call
+from ostler.protocol.config import Config
+from ostler.protocol.ids import MessageId, TurnId, call_id
+from ostler.protocol.shapes import Ask, Call
+from ostler.server.engine.asks.asks import TurnAsks
+from ostler.server.engine.calls.authorize import Authorizer
+from ostler.server.engine.calls.call_run import CallRun
+from ostler.server.engine.calls.call_writer import CallWriter, MessageDraft
 from ostler.server.engine.calls.concurrency import CallConcurrency, CallState
-from ostler.server.engine.calls.pending_call import PendingCall
 from ostler.server.engine.calls.pipeline import Pipeline
+from ostler.server.engine.calls.spans import Spans
+from ostler.server.engine.calls.stages import Ended
+from ostler.server.engine.loading import StoredCall
+from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.models.assembler import ToolUse
-from ostler.tools.tool import Change
+from ostler.server.observability.metrics import ToolCounts
+from ostler.tools.registry import ToolSet
 
 BEFORE_START = "before it started."
 WHILE_RUNNING = "before it was finished. It may have had a part of its effect."
@@ -29,22 +40,22 @@ class Executor:
     def __init__(
         self,
         group: TaskGroup,
+        session: LiveSession,
         pipeline: Pipeline,
+        writer: CallWriter,
         message_id: MessageId,
-        session_id: SessionId,
         turn_id: TurnId,
         limit: int,
-        apply: Callable[[Change], None],
     ) -> None:
         self.message_id = message_id
-        self.calls: list[PendingCall] = []
+        self.calls = writer.runs
         self._group = group
+        self._session = session
         self._pipeline = pipeline
-        self._session_id = session_id
+        self._writer = writer
         self._turn_id = turn_id
         self._concurrency = CallConcurrency(limit)
-        self._apply = apply
-        self._unapplied: list[PendingCall] = []
+        self._unapplied: list[CallRun] = []
         """Calls that are done, and whose changes are not applied yet."""
         self._call_ended = asyncio.Event()
         """Set, and replaced, whenever a call ends."""
@@ -56,68 +67,65 @@ class Executor:
     @property
     def changed_something(self) -> bool:
         """Whether a call that is not read-only has begun: the message cannot be discarded then."""
-        return any(pending.started and not pending.only_reads for pending in self.calls)
+        return any(run.has_effect for run in self.calls)
 
     def add(self, use: ToolUse) -> None:
         """Add a call that the model has just finished writing, and start it where it is ready."""
-        pending = self._add_pending(use, None)
-        if self._closed_reason is not None or (self._shell_failure is not None and _is_shell(pending)):
-            self._drop(pending, self._closed_reason or self._shell_failure or "")
+        run = self._add_run(use, None, None)
+        if self._closed_reason is not None or (self._shell_failure is not None and _is_shell(run)):
+            self._drop(run, self._closed_reason or self._shell_failure or "")
             return
-        self._start_ready()
+        self.start_ready()
         # The stored block of an unusable call has {} as its input: without this record a restart would run it.
-        if pending.slot.state is CallState.WAITING or use.input_error is not None or self._pipeline.may_hold(pending):
-            self._pipeline.announce(pending)
+        if run.slot.state is CallState.WAITING or use.input_error is not None or self._pipeline.may_hold(run.tool):
+            self._writer.announce(run.slot.index)
         else:
             # Most calls start at once, and both facts are written together.
-            pending.announcement = asyncio.get_running_loop().call_later(
-                _ANNOUNCE_SECONDS, self._pipeline.announce, pending
+            run.announcement = asyncio.get_running_loop().call_later(
+                _ANNOUNCE_SECONDS, self._writer.announce, run.slot.index
             )
 
-    def restore(self, use: ToolUse, stored: Call | None) -> PendingCall:
-        """Add a call from before a restart, as it was stored; `start_ready` starts those that wait."""
-        pending = self._add_pending(use, stored)
-        pending.queued = stored is not None
-        pending.started = stored is not None and stored.started_at is not None
-        if pending.completed:
-            pending.slot.state = CallState.DONE
-        return pending
+    def restore(self, calls: Iterable[StoredCall]) -> None:
+        """Add the calls from before a restart, each as it was stored, and start those that are ready."""
+        for one in calls:
+            self._add_run(one.use, one.call, one.ask)
+        self.start_ready()
 
-    def start_ready(self) -> None:
-        """Start the restored calls that are ready."""
-        self._start_ready()
-
-    def _add_pending(self, use: ToolUse, stored: Call | None) -> PendingCall:
+    def _add_run(self, use: ToolUse, stored: Call | None, ask: Ask | None) -> CallRun:
         """Add a call at the end, with its tool looked up and its input parsed."""
         call = stored or Call(
             call_id=call_id(self.message_id, use.index),
             tool_use_id=use.id,
-            session_id=self._session_id,
+            session_id=self._session.record.id,
             turn_id=self._turn_id,
             tool=use.name[:200],
             input=use.input,
             summary=use.name[:200],
             status="queued",
         )
-        previous = self.calls[-1] if self.calls else None
-        pending = PendingCall(use, call, self._concurrency.add(safe=False), previous=previous)
-        if not pending.completed:
-            self._pipeline.look_up(pending)
-            pending.slot.safe = pending.is_safe()
-        self.calls.append(pending)
-        return pending
+        slot, spans = self._concurrency.add(safe=False), Spans()
+        if call.status == "completed":
+            slot.state = CallState.DONE
+            run = CallRun(use, slot, Ended(call), ask, spans)
+        else:
+            found = self._pipeline.look_up(use, call, spans)
+            slot.safe = found.is_safe
+            spans.begin("order")
+            run = CallRun(use, slot, found, ask, spans)
+        self._writer.add(run, known=stored is not None)
+        return run
 
     async def wait_for_calls(self) -> None:
         """Wait until every call has its result."""
         while not self._concurrency.done:
             await self._call_ended.wait()
 
-    async def wait_until_safe(self, pending: PendingCall) -> None:
+    async def _wait_until_safe(self, run: CallRun) -> None:
         """Hold a call whose input has changed until it is safe beside the calls that run already."""
-        if pending.slot.safe or self._concurrency.may_go_on(pending.slot):
+        if run.slot.safe or self._concurrency.may_go_on(run.slot):
             return
-        pending.slot.waits_alone = True
-        while not self._concurrency.may_go_on(pending.slot):
+        run.slot.waits_alone = True
+        while not self._concurrency.may_go_on(run.slot):
             await self._call_ended.wait()
 
     # Stopping.
@@ -132,108 +140,147 @@ class Executor:
 
     def _close(self, before_start: str, while_running: str) -> None:
         self._closed_reason = before_start
-        for pending in self._list_unfinished():
-            if pending.slot.state is CallState.WAITING:
-                self._drop(pending, before_start)
-            elif not pending.blocks_interrupt:
-                self._stop(pending, while_running if pending.call.status == "running" else before_start)
+        for run in self._list_unfinished():
+            if run.slot.state is CallState.WAITING:
+                self._drop(run, before_start)
+            elif not run.blocks_interrupt:
+                self._stop(run, while_running if run.call.status == "running" else before_start)
 
-    def cancel(self, pending: PendingCall, words: str) -> None:
+    def cancel(self, run: CallRun, words: str) -> None:
         """Stop one call; the others go on, except that stopping a command stops the other commands, too."""
-        if pending.slot.state is CallState.WAITING:
-            self._drop(pending, words)
-            self._stop_siblings(pending)
-            self._start_ready()
-        elif not pending.completed:
-            self._stop(pending, words)
+        if run.slot.state is CallState.WAITING:
+            self._drop(run, words)
+            self._stop_siblings(run)
+            self.start_ready()
+        elif not run.completed:
+            self._stop(run, words)
 
     async def discard(self, words: str) -> None:
         """Stop all calls, since their message is discarded: none is delivered, and each is stored as ended."""
         self._closed_reason = words
-        for pending in self._list_unfinished():
-            if pending.slot.state is CallState.WAITING:
-                self._drop(pending, words)
+        for run in self._list_unfinished():
+            if run.slot.state is CallState.WAITING:
+                self._drop(run, words)
             else:
-                self._stop(pending, words)
+                self._stop(run, words)
         with anyio.CancelScope(shield=True):
             await self.wait_for_calls()
 
-    def _list_unfinished(self) -> Iterable[PendingCall]:
-        return [pending for pending in self.calls if pending.slot.state is not CallState.DONE]
+    def _list_unfinished(self) -> Iterable[CallRun]:
+        return [run for run in self.calls if run.slot.state is not CallState.DONE]
 
-    def _stop(self, pending: PendingCall, words: str) -> None:
-        pending.cancel_reason = pending.cancel_reason or words
-        if pending.handle is not None:
-            pending.handle.cancel()
+    def _stop(self, run: CallRun, words: str) -> None:
+        run.stop_words = run.stop_words or words
+        if run.handle is not None:
+            run.handle.cancel()
 
-    def _drop(self, pending: PendingCall, words: str) -> None:
+    def _drop(self, run: CallRun, words: str) -> None:
         """End a call that never began."""
-        pending.cancel_reason = words
-        self._pipeline.complete_with_error(pending, words)
-        self._end_call(pending)
+        run.stop_words = words
+        self._pipeline.end_with_error(run, words)
+        self._end_call(run)
 
     # Running.
 
-    def _start_ready(self) -> None:
+    def start_ready(self) -> None:
+        """Start the calls that are ready."""
         if self._closed_reason is not None:
             return
         for slot in self._concurrency.take_ready():
-            pending = self.calls[slot.index]
-            pending.handle = self._group.start_soon(self._run, pending)
+            run = self.calls[slot.index]
+            run.handle = self._group.start_soon(self._run, run)
 
-    async def _run(self, pending: PendingCall) -> None:
+    async def _run(self, run: CallRun) -> None:
         try:
-            await self._pipeline.process(pending, self.wait_until_safe)
+            authorized = await self._pipeline.authorize(run)
+            if authorized is not None:
+                run.spans.begin("order")
+                await self._wait_until_safe(run)
+                await self._pipeline.work(run, authorized)
         except asyncio.CancelledError:
             # Without a reason it is the daemon that stops: the next one finds the call as it is stored.
-            if pending.cancel_reason is not None:
-                if not pending.completed:
-                    self._pipeline.complete_stopped(pending, pending.cancel_reason)
-                self._finish_call(pending)
+            if run.stop_words is not None:
+                if not run.completed:
+                    self._pipeline.end_stopped(run, run.stop_words)
+                self._finish_call(run)
             raise
         finally:
-            pending.handle = None  # breaks a cycle: a cancelled task's exception has this frame, which has the call
-        self._finish_call(pending)
+            run.handle = None  # breaks a cycle: a cancelled task's exception has this frame, which has the call
+        self._finish_call(run)
 
-    def _finish_call(self, pending: PendingCall) -> None:
+    def _finish_call(self, run: CallRun) -> None:
         """End a call that has run, and start those that are ready now."""
-        self._end_call(pending)
-        self._stop_siblings(pending)
-        self._start_ready()
+        self._end_call(run)
+        self._stop_siblings(run)
+        self.start_ready()
 
-    def _end_call(self, pending: PendingCall) -> None:
+    def _end_call(self, run: CallRun) -> None:
         """Mark a call as done, apply its changes, and wake whoever waits for it."""
-        pending.slot.state = CallState.DONE
-        if pending.announcement is not None:
-            pending.announcement.cancel()
-        self._pipeline.record_end(pending)
-        if pending.changes:
-            self._unapplied.append(pending)
-        self._apply_changes(pending)
+        run.slot.state = CallState.DONE
+        if run.announcement is not None:
+            run.announcement.cancel()
+        self._pipeline.record_end(run)
+        if isinstance(run.stage, Ended) and run.stage.changes:
+            self._unapplied.append(run)
+        self._apply_changes(run)
         self._call_ended.set()
         self._call_ended = asyncio.Event()
 
-    def _stop_siblings(self, failed: PendingCall) -> None:
+    def _stop_siblings(self, failed: CallRun) -> None:
         """Stop the other commands of the message when one has failed: they may build on what it did not do."""
         if not (failed.call.is_error and _is_shell(failed)) or self._shell_failure is not None:
             return
         words = self._shell_failure = f"Cancelled: parallel tool call {failed.call.summary[:100]} errored"
-        for pending in self._list_unfinished():
-            if _is_shell(pending) and pending.slot.state is CallState.WAITING:
-                self._drop(pending, words)
-            elif _is_shell(pending):
-                self._stop(pending, words)
+        for run in self._list_unfinished():
+            if _is_shell(run) and run.slot.state is CallState.WAITING:
+                self._drop(run, words)
+            elif _is_shell(run):
+                self._stop(run, words)
 
-    def _apply_changes(self, pending: PendingCall) -> None:
+    def _apply_changes(self, ended: CallRun) -> None:
         """Apply the changes of an unsafe call at once; those of concurrent calls when all are done, in their order."""
-        if not self._unapplied or (pending.slot.safe and self._concurrency.running):
+        if not self._unapplied or (ended.slot.safe and self._concurrency.running):
             return
         changed, self._unapplied = sorted(self._unapplied, key=lambda done: done.slot.index), []
-        for done in changed:
-            for change in done.changes:
-                self._apply(change)
-            done.changes = []
+        for run in changed:
+            assert isinstance(run.stage, Ended)
+            for change in run.stage.changes:
+                self._session.apply_change(change)
 
 
-def _is_shell(pending: PendingCall) -> bool:
-    return pending.tool is not None and pending.tool.is_shell
+def _is_shell(run: CallRun) -> bool:
+    return run.tool is not None and run.tool.is_shell
+
+
+@dataclass(slots=True)
+class CallRunner:
+    """Runs the calls of one turn: an executor for each message of the model's."""
+
+    group: TaskGroup
+    session: LiveSession
+    state: TurnState
+    asks: TurnAsks
+    toolset: ToolSet
+    config: Callable[[], Config]
+    counts: ToolCounts
+    executor: Executor | None = None
+    """Of the message whose results are not stored yet."""
+
+    def open(self, message_id: MessageId, draft: MessageDraft) -> Executor:
+        """An executor for the calls of a message; those of the message before it have ended."""
+        config = self.config()
+        writer = CallWriter(self.session.journal, draft)
+        authorizer = Authorizer(self.session, self.asks, self.state, writer, config.asks.expire_seconds)
+        pipeline = Pipeline(self.session, self.toolset, authorizer, self.state, writer, config.results, self.counts)
+        limit = config.turns.tool_concurrency
+        turn_id = self.state.turn.id
+        self.executor = Executor(self.group, self.session, pipeline, writer, message_id, turn_id, limit)
+        return self.executor
+
+    def interrupt(self, by: str) -> None:
+        if self.executor is not None:
+            self.executor.interrupt(by)
+
+    def stop_for_steer(self) -> None:
+        if self.executor is not None:
+            self.executor.stop_for_steer()

@@ -23,7 +23,7 @@ from ostler.storage.repositories.sessions import SessionRecord
 from ostler.tools.context import SessionView, WakeSignal
 from ostler.tools.fs import paths
 from ostler.tools.registry import ToolSet
-from ostler.tools.tool import AnyTool
+from ostler.tools.tool import AnyTool, Change, FolderChanged, GitChanged
 from ostler.tools.tool_config import SandboxSettings, ToolConfig
 
 
@@ -191,6 +191,13 @@ class LiveSession:
     def _select_tools(self, view: SessionView) -> ToolSet:
         wanted = self.record.options.get("tools") or "full"
         return self.shared.registry.for_session(wanted, self.rules.list_denied_tools(), view)
+
+    def apply_change(self, change: Change) -> None:
+        """Apply what a call has changed for the calls and the clients that come after it."""
+        if isinstance(change, FolderChanged):
+            self.remember(shell_folder=change.path)
+        elif isinstance(change, GitChanged) and (pull := change.facts.get("pr")) and pull["action"] == "created":
+            self.link_pull(PullRequest.model_validate(pull))
 
     def link_pull(self, pull: PullRequest) -> None:
         """Add a pull request that the session has opened to its metadata."""

@@ -1,18 +1,10 @@
 """How turns end: the reason of each end, and the error that clients are given with it."""
 
-from dataclasses import dataclass
 from typing import Any
 
-from ostler.server.engine.turn.model_call import describe_failure
+from ostler.server.engine.session.turn_state import TurnEnd
+from ostler.server.engine.turn.retry_policy import describe_failure
 from ostler.server.models.provider import ModelFailure
-
-
-@dataclass(frozen=True, slots=True)
-class TurnEnd:
-    """Why a turn ends."""
-
-    reason: str
-    error: dict[str, Any] | None = None
 
 
 def check_stop_reason(stop_reason: str | None) -> TurnEnd | None:

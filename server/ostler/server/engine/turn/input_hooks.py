@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from ostler.server.engine.journal.journal import StoredUserMessage
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.session.stop import StopSignal
 from ostler.server.engine.turn.environment_updates import revert_input_state
 from ostler.server.engine.turn.setup import extract_text
-from ostler.server.engine.turn.stop import StopSignal
 from ostler.storage.repositories.steers import Steer
 
 
@@ -21,7 +21,7 @@ class SteerQueue:
     hooks: SessionHooks
     waiting: list[Steer]
     """What no message has carried yet, in order of arrival. It stays stored until then: a crash loses none of it."""
-    stop: StopSignal = field(default_factory=StopSignal)
+    stop: StopSignal
     """Cancels the hooks when the turn ends: input that they have not let pass goes to the next turn, and its hooks."""
     _hook_context: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """By steer id, the context that hooks add for the model; only of input that they have let pass."""

@@ -5,7 +5,8 @@ from decimal import Decimal
 
 from ostler.protocol.shapes import Turn, Usage
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.turn.endings import TurnEnd, describe_over_budget
+from ostler.server.engine.session.turn_state import TurnEnd
+from ostler.server.engine.turn.endings import describe_over_budget
 from ostler.server.engine.turn.options import TurnServices, TurnSettings
 
 

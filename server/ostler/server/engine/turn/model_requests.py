@@ -1,38 +1,36 @@
-"""The model requests of a turn: fallback to another model, extras that a provider rejects, and broken streams."""
+"""The model requests of a turn, one after the other: each is prepared, attempted, and retried as the policy says."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ostler.protocol.config import Model
+import anyio
+
 from ostler.protocol.events import Notice
-from ostler.protocol.ids import MessageId
 from ostler.protocol.shapes import Message
-from ostler.server.engine.calls.executor import Executor
-from ostler.server.engine.journal.calls import Draft
+from ostler.server.engine.calls.executor import CallRunner
 from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.session.stop import StopSignal
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.engine.turn.limits import Limits
-from ostler.server.engine.turn.model_call import (
+from ostler.server.engine.turn.model_attempt import (
+    MessageStream,
     ModelAnswer,
-    ModelCall,
+    ModelAttempt,
     Streaming,
     create_assistant_message,
-    wait_for_retry,
 )
 from ostler.server.engine.turn.options import TurnServices, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix
-from ostler.server.engine.turn.stop import StopSignal
+from ostler.server.engine.turn.retry_policy import OtherModel, Retry, RetryPolicy, SameAgain, WithoutExtras
 from ostler.server.engine.turn.user_messages import UserMessages
+from ostler.server.models.assembler import MessageAssembler
 from ostler.server.models.provider import ModelFailure, ModelRequest
 from ostler.tools.threads import change_in_thread
-
-MakeExecutor = Callable[[MessageId, Callable[[], Draft]], Executor]
 
 
 @dataclass(slots=True)
 class ModelRequests:
-    """All requests of one turn, one after the other."""
+    """All requests of one turn."""
 
     session: LiveSession
     services: TurnServices
@@ -42,109 +40,147 @@ class ModelRequests:
     user_messages: UserMessages
     limits: Limits
     started_message: Message | None
-    """The first assistant message, where its start is already in the log."""
+    """The message of the next attempt, where its start is already in the log."""
     model: str = field(init=False)
     """The model that requests go to: the turn's own, or the fallback."""
-    _stop: StopSignal = field(default_factory=StopSignal)
-    _stream_failure: ModelFailure | None = None
+    _broken: ModelFailure | None = None
     """Why the last stream broke off, where its message was kept and the next one continues it."""
-    _failure_count: int = 0
+    _times_broken: int = 0
     """How many streams have broken off so, one after the other."""
-
     _streaming: Streaming = field(default_factory=Streaming)
 
     def __post_init__(self) -> None:
         self.model = self.settings.model
 
-    def stop(self) -> None:
-        """Stop at once what is under way: a stream, or the wait before a retry."""
-        self._stop.cancel()
-
-    async def fetch_answer(self, make_executor: MakeExecutor) -> ModelAnswer | None:
+    async def fetch_answer(self, calls: CallRunner) -> ModelAnswer | None:
         """The model's next answer; None where it was stopped before any of it was kept. Raises ModelFailure."""
+        # One answer counts as one request: a request that is replaced by another counts as little as an attempt that is
+        # retried. What it has cost is in the usage all the same, and so counts against the budget.
         counted = self.state.turn.model_requests
-        try:
-            return await self._send_request(make_executor)
-        except ModelFailure as failure:
-            # One answer counts as one request: a request that is replaced by another counts as little as an attempt
-            # that is retried. What it has cost is in the usage all the same, and so counts against the budget.
-            requests = self.state.turn.model_requests
-            self.state.change(model_requests=counted)
-            if not self._recover_from(failure):
-                self.state.change(model_requests=requests)
-                raise
-            return await self.fetch_answer(make_executor)
-
-    def _recover_from(self, failure: ModelFailure) -> bool:
-        """Prepare another request after a failure, without the extras or to the fallback; False where there is none."""
-        provider = self.services.provider(self.model)
-        if failure.kind == "extras" and provider.takes_extras(self.model) and self._may_ask(self.model):
-            provider.forgo_extras(self.model)
-            self._send_notice(
-                f"{self.model} does not take what tools say beside their schemas; it is asked without that."
-            )
-            return True
-        fallback = self.services.config().model.fallback
-        if failure.kind != "overloaded" or fallback is None or fallback == self.model:
-            return False
-        if not self._may_ask(fallback):
-            return False
-        self._send_notice(f"{self.model} is overloaded; {fallback} goes on with this turn.")
-        self.model = fallback
-        return True
-
-    def _may_ask(self, model: str) -> bool:
-        return self.limits.check(self.state.turn, model) is None
-
-    async def _send_request(self, make_executor: MakeExecutor) -> ModelAnswer | None:
-        config, provider = self.services.config(), self.services.provider(self.model)
-        self._stop = StopSignal()
-        if self._stream_failure is not None and not await self._wait_for_retry(self._stream_failure, config.model):
+        stop = self._renew_stop()
+        if not await self._wait_after_broken(counted):
             return None
-        first = self.state.turn.model_requests == 0
-        self.state.change(model_requests=self.state.turn.model_requests + 1)
-        message, self.started_message = self.started_message, None
-        if message is None:
-            message = create_assistant_message(self.session.record.id, self.state.turn.id, self.model)
-            # Logged with the request and not with the answer, so that the first delta need not wait for a commit.
-            self.session.journal.start_message(message)
-        # The rest is prepared while the disk works.
-        await self.session.journal.reach_commit_gate()
-        history = self.session.history
-        messages = await change_in_thread(history.encode_pieces) if history.is_long else history.encode_pieces()
-        call = ModelCall(
-            session=self.session,
-            state=self.state,
-            provider=provider,
-            request=ModelRequest(
-                model=self.model,
-                max_tokens=min(config.model.max_output_tokens, self.services.max_output(self.model)),
-                system=self.prefix.system,
-                tools=self.prefix.tools_with_extras if provider.takes_extras(self.model) else self.prefix.tools,
-                messages=messages,
-                extras=self._build_extras(first),
-                stored=self.user_messages.wait_until_stored,
-            ),
-            settings=config.model,
-            make_executor=make_executor,
-            cost=self.services.cost,
-            stop=self._stop,
-            streaming=self._streaming,
-            started_message=message,
-        )
-        answer = await call.fetch_answer()
-        self._stream_failure = answer.stream_failure if answer is not None else None
-        self._failure_count = self._failure_count + 1 if self._stream_failure is not None else 0
+        request, attempt = await self._prepare(), 1
+        while True:
+            try:
+                return self._note_end(await self._start_attempt(request, calls).fetch_answer())
+            except ModelFailure as failure:
+                if stop.cancel_called:
+                    return self._note_end(None)
+                retry = self._plan(failure, attempt, counted)
+                if retry is None:
+                    raise
+            if isinstance(retry, SameAgain):
+                await self._wait(retry)
+                if stop.cancel_called:
+                    return self._note_end(None)
+                attempt += 1
+            else:
+                self._change_request(retry, counted)
+                stop = self._renew_stop()
+                request, attempt = await self._prepare(), 1
+
+    def _note_end(self, answer: ModelAnswer | None) -> ModelAnswer | None:
+        self._broken = answer.stream_failure if answer is not None else None
+        self._times_broken = self._times_broken + 1 if self._broken is not None else 0
         return answer
 
-    async def _wait_for_retry(self, failure: ModelFailure, settings: Model) -> bool:
-        """Wait as before any other retry, since the stream broke off; False where somebody stopped the wait."""
-        self._stream_failure = None
-        if self._failure_count > failure.count_retries(settings.max_retries):
-            self._failure_count = 0
+    # Retries.
+
+    async def _wait_after_broken(self, counted: int) -> bool:
+        """Wait as before any other retry, where the last stream broke off; False where somebody stopped the wait."""
+        failure, self._broken = self._broken, None
+        if failure is None:
+            return True
+        retry = self._plan(failure, self._times_broken, counted)
+        if isinstance(retry, SameAgain):
+            await self._wait(retry)
+            return not self.state.request_stop.cancel_called
+        self._times_broken = 0
+        if retry is None:
             raise failure
-        await wait_for_retry(self.session, self.state, settings, self._stop, self._failure_count, failure)
-        return not self._stop.cancel_called
+        self._change_request(retry, counted)
+        return True
+
+    def _plan(self, failure: ModelFailure, attempt: int, counted: int) -> Retry | None:
+        policy = RetryPolicy(self.services.config().model)
+        same = policy.plan_same(failure, attempt)
+        if same is not None:
+            return same
+        sent_extras = self.services.provider(self.model).takes_extras(self.model)
+        other = policy.plan_other(failure, self.model, sent_extras=sent_extras)
+        if other is None:
+            return None
+        asked = other.model if isinstance(other, OtherModel) else self.model
+        allowed = self.limits.check(self.state.turn.changed(model_requests=counted), asked) is None
+        return other if allowed else None
+
+    def _change_request(self, retry: WithoutExtras | OtherModel, counted: int) -> None:
+        """The requests from now on go without the extras, or to the fallback."""
+        match retry:
+            case WithoutExtras():
+                self.services.provider(self.model).forgo_extras(self.model)
+                text = f"{self.model} does not take what tools say beside their schemas; it is asked without that."
+            case OtherModel(model):
+                text = f"{self.model} is overloaded; {model} goes on with this turn."
+                self.model = model
+        self.session.journal.add_notice(self.state.turn.id, Notice(level="warning", text=text))
+        self.state.change(model_requests=counted)
+
+    async def _wait(self, retry: SameAgain) -> None:
+        """Tell clients why, and wait."""
+        self.session.journal.record_retry(self.state.turn.id, retry.retry)
+        with self.state.request_stop.scope():
+            await anyio.sleep(retry.seconds)
+
+    def _renew_stop(self) -> StopSignal:
+        """Each request has a signal of its own: input that has stopped one must not stop the next."""
+        self.state.request_stop = StopSignal()
+        return self.state.request_stop
+
+    # The request, and its attempts.
+
+    async def _prepare(self) -> ModelRequest:
+        config, provider = self.services.config(), self.services.provider(self.model)
+        first = self.state.turn.model_requests == 0
+        self.state.change(model_requests=self.state.turn.model_requests + 1)
+        if self.started_message is None:
+            self.started_message = self._start_message(self.model)
+        # The rest is prepared while the disk works.
+        await self.session.journal.reach_commit_gate()
+        history, commit = self.session.history, self.user_messages.last_commit
+        messages = await change_in_thread(history.encode_pieces) if history.is_long else history.encode_pieces()
+        return ModelRequest(
+            model=self.model,
+            max_tokens=min(config.model.max_output_tokens, self.services.max_output(self.model)),
+            system=self.prefix.system,
+            tools=self.prefix.tools_with_extras if provider.takes_extras(self.model) else self.prefix.tools,
+            messages=messages,
+            extras=self._build_extras(first),
+            stored=commit.durable if commit is not None else None,
+        )
+
+    def _start_message(self, model: str) -> Message:
+        message = create_assistant_message(self.session.record.id, self.state.turn.id, model)
+        # Logged with the request and not with the answer, so that the first delta need not wait for a commit.
+        self.session.journal.start_message(message)
+        return message
+
+    def _start_attempt(self, request: ModelRequest, calls: CallRunner) -> ModelAttempt:
+        message, self.started_message = self.started_message or self._start_message(request.model), None
+        journal, assembly = self.session.journal, MessageAssembler(self.session.history.tool_use_ids)
+        stream = MessageStream(message, assembly, journal.log, journal.scope(message.turn_id))
+        return ModelAttempt(
+            session=self.session,
+            state=self.state,
+            provider=self.services.provider(request.model),
+            request=request,
+            stream=stream,
+            executor=calls.open(stream.message.id, stream.draft),
+            streaming=self._streaming,
+            settings=self.services.config().model,
+            cost=self.services.cost,
+        )
 
     def _build_extras(self, first: bool) -> dict[str, Any]:
         extras: dict[str, Any] = {}
@@ -154,6 +190,3 @@ class ModelRequests:
         if first and self.settings.tool_choice:
             extras["tool_choice"] = self.settings.tool_choice
         return extras
-
-    def _send_notice(self, text: str) -> None:
-        self.session.journal.add_notice(self.state.turn.id, Notice(level="warning", text=text))

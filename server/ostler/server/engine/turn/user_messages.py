@@ -10,7 +10,7 @@ from ostler.protocol import times
 from ostler.protocol.config import Results
 from ostler.protocol.ids import CallId, new_message_id
 from ostler.protocol.shapes import Call, Message
-from ostler.server.engine.calls.pending_call import PendingCall
+from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.result_limits import fit_message
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.journal import StoredUserMessage
@@ -33,8 +33,8 @@ class UserMessages:
 
     session: LiveSession
     state: TurnState
-    _last_commit: CommitProgress | None = None
-    """The commit of the last one."""
+    last_commit: CommitProgress | None = None
+    """Of the last one: a request waits for it before it sends the message."""
     _git: GitState | None = None
     """As it was after the last calls that changed something."""
 
@@ -76,7 +76,7 @@ class UserMessages:
         ]
         state = {**self.session.state, **sent} if sent else None
         self.session.state = state or self.session.state
-        self._last_commit = self.session.journal.add_user_message(
+        self.last_commit = self.session.journal.add_user_message(
             user_message, taken, self.state.turn, shortened, told, state
         )
 
@@ -105,24 +105,25 @@ class UserMessages:
 
     def mark_input_passed(self) -> None:
         """Store that hooks have let the input pass; a request waits for this before it sends the input."""
-        self._last_commit = self.session.journal.accept_input(self.state.turn.id)
-
-    async def wait_until_stored(self) -> None:
-        """Wait until the last message is on the disk; raises where writing failed."""
-        if self._last_commit is not None:
-            await self._last_commit.durable()
+        self.last_commit = self.session.journal.accept_input(self.state.turn.id)
 
 
-def shorten_results(pending_calls: Sequence[PendingCall], toolset: ToolSet, settings: Results) -> list[CompletedCall]:
-    """Shorten results that are too long together: the largest are persisted, and the model gets a preview of them."""
-    by_call = {pending.call.call_id: pending for pending in pending_calls}
+def shorten_results(
+    runs: Sequence[CallRun], toolset: ToolSet, settings: Results
+) -> tuple[list[Call], list[CompletedCall]]:
+    """The calls as the model gets them, and those of them that are stored again.
+
+    Results that are too long together are shortened: the largest are persisted, and the model gets a preview of them.
+    """
+    by_call = {run.call.call_id: run for run in runs}
 
     def tool_of(call: Call) -> AnyTool | None:
         # A call from before a restart has not been looked up.
         return by_call[call.call_id].tool or toolset.by_name.get(call.tool)
 
+    calls = {call_id: run.call for call_id, run in by_call.items()}
     shortened: list[CompletedCall] = []
-    for call, whole in fit_message([pending.call for pending in pending_calls], tool_of, settings):
-        by_call[call.call_id].call = call
+    for call, whole in fit_message(list(calls.values()), tool_of, settings):
+        calls[call.call_id] = call
         shortened.append(CompletedCall(call, whole_result=whole))
-    return shortened
+    return list(calls.values()), shortened

@@ -10,9 +10,9 @@ import pytest
 
 from ostler.protocol.ids import TurnId, new_session_id
 from ostler.protocol.shapes import Usage
-from ostler.server.engine.calls import file_history as engine_history
-from ostler.server.engine.calls.file_history import TurnFiles
 from ostler.server.engine.journal.journal import Journal
+from ostler.server.engine.session import file_history as engine_history
+from ostler.server.engine.session.file_history import TurnFiles
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Store, Tx, open_store
 from ostler.storage.repositories import file_history

@@ -1,10 +1,9 @@
-"""One request to the model, with its retries: sent and streamed until there is a message or a failure."""
+"""One attempt at a request to the model: sent and streamed until there is a message or a failure."""
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
@@ -12,16 +11,16 @@ import anyio
 
 from ostler.protocol import times
 from ostler.protocol.config import Model
-from ostler.protocol.events import MessageDelta, ModelRetry
-from ostler.protocol.ids import MessageId, SessionId, TurnId, new_message_id
+from ostler.protocol.events import MessageDelta
+from ostler.protocol.ids import SessionId, TurnId, new_message_id
 from ostler.protocol.shapes import Message, Usage
+from ostler.server.engine.calls.call_writer import MessageDraft
 from ostler.server.engine.calls.executor import Executor
-from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.session.history import join_blocks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.engine.session.usage import add_usage
-from ostler.server.engine.turn.stop import StopSignal
+from ostler.server.events.event_log import EventLog
 from ostler.server.models.assembler import Delta, MessageAssembler, StreamItem, ToolUse
 from ostler.server.models.pricing import format_usd
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
@@ -84,83 +83,55 @@ def create_assistant_message(session_id: SessionId, turn_id: TurnId, model: str)
 
 
 @dataclass(slots=True)
-class ModelCall:
-    """One request, with all its attempts."""
+class ModelAttempt:
+    """One attempt at a request: streamed until there is a message, or a failure."""
 
     session: LiveSession
     state: TurnState
     provider: Provider
     request: ModelRequest
+    stream: "MessageStream"
+    executor: Executor
+    """Runs the calls of the message, while the model still writes it."""
+    streaming: Streaming
     settings: Model
-    make_executor: Callable[[MessageId, Callable[[], Draft]], Executor]
     cost: Callable[[str, Usage], Decimal | None]
-    stop: StopSignal
-    """Cancelled to stop the stream; the message is kept as far as it came."""
-    streaming: Streaming = field(default_factory=Streaming)
-    started_message: Message | None = None
-    """The message of the first attempt, where its start is already in the log."""
-    executor: Executor | None = None
-    """The executor of the current attempt."""
 
     async def fetch_answer(self) -> ModelAnswer | None:
-        """Send the request until there is an answer; None where it was stopped before any of it was kept.
-
-        Raises ModelFailure.
-        """
-        attempt = 1
-        while True:
-            try:
-                return await self._attempt()
-            except ModelFailure as failure:
-                if self.stop.cancel_called:
-                    return None
-                if attempt > failure.count_retries(self.settings.max_retries):
-                    raise
-                await wait_for_retry(self.session, self.state, self.settings, self.stop, attempt, failure)
-                if self.stop.cancel_called:
-                    return None
-                attempt += 1
-
-    async def _attempt(self) -> ModelAnswer | None:
-        message, self.started_message = self.started_message, None
-        if message is None:
-            message = create_assistant_message(self.session.record.id, self.state.turn.id, self.request.model)
-            # Logged with the request and not with the answer, so that the first delta need not wait for a commit.
-            self.session.journal.start_message(message)
-        scope = self.session.journal.scope(message.turn_id)
-        stream = _Stream(self.session, message, MessageAssembler(self.session.history.tool_use_ids), scope)
-        executor = self.executor = self.make_executor(message.id, stream.take_draft)
+        """The answer; None where it was stopped before any of it was kept. Raises ModelFailure."""
+        stream, stopped = self.stream, self.state.request_stop
         known_reads = self.session.reads.snapshot()
-        failure = await self._read_stream(stream, executor)
+        failure = await self.read_stream()
         if stream.assembly.stopped:
             self.streaming.note_end(whole=True)
-            return await self._keep_message(stream, executor)
+            return await self._keep_message()
         # Silence in the place of an answer counts: perhaps it comes, all at once, where no stream is asked for.
-        if not self.stop.cancel_called and (stream.accepted or (failure is not None and failure.kind == "timeout")):
+        if not stopped.cancel_called and (stream.accepted or (failure is not None and failure.kind == "timeout")):
             self.streaming.note_end(whole=False)
-        if self.stop.cancel_called or executor.changed_something:
+        if stopped.cancel_called or self.executor.changed_something:
             # The person has seen it, or a call of it has had an effect: it is kept, as far as it came.
             if stream.assembly.completes_long_block():
                 await read_in_thread(stream.assembly.complete_ahead)
             stream.assembly.finish_incomplete()
-            answer = await self._keep_message(stream, executor)
+            answer = await self._keep_message()
             return (
                 answer
-                if answer is None or self.stop.cancel_called
+                if answer is None or stopped.cancel_called
                 else replace(answer, stream_failure=failure or _make_stream_failure())
             )
-        await executor.discard(DISCARDED)
-        self._abort_message(stream)
+        await self.executor.discard(DISCARDED)
+        self._abort_message()
         # The model was not sent what its calls have read: those files do not count as read, and may not be overwritten.
         if reverted := self.session.reads.restore(known_reads):
             self.session.journal.restore_reads(reverted)
         await self.session.tasks.mark_unread(self.session.record.id)
         raise failure or _make_stream_failure()
 
-    async def _read_stream(self, stream: "_Stream", executor: Executor) -> ModelFailure | None:
-        limit = self.settings.message_seconds
+    async def read_stream(self) -> ModelFailure | None:
+        """Read the events of the answer; returns what went wrong."""
+        stream, limit = self.stream, self.settings.message_seconds
         try:
-            with self.stop.scope(), anyio.fail_after(limit):
+            with self.state.request_stop.scope(), anyio.fail_after(limit):
                 async with self.provider.stream(replace(self.request, stream=self.streaming.on)) as events:
                     stream.accepted = True
                     yielded_at, events_read = time.monotonic(), 0
@@ -168,7 +139,7 @@ class ModelCall:
                         if stream.assembly.completes_long_block(event):
                             await read_in_thread(stream.assembly.complete_ahead)
                         for tool_use in _feed_event(stream, event):
-                            executor.add(tool_use)
+                            self.executor.add(tool_use)
                             self.state.change(tool_calls=self.state.turn.tool_calls + 1)
                         if stream.assembly.stopped:
                             # Let the calls start first: the rest of this message is handled while a command starts.
@@ -187,19 +158,21 @@ class ModelCall:
             return ModelFailure("garbage", f"The model was still writing one message after {limit:.0f} seconds.")
         return None
 
-    async def _keep_message(self, stream: "_Stream", executor: Executor) -> ModelAnswer | None:
+    async def _keep_message(self) -> ModelAnswer | None:
         """Store the message and add it to the history; None where there is nothing to store."""
-        assembly = stream.assembly
+        assembly = self.stream.assembly
         answer = ModelAnswer(
-            assembly.text, assembly.stop_reason, executor, empty=not assembly.content, call_cut=assembly.call_cut
+            assembly.text, assembly.stop_reason, self.executor, empty=not assembly.content, call_cut=assembly.call_cut
         )
         if not assembly.content:
-            self._abort_message(stream)
+            self._abort_message()
             return answer if assembly.stopped else None
-        message = stream.message.changed(stop_reason=assembly.stop_reason, model=assembly.model or self.request.model)
+        message = self.stream.message.changed(
+            stop_reason=assembly.stop_reason, model=assembly.model or self.request.model
+        )
         # The same bytes go to the history and to the disk: the prompt cache of the provider depends on them.
         content = await self._add_to_history(assembly)
-        stream.completed = True
+        self.stream.draft.closed = True
         used = self._count_usage(assembly)
         self.session.journal.complete_message(message, content, self.state.turn, used)
         return answer
@@ -219,8 +192,9 @@ class ModelCall:
             return await change_in_thread(encode_and_add)
         raise AssertionError("a shielded scope is never left early")
 
-    def _abort_message(self, stream: "_Stream") -> None:
-        stream.completed = True
+    def _abort_message(self) -> None:
+        stream = self.stream
+        stream.draft.closed = True
         self.session.journal.abort_message(stream.message)
         if stream.assembly.usage != Usage():
             used = self._count_usage(stream.assembly)
@@ -239,18 +213,19 @@ class ModelCall:
         return used
 
 
-@dataclass(slots=True)
-class _Stream:
+class MessageStream:
     """A message that is being streamed: sends its deltas to clients, and gives out its blocks to be stored."""
 
-    session: LiveSession
-    message: Message
-    assembly: MessageAssembler
-    scope: Scope
-    completed: bool = False
-    accepted: bool = False
-    """The provider has begun to answer."""
-    _taken: int = 0
+    __slots__ = ("_log", "_scope", "accepted", "assembly", "draft", "message")
+
+    def __init__(self, message: Message, assembly: MessageAssembler, log: EventLog, scope: Scope) -> None:
+        self.message = message
+        self.assembly = assembly
+        self.draft = MessageDraft(assembly.encoded)
+        self.accepted = False
+        """The provider has begun to answer."""
+        self._log = log
+        self._scope = scope
 
     def feed(self, event: dict[str, object]) -> list[ToolUse]:
         """Feed one event, and send its deltas to clients; returns the tool uses that it completes."""
@@ -265,17 +240,10 @@ class _Stream:
         data = MessageDelta(
             message_id=self.message.id, index=delta.index, kind=delta.kind, offset=delta.offset, text=delta.text
         )
-        self.session.journal.log.publish_transient("message.delta", self.scope, data)
-
-    def take_draft(self) -> Draft:
-        """The complete blocks that are not stored yet; whoever takes them has to store them."""
-        if self.completed:
-            return ()
-        first, self._taken = self._taken, len(self.assembly.content)
-        return [(place, self.assembly.encoded[place]) for place in range(first, self._taken)]
+        self._log.publish_transient("message.delta", self._scope, data)
 
 
-def _feed_event(stream: "_Stream", event: dict[str, object]) -> list[ToolUse]:
+def _feed_event(stream: MessageStream, event: dict[str, object]) -> list[ToolUse]:
     """Feed one event; a malformed one is the provider's mistake, and raises ModelFailure."""
     try:
         return stream.feed(event)
@@ -285,34 +253,3 @@ def _feed_event(stream: "_Stream", event: dict[str, object]) -> list[ToolUse]:
 
 def _make_stream_failure() -> ModelFailure:
     return ModelFailure("connection", "The model's answer broke off in the middle.")
-
-
-async def wait_for_retry(
-    session: LiveSession, state: TurnState, settings: Model, stop: StopSignal, attempt: int, failure: ModelFailure
-) -> None:
-    """Wait before the next attempt, and tell clients why."""
-    wait = compute_retry_wait(attempt, failure, settings)
-    retry = ModelRetry(
-        attempt=attempt,
-        max_retries=failure.count_retries(settings.max_retries),
-        wait_ms=int(wait * 1000),
-        error=describe_failure(failure),
-    )
-    session.journal.record_retry(state.turn.id, retry)
-    with stop.scope():
-        await anyio.sleep(wait)
-
-
-def compute_retry_wait(attempt: int, failure: ModelFailure, settings: Model) -> float:
-    """Seconds to wait: exponential backoff with jitter, so that a hundred sessions do not retry in the same second."""
-    wait: float = min(settings.first_wait_seconds * 2 ** (attempt - 1), settings.max_wait_seconds)
-    wait *= random.uniform(0.75, 1.0)  # noqa: S311 - to spread, not to hide
-    retry_after = (failure.retry_after_ms or 0) / 1000
-    return max(wait, min(retry_after, 10 * settings.max_wait_seconds))
-
-
-def describe_failure(failure: ModelFailure) -> dict[str, object]:
-    """The failure as an error object for clients."""
-    facts = {"status": failure.status, "request_id": failure.request_id, "retry_after_ms": failure.retry_after_ms}
-    known = {name: fact for name, fact in facts.items() if fact is not None}
-    return {"code": "model_error", "kind": failure.kind, "message": failure.message, **known}
