@@ -97,7 +97,7 @@ class SessionActor:
             if self.run is not None:
                 if self._queued >= MAX_WAITING:
                     raise Overloaded(f"{self._queued} turns wait in this session already.", retry_after_ms=1000)
-                queued = await self.live.journal.queue_turn(turn, stored, start.key)
+                queued = await self.live.journal.turns.queue(turn, stored, start.key)
                 self._queued += queued.id == turn.id  # not where the same key was used before
                 return queued
             return await self._begin_turn(turn, blocks, settings, start.options.mode, stored, start.key)
@@ -107,7 +107,7 @@ class SessionActor:
         if len(run.steers) >= MAX_WAITING:
             raise Overloaded(f"{len(run.steers)} inputs wait in this turn already.", retry_after_ms=1000)
         blocks = await self.turn_setup.expand_input(user_input)
-        steer_id = await self.live.journal.add_steer(turn_id, blocks)
+        steer_id = await self.live.journal.turns.add_steer(turn_id, blocks)
         steer = Steer(steer_id, turn_id, blocks)
         if self.run is run and run.state.end is None:
             run.steer(steer, now=now)
@@ -133,12 +133,12 @@ class SessionActor:
             self._steers.clear()
             run.steers.clear()
             self._queued = 0
-            return run.state.turn, await self.live.journal.give_back(waiting)
+            return run.state.turn, await self.live.journal.turns.give_back(waiting)
 
     async def drop_queued(self, turn_id: TurnId) -> tuple[Turn, GivenBack]:
         """End a turn that waits for the one before it."""
         async with self.lock:
-            dropped = await self.live.journal.drop_queued(turn_id)
+            dropped = await self.live.journal.turns.drop_queued(turn_id)
             if dropped is None:
                 raise NoTurnRunning(f"The turn {turn_id} does not wait any more.", turn_id=turn_id)
             self._queued -= 1
@@ -217,7 +217,7 @@ class SessionActor:
             if setup.may_request_at_once(begun, settings)
             else None
         )
-        begun = await self.live.journal.start_turn(
+        begun = await self.live.journal.turns.start(
             begun, stored, input_message.message, key, taken, announced, first, state
         )
         if begun.id != turn.id:

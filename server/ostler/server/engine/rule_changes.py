@@ -100,7 +100,7 @@ async def _write_rule(
         def grant(tx: Tx) -> None:
             tx.trust.grant(build_trust_record(settings, by))
 
-        await live.journal.write(grant)
+        await live.journal.writes.write(grant)
     await loader.load(live)
     return to.file
 
@@ -136,7 +136,7 @@ async def _change_session(live: LiveSession, change: Any) -> SessionRecord:
         tx.sessions.put(record)
         return record
 
-    return await live.journal.write(work)
+    return await live.journal.writes.write(work)
 
 
 def _add_rule_option(options: dict[str, Any], change: RuleChange) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class RememberedRuleWriter:
     async def _fall_back_to_session(self, settled: Settlement, error: Conflict) -> Settlement:
         journal = self.actor.live.journal
         ask: Ask = settled.ask.model_copy(update={"answer": {**(settled.ask.answer or {}), "scope": "session"}})
-        record = await journal.remember_in_session(ask, self.rule.behavior, self.rule.rule)
+        record = await journal.asks.remember_in_session(ask, self.rule.behavior, self.rule.rule)
         words = f"{error.message} Your answer counts, and the rule {self.rule.rule} for this session only."
         journal.add_notice(ask.turn_id, Notice(level="warning", text=words))
         return replace(settled, ask=ask, record=record)

@@ -236,7 +236,7 @@ async def test_a_result_is_not_there_before_its_call_is(journal: Journal) -> Non
 @pytest.mark.without_daemon
 async def test_a_result_of_another_session_is_none_of_ones_business(journal: Journal) -> None:
     result_id = new_result_id()
-    await journal.write(lambda tx: tx.results.put(result_id, SESSION, "secret", tool="Bash"))
+    await journal.writes.write(lambda tx: tx.results.put(result_id, SESSION, "secret", tool="Bash"))
     assert [piece async for piece in OwnedResults(journal.log, SESSION).read_pieces(result_id)] == ["secret"]
     with pytest.raises(NoSuchResult, match="This session has no result"):
         await anext(aiter(OwnedResults(journal.log, SessionId("s_2")).read_pieces(result_id)))
@@ -250,7 +250,7 @@ async def test_what_a_crash_left_of_a_result_is_dropped_when_it_is_old(journal: 
         for result_id in (old, young):
             tx.results.put_pieces(result_id, results.pack_pieces("x" * 200_000))
 
-    await journal.write(leave)
+    await journal.writes.write(leave)
     await drop_unfinished_results(journal.log)
     rows = await journal.log.read(
         lambda snapshot: reach_connection(snapshot).execute("SELECT DISTINCT result_id FROM result_pieces").fetchall()
@@ -275,7 +275,7 @@ def test_nothing_is_left_of_a_large_result_when_its_session_is_deleted(home: Pat
 async def _store_record(journal: Journal, shown: RenderedResult) -> None:
     record = shown.whole
     assert isinstance(record, ResultRecord)
-    await journal.write(lambda tx: tx.results.add(SESSION, record))
+    await journal.writes.write(lambda tx: tx.results.add(SESSION, record))
 
 
 def _get_result_id(shown: RenderedResult) -> ResultId:

@@ -56,15 +56,15 @@ class RecordedJournal:
         ).model_copy(update=more)
 
     def begin(self, index: int, *, queued: bool = False) -> None:
-        self.journal.start_call(self.make_call(index), [(index, b"{}")], queued=queued, urgent=False)
+        self.journal.calls.start(self.make_call(index), [(index, b"{}")], queued=queued, urgent=False)
 
     def end(self, index: int) -> None:
         ended = self.make_call(index, status="completed", content=[{"type": "text", "text": "y"}], duration_ms=1)
-        self.journal.end_call(CompletedCall(ended), (), queued=True)
+        self.journal.calls.end(CompletedCall(ended), (), queued=True)
 
     async def flush(self) -> list[str]:
         """Wait until all is on the disk, and list the events about calls that were published by then."""
-        await self.journal.write(lambda tx: None)
+        await self.journal.writes.write(lambda tx: None)
         return [
             f"{kind} {data['call']['call_id'].rpartition('#')[2]}" for kind, data in self.published if "call" in data
         ]

@@ -108,7 +108,7 @@ class TurnAsks:
     async def ask(self, ask: Ask, call: Call | None = None, draft: Draft = (), *, queued: bool = True) -> Ask:
         """Open an ask, and wait until it is settled."""
         waiting = self._waiting[ask.id] = _PendingAsk(ask)
-        opened = self._journal.open_ask(ask, call, draft, self._state.change(status="waiting"), queued=queued)
+        opened = self._journal.asks.open(ask, call, draft, self._state.change(status="waiting"), queued=queued)
         return await self._wait_until_settled(waiting, opened)
 
     def expect(self, ask: Ask) -> None:
@@ -182,7 +182,7 @@ class TurnAsks:
             waiting.settling = True
         if self._state.turn.status == "waiting" and all(one.settling for one in self._waiting.values()):
             self._state.change(status="running")
-        settled = await self._journal.settle_ask(ended, self._state.turn, remember, trusted)
+        settled = await self._journal.asks.settle(ended, self._state.turn, remember, trusted)
         try:
             if after_settling is not None and settled.won:
                 # The client may have disconnected by now: its answer counts all the same.

@@ -338,7 +338,7 @@ class Authorizer:
             changed_input, repaired = parse_input(parsed.tool, as_json)
         except BadInput as error:
             raise CallFailed(str(error)) from None
-        self.session.journal.keep_as_queued(parsed.call)
+        self.session.journal.calls.keep_as_queued(parsed.call)
         changed = replace(set_input(parsed.tool, changed_input, parsed.call, repaired), changed_by_person=by_person)
         run.slot.safe = changed.is_safe
         return run.reach(changed)

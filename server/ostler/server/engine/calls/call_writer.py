@@ -52,7 +52,7 @@ class CallWriter:
         while self._known <= index:
             run = self.runs[self._known]
             self._known += 1
-            self.journal.queue_call(run.call, self.draft.take(), run.use.input_error)
+            self.journal.calls.queue(run.call, self.draft.take(), run.use.input_error)
 
     def take_unwritten(self, run: CallRun) -> tuple[Draft, bool]:
         """What has to be written together with news of a call: the new blocks; also whether the log knows the call."""
@@ -64,8 +64,8 @@ class CallWriter:
 
     def start_call(self, run: CallRun, *, urgent: bool) -> "asyncio.Future[None]":
         draft, known = self.take_unwritten(run)
-        return self.journal.start_call(run.call, draft, queued=known, urgent=urgent)
+        return self.journal.calls.start(run.call, draft, queued=known, urgent=urgent)
 
     def end_call(self, run: CallRun, ended: CompletedCall) -> None:
         draft, known = self.take_unwritten(run)
-        self.journal.end_call(ended, draft, queued=known)
+        self.journal.calls.end(ended, draft, queued=known)

@@ -104,5 +104,5 @@ async def store_ahead(journal: Journal, packer: TextPacker, result_id: ResultId,
             return tx.results.put_pieces(result_id, pieces)
 
         if pieces:
-            await journal.write(work)
+            await journal.writes.write(work)
     return packer.build_record(result_id, tool)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from ostler.protocol.events import TurnData
 from ostler.protocol.shapes import Ask, Call, Turn
 from ostler.server.engine.journal.calls import CallJournal, Draft
+from ostler.server.engine.journal.writer import WriteQueue
 from ostler.server.settings.types import Behavior
 from ostler.storage import Tx
 from ostler.storage.repositories.sessions import SessionRecord
@@ -22,21 +23,24 @@ class Settlement:
     """The session, where the answer changed its rules."""
 
 
-@dataclass(slots=True)
-class AskJournal(CallJournal):
-    """The part of the journal that writes asks."""
+@dataclass(frozen=True, slots=True)
+class AskJournal:
+    """Writes the asks of a session."""
 
-    async def open_ask(self, ask: Ask, call: Call | None, draft: Draft, turn: Turn, *, queued: bool) -> None:
+    writes: WriteQueue
+    calls: CallJournal
+
+    async def open(self, ask: Ask, call: Call | None, draft: Draft, turn: Turn, *, queued: bool) -> None:
         def work(tx: Tx) -> None:
             if call is not None:
-                self.put_call(tx, call, draft, () if queued else ("tool.queued",))
+                self.calls.put(tx, call, draft, () if queued else ("tool.queued",))
             tx.asks.open_ask(ask)
-            tx.append("ask.opened", self.scope(ask.turn_id), reference=ask.id, thing=ask)
+            tx.append("ask.opened", self.writes.scope(ask.turn_id), reference=ask.id, thing=ask)
             self._set_turn(tx, turn)
 
-        await self.write(work)
+        await self.writes.write(work)
 
-    async def settle_ask(
+    async def settle(
         self,
         ask: Ask,
         turn: Turn | None,
@@ -48,7 +52,7 @@ class AskJournal(CallJournal):
         def work(tx: Tx) -> Settlement:
             if not tx.asks.settle(ask):
                 return Settlement(tx.asks.find(ask.id) or ask, won=False)
-            tx.append("ask.resolved", self.scope(ask.turn_id), reference=ask.id, thing=ask)
+            tx.append("ask.resolved", self.writes.scope(ask.turn_id), reference=ask.id, thing=ask)
             record = self._add_session_rule(tx, *remember) if remember is not None else None
             if trusted is not None:
                 tx.trust.grant(trusted)
@@ -56,7 +60,7 @@ class AskJournal(CallJournal):
                 self._set_turn(tx, turn)
             return Settlement(ask, won=True, record=record)
 
-        return await self.write(work)
+        return await self.writes.write(work)
 
     async def remember_in_session(self, ask: Ask, behavior: Behavior, rule: str) -> SessionRecord:
         """Add the rule of an answer to the session, since its file could not be written; `ask` has the new scope."""
@@ -65,10 +69,10 @@ class AskJournal(CallJournal):
             tx.asks.correct(ask)
             return self._add_session_rule(tx, behavior, rule)
 
-        return await self.write(work)
+        return await self.writes.write(work)
 
     def _add_session_rule(self, tx: Tx, behavior: Behavior, rule: str) -> SessionRecord:
-        record = tx.sessions.get(self.session_id)
+        record = tx.sessions.get(self.writes.session_id)
         rules = dict(record.options.get("rules") or {})
         rules[behavior] = [*(text for text in rules.get(behavior) or () if text != rule), rule]
         record = replace(record, options={**record.options, "rules": rules})
@@ -80,5 +84,5 @@ class AskJournal(CallJournal):
         before = tx.turns.find(turn.id)
         tx.turns.update(turn)
         if before is not None and before.status != turn.status:
-            tx.append("turn.updated", self.scope(turn.id), data=TurnData(turn=turn))
-            self.set_status(tx, "waiting" if turn.status == "waiting" else "running", turn)
+            tx.append("turn.updated", self.writes.scope(turn.id), data=TurnData(turn=turn))
+            self.writes.set_status(tx, "waiting" if turn.status == "waiting" else "running", turn)

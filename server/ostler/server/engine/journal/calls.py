@@ -57,39 +57,40 @@ class _StartedCall:
 
 
 @dataclass(slots=True)
-class CallJournal(WriteQueue):
-    """The part of the journal that writes calls."""
+class CallJournal:
+    """Writes the calls of a session."""
 
+    writes: WriteQueue
     _latest: "tuple[_StartedCall, asyncio.Future[None]] | None" = None
     """The call that started last."""
 
-    def queue_call(self, call: Call, draft: Draft, unusable: str | None = None) -> None:
+    def queue(self, call: Call, draft: Draft, unusable: str | None = None) -> None:
         def work(tx: Tx) -> None:
-            self.put_call(tx, call, draft, ("tool.queued",))
+            self.put(tx, call, draft, ("tool.queued",))
             if unusable is not None:
                 tx.calls.mark_unusable(call.call_id, unusable)
 
-        self.post(work)
+        self.writes.post(work)
 
-    def start_call(self, call: Call, draft: Draft, *, queued: bool, urgent: bool) -> "asyncio.Future[None]":
+    def start(self, call: Call, draft: Draft, *, queued: bool, urgent: bool) -> "asyncio.Future[None]":
         """Before it runs: write the new blocks of the message draft and the call's start together."""
         start = _StartedCall(call, draft, queued)
-        stored = self.submit(lambda tx: self._write_call_start(tx, start), urgent=urgent)
+        stored = self.writes.submit(lambda tx: self._put_start(tx, start), urgent=urgent)
         self._latest = (start, stored)
         return stored
 
-    def _write_call_start(self, tx: Tx, start: "_StartedCall") -> None:
+    def _put_start(self, tx: Tx, start: "_StartedCall") -> None:
         kinds = ("tool.started",) if start.queued else ("tool.queued", "tool.started")
         if start.ended is None:
-            self.put_call(tx, start.call, start.draft, kinds)
+            self.put(tx, start.call, start.draft, kinds)
             return
-        tx.drafts.extend(self.session_id, start.draft)
+        tx.drafts.extend(self.writes.session_id, start.draft)
         encoded = tx.calls.put(start.ended.call)
         self._append_call_events(tx, start.call, long_json.encode(start.call), kinds)
-        self.write_call_end(tx, start.ended, encoded)
+        self.put_end(tx, start.ended, encoded)
 
-    def put_call(self, tx: Tx, call: Call, draft: Draft, kinds: Sequence[str]) -> bytes:
-        tx.drafts.extend(self.session_id, draft)
+    def put(self, tx: Tx, call: Call, draft: Draft, kinds: Sequence[str]) -> bytes:
+        tx.drafts.extend(self.writes.session_id, draft)
         encoded = tx.calls.put(call)
         self._append_call_events(tx, call, encoded, kinds)
         return encoded
@@ -97,36 +98,36 @@ class CallJournal(WriteQueue):
     def _append_call_events(self, tx: Tx, call: Call, encoded: bytes, kinds: Sequence[str]) -> None:
         for kind in kinds:
             shape = call.changed(**_AS_QUEUED) if kind == "tool.queued" else encoded
-            tx.append(kind, self.scope(call.turn_id), reference=call.call_id, thing=shape)
+            tx.append(kind, self.writes.scope(call.turn_id), reference=call.call_id, thing=shape)
 
-    def end_call(self, ended: CompletedCall, draft: Draft, *, queued: bool) -> None:
+    def end(self, ended: CompletedCall, draft: Draft, *, queued: bool) -> None:
         """Written together with its start, where that is still queued and nothing came after: the row is put once."""
         if self._latest is not None:
             start, stored = self._latest
             self._latest = None
-            if start.call.call_id == ended.call.call_id and self.log.is_last(stored, self.root_id):
+            if start.call.call_id == ended.call.call_id and self.writes.log.is_last(stored, self.writes.root_id):
                 start.ended, start.draft = ended, [*start.draft, *draft]
                 return
 
         def work(tx: Tx) -> None:
-            encoded = self.put_call(tx, ended.call, draft, () if queued else ("tool.queued",))
-            self.write_call_end(tx, ended, encoded)
+            encoded = self.put(tx, ended.call, draft, () if queued else ("tool.queued",))
+            self.put_end(tx, ended, encoded)
 
-        self.post(work)
+        self.writes.post(work)
 
-    def write_call_end(self, tx: Tx, ended: CompletedCall, encoded: bytes) -> None:
+    def put_end(self, tx: Tx, ended: CompletedCall, encoded: bytes) -> None:
         call = ended.call
         if isinstance(ended.whole_result, ResultRecord):
-            tx.results.add(self.session_id, ended.whole_result)
+            tx.results.add(self.writes.session_id, ended.whole_result)
         elif ended.whole_result is not None and call.result_id is not None:
-            tx.results.put(call.result_id, self.session_id, ended.whole_result, tool=call.tool)
+            tx.results.put(call.result_id, self.writes.session_id, ended.whole_result, tool=call.tool)
         for path, read in ended.reads.items():
-            tx.states.put_read(self.session_id, path, read)
-        tx.append("tool.completed", self.scope(call.turn_id), reference=call.call_id, thing=encoded)
+            tx.states.put_read(self.writes.session_id, path, read)
+        tx.append("tool.completed", self.writes.scope(call.turn_id), reference=call.call_id, thing=encoded)
         for change in ended.files:
-            tx.append("file.changed", self.scope(call.turn_id), data=change)
+            tx.append("file.changed", self.writes.scope(call.turn_id), data=change)
         if ended.git is not None:
-            tx.append("git.changed", self.scope(call.turn_id), data=ended.git)
+            tx.append("git.changed", self.writes.scope(call.turn_id), data=ended.git)
 
     def keep_as_queued(self, call: Call) -> None:
-        self.post(lambda tx: tx.calls.keep_as_queued(call))
+        self.writes.post(lambda tx: tx.calls.keep_as_queued(call))

@@ -82,3 +82,8 @@ class WriteQueue:
         record = replace(record, status=status, updated_at=times.now())
         tx.sessions.put(record)
         append_session_event(tx, "session.updated", record, self.used, turn)
+
+    def put_state(self, tx: Tx, state: dict[str, Any] | None) -> None:
+        """What is kept between requests, where it has changed."""
+        if state is not None:
+            tx.states.put(self.session_id, state)

@@ -64,7 +64,7 @@ class TurnFiles:
         def work(tx: Tx) -> None:
             tx.file_history.keep(file, packed, MAX_SESSION_BYTES)
 
-        await self.journal.write(work)
+        await self.journal.writes.write(work)
 
 
 def _pack_content(older: OlderFile) -> bytes:

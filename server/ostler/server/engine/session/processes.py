@@ -22,9 +22,9 @@ class StoredProcesses:
         def work(tx: Tx) -> None:
             tx.processes.add(record)
 
-        await self.journal.submit_gated(work).durable()
+        await self.journal.writes.submit_gated(work).durable()
 
     def record_end(self, call_id: CallId, pid: int) -> None:
         start_time = self._started.pop(pid, None)
         if start_time is not None:
-            self.journal.post(lambda tx: tx.processes.drop(pid, start_time))
+            self.journal.writes.post(lambda tx: tx.processes.drop(pid, start_time))

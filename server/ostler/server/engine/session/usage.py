@@ -35,9 +35,9 @@ class UsageMeter:
         """Charge one request, whether or not its answer was used."""
         price = self.cost(model, used)
         request = used.changed(cost_usd=None if price is None else format_usd(price))
-        self.journal.used = add_usage(self.journal.used, request)
+        self.journal.writes.used = add_usage(self.journal.writes.used, request)
         state = self.state
         if state is None or state.turn.status == "ended":
-            self.journal.record_usage(model, None, request)
+            self.journal.messages.record_usage(model, None, request)
         else:
-            self.journal.record_usage(model, state.change(usage=add_usage(state.turn.usage, request)), request)
+            self.journal.messages.record_usage(model, state.change(usage=add_usage(state.turn.usage, request)), request)

@@ -1,10 +1,85 @@
-"""How turns end: the reason of each end, and the error that clients are given with it."""
+"""How turns end, and when the model is asked to go on instead: the reason of each end, and the error with it."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from ostler.server.engine.session.turn_state import TurnEnd
+from ostler.server.engine.turn.model_attempt import ModelAnswer
 from ostler.server.engine.turn.retry_policy import describe_failure
+from ostler.server.hooks import Outcome
 from ostler.server.models.provider import ModelFailure
+from ostler.server.prompt.reminders import CALL_CUT, GO_ON, NUDGE, wrap_note
+
+_MAX_CONTINUATIONS: Final = 3
+"""How often the model is asked to continue a message that was cut at its length limit."""
+_MAX_NUDGES: Final = 2
+"""How often the model is reminded to give its answer in the schema asked for."""
+_MAX_BLOCKED_ENDS: Final = 10
+"""How often a Stop hook may keep the turn from ending."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """The model is asked to go on."""
+
+    reminder: str | None = None
+    """What it is told; None where it is only sent back what it has written."""
+    continues_text: bool = False
+    """The text of its next message continues that of the one before it."""
+
+
+@dataclass(slots=True)
+class Continuations:
+    """Decides after an answer whether the turn ends, or the model is asked to go on; it counts how often."""
+
+    has_schema: bool
+    """The turn is to end with an answer in a schema."""
+    _cut: int = 0
+    """How many messages were cut at their length limit, one after the other."""
+    _nudges: int = 0
+    blocked_ends: int = 0
+    """How often a Stop hook has kept the turn from ending."""
+
+    def note_answer(self, answer: ModelAnswer) -> None:
+        if answer.stop_reason != "max_tokens":
+            self._cut = 0
+
+    def judge_text(self, answer: ModelAnswer) -> GoOn | TurnEnd | None:
+        """What comes after an answer without calls; None where the model has finished."""
+        match answer.stop_reason:
+            case "pause_turn" if not answer.empty:
+                return GoOn(continues_text=True)
+            case "max_tokens" if self._cut < _MAX_CONTINUATIONS:
+                self._cut += 1
+                continues = not (answer.empty or answer.call_cut)
+                return GoOn(GO_ON if continues else CALL_CUT, continues)
+            case "max_tokens":
+                return self._build_truncated_end()
+            case _:
+                return check_stop_reason(answer.stop_reason)
+
+    def judge_cut_call(self) -> TurnEnd | None:
+        """The end of the turn, where calls were cut at the length limit too often."""
+        self._cut += 1
+        return self._build_truncated_end() if self._cut > _MAX_CONTINUATIONS else None
+
+    def judge_missing_output(self) -> GoOn | TurnEnd:
+        """The model has finished without the answer in its schema: two reminders, then the turn has failed."""
+        if self._nudges == _MAX_NUDGES:
+            return build_schema_end()
+        self._nudges += 1
+        return GoOn(NUDGE)
+
+    def judge_stop_hooks(self, outcome: Outcome) -> GoOn | TurnEnd:
+        if outcome.stop:
+            return build_hook_end(outcome.stop)
+        if outcome.block and self.blocked_ends < _MAX_BLOCKED_ENDS:
+            self.blocked_ends += 1
+            return GoOn(wrap_note(outcome.block))
+        return TurnEnd("completed")
+
+    def _build_truncated_end(self) -> TurnEnd:
+        return build_schema_end() if self.has_schema else TurnEnd("completed")
 
 
 def check_stop_reason(stop_reason: str | None) -> TurnEnd | None:

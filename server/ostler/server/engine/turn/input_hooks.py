@@ -5,7 +5,7 @@ They run before the model is sent the input. Where one of them blocks it, the in
 
 from dataclasses import dataclass, field
 
-from ostler.server.engine.journal.journal import StoredUserMessage
+from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.stop import StopSignal
@@ -38,7 +38,7 @@ class SteerQueue:
                     self._hook_context[steer.id] = outcome.context
                     continue
                 self.waiting.remove(steer)
-                self.hooks.session.journal.withdraw_steer(steer, blocked)
+                self.hooks.session.journal.turns.withdraw_steer(steer, blocked)
                 if outcome.stop:
                     return outcome.stop
         return None
@@ -73,6 +73,6 @@ def withdraw_input(session: LiveSession, input_message: StoredUserMessage) -> No
     """Remove blocked input from the history and the stored session: the model is never sent it."""
     session.history.undo_add(input_message.encoded)
     session.state = revert_input_state(session.state)
-    session.journal.withdraw_message(
+    session.journal.turns.withdraw_input(
         input_message.message, session.tasks.notifications.requeue(session.record.id), session.state
     )

@@ -35,7 +35,10 @@ class Limits:
 
     def _list_budgets(self, used: Usage) -> list[tuple[str, Usage, str | None]]:
         session_budget = self.session.record.options.get("max_budget_usd")
-        return [("turn", used, self.settings.max_budget_usd), ("session", self.session.journal.used, session_budget)]
+        return [
+            ("turn", used, self.settings.max_budget_usd),
+            ("session", self.session.journal.writes.used, session_budget),
+        ]
 
     def _has_price(self, model: str) -> bool:
         return self.services.cost(model, Usage()) is not None

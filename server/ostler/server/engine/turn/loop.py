@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -18,7 +18,7 @@ from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.call_writer import MessageDraft
 from ostler.server.engine.calls.executor import CallRunner, Executor
 from ostler.server.engine.journal.calls import CompletedCall
-from ostler.server.engine.journal.journal import StoredUserMessage
+from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.loading import StoredCall
 from ostler.server.engine.session.history import build_tool_result
 from ostler.server.engine.session.hooks import SessionHooks
@@ -27,9 +27,10 @@ from ostler.server.engine.session.settings_loader import SettingsLoader
 from ostler.server.engine.session.stop import StopSignal
 from ostler.server.engine.session.turn_state import BY_TIME_LIMIT, TurnEnd, TurnState
 from ostler.server.engine.turn.endings import (
+    Continuations,
+    GoOn,
     build_failure_end,
     build_hook_end,
-    build_schema_end,
     check_stop_reason,
 )
 from ostler.server.engine.turn.input_hooks import SteerQueue, run_input_hooks, withdraw_input
@@ -42,17 +43,10 @@ from ostler.server.engine.turn.stale_files import describe_stale_files
 from ostler.server.engine.turn.user_messages import UserMessages, shorten_results
 from ostler.server.hooks import NO_OUTCOME
 from ostler.server.models.provider import ModelFailure
-from ostler.server.prompt.reminders import CALL_CUT, GO_ON, NUDGE, RESUMED, wrap_note
+from ostler.server.prompt.reminders import CALL_CUT, RESUMED, wrap_note
 from ostler.storage.repositories.steers import Steer
 from ostler.tools.interaction.structured_output import StructuredOutput
 from ostler.tools.registry import ToolSet
-
-_MAX_CONTINUATIONS: Final = 3
-"""How often the model is asked to continue a message that was cut at its length limit."""
-_MAX_NUDGES: Final = 2
-"""How often the model is reminded to give its answer in the schema asked for."""
-_MAX_BLOCKED_ENDS: Final = 10
-"""How often a Stop hook may keep the turn from ending."""
 
 
 @dataclass(slots=True)
@@ -84,15 +78,12 @@ class TurnLoop:
     asks: TurnAsks = field(init=False)
     calls: CallRunner | None = None
     """Runs the calls, while the turn runs."""
-    _continuations: int = 0
-    _nudges: int = 0
     _input_checked: bool = False
     """The hooks of the input have run to their end."""
-    _blocked_ends: int = 0
-    """How often a Stop hook has kept the turn from ending."""
     _continues_text: bool = False
     """The text of the next message continues that of the one before it."""
     _text: str | None = None
+    _continuations: Continuations = field(init=False)
     _steer_queue: SteerQueue = field(init=False)
     _user_messages: UserMessages = field(init=False)
     _limits: Limits = field(init=False)
@@ -101,6 +92,7 @@ class TurnLoop:
     def __post_init__(self) -> None:
         self.state = TurnState(self.turn, self.input_text)
         self.asks = TurnAsks(self.session.journal, self.state)
+        self._continuations = Continuations(self.settings.output_schema is not None)
         self._steer_queue = SteerQueue(self._hooks, self.steers, self.state.steer_stop)
         self._user_messages = UserMessages(self.session, self.state)
         self._limits = Limits(self.session, self.services, self.settings)
@@ -214,8 +206,7 @@ class TurnLoop:
             return
         self._text = (self._text or "") + answer.text if self._continues_text else answer.text or self._text
         self._continues_text = False
-        if answer.stop_reason != "max_tokens":
-            self._continuations = 0
+        self._continuations.note_answer(answer)
         if answer.executor.calls:
             await self._handle_calls(answer)
         elif self.state.end is None:
@@ -237,10 +228,10 @@ class TurnLoop:
         if answer.stop_reason != "max_tokens" or not cut:
             await self._finish_calls(answer.executor, end=check_stop_reason(answer.stop_reason))
             return
-        self._continuations += 1
+        end = self._continuations.judge_cut_call()
         await self._finish_calls(answer.executor, CALL_CUT)
-        if self._continuations > _MAX_CONTINUATIONS and self.state.end is None:
-            self._end_truncated()
+        if end is not None and self.state.end is None:
+            self._end_truncated(end)
 
     async def _finish_calls(self, executor: Executor, *reminders: str, end: TurnEnd | None = None) -> None:
         """Wait for every call, then store all results in the order of the blocks; `end` ends the turn then."""
@@ -294,59 +285,50 @@ class TurnLoop:
 
     async def _handle_text(self, answer: ModelAnswer) -> None:
         """Handle an answer without calls: the turn ends, or the model is asked to go on."""
-        match answer.stop_reason:
-            case "pause_turn" if not answer.empty:
-                self._continues_text = True
-            case "refusal" | "model_context_window_exceeded":
-                self.state.end = check_stop_reason(answer.stop_reason)
-            case "max_tokens" if self._continuations < _MAX_CONTINUATIONS:
-                self._continuations += 1
-                self._continues_text = not (answer.empty or answer.call_cut)
-                await self._add_user_message([], {}, GO_ON if self._continues_text else CALL_CUT)
-            case "max_tokens":
-                self._end_truncated()
-            case _:
-                if await self._check_steers() or self.state.end is not None:
-                    return
-                if self.settings.output_schema is not None:
-                    await self._nudge_for_output()
-                    return
-                if answer.empty:
-                    self._send_notice("warning", "The model answered with nothing.")
-                await self._run_stop_hooks()
+        following = self._continuations.judge_text(answer)
+        if following is None:
+            await self._handle_finished(answer)
+        elif isinstance(following, TurnEnd) and answer.stop_reason == "max_tokens":
+            self._end_truncated(following)
+        else:
+            await self._follow(following)
+
+    async def _handle_finished(self, answer: ModelAnswer) -> None:
+        """The model has finished: the turn ends, unless there is further input, or something else is missing."""
+        if await self._check_steers() or self.state.end is not None:
+            return
+        if self.settings.output_schema is not None:
+            await self._follow(self._continuations.judge_missing_output())
+            return
+        if answer.empty:
+            self._send_notice("warning", "The model answered with nothing.")
+        await self._run_stop_hooks()
 
     async def _run_stop_hooks(self) -> None:
         """Run the Stop hooks: the turn ends, unless one of them blocks that or further input has arrived."""
         outcome, self.state.end_stop = NO_OUTCOME, StopSignal()
         with self.state.end_stop.scope():
-            outcome = await self._hooks.fire("Stop", stop_hook_active=self._blocked_ends > 0)
+            outcome = await self._hooks.fire("Stop", stop_hook_active=self._continuations.blocked_ends > 0)
         if await self._check_steers() or self.state.end is not None:
             return
-        if (
-            self.state.end_stop.cancel_called
-        ):  # by input that another hook then blocked: the Stop hooks have to run again
+        if self.state.end_stop.cancel_called:
+            # By input that another hook then blocked: the Stop hooks have to run again.
             await self._run_stop_hooks()
             return
-        if outcome.stop:
-            self.state.end = build_hook_end(outcome.stop)
-            return
-        if outcome.block and self._blocked_ends < _MAX_BLOCKED_ENDS:
-            self._blocked_ends += 1
-            await self._add_user_message([], {}, wrap_note(outcome.block))
-            return
-        self.state.end = TurnEnd("completed")
+        await self._follow(self._continuations.judge_stop_hooks(outcome))
 
-    async def _nudge_for_output(self) -> None:
-        """Remind the model of the answer that the schema asks for: two reminders, then the turn has failed."""
-        if self._nudges == _MAX_NUDGES:
-            self.state.end = build_schema_end()
-            return
-        self._nudges += 1
-        await self._add_user_message([], {}, NUDGE)
+    async def _follow(self, following: GoOn | TurnEnd) -> None:
+        match following:
+            case TurnEnd():
+                self.state.end = following
+            case GoOn(reminder, continues_text):
+                self._continues_text = continues_text
+                if reminder is not None:
+                    await self._add_user_message([], {}, reminder)
 
-    def _end_truncated(self) -> None:
+    def _end_truncated(self, end: TurnEnd) -> None:
         self._send_notice("warning", "The model's answer was cut: it reached its length limit again and again.")
-        self.state.end = TurnEnd("completed") if self.settings.output_schema is None else build_schema_end()
+        self.state.end = end
 
     def _send_notice(self, level: Any, text: str) -> None:
         self.session.journal.add_notice(self.turn.id, Notice(level=level, text=text))
@@ -360,12 +342,12 @@ class TurnLoop:
 
     async def _finish(self) -> Turn:
         if self._requests.started_message is not None:  # the turn ended before its first request
-            self.session.journal.abort_message(self._requests.started_message)
+            self.session.journal.messages.abort(self._requests.started_message)
         end = self.state.end or TurnEnd("completed")
         ended = self.state.change(
             status="ended", reason=end.reason, error=end.error, result_text=self._text, ended_at=times.now()
         )
-        await self.session.journal.end_turn(ended)
+        await self.session.journal.turns.end(ended)
         return ended
 
 

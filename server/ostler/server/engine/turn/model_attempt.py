@@ -123,7 +123,7 @@ class ModelAttempt:
         self._abort_message()
         # The model was not sent what its calls have read: those files do not count as read, and may not be overwritten.
         if reverted := self.session.reads.restore(known_reads):
-            self.session.journal.restore_reads(reverted)
+            self.session.journal.messages.restore_reads(reverted)
         await self.session.tasks.mark_unread(self.session.record.id)
         raise failure or _make_stream_failure()
 
@@ -144,7 +144,7 @@ class ModelAttempt:
                         if stream.assembly.stopped:
                             # Let the calls start first: the rest of this message is handled while a command starts.
                             await asyncio.sleep(0)
-                            await self.session.journal.reach_commit_gate()
+                            await self.session.journal.writes.reach_commit_gate()
                             return None
                         events_read += 1
                         if events_read == _EVENTS_AT_ONCE or time.monotonic() - yielded_at > _SECONDS_AT_ONCE:
@@ -174,7 +174,7 @@ class ModelAttempt:
         content = await self._add_to_history(assembly)
         self.stream.draft.closed = True
         used = self._count_usage(assembly)
-        self.session.journal.complete_message(message, content, self.state.turn, used)
+        self.session.journal.messages.complete(message, content, self.state.turn, used)
         return answer
 
     async def _add_to_history(self, assembly: MessageAssembler) -> bytes:
@@ -195,10 +195,10 @@ class ModelAttempt:
     def _abort_message(self) -> None:
         stream = self.stream
         stream.draft.closed = True
-        self.session.journal.abort_message(stream.message)
+        self.session.journal.messages.abort(stream.message)
         if stream.assembly.usage != Usage():
             used = self._count_usage(stream.assembly)
-            self.session.journal.record_usage(self.request.model, self.state.turn, used)
+            self.session.journal.messages.record_usage(self.request.model, self.state.turn, used)
 
     def _count_usage(self, assembly: MessageAssembler) -> Usage:
         """The usage of the request with its cost; added to the sums of the turn and the session."""
@@ -209,7 +209,7 @@ class ModelAttempt:
         price = self.cost(requested, usage) if price is None else price
         used = usage.changed(cost_usd=None if price is None else format_usd(price))
         self.state.change(usage=add_usage(self.state.turn.usage, used))
-        self.session.journal.used = add_usage(self.session.journal.used, used)
+        self.session.journal.writes.used = add_usage(self.session.journal.writes.used, used)
         return used
 
 

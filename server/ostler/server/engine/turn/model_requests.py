@@ -129,7 +129,7 @@ class ModelRequests:
 
     async def _wait(self, retry: SameAgain) -> None:
         """Tell clients why, and wait."""
-        self.session.journal.record_retry(self.state.turn.id, retry.retry)
+        self.session.journal.messages.record_retry(self.state.turn.id, retry.retry)
         with self.state.request_stop.scope():
             await anyio.sleep(retry.seconds)
 
@@ -147,7 +147,7 @@ class ModelRequests:
         if self.started_message is None:
             self.started_message = self._start_message(self.model)
         # The rest is prepared while the disk works.
-        await self.session.journal.reach_commit_gate()
+        await self.session.journal.writes.reach_commit_gate()
         history, commit = self.session.history, self.user_messages.last_commit
         messages = await change_in_thread(history.encode_pieces) if history.is_long else history.encode_pieces()
         return ModelRequest(
@@ -163,13 +163,13 @@ class ModelRequests:
     def _start_message(self, model: str) -> Message:
         message = create_assistant_message(self.session.record.id, self.state.turn.id, model)
         # Logged with the request and not with the answer, so that the first delta need not wait for a commit.
-        self.session.journal.start_message(message)
+        self.session.journal.messages.start(message)
         return message
 
     def _start_attempt(self, request: ModelRequest, calls: CallRunner) -> ModelAttempt:
         message, self.started_message = self.started_message or self._start_message(request.model), None
         journal, assembly = self.session.journal, MessageAssembler(self.session.history.tool_use_ids)
-        stream = MessageStream(message, assembly, journal.log, journal.scope(message.turn_id))
+        stream = MessageStream(message, assembly, journal.log, journal.writes.scope(message.turn_id))
         return ModelAttempt(
             session=self.session,
             state=self.state,

@@ -14,7 +14,7 @@ from ostler.protocol.session import OnAsk
 from ostler.protocol.shapes import Message, Turn, Usage
 from ostler.protocol.turn import Input, InputText, TurnOptions
 from ostler.server.engine.asks.trust import is_trust_settled
-from ostler.server.engine.journal.journal import StoredUserMessage
+from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.session.history import dump_blocks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.turn.environment_updates import build_input_state, load_sent_facts

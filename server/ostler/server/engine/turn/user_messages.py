@@ -13,7 +13,7 @@ from ostler.protocol.shapes import Call, Message
 from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.result_limits import fit_message
 from ostler.server.engine.journal.calls import CompletedCall
-from ostler.server.engine.journal.journal import StoredUserMessage
+from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.engine.turn.environment_updates import build_message_state, load_sent_facts, update_session_facts
@@ -76,7 +76,7 @@ class UserMessages:
         ]
         state = {**self.session.state, **sent} if sent else None
         self.session.state = state or self.session.state
-        self.last_commit = self.session.journal.add_user_message(
+        self.last_commit = self.session.journal.messages.add_user_message(
             user_message, taken, self.state.turn, shortened, told, state
         )
 
@@ -105,7 +105,7 @@ class UserMessages:
 
     def mark_input_passed(self) -> None:
         """Store that hooks have let the input pass; a request waits for this before it sends the input."""
-        self.last_commit = self.session.journal.accept_input(self.state.turn.id)
+        self.last_commit = self.session.journal.turns.accept_input(self.state.turn.id)
 
 
 def shorten_results(
