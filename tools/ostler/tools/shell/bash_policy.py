@@ -335,6 +335,7 @@ def _parse_simple(command: str) -> ParsedCommand | None:
     if any(part.tokens and (part.words[0] is None or "/" in part.words[0]) for part in read.parts):
         return None
     needs_disk = commands.may_run_others(read) or commands.has_globs(read) or "git" in commands.list_programs(read)
+    needs_disk = needs_disk or any(map(commands.may_be_chosen, read.parts))
     return None if needs_disk else read
 
 

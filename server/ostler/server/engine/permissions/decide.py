@@ -107,7 +107,7 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
         unsure = Verdict("ask", "safety", why, denied.rule.rule.text, denied.rule.source, _get_tool_ask(check))
         return _deny_if_nobody_answers(unsure, context)
     asked = await _find_forbidding_rule("ask", case, context)
-    if asked and not (tool.runs_commands and context.skips_ask_rules):
+    if asked and not _skips(asked, case, context):
         by_rule = _build_rule_verdict("ask", asked, f"The rule {asked.rule.rule.text} asks.", _get_tool_ask(check))
         return _deny_if_nobody_answers(by_rule, context)
     if hook.decision == "ask":
@@ -150,6 +150,15 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     allow_with = await _suggest_rule(case, context)
     verdict = Verdict("ask", "default", reason, ask=_get_tool_ask(check), allow_with=allow_with, classifies=classifies)
     return _deny_if_nobody_answers(verdict, context)
+
+
+def _skips(asked: RuleMatch, case: Case, context: PermissionContext) -> bool:
+    """Whether the sandbox stands in for an ask rule.
+
+    Not for what cannot be seen through, which is a question of safety, and not for what runs outside of it to look.
+    """
+    looks_outside = isinstance(case.check, Allow) and case.check.reads
+    return case.tool.runs_commands and context.skips_ask_rules and not asked.unsure and not looks_outside
 
 
 async def _find_forbidding_rule(
