@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from ostler.tools.builtin import BUILT_IN, load_registry
-from ostler.tools.registry import MINIMAL
+from ostler.tools.call_subject import list_rule_families
+from ostler.tools.permissions import COVERED_BY, find_content_kind
 from ostler.tools.testing.testing_permission import TestingPermission
 from ostler.tools.tool import AnyTool, AskFirst
 from tests.support.tool_calls import Session
@@ -33,7 +34,7 @@ SAFE = {*READERS, "TaskStop"}
 def test_the_registry_holds_them_in_the_order_of_their_names() -> None:
     registry = load_registry()
     assert [tool.name for tool in registry.tools if tool.source == "built-in"] == sorted(EXAMPLES)
-    assert set(MINIMAL) <= set(EXAMPLES)
+    assert {tool.name for tool in registry.tools if tool.in_minimal} == {"Bash", "Edit", "Read"}
 
 
 @pytest.mark.parametrize("tool", BUILT_IN, ids=lambda tool: tool.name)
@@ -46,6 +47,15 @@ def test_each_says_what_it_is(tool: AnyTool, session: Session) -> None:
     assert tool.is_read_only(given) is (tool.name in READERS)
     assert tool.is_concurrency_safe(given) is (tool.name in SAFE)
     assert not set(tool.search_hint.lower().split()) & {tool.name.lower()}
+
+
+@pytest.mark.parametrize("tool", BUILT_IN, ids=lambda tool: tool.name)
+def test_the_words_of_the_rules_say_the_same_as_the_tool(tool: AnyTool) -> None:
+    kind = find_content_kind(tool.name)
+    assert (kind == "command") is tool.shell.is_shell
+    assert (kind == "path") is (tool.permissions.path is not None and not tool.shell.runs_commands)
+    if (family := COVERED_BY.get(tool.name)) is not None:
+        assert family in list_rule_families(tool)
 
 
 @pytest.mark.parametrize("tool", BUILT_IN, ids=lambda tool: tool.name)
