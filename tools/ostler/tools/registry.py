@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from ostler.protocol.ids import SessionId
 from ostler.tools.context import SessionView
 from ostler.tools.earlier_contract import EARLIER_MEMBERS, adopt_earlier_members, list_earlier_members
+from ostler.tools.spelling import find_close
 from ostler.tools.tool import AnyTool, Tool
 
 ENTRY_POINTS: Final = "ostler.tools"
@@ -21,7 +22,6 @@ PRESETS: Final = ("full", "minimal", "read-only")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MOVED_MODULES: Final = frozenset({"context", "paths", "threads", "tool"})
 """What plug-ins of an earlier release imported as modules."""
-_MIN_SIMILARITY: Final = 0.55
 _MAX_LISTED: Final = 50
 """How many tools are listed for a model that asked for one whose name is like none of theirs."""
 _EMPTY_SESSION: Final = SessionView(SessionId(""), "/", "/", (), "default")
@@ -91,14 +91,9 @@ class ToolSet:
 
     def _suggest_names(self, name: str) -> str:
         """Names that the model may have meant; where none is similar, a list of all."""
-        # Imported here: only a mistake needs it.
-        import difflib  # noqa: PLC0415
-
-        # Compared in small letters, so that `read_file` and `BASH` find their tools.
-        names = {known.casefold(): known for known in self.by_name}
-        close = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=_MIN_SIMILARITY)
+        close = find_close(name, self.by_name, 3)
         if close:
-            return f"Did you mean {' or '.join(names[each] for each in close)}?"
+            return f"Did you mean {' or '.join(close)}?"
         known = [tool.name for tool in self.tools]
         more = f" and {len(known) - _MAX_LISTED} more" if len(known) > _MAX_LISTED else ""
         return f"The tools are: {', '.join(known[:_MAX_LISTED]) or 'none'}{more}."

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Final
 
 from ostler.protocol import times
-from ostler.server.settings.did_you_mean import suggest_spelling
 from ostler.server.settings.types import Behavior, Source, SourcedRule
 from ostler.tools.permissions import BadPattern, BadRule, Rule, compile_path, find_content_kind, may_be_path, parse_rule
+from ostler.tools.spelling import suggest_spelling
 
 BEHAVIORS: Final[tuple[Behavior, ...]] = ("deny", "ask", "allow")
 

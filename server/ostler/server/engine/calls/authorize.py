@@ -45,6 +45,7 @@ from ostler.server.hooks import NO_OUTCOME, Outcome
 from ostler.tools.call_subject import find_rule_text, find_subject
 from ostler.tools.context import ToolContext
 from ostler.tools.permissions.subject import Subject, TextSubject
+from ostler.tools.text import cut_text
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AnyTool, Check, Pass, Refuse, ToolInput
 
@@ -357,7 +358,7 @@ class Authorizer:
 def _describe_change(pending: PendingCall) -> str:
     # The history keeps the input that the model wrote: without this note it would take the result for that one's.
     as_json = orjson.dumps(pending.call.input).decode()
-    shown = as_json if len(as_json) <= _SHOWN_CHARS else f"{as_json[:_SHOWN_CHARS]}…"
+    shown = cut_text(as_json, _SHOWN_CHARS)
     call = f"the {pending.call.tool} call {pending.use.id}"
     return f"The person changed the input of {call} before allowing it, to: {shown}"
 
