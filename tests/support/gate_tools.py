@@ -21,6 +21,7 @@ from ostler.tools.tool import (
     ToolResult,
     text_block,
 )
+from ostler.tools.traits import PermissionTraits, ShellTraits
 from tests.support.repository import ROOT
 
 _POLL_SECONDS: Final = 0.005
@@ -60,6 +61,7 @@ class Gate(Tool[GateInput, GateOutput]):
     name = "Gate"
     Input = GateInput
     Output = GateOutput
+    permissions = PermissionTraits(text="path")
 
     def description(self, session: SessionView) -> str:
         return "Waits until a file exists."
@@ -69,9 +71,6 @@ class Gate(Tool[GateInput, GateOutput]):
 
     def is_read_only(self, given: GateInput) -> bool:
         return given.reads
-
-    def permission_matcher(self, given: GateInput) -> str:
-        return given.path
 
     async def validate(self, given: GateInput, context: ToolContext) -> Failure | None:
         return Failure("That gate is walled up.") if given.path.endswith("/walled-up") else None
@@ -104,7 +103,7 @@ class ShellGate(Gate):
     """The same, but it counts as a command."""
 
     name = "ShellGate"
-    is_shell = True
+    shell = ShellTraits(is_shell=True)
 
 
 class AskingGate(Gate):

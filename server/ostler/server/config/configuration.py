@@ -13,6 +13,7 @@ from ostler.protocol.config import Config, ConfigChange, ConfigGet, ConfigSet, C
 from ostler.protocol.errors import Conflict, InvalidParams, StorageFailed
 from ostler.protocol.session import ToolPreset
 from ostler.server.config.private_files import write_atomically
+from ostler.tools.spelling import suggest_spelling
 
 _RESTART_KEYS: Final = (
     "log.",
@@ -243,7 +244,7 @@ def _explain_error(error: ValidationError, path: Path, file: Values, environment
     if named:
         return f"{to_variable_name(named)}: {first['msg']}"
     if first["type"] == "extra_forbidden":
-        return f"{path}: there is no setting {key!r}{_suggest_closest(key)}"
+        return f"{path}: there is no setting {key!r}{suggest_spelling(key, list_settings(), '')}"
     # Also by a part of it, and by the table that it is an entry of.
     in_file = any(name.startswith(key) for name in file) or any(name in file for name in _list_parents(key))
     where = f"{path}: {key}" if in_file else key
@@ -253,11 +254,3 @@ def _explain_error(error: ValidationError, path: Path, file: Values, environment
 def _list_parents(key: str) -> list[str]:
     parts = key.split(".")
     return [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
-
-
-def _suggest_closest(key: str) -> str:
-    # Imported here: only a mistake needs it.
-    import difflib  # noqa: PLC0415
-
-    close = difflib.get_close_matches(key, list(list_settings()), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

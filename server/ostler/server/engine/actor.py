@@ -166,9 +166,9 @@ class SessionActor:
     def background_call(self, call_id: CallId) -> Call:
         """Let a running command go on in the background."""
         pending = self._find_call(call_id)
-        if pending.tool is None or not pending.tool.is_shell or pending.call.status != "running":
+        if pending.tool is None or not pending.tool.shell.is_shell or pending.call.status != "running":
             raise Conflict(f"The call {call_id} is no command that runs.", call_id=call_id)
-        if pending.parsed_input is not None and pending.tool.only_waits(pending.parsed_input):
+        if pending.parsed_input is not None and pending.tool.shell.only_waits(pending.parsed_input):
             raise Conflict(
                 f"The call {call_id} does nothing but sleep, and such a command is never sent to the background: "
                 "let it end, or stop it with tool/cancel.",

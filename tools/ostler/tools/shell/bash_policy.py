@@ -17,7 +17,7 @@ from ostler.tools.sandbox import NotProtectable, check_protection
 from ostler.tools.sandbox.policy import SandboxMissing, choose_confinement
 from ostler.tools.shell.approval_binding import ApprovalBinding
 from ostler.tools.shell.named_files import runs_files
-from ostler.tools.text import one_line
+from ostler.tools.text import fit_text, one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
@@ -197,8 +197,7 @@ def _explain(read_only: "ReadOnlyVerdict") -> str:
 
 
 def _shorten(text: str, most: int = 80) -> str:
-    line = one_line(text, most + 1)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return fit_text(one_line(text, most + 1), most)
 
 
 def _find_guarded(

@@ -42,8 +42,10 @@ from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.hooks import NO_OUTCOME, Outcome
+from ostler.tools.call_subject import find_rule_text, find_subject
 from ostler.tools.context import ToolContext
 from ostler.tools.permissions.subject import Subject, TextSubject
+from ostler.tools.text import cut_text
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AnyTool, Check, Pass, Refuse, ToolInput
 
@@ -203,9 +205,9 @@ class Authorizer:
         outcome: Outcome = NO_OUTCOME,
         classification: Classification | None = None,
     ) -> Case:
-        subject: Subject = TextSubject(tool.permission_matcher(parsed_input))
-        if needs_subject(self.session.rules, tool) or tool.writes_files(parsed_input):
-            subject = await tool.subject(parsed_input, self.session.view)
+        subject: Subject = TextSubject(find_rule_text(tool, parsed_input))
+        if needs_subject(self.session.rules, tool) or tool.shell.writes_files(parsed_input):
+            subject = await find_subject(tool, parsed_input, self.session.view)
         if classification is None:
             return Case(tool, parsed_input, check, subject, outcome)
         return Case(tool, parsed_input, check, subject, outcome, classification.classify, classification.is_there)
@@ -223,7 +225,7 @@ class Authorizer:
             last_input=self.state.input_text,
             read_only=tool.is_read_only(parsed_input),
             # For commands the classifier has a table of its own, which knows more about the paths than the text says.
-            destructive=not tool.runs_commands and tool.is_destructive(parsed_input),
+            destructive=not tool.shell.runs_commands and tool.is_destructive(parsed_input),
         )
 
     async def _validate(self, tool: AnyTool, parsed_input: ToolInput, context: ToolContext) -> None:
@@ -240,7 +242,7 @@ class Authorizer:
         settler: ClassifierSettler | None,
     ) -> Ask:
         pending.call = pending.call.changed(status="waiting")
-        bound_to = await tool.bound_to(parsed_input, self.session.view)
+        bound_to = await tool.shell.bound_to(parsed_input, self.session.view)
         # Not on the event loop: this parses the whole command.
         destructive = await read_in_thread(tool.is_destructive, parsed_input)
         record, limit = self.session.record, self.expire_seconds
@@ -307,7 +309,7 @@ class Authorizer:
             check = await tool.check_permission(parsed_input, context)
             if isinstance(check, Refuse):
                 raise Denied(Verdict("deny", "tool", check.reason), check.reason)
-        elif ask.bound_to is not None and ask.bound_to != await tool.bound_to(parsed_input, self.session.view):
+        elif ask.bound_to is not None and ask.bound_to != await tool.shell.bound_to(parsed_input, self.session.view):
             raise CallFailed(
                 "Its folder, a script or a server of it is another one than when it was allowed. Ask again."
             )
@@ -356,7 +358,7 @@ class Authorizer:
 def _describe_change(pending: PendingCall) -> str:
     # The history keeps the input that the model wrote: without this note it would take the result for that one's.
     as_json = orjson.dumps(pending.call.input).decode()
-    shown = as_json if len(as_json) <= _SHOWN_CHARS else f"{as_json[:_SHOWN_CHARS]}…"
+    shown = cut_text(as_json, _SHOWN_CHARS)
     call = f"the {pending.call.tool} call {pending.use.id}"
     return f"The person changed the input of {call} before allowing it, to: {shown}"
 

@@ -236,4 +236,4 @@ class Executor:
 
 
 def _is_shell(pending: PendingCall) -> bool:
-    return pending.tool is not None and pending.tool.is_shell
+    return pending.tool is not None and pending.tool.shell.is_shell

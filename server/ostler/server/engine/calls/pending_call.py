@@ -85,7 +85,7 @@ class PendingCall:
         """Set an input that has passed the schema."""
         self.parsed_input = parsed_input
         # Of a command the decision says whether it only reads: to parse it here would hold up the event loop.
-        self.only_reads = self.allowed_as_read_only if tool.runs_commands else tool.is_read_only(parsed_input)
+        self.only_reads = self.allowed_as_read_only if tool.shell.runs_commands else tool.is_read_only(parsed_input)
         self.call = self.call.changed(
             input=as_json, summary=tool.summary(parsed_input), activity=tool.activity(parsed_input)
         )

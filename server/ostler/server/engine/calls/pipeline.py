@@ -155,8 +155,8 @@ class Pipeline:
         parsed_input = await self.authorizer.authorize(pending, tool, parsed_input, context)
         if pending.changed_by_person:
             context = replace(context, changed_by_person=True)
-        read_only = tool.runs_commands and pending.allowed_as_read_only
-        pending.only_reads = read_only if tool.runs_commands else pending.only_reads
+        read_only = tool.shell.runs_commands and pending.allowed_as_read_only
+        pending.only_reads = read_only if tool.shell.runs_commands else pending.only_reads
         pending.spans.begin("order")
         await wait_until_safe(pending)
         pending.spans.begin("run")
@@ -177,7 +177,9 @@ class Pipeline:
     async def _store_start(self, pending: PendingCall, tool: AnyTool) -> None:
         """Store that the call starts; for one that may change something, wait until that is on the disk."""
         # A read-only call may run twice; a tool that `waits_at_gate` waits later itself, for a write of the same queue.
-        at_gate = tool.waits_at_gate and (pending.parsed_input is None or not tool.writes_files(pending.parsed_input))
+        at_gate = tool.shell.waits_at_gate and (
+            pending.parsed_input is None or not tool.shell.writes_files(pending.parsed_input)
+        )
         waits = not (at_gate or pending.only_reads)
         announce_calls(pending.previous, self.session.journal, self.draft)
         stored = self.session.journal.start_call(pending.call, self.draft(), queued=pending.queued, urgent=waits)
@@ -293,7 +295,7 @@ class Pipeline:
                 allow_with=denied.verdict.allow_with,
             )
         )
-        self.complete_with_error(pending, denied.words, pending.tool.denied_code)
+        self.complete_with_error(pending, denied.words, pending.tool.permissions.denied_code)
 
     def record_end(self, pending: PendingCall) -> None:
         """Record the metrics of a call that is over."""
@@ -334,7 +336,7 @@ def _build_stopped_output(pending: PendingCall) -> BaseModel | None:
     """The tool's output for a call that was stopped after it had begun; None where there is none."""
     if pending.tool is None or not pending.began:
         return None
-    return pending.tool.stopped(pending.partial_output.text, int((time.perf_counter() - pending.began) * 1000))
+    return pending.tool.shell.stopped(pending.partial_output.text, int((time.perf_counter() - pending.began) * 1000))
 
 
 def _render_printed(pending: PendingCall, output: BaseModel | None) -> str:

@@ -13,6 +13,7 @@ from aiohttp.http_exceptions import ContentEncodingError
 
 from ostler.server.models.anthropic.provider import AnthropicSettings
 from ostler.server.models.provider import FailureKind, ModelFailure
+from ostler.tools.text import cut_text
 
 _MAX_MESSAGE_CHARS: Final = 1000
 """How much of what a provider says is passed on."""
@@ -142,7 +143,7 @@ class FailureBuilder:
         """A provider's text without our keys in it, and cut where it is long."""
         for secret in self._secrets:
             text = text.replace(secret, "…")
-        return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
+        return cut_text(text, _MAX_MESSAGE_CHARS)
 
 
 def _classify_status(status: int, type_: str) -> FailureKind:
