@@ -66,7 +66,7 @@ def fill_session_tables(tx: Tx, session: sessions.SessionRecord) -> None:
     kept = file_history.FileSnapshot(session.id, TurnId("t_1"), "/secret", 0o644, 6, "digest of secret")
     tx.file_history.keep(kept, file_history.pack(b"secret"), 1000)
     tx.processes.add(processes.ProcessRecord(len(session.id), session.id, session.id, CallId(f"{stored_message.id}#0")))
-    tx.idempotency.remember(idempotency.Key("session/create", session.id, "d"), session.id, b"{}")
+    tx.idempotency.claim(idempotency.Key("session/create", session.id, "d"), session.id)
     tx.append("message.completed", Scope(session.id, session.root_id), reference=stored_message.id)
 
 
