@@ -28,7 +28,7 @@ from ostler.server.api.tools import ToolMethods
 from ostler.server.api.trust import TrustMethods
 from ostler.server.api.turns import TurnMethods
 from ostler.server.clients.client_tools import ClientTools
-from ostler.server.clients.presence import Presence
+from ostler.server.clients.presence import LocalPresence
 from ostler.server.config.configuration import Configuration
 from ostler.server.config.private_files import ensure_private_folder
 from ostler.server.daemon.daemon import Daemon
@@ -48,7 +48,7 @@ from ostler.server.models.registry import Providers, make_providers
 from ostler.server.observability import logs
 from ostler.server.observability.metrics import CallCounts, EventCounts, Gauge, Metrics, ToolCounts
 from ostler.server.rpc.dispatcher import Dispatcher
-from ostler.server.rpc.locks import Locks
+from ostler.server.rpc.locks import LocalLocks
 from ostler.server.settings import POLICY, SettingsPlaces
 from ostler.server.version import get_version
 from ostler.storage import Store
@@ -194,7 +194,8 @@ def assemble_daemon(
 ) -> Daemon:
     stopping = anyio.Event()
     log = EventLog(store)
-    presence = Presence(log)
+    presence = LocalPresence(log)
+    locks = LocalLocks()
     client_tools = ClientTools(log, presence)
     sse_endpoint = SseEndpoint(log, presence, configuration.current.limits)
     calls = CallCounts(METHODS)
@@ -223,7 +224,7 @@ def assemble_daemon(
         streams=sse_endpoint,
         sessions=sessions,
         engine=engine,
-        turns=TurnMethods(engine, sessions, waiters, Locks()),
+        turns=TurnMethods(engine, sessions, waiters, locks),
         asks=AskMethods(engine),
         rules=RuleMethods(engine),
         hooks=HookMethods(engine),
@@ -236,7 +237,7 @@ def assemble_daemon(
         stop=lambda: _stop_soon(stopping),
         apply=apply,
     )
-    dispatcher = Dispatcher(bind_methods(api), calls)
+    dispatcher = Dispatcher(bind_methods(api), calls, locks)
     probes = Probes(lambda: store.writer.read_only, {"pid": os.getpid(), "version": get_version()})
     metrics = Metrics(calls, tool_counts, event_counts, _make_gauges(api))
     router = Router(

@@ -79,10 +79,10 @@ class Body:
 
 
 class Dispatcher:
-    def __init__(self, handlers: Handlers, counts: CallCounts) -> None:
+    def __init__(self, handlers: Handlers, counts: CallCounts, locks: Locks) -> None:
         self._handlers = handlers
         self._counts = counts
-        self._locks = Locks()
+        self._locks = locks
         self._encode_lock = anyio.Lock()
         """One long answer is encoded at a time: several such threads would leave the event loop little of the GIL."""
         self.stopping = False

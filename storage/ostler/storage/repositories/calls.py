@@ -62,8 +62,9 @@ class Calls:
         return Call.model_validate_json(call) if call else None
 
     def list_unfinished(self, session_id: SessionId) -> list[Call]:
+        """In the order in which they were stored first."""
         rows = self._connection.execute(
-            "SELECT call_json FROM calls WHERE session_id = ? AND status != 'completed' ORDER BY id",
+            "SELECT call_json FROM calls WHERE session_id = ? AND status != 'completed' ORDER BY rowid",
             (session_id,),
         )
         return [Call.model_validate_json(unpack(row[0])) for row in rows]

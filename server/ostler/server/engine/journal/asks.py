@@ -30,7 +30,7 @@ class AskJournal(CallJournal):
         def work(tx: Tx) -> None:
             if call is not None:
                 self.put_call(tx, call, draft, () if queued else ("tool.queued",))
-            tx.asks.open_ask(ask)
+            tx.asks.open_ask(ask, tx.next_cursor)
             tx.append("ask.opened", self.scope(ask.turn_id), reference=ask.id, thing=ask)
             self._set_turn(tx, turn)
 

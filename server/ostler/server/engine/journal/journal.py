@@ -66,7 +66,7 @@ class Journal(AskJournal):
         """
 
         def work(tx: Tx) -> Turn:
-            if key is not None and (answer := tx.idempotency.find_answer(key)) is not None:
+            if key is not None and (answer := tx.idempotency.claim(key, self.session_id)) is not None:
                 return Turn.model_validate_json(answer)
             begun = turn.model_copy(update={"cursor": tx.next_cursor})
             if options is None:
@@ -86,20 +86,20 @@ class Journal(AskJournal):
                 ends = [each.task_id for each in announced if each.heard_bytes is None]
                 tx.turns.hold_input(begun.id, message.id, ends)
             if key is not None:
-                tx.idempotency.remember(key, self.session_id, begun.encoded())
+                tx.idempotency.remember(key, begun.encoded())
             return begun
 
         return await self.write(work)
 
     async def queue_turn(self, turn: Turn, options: dict[str, Any], key: Key | None) -> Turn:
         def work(tx: Tx) -> Turn:
-            if key is not None and (answer := tx.idempotency.find_answer(key)) is not None:
+            if key is not None and (answer := tx.idempotency.claim(key, self.session_id)) is not None:
                 return Turn.model_validate_json(answer)
             queued = turn.model_copy(update={"cursor": tx.next_cursor})
             tx.turns.put(queued, options)
             tx.append("turn.queued", self.scope(turn.id), data=TurnData(turn=queued))
             if key is not None:
-                tx.idempotency.remember(key, self.session_id, queued.encoded())
+                tx.idempotency.remember(key, queued.encoded())
             return queued
 
         return await self.write(work)
