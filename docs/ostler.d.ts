@@ -161,6 +161,38 @@ export interface AskingAgent {
   kind: string;
 }
 
+/** A key to forget. */
+export interface AuthRemove {
+  /** Whose key. */
+  provider: string;
+}
+
+/** A key to keep. */
+export interface AuthSet {
+  /** Whose key: `anthropic`, `brave`, `tavily` or `exa`. */
+  provider: string;
+  /** The key: printable ASCII without spaces. It is never given back, logged, or part of an error. */
+  api_key: string;
+  /** Where to keep it: in `credentials.json`, which only its owner can read, or in the system's keyring. */
+  store?: "file" | "keyring";
+}
+
+/** The keys of the daemon, without the keys. */
+export interface AuthState {
+  /** One for each provider. */
+  keys: Array<KeyState>;
+  /** The file in which keys are kept. */
+  path: string;
+  /** The model of new sessions, as it follows from the keys. */
+  model: string;
+}
+
+/** Which keys to tell about. */
+export interface AuthStatus {
+  /** Null: all providers. */
+  provider?: string | null;
+}
+
 /** One tool_use and its result. */
 export interface Call {
   /** The id of its message, `#`, and its place among the blocks. */
@@ -394,7 +426,7 @@ export interface ConfigLimits {
 export interface ConfigListen {
   /** The address to listen on. Anything but loopback also needs `behind_proxy`. */
   host?: string;
-  /** 0 is any free port. A taken one falls back to a free one, and `daemon.json` says which. */
+  /** 0 is any free port. Where none is set: the one that this home had last, else 7717, else any free one. */
   port?: number;
   /** The Unix socket. Null: in the runtime folder, under a name of this home's own. */
   socket?: string | null;
@@ -624,7 +656,7 @@ export interface DocumentBlock {
 }
 
 /** The word in `data.code` of an error of the daemon's own. */
-export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "client_call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "storage_error" | "task_not_found" | "too_large" | "tool_not_found" | "turn_not_found" | "turn_running";
+export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "client_call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "socket_only" | "storage_error" | "task_not_found" | "too_large" | "tool_not_found" | "turn_not_found" | "turn_running";
 
 /** A line of the log, or something said in passing. */
 export interface Event {
@@ -996,6 +1028,22 @@ export interface InterruptedTurn {
   given_back: Array<GivenBack>;
 }
 
+/** Whether there is a key for a provider, and where it is from. */
+export interface KeyState {
+  /** Whose key. */
+  provider: string;
+  /** What the key is for. */
+  serves: "models" | "web search";
+  /** The key that is used: the environment's before a kept one. Null: there is none. */
+  source: "environment" | "file" | "keyring" | null;
+  /** The variable of the daemon's environment that has it. */
+  variable: string | null;
+  /** Where a key is kept, used or not. */
+  stored: "file" | "keyring" | null;
+  /** Why the kept key cannot be used. */
+  problem: string | null;
+}
+
 /** The bounds that a client should know before it runs into them. */
 export interface Limits {
   /** The largest body of a request. */
@@ -1060,6 +1108,58 @@ export interface MessagePage {
   messages: Array<Message>;
   /** The `page` to ask for next; null at the end. */
   next: string | null;
+}
+
+/** A model that can be asked for. */
+export interface ModelEntry {
+  /** Its name in `model`. */
+  id: string;
+  /** Its name for people. */
+  display_name: string;
+  /** Where its answers come from. */
+  provider: string;
+  /** Tokens that it takes in, where that is known. */
+  context_window: number | null;
+  /** Tokens that it writes at most, where that is known. */
+  max_output: number | null;
+  /** What it costs, where that is known; long requests may cost more. */
+  price: ModelPrice | null;
+  /** The model in force: the session's, or that of new sessions. */
+  default: boolean;
+}
+
+/** Whose models to list. */
+export interface ModelList {
+  /** The session whose model is the `default`. Null: the model of new sessions is. */
+  session_id?: string | null;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
+/** Models, as the provider lists them, or as the daemon knows them. */
+export interface ModelPage {
+  /** The models of this page. */
+  models: Array<ModelEntry>;
+  /** Who says so: the `provider`, just now, or the daemon's own `table` of prices. */
+  source: "provider" | "table";
+  /** Why the provider was not asked, or did not say. */
+  note: string | null;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
+}
+
+/** What a million tokens cost, in dollars. */
+export interface ModelPrice {
+  /** Tokens sent. */
+  input_usd: string;
+  /** Tokens written. */
+  output_usd: string;
+  /** Tokens found in the cache. */
+  cache_read_usd: string;
+  /** Tokens put into the cache. */
+  cache_write_usd: string;
 }
 
 /** A request to the model failed and is made again. */
@@ -2202,6 +2302,14 @@ export interface Methods {
   "rule/explain": { params: RuleExplain; result: Explanation };
   /** The hooks of a session, and whose each is. */
   "hook/list": { params: HookList; result: HookPage };
+  /** The models of the provider, as it lists them itself; where it does not, those that the daemon knows. */
+  "model/list": { params: ModelList; result: ModelPage };
+  /** Keep a key to a provider. The next request to the provider uses it, without a restart. */
+  "auth/set": { params: AuthSet; result: AuthState };
+  /** Which providers there is a key for, and where it is from; never the key. */
+  "auth/status": { params: AuthStatus; result: AuthState };
+  /** Forget a key that was kept. */
+  "auth/remove": { params: AuthRemove; result: AuthState };
   /** The folders that were trusted. */
   "trust/list": { params: TrustList; result: TrustPage };
   /** Trust what a folder brings now. */

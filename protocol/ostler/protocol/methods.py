@@ -6,6 +6,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from pydantic import ConfigDict
 
 from ostler.protocol.ask import AskList, AskPage, AskRef, AskResolve
+from ostler.protocol.auth import AuthRemove, AuthSet, AuthState, AuthStatus
 from ostler.protocol.client import (
     ClientList,
     ClientPage,
@@ -17,6 +18,7 @@ from ostler.protocol.client import (
 from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
 from ostler.protocol.diff import SessionDiff
 from ostler.protocol.hook import HookList, HookPage
+from ostler.protocol.model import ModelList, ModelPage
 from ostler.protocol.result import ResultLines, ResultPart, ResultRead, ResultSearch
 from ostler.protocol.rule import Explanation, RuleAdd, RuleEntry, RuleExplain, RuleList, RulePage, RuleRemove
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
@@ -71,6 +73,8 @@ class Method(Generic[P, R]):
     summary: str
     waits: bool = False
     """It only waits for something, so closing the connection cancels it."""
+    socket_only: bool = False
+    """It is taken over the Unix socket only, where the kernel says whose process calls."""
 
 
 class OpenRpcDocument(Shape):
@@ -212,6 +216,32 @@ RULE_EXPLAIN: Final = Method(
     "rule/explain", RuleExplain, Explanation, "nothing", "What would be done with a call now, without doing it."
 )
 HOOK_LIST: Final = Method("hook/list", HookList, HookPage, "nothing", "The hooks of a session, and whose each is.")
+MODEL_LIST: Final = Method(
+    "model/list",
+    ModelList,
+    ModelPage,
+    "nothing",
+    "The models of the provider, as it lists them itself; where it does not, those that the daemon knows.",
+)
+AUTH_SET: Final = Method(
+    "auth/set",
+    AuthSet,
+    AuthState,
+    "daemon",
+    "Keep a key to a provider. The next request to the provider uses it, without a restart.",
+    socket_only=True,
+)
+AUTH_STATUS: Final = Method(
+    "auth/status",
+    AuthStatus,
+    AuthState,
+    "nothing",
+    "Which providers there is a key for, and where it is from; never the key.",
+    socket_only=True,
+)
+AUTH_REMOVE: Final = Method(
+    "auth/remove", AuthRemove, AuthState, "daemon", "Forget a key that was kept.", socket_only=True
+)
 TRUST_LIST: Final = Method("trust/list", TrustList, TrustPage, "nothing", "The folders that were trusted.")
 TRUST_GRANT: Final = Method("trust/grant", TrustFor, Trust, "nothing", "Trust what a folder brings now.")
 TRUST_REVOKE: Final = Method("trust/revoke", TrustFor, Trust, "nothing", "Trust a folder no longer.")
@@ -269,6 +299,10 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         RULE_REMOVE,
         RULE_EXPLAIN,
         HOOK_LIST,
+        MODEL_LIST,
+        AUTH_SET,
+        AUTH_STATUS,
+        AUTH_REMOVE,
         TRUST_LIST,
         TRUST_GRANT,
         TRUST_REVOKE,

@@ -62,7 +62,9 @@ def main() -> int:
             ensure_private_folder(folder)
         instance = lock_home(places)
         try:
-            configuration = load_configuration(places.config_file, _collect_flags(arguments), os.environ)
+            configuration = load_configuration(
+                places.config_file, _collect_flags(arguments), os.environ, places.credentials_file
+            )
             _set_up_logs(configuration, arguments.log_file)
             # Not where somebody happened to start it: that folder may go, and commands would complain.
             os.chdir("/")

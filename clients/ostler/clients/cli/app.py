@@ -27,6 +27,7 @@ from ostler.clients.cli.commands import (
     tools,
     trust,
 )
+from ostler.clients.cli.commands.providers import auth, models
 from ostler.clients.cli.context import CliContext, get_own_version
 from ostler.clients.cli.help import CommandGroup
 from ostler.clients.cli.output import complain, is_terminal, note, say
@@ -53,6 +54,8 @@ for group in (
     rules,
     trust,
     hooks,
+    models,
+    auth,
     config,
     schema,
     completion,

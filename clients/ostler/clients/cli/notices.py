@@ -4,7 +4,7 @@ from typing import Final
 
 REHEARSAL: Final = (
     "The model is `rehearsal`: it needs no key and understands only plain requests. "
-    "A real one answers when ANTHROPIC_API_KEY is set as the daemon starts."
+    "`ostler auth login` keeps a key for a real one."
 )
 EXAMPLES: Final = (
     "read README.md",

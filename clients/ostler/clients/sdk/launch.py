@@ -23,6 +23,8 @@ START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
 _LOG_LINES: Final = 20
+_REASON_PREFIX: Final = "ostler: "
+"""Begins the line with which a daemon says why it does not start."""
 
 Tick = Callable[[], None]
 """Called again and again while waiting: whoever shows progress does it there."""
@@ -146,7 +148,12 @@ def _wait_until_ready(places: Places, process: subprocess.Popen[bytes], log_star
 
 def _build_start_error(what: str, places: Places, log_start: int) -> StartFailed:
     log = read_last_lines(places.log_file, _LOG_LINES, since=log_start)
-    return StartFailed(f"{what} Its log is {places.log_file}; `ostler doctor` checks what it needs.", log)
+    told = [line.removeprefix(_REASON_PREFIX) for line in log if line.startswith(_REASON_PREFIX)]
+    where = f"Its log is {places.log_file}; `ostler doctor` checks what it needs."
+    if told:  # in its own words, which say all that the log does
+        reason = told[-1] if told[-1].endswith((".", "?", "!")) else f"{told[-1]}."
+        return StartFailed(f"The daemon did not start: {reason} {what} {where}", [])
+    return StartFailed(f"{what} {where}", log)
 
 
 def stop(places: Places, tick: Tick = lambda: None) -> DaemonFile | None:

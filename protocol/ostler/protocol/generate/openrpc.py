@@ -60,6 +60,7 @@ def _build_method(method: Method[Any, Any], schemas: dict[str, Schema]) -> dict[
         "errors": [{"$ref": _ERRORS + error.__name__} for error in _COMMON_ERRORS],
         "x-locks": method.locks,
         "x-waits": method.waits,
+        "x-socket-only": method.socket_only,
     }
 
 

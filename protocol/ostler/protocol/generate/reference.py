@@ -102,10 +102,11 @@ def _render_methods(shapes: dict[str, Schema]) -> list[str]:
 
 def _render_method(method: Method[Any, Any], shapes: dict[str, Schema]) -> str:
     waits = " Closing the connection cancels it." if method.waits else ""
+    socket = " It is taken over the Unix socket only." if method.socket_only else ""
     return "\n".join(
         [
             _render_heading("method", method.name),
-            f"{method.summary} {_LOCKS[method.locks]}{waits}\n",
+            f"{method.summary} {_LOCKS[method.locks]}{waits}{socket}\n",
             _render_params(shapes[method.params.__name__]),
             f"Result: {link_shape(method.result.__name__)}{_list_fields(shapes[method.result.__name__])}.\n",
         ]

@@ -25,6 +25,8 @@ from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
 from ostler.protocol.wire import Nothing
 from ostler.server.api.asks import AskMethods
 from ostler.server.api.hooks import HookMethods
+from ostler.server.api.providers.auth import AuthMethods
+from ostler.server.api.providers.models import ModelMethods
 from ostler.server.api.results import ResultMethods
 from ostler.server.api.rules import RuleMethods
 from ostler.server.api.sessions import SessionMethods
@@ -71,6 +73,8 @@ class ServerApi:
     asks: AskMethods
     rules: RuleMethods
     hooks: HookMethods
+    models: ModelMethods
+    auth: AuthMethods
     trust: TrustMethods
     tools: ToolMethods
     tasks: TaskMethods

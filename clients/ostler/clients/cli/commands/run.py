@@ -13,8 +13,8 @@ import typer
 from ostler.clients.cli.context import run_with_daemon
 from ostler.clients.cli.errors import describe_error, describe_invalid_fields
 from ostler.clients.cli.exit_codes import Outcome
-from ostler.clients.cli.output import complain
-from ostler.clients.sdk.errors import ClientError, DaemonUnreachable
+from ostler.clients.cli.output import complain, note
+from ostler.clients.sdk.errors import ClientError, DaemonUnreachable, StartFailed
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.limits import MAX_DEPTH
 
@@ -229,6 +229,8 @@ def _run_headless(context: typer.Context, build_options: "Callable[[], RunOption
     except ProtocolError as error:
         return _build_failure("refused", describe_error(error))
     except ClientError as error:
+        for line in error.log if isinstance(error, StartFailed) else []:
+            note(f"  {line}")
         return _build_failure("daemon_unreachable" if isinstance(error, DaemonUnreachable) else "refused", str(error))
 
 

@@ -115,6 +115,8 @@ class ModelCall:
                 if self.stop.cancel_called:
                     return None
                 if attempt > failure.count_retries(self.settings.max_retries):
+                    if attempt > 1:
+                        failure.message = f"{failure.message.rstrip('.')}. It was tried {attempt} times."
                     raise
                 await wait_for_retry(self.session, self.state, self.settings, self.stop, attempt, failure)
                 if self.stop.cancel_called:

@@ -22,6 +22,8 @@ _KEEP_ALIVE_SECONDS: Final = 60
 _MAX_CONNECTIONS: Final = 1000
 _MAX_REDIRECTIONS: Final = 5
 _PATH: Final = "/v1/messages"
+_LIST_LIMIT: Final = 1000
+"""Entries of a list: as many as the API gives at once."""
 _LONG_BYTES: Final = 128 * 1024
 _WRITE_BYTES: Final = 2 * 1024 * 1024
 """The most that is written at once: the connection copies what it cannot send right away."""
@@ -152,6 +154,22 @@ class AnthropicClient:
             if address.origin() != self._address.origin():
                 return response  # the key is for nobody else
             response.release()
+
+    async def fetch(self, name: str, most: int) -> bytes:
+        """The short JSON document that stands beside the messages; no redirection is followed."""
+        address = (self._address.parent / name).with_query(limit=_LIST_LIMIT)
+        try:
+            response = await self._session.get(
+                address,
+                headers=self._headers,
+                allow_redirects=False,
+                proxy=self._proxy,
+                proxy_headers=self._proxy_headers,
+                timeout=self._timeouts,
+            )
+        except (aiohttp.ClientError, ValueError, RuntimeError, OSError) as error:
+            raise self._failures.from_request_error(error) from error
+        return await ResponseStream(response, self._failures).read_document(most)
 
     async def close(self) -> None:
         if "_session" in self.__dict__:
