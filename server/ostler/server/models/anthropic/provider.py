@@ -12,7 +12,7 @@ import anyio.to_thread
 from ostler.server.models.model_list import MAX_LIST_BYTES, OfferedModel, list_known_models, parse_offered
 from ostler.server.models.pricing import knows_extras
 from ostler.server.models.provider import ModelFailure, ModelRequest, RawEvent
-from ostler.server.settings.did_you_mean import suggest_spelling
+from ostler.tools.spelling import suggest_spelling
 from ostler.tools.threads import read_in_thread
 
 if TYPE_CHECKING:
