@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ostler.server.models.anthropic.client import AnthropicClient
 
 _PLACEHOLDER_KEY: Final = "none"
-"""For servers that ask for no key; the SDK sends nothing without one."""
+"""For servers that ask for no key; some want a header all the same."""
 _ANTHROPIC_HOST: Final = "api.anthropic.com"
 _CLOSE_SECONDS: Final = 2
 
@@ -31,6 +31,8 @@ class AnthropicSettings:
     connect_seconds: float = 20
     silence_seconds: float = 120
     tool_extras: Literal["auto", "always", "never"] = "auto"
+    needs_sdk: bool = False
+    """Whether more is set than an address and a key: what it means, the SDK knows."""
 
     @classmethod
     def from_environment(
@@ -47,7 +49,8 @@ class AnthropicSettings:
         )
         if key is None and token is None and base_url is not None:
             key = _PLACEHOLDER_KEY
-        return cls(base_url, key, None if key else token, connect_seconds, silence_seconds, tool_extras)
+        needs_sdk = "ANTHROPIC_CUSTOM_HEADERS" in environment
+        return cls(base_url, key, None if key else token, connect_seconds, silence_seconds, tool_extras, needs_sdk)
 
     def find_problem(self) -> str | None:
         """Why no request can be sent with these settings; None where they are fine."""
@@ -88,7 +91,7 @@ class AnthropicProvider:
         self._limiter = anyio.CapacityLimiter(1)
 
     async def warm_up(self) -> None:
-        """Import the SDK in a thread, so that the first request need not wait for it."""
+        """Import the HTTP client in a thread, so that the first request need not wait for it."""
         await self.open_client()
 
     def stream(self, request: ModelRequest) -> "_StreamedRequest":
@@ -149,9 +152,9 @@ class _StreamedRequest:
 
 
 def _create_client(settings: AnthropicSettings) -> "AnthropicClient":
-    # The SDK takes 1.8 s to import and the certificates 50 ms to load: the daemon is ready without them.
+    # The HTTP client takes 0.1 s to import, and the SDK, where it is needed, 1 s: the daemon is ready without them.
     try:
         from ostler.server.models.anthropic.client import AnthropicClient  # noqa: PLC0415
     except ImportError as error:
-        raise ModelFailure("missing", f"The package `anthropic` cannot be used: {error}.") from error
+        raise ModelFailure("missing", f"A package that requests need cannot be used: {error}.") from error
     return AnthropicClient(settings)
