@@ -1,6 +1,7 @@
 """The command line as a whole: its options, its commands, and how it ends."""
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -101,6 +102,7 @@ def main() -> None:
             stream.flush()
         except OSError:
             _discard_stream(stream)  # the interpreter would try again at its end, and make another exit code of it
+    gc.freeze()  # the interpreter would look through everything once more
     sys.exit(code)
 
 

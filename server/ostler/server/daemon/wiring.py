@@ -10,9 +10,7 @@ from typing import Any
 
 import anyio
 
-from ostler.protocol import times
 from ostler.protocol.config import Config, Sandbox
-from ostler.protocol.ids import SessionId
 from ostler.protocol.methods import METHODS
 from ostler.protocol.places import Places
 from ostler.protocol.shapes import Usage
@@ -32,8 +30,8 @@ from ostler.server.api.turns import TurnMethods
 from ostler.server.clients.client_tools import ClientTools
 from ostler.server.clients.presence import LocalPresence
 from ostler.server.config.configuration import Configuration
-from ostler.server.config.private_files import ensure_private_folder
 from ostler.server.daemon.daemon import Daemon
+from ostler.server.daemon.opened import Opened, find_output_folder, make_settings_places
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.session.settings_cache import SettingsCache
 from ostler.server.engine.session.shared import SharedServices
@@ -43,7 +41,6 @@ from ostler.server.events.event_log import EventLog
 from ostler.server.http.access import AccessGuard, make_allowed_names
 from ostler.server.http.router import Probes, Router
 from ostler.server.http.rpc_endpoint import RpcEndpoint
-from ostler.server.http.sockets import ListenSockets
 from ostler.server.http.sse_endpoint import SseEndpoint
 from ostler.server.models import pricing
 from ostler.server.models.registry import Providers, make_providers
@@ -51,10 +48,7 @@ from ostler.server.observability import logs
 from ostler.server.observability.metrics import CallCounts, EventCounts, Gauge, Metrics, ToolCounts
 from ostler.server.rpc.dispatcher import Dispatcher
 from ostler.server.rpc.locks import LocalLocks
-from ostler.server.settings import POLICY, SettingsPlaces
 from ostler.server.version import get_version
-from ostler.storage import Store
-from ostler.tools.context import SessionView
 from ostler.tools.registry import Registry
 from ostler.tools.sandbox import probe_sandbox
 from ostler.tools.shell.output.output_file_pool import keep_spares
@@ -63,8 +57,7 @@ from ostler.tools.tool_config import Assistant, Limits, SandboxSettings, Support
 
 
 def make_shared_services(places: Places, configuration: Configuration, umask: int, *, testing: bool) -> SharedServices:
-    output_folder = places.data / "tasks"
-    ensure_private_folder(output_folder)
+    output_folder = find_output_folder(places)
     keep_spares(output_folder, places.data / "spare")
     settings = SettingsCache(make_settings_places(places), lambda: list_known_tools(shared))
     sandbox = SandboxCache(
@@ -82,10 +75,6 @@ def make_shared_services(places: Places, configuration: Configuration, umask: in
         umask=umask,
     )
     return shared
-
-
-def make_settings_places(places: Places) -> SettingsPlaces:
-    return SettingsPlaces(str(places.config), os.path.expanduser("~"), POLICY)
 
 
 def list_known_tools(shared: SharedServices) -> frozenset[str]:
@@ -173,11 +162,8 @@ def _probe_support() -> Support:
 def _load_registry() -> Registry:
     # Imported here: the tools are a tenth of the start, and nobody needs them before the first session.
     from ostler.tools.builtin import load_registry  # noqa: PLC0415
-    from ostler.tools.shell import bash_policy  # noqa: PLC0415
 
     registry = load_registry()
-    # The first command would load the grammar and the tables on the event loop.
-    bash_policy.judge("true", SessionView(SessionId(""), "/", "/", (), "default"))
     for problem in registry.problems:
         logs.log.warning("tool_left_out", reason=problem)
     for deprecation in registry.deprecations:
@@ -188,13 +174,11 @@ def _load_registry() -> Registry:
 def assemble_daemon(
     places: Places,
     configuration: Configuration,
-    store: Store,
-    sockets: ListenSockets,
-    token: bytes,
+    opened: Opened,
     environ: Mapping[str, str],
     umask: int,
 ) -> Daemon:
-    stopping = anyio.Event()
+    store, sockets, stopping = opened.store, opened.sockets, opened.stopping
     log = EventLog(store)
     presence = LocalPresence(log)
     locks = LocalLocks()
@@ -202,7 +186,7 @@ def assemble_daemon(
     sse_endpoint = SseEndpoint(log, presence, configuration.current.limits)
     calls = CallCounts(METHODS)
     tool_counts, event_counts = ToolCounts(), EventCounts()
-    address = Address(sockets.url, sockets.path, places.data, times.now(), time.monotonic())
+    address = Address(sockets.url, sockets.path, places.data, opened.started_at, time.monotonic())
     listen = configuration.current.listen
 
     def apply() -> None:
@@ -255,7 +239,7 @@ def assemble_daemon(
     )
     access_guard = AccessGuard(
         router,
-        token=token,
+        token=opened.token,
         names=make_allowed_names(sockets.url, listen.allow_hosts, listen.allow_origins),
         wrong_per_minute=configuration.current.limits.wrong_tokens_per_minute,
     )

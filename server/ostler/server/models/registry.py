@@ -48,14 +48,20 @@ class Providers:
             self._rehearsal = _load_rehearsal()
         return self._rehearsal
 
-    async def warm_up(self) -> None:
-        """Load what the first request would wait for."""
-        self._rehearsal = await anyio.to_thread.run_sync(_load_rehearsal)
-        # Without a key there is nothing to load; the first request that needs it says so.
-        with contextlib.suppress(ModelFailure):
-            await self.anthropic.warm_up()
-        # What was loaded stays for good: a collection that went through the SDK's classes would block the event loop.
-        gc.freeze()
+    async def warm_up(self, model: str) -> None:
+        """Load what the first request to this model would wait for; other models are loaded when they are asked."""
+        try:
+            if model == REHEARSAL:
+                self._rehearsal = await anyio.to_thread.run_sync(_load_rehearsal)
+            else:
+                # Without a key there is nothing to load; the first request that needs it says so.
+                with contextlib.suppress(ModelFailure):
+                    await self.anthropic.warm_up()
+        finally:
+            # Garbage was not looked for since the start. What was loaded stays for good: a collection that went through
+            # all its classes would block the event loop.
+            gc.freeze()
+            gc.enable()
 
     async def close(self) -> None:
         for provider in (*self._replaced, self._anthropic):
@@ -95,7 +101,7 @@ def _add_kept_key(settings: AnthropicSettings, credentials: Credentials) -> Anth
 
 
 def _load_rehearsal() -> Provider:
-    # Imported here: most daemons have a real model, and no start should wait for this one.
+    # Imported here: most daemons have a real model and never need this one.
     from ostler.server.models.rehearsal import RehearsalProvider  # noqa: PLC0415
 
     return RehearsalProvider()

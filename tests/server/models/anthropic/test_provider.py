@@ -342,7 +342,7 @@ def test_settings_do_not_show_the_key() -> None:
     assert KEY not in repr(AnthropicSettings.from_environment(environment, connect_seconds=1, silence_seconds=1))
 
 
-async def test_nothing_is_tried_again_by_the_sdk(api: ScriptedApi, provider: AnthropicProvider) -> None:
+async def test_nothing_is_tried_again_here(api: ScriptedApi, provider: AnthropicProvider) -> None:
     api.always(attempts(overloaded(), message(says("hi"))))
     failure, _ = await collect_failure(provider)
     assert failure.kind == "overloaded"
@@ -397,7 +397,7 @@ async def test_hundred_streams_run_at_once(api: ScriptedApi, provider: Anthropic
     assert ended == ["message_stop"] * 100
 
 
-async def test_request_that_comes_before_the_sdk_waits_for_it(api: ScriptedApi, provider: AnthropicProvider) -> None:
+async def test_request_that_comes_before_the_client_waits_for_it(api: ScriptedApi, provider: AnthropicProvider) -> None:
     api.always(message(says("hi")))
     async with anyio.create_task_group() as group:
         group.start_soon(provider.warm_up)
@@ -413,10 +413,10 @@ async def test_closed_provider_asks_nobody(api: ScriptedApi, provider: Anthropic
     assert api.requests == []
 
 
-def test_sdk_is_not_imported_before_it_is_needed() -> None:
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     code = (
         "import sys, ostler.server.models.anthropic.provider; "
-        "print([n for n in ('anthropic', 'httpx2') if n in sys.modules])"
+        "print([n for n in ('anthropic', 'httpx2', 'aiohttp') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ostler.server.models.anthropic.client import AnthropicClient
 
 _PLACEHOLDER_KEY: Final = "none"
-"""For servers that ask for no key; the SDK sends nothing without one."""
+"""For servers that ask for no key; some want a header all the same."""
 _ANTHROPIC_HOST: Final = "api.anthropic.com"
 _CLOSE_SECONDS: Final = 2
 _LIST_PATH: Final = "models"
@@ -44,6 +44,8 @@ class AnthropicSettings:
     """Fetches a key that is in the system's keyring; blocks. Raises ModelFailure."""
     problem: str | None = None
     """Why a kept key cannot be used."""
+    needs_sdk: bool = False
+    """Whether more is set than an address and a key: what it means, the SDK knows."""
 
     @classmethod
     def from_environment(
@@ -61,7 +63,17 @@ class AnthropicSettings:
         variable = "ANTHROPIC_API_KEY" if key else "ANTHROPIC_AUTH_TOKEN" if token else None
         if key is None and token is None and base_url is not None:
             key = _PLACEHOLDER_KEY
-        return cls(base_url, key, None if key else token, connect_seconds, silence_seconds, tool_extras, variable)
+        needs_sdk = "ANTHROPIC_CUSTOM_HEADERS" in environment
+        return cls(
+            base_url,
+            key,
+            None if key else token,
+            connect_seconds,
+            silence_seconds,
+            tool_extras,
+            variable,
+            needs_sdk=needs_sdk,
+        )
 
     def find_problem(self) -> str | None:
         """Why no request can be sent with these settings; None where they are fine."""
@@ -131,7 +143,7 @@ class AnthropicProvider:
         """When the provider was last asked for its models, and what it said."""
 
     async def warm_up(self) -> None:
-        """Import the SDK in a thread, so that the first request need not wait for it."""
+        """Import the HTTP client in a thread, so that the first request need not wait for it."""
         await self.open_client()
 
     def stream(self, request: ModelRequest) -> "_StreamedRequest":
@@ -231,11 +243,11 @@ class _StreamedRequest:
 
 
 def _create_client(settings: AnthropicSettings) -> "AnthropicClient":
-    # The SDK takes 1.8 s to import and the certificates 50 ms to load: the daemon is ready without them.
+    # The HTTP client takes 0.1 s to import, and the SDK, where it is needed, 1 s: the daemon is ready without them.
     try:
         from ostler.server.models.anthropic.client import AnthropicClient  # noqa: PLC0415
     except ImportError as error:
-        raise ModelFailure("missing", f"The package `anthropic` cannot be used: {error}.") from error
+        raise ModelFailure("missing", f"A package that requests need cannot be used: {error}.") from error
     if settings.fetch_key is not None:
         settings = replace(settings, api_key=settings.fetch_key())
     return AnthropicClient(settings)
