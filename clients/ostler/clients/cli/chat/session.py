@@ -146,6 +146,9 @@ class ChatSession:
         if message.session_id != self.session.id or not inputs:
             return
         self.used = True
+        if message.source_call_id is not None:
+            self._renderer.write_line("  ↳ " + "\n".join(inputs), "dim")
+            return
         # What was said at several times, here or elsewhere, may come together in one message.
         others = [words for words in inputs if not self._pop_typed(words)]
         if others:
