@@ -101,7 +101,7 @@ def _render_methods(shapes: dict[str, Schema]) -> list[str]:
 
 
 def _render_method(method: Method[Any, Any], shapes: dict[str, Schema]) -> str:
-    waits = " Closing the connection cancels it." if method.waits else ""
+    waits = " Closing the connection ends the waiting and nothing else." if method.waits else ""
     return "\n".join(
         [
             _render_heading("method", method.name),

@@ -33,9 +33,13 @@ class TypeAheadGuard:
 class AskQueue:
     """Only the oldest is shown; what is typed is for it once somebody can have read it."""
 
-    def __init__(self, console: Console, tell: Callable[[str], None], clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, console: Console, tell: Callable[[str], None], folder: str | None = None, clock: Clock = time.monotonic
+    ) -> None:
         self._console = console
         self._tell = tell
+        self._folder = folder
+        """The folder of the session."""
         self._waiting: dict[AskId, AskPrompt] = {}
         self._sent: set[AskId] = set()
         """Answered here; whose answer has won is for the daemon to say."""
@@ -54,7 +58,7 @@ class AskQueue:
         """Whether it is a new one."""
         new = ask.id not in self._waiting
         if new:
-            self._waiting[ask.id] = AskPrompt(ask)
+            self._waiting[ask.id] = AskPrompt(ask, folder=self._folder)
         return new
 
     def keep_only(self, ask_ids: set[AskId]) -> None:

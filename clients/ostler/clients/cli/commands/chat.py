@@ -1,17 +1,20 @@
 """`chat`, `attach`: a terminal on a session, any number of them at once."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ostler.clients.cli.commands.run import ModeName
 from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.session_choice import resolve_folder
 from ostler.clients.sdk.errors import ClientError
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
     from ostler.protocol.session import Session
+
+_STATUS_WORDS: Final = {"waiting": "waits", "running": "runs"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -48,7 +51,10 @@ def attach(
     context: typer.Context,
     session_id: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="A session; else the newest that runs or waits, else the newest."),
+        typer.Argument(
+            metavar="[ID]",
+            help="A session; else one of this folder before others: the newest that waits, runs, or is there",
+        ),
     ] = None,
 ) -> None:
     """Watch a session and take part in it."""
@@ -65,14 +71,21 @@ def attach(
 
 
 async def _find_newest(ostler: "Ostler") -> str:
+    """One of this folder before one that is elsewhere; of these one that waits, then one that runs, then the newest."""
+    from ostler.clients.cli.output import note
     from ostler.protocol.methods import SESSION_LIST
     from ostler.protocol.session import SessionList
 
-    for status in ("waiting", "running", None):
-        found = (await ostler.call(SESSION_LIST, SessionList(status=status))).sessions
-        for session in found:
-            if session.parent_id is None:
-                return session.id
+    here = resolve_folder(None)
+    for folder in (here, None):
+        for status in ("waiting", "running", None):
+            found = (await ostler.call(SESSION_LIST, SessionList(cwd=folder, status=status))).sessions
+            for session in found:
+                if session.parent_id is None:
+                    which = f"that {_STATUS_WORDS[status]}" if status else "there is"
+                    where = "in this folder" if folder else f"elsewhere, in {session.cwd}: there is none in this folder"
+                    note(f"Attached to {session.id}, the newest session {which} {where}.")
+                    return session.id
     raise ClientError("There is no session yet. `ostler chat` begins one.")
 
 
