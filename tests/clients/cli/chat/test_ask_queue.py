@@ -62,6 +62,20 @@ def test_a_key_that_is_no_answer_is_refused_aloud_and_never_becomes_text(
     assert "hello" not in told
 
 
+def test_escape_at_an_ask_gives_words_that_wait_back_to_the_line(rehearsal_cli: Cli, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.type("run touch made\r")
+        driver.read_until(KEYS)
+        driver.type("/say mind the gap\r")
+        driver.read_until("the agent reads it with its next request")
+        driver.read_until(KEYS)
+        driver.type("\x1b")
+        driver.read_until("what waited is in the line again")
+        driver.read_until("it was interrupted")
+        driver.read_until("> mind the gap")
+
+
 def test_a_line_that_is_no_answer_is_refused_in_a_pipe_too(
     rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
 ) -> None:

@@ -148,11 +148,11 @@ def test_attach_without_an_id_prefers_this_folder_and_says_which_session_it_took
         rehearsal_daemon.call("turn/start", session_id=waiting, input="run touch made")
         stream.wait_for("ask.opened")
     ran = rehearsal_cli.run("attach", cwd=project)
-    assert f"Attached to {idle}, the newest session there is in this folder." in ran.err
+    assert f"Attached to {idle}, the newest session of this folder." in ran.err
     ran = rehearsal_cli.run("attach", cwd=elsewhere)
-    assert f"Attached to {waiting}, the newest session that waits in this folder." in ran.err
+    assert f"Attached to {waiting}, the newest session of this folder that waits." in ran.err
     ran = rehearsal_cli.run("attach", cwd=tmp_path)
-    assert f"Attached to {waiting}, the newest session that waits elsewhere, in {elsewhere}:" in ran.err
+    assert f"Attached to {waiting}, which waits in {elsewhere}: this folder has no session." in ran.err
 
 
 def test_what_a_new_chat_suggests_is_there_and_can_be_done(rehearsal_cli: Cli, tmp_path: Path) -> None:

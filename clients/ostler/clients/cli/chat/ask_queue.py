@@ -108,6 +108,13 @@ class AskQueue:
             # A key or two that were meant for another ask, or for this one before it could be read.
             self._draft = "" if first.is_key(typed) else typed
 
+    def put_aside(self, words: str) -> bool:
+        """Keep words that are no answer for the line after the ask; whether one is being answered."""
+        if self._active_id is None:
+            return False
+        self._draft = f"{words}\n{self._draft}" if self._draft else words
+        return True
+
     def mark_sent(self, ask_prompt: AskPrompt) -> None:
         self._sent.add(ask_prompt.ask.id)
         if self._active_id == ask_prompt.ask.id:

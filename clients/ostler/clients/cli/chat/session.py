@@ -395,7 +395,8 @@ class ChatSession:
             self._pop_typed(text)
         if words:
             self.tell("  (what waited is in the line again)")
-            self._restore_line("\n".join(words))
+            if not self._asks.put_aside("\n".join(words)):
+                self._restore_line("\n".join(words))
 
 
 def _extract_input(message: Message) -> list[str]:

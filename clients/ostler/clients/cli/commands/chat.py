@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ostler.clients import Ostler
     from ostler.protocol.session import Session
 
-_STATUS_WORDS: Final = {"waiting": "waits", "running": "runs"}
+_STATUS_WORDS: Final[dict[str | None, str]] = {"waiting": "waits", "running": "runs"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -82,11 +82,16 @@ async def _find_newest(ostler: "Ostler") -> str:
             found = (await ostler.call(SESSION_LIST, SessionList(cwd=folder, status=status))).sessions
             for session in found:
                 if session.parent_id is None:
-                    which = f"that {_STATUS_WORDS[status]}" if status else "there is"
-                    where = "in this folder" if folder else f"elsewhere, in {session.cwd}: there is none in this folder"
-                    note(f"Attached to {session.id}, the newest session {which} {where}.")
+                    note(f"Attached to {session.id}, {_describe_choice(session, status, here=folder is not None)}.")
                     return session.id
     raise ClientError("There is no session yet. `ostler chat` begins one.")
+
+
+def _describe_choice(session: "Session", status: str | None, *, here: bool) -> str:
+    does = _STATUS_WORDS.get(status)
+    if here:
+        return f"the newest session of this folder{f' that {does}' if does else ''}"
+    return f"which {f'{does} in' if does else 'is in'} {session.cwd}: this folder has no session"
 
 
 async def _run_chat(ostler: "Ostler", session: "Session", *, new: bool) -> None:
