@@ -123,7 +123,7 @@ def _run_app() -> int:
     except typer.TyperException as wrong:
         message = _end_sentence(wrong.format_message())
         if _get_command_name(wrong) == "run":
-            message += run.describe_missing_prompt(message)
+            message += run.describe_missing_words(message)
             run.say_wrong_usage(sys.argv, message)
         complain(f"{message} {_format_help_hint(wrong)}")
         return wrong.exit_code
