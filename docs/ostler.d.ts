@@ -4,7 +4,7 @@
 /** Elicitation: what the server wants. */
 export interface Accept {
   /** Always `accept`. */
-  choice?: "accept";
+  choice: "accept";
   /** What its schema asks for. */
   content?: Record<string, unknown> | null;
 }
@@ -12,7 +12,7 @@ export interface Accept {
 /** Permission: yes, this once. */
 export interface Allow {
   /** Always `allow`. */
-  choice?: "allow";
+  choice: "allow";
   /** What the tool is given instead, if it shall be given something else. */
   input?: Record<string, unknown> | null;
 }
@@ -20,7 +20,7 @@ export interface Allow {
 /** Permission: yes, and do not ask again. */
 export interface AllowAlways {
   /** Always `allow_always`. */
-  choice?: "allow_always";
+  choice: "allow_always";
   /** The rule to remember. Null: the first suggestion. */
   rule?: string | null;
   /** How far it reaches. */
@@ -30,7 +30,7 @@ export interface AllowAlways {
 /** Plan: go ahead. */
 export interface Approve {
   /** Always `approve`. */
-  choice?: "approve";
+  choice: "approve";
   /** The plan as the person changed it. Null: as it was. */
   plan?: string | null;
   /** The mode from now on. Null: the one before planning. */
@@ -250,7 +250,7 @@ export interface CallRef {
 /** Elicitation: leave it. */
 export interface Cancel {
   /** Always `cancel`. */
-  choice?: "cancel";
+  choice: "cancel";
 }
 
 /** A client that has introduced itself. */
@@ -599,7 +599,7 @@ export interface Decision {
 /** Question or elicitation: no answer. */
 export interface Decline {
   /** Always `decline`. */
-  choice?: "decline";
+  choice: "decline";
   /** Words for whoever asked. */
   message?: string | null;
 }
@@ -625,7 +625,7 @@ export interface Denial {
 /** Permission: no. */
 export interface Deny {
   /** Always `deny`. */
-  choice?: "deny";
+  choice: "deny";
   /** Words for the model; with them the turn goes on. */
   message?: string | null;
   /** Whether the turn ends. Null: it does, unless there are words for the model. */
@@ -635,7 +635,7 @@ export interface Deny {
 /** Permission: no, and do not ask again. */
 export interface DenyAlways {
   /** Always `deny_always`. */
-  choice?: "deny_always";
+  choice: "deny_always";
   /** The rule to remember. Null: the first suggestion; it is needed where there is none. */
   rule?: string | null;
   /** How far it reaches. */
@@ -817,7 +817,7 @@ export interface GitPush {
 /** Question: the answers. */
 export interface GiveAnswers {
   /** Always `answer`. */
-  choice?: "answer";
+  choice: "answer";
   /** Labels, or the person's own words, by question. */
   answers: Record<string, Array<string>>;
   /** Further words by question. */
@@ -959,7 +959,7 @@ export interface Initialized {
 /** A document. */
 export interface InputDocument {
   /** Always `document`. */
-  type?: "document";
+  type: "document";
   /** Its data or address, as the Messages API has it. */
   source: PdfSource | TextSource | UrlSource;
   /** What it is called. */
@@ -969,7 +969,7 @@ export interface InputDocument {
 /** A file of the session's folders, or some of its lines. */
 export interface InputFile {
   /** Always `file`. */
-  type?: "file";
+  type: "file";
   /** Absolute, or relative to the session's folder. */
   path: string;
   /** The first line. Null: from the start. */
@@ -981,7 +981,7 @@ export interface InputFile {
 /** A picture. */
 export interface InputImage {
   /** Always `image`. */
-  type?: "image";
+  type: "image";
   /** Its data or address, as the Messages API has it. */
   source: ImageSource | UrlSource;
 }
@@ -989,7 +989,7 @@ export interface InputImage {
 /** Words of the person's. */
 export interface InputText {
   /** Always `text`. */
-  type?: "text";
+  type: "text";
   /** What they say. */
   text: string;
 }
@@ -1222,7 +1222,7 @@ export interface PullRequest {
 /** Plan: go on planning. */
 export interface Reject {
   /** Always `reject`. */
-  choice?: "reject";
+  choice: "reject";
   /** What is wrong with it. */
   message?: string | null;
 }
@@ -1230,7 +1230,7 @@ export interface Reject {
 /** Trust: what the folder brings does nothing. */
 export interface RestrictFolder {
   /** Always `restrict`. */
-  choice?: "restrict";
+  choice: "restrict";
 }
 
 /** A line in which the pattern was found. */
@@ -2043,7 +2043,7 @@ export interface Trust {
 /** Trust: what the folder brings may act. */
 export interface TrustFolder {
   /** Always `trust`. */
-  choice?: "trust";
+  choice: "trust";
 }
 
 /** One folder. */
@@ -2264,7 +2264,7 @@ export interface Methods {
   "turn/list": { params: TurnList; result: TurnPage };
   /** The turn when it ends or waits for an ask, or as it is when the time is over. */
   "turn/wait": { params: TurnWait; result: Turn };
-  /** Start a turn, in a new session or in one that exists, and wait until it ends or waits for an ask. It goes on when the caller leaves. */
+  /** Start a turn, in a new session or in one that exists, and wait until it ends or waits for an ask. The turn goes on when the caller leaves. */
   "run": { params: Run; result: RunResult };
   /** Asks, oldest first, agents' included. */
   "ask/list": { params: AskList; result: AskPage };

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+from pydantic import Field
 
 from ostler.protocol.errors import StorageFailed
 from ostler.tools.context import SessionView, ToolContext
@@ -45,6 +46,8 @@ class GateInput(ToolInput):
     fails: bool = False
     folder: str = ""
     """Where the next command of the session starts, once the call has passed."""
+    tells: list[str] = Field(default_factory=list)
+    """Further messages for the model, each one text."""
     instead: str = ""
     """The gate to which the tool's own check sends the call, which is unsafe there."""
 
@@ -86,7 +89,9 @@ class Gate(Tool[GateInput, GateOutput]):
         if given.fails:
             return Failure("This gate fails.")
         changes = [FolderChanged(given.folder)] if given.folder else []
-        return ToolResult(GateOutput(path=given.path), changes=changes)
+        return ToolResult(
+            GateOutput(path=given.path), changes=changes, messages=[[text_block(words)] for words in given.tells]
+        )
 
     def render(self, output: GateOutput) -> list[Block]:
         return [text_block(f"passed {Path(output.path).name}")]

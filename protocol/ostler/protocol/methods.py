@@ -72,7 +72,7 @@ class Method(Generic[P, R]):
     """What no other call may change meanwhile: nothing, the session in `session_id`, or the daemon."""
     summary: str
     waits: bool = False
-    """It only waits for something, so closing the connection cancels it."""
+    """It waits for something that goes on without it: closing the connection ends the waiting and nothing else."""
     socket_only: bool = False
     """It is taken over the Unix socket only, where the kernel says whose process calls."""
 
@@ -170,7 +170,7 @@ RUN: Final = Method(
     RunResult,
     "nothing",
     "Start a turn, in a new session or in one that exists, and wait until it ends or waits for an ask. "
-    "It goes on when the caller leaves.",
+    "The turn goes on when the caller leaves.",
     waits=True,
 )
 ASK_LIST: Final = Method("ask/list", AskList, AskPage, "nothing", "Asks, oldest first, agents' included.")

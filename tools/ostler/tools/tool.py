@@ -126,6 +126,8 @@ class ToolResult(Generic[O]):
     is_error: bool = False
     """The work failed, and the output says how."""
     changes: Sequence[Change] = ()
+    messages: Sequence[Sequence[Block]] = ()
+    """Further user messages for the model, after all results of its message: each is texts, images and documents."""
 
 
 class Tool(ABC, Generic[I, O]):

@@ -126,9 +126,11 @@ def _run_app() -> int:
     except typer.Abort:
         return 1
     except typer.TyperException as wrong:
+        message = _end_sentence(wrong.format_message())
         if _get_command_name(wrong) == "run":
-            run.say_wrong_usage(sys.argv, wrong.format_message())
-        complain(f"{_end_sentence(wrong.format_message())} {_format_help_hint(wrong)}")
+            message += run.describe_missing_words(message)
+            run.say_wrong_usage(sys.argv, message)
+        complain(f"{message} {_format_help_hint(wrong)}")
         return wrong.exit_code
     except ProtocolError as error:
         complain(errors.describe_error(error))

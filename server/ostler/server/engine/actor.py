@@ -48,7 +48,7 @@ def restore_calls(run: TurnLoop, group: TaskGroup, stored: StoredSession) -> Exe
     executor = run.build_executor(group, stored.last_message.id, lambda: ())
     for one in stored.last_calls:
         pending = executor.restore(one.use, one.call)
-        pending.ask = one.ask
+        pending.ask, pending.messages = one.ask, one.messages
     executor.start_ready()
     return executor
 

@@ -1,6 +1,7 @@
 """Calls: each tool_use and its result."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -56,6 +57,16 @@ class Calls:
     def load_encoded(self, call_id: str) -> bytes | None:
         row = self._connection.execute("SELECT call_json FROM calls WHERE id = ?", (call_id,)).fetchone()
         return unpack(row[0]) if row else None
+
+    def put_messages(self, call_id: CallId, given: Sequence[Sequence[dict[str, Any]]]) -> None:
+        """Keep the further user messages that a call gave: they follow when all results of its message are there."""
+        encoded = pack(long_json.encode_plain(given))
+        self._connection.execute("UPDATE calls SET messages_json = ? WHERE id = ?", (encoded, call_id))
+
+    def load_messages(self, call_id: CallId) -> list[list[dict[str, Any]]]:
+        """The further user messages that a call gave, each as its blocks."""
+        row = self._connection.execute("SELECT messages_json FROM calls WHERE id = ?", (call_id,)).fetchone()
+        return list(orjson.loads(unpack(row[0]))) if row and row[0] is not None else []
 
     def find(self, call_id: CallId) -> Call | None:
         call = self.load_encoded(call_id)

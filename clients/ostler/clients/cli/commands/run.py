@@ -148,6 +148,11 @@ def say_wrong_usage(arguments: list[str], message: str) -> None:
             _print_result(_build_failure("usage", message), format)
 
 
+def describe_missing_words(message: str) -> str:
+    """What to do where no prompt was given, perhaps since it comes by a pipe."""
+    return " With `-` it is read from stdin: `… | ostler run -`." if "'PROMPT'" in message else ""
+
+
 def _resolve_folder(given: str | None) -> str:
     try:
         return os.path.abspath(os.path.expanduser(given or os.getcwd()))

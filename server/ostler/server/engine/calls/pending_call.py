@@ -1,6 +1,7 @@
 """The state of one call while the executor runs it."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ostler.server.hooks import Outcome
 from ostler.server.models.assembler import ToolUse
 from ostler.server.observability import logs
 from ostler.tools.context import BackgroundRequest, PartialOutput
-from ostler.tools.tool import AnyTool, Change, ToolInput
+from ostler.tools.tool import AnyTool, Block, Change, ToolInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +62,8 @@ class PendingCall:
     partial_output: PartialOutput = field(default_factory=PartialOutput)
     changes: list[Change] = field(default_factory=list)
     """Changes of the session that are applied in the order of the calls."""
+    messages: Sequence[Sequence[Block]] = ()
+    """Further user messages that it gave, for the history after the results."""
     changed_files: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Notes for the model about it, besides its result."""

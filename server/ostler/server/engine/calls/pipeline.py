@@ -21,7 +21,7 @@ from ostler.server.engine.calls.client_diagnostics import make_diagnostics
 from ostler.server.engine.calls.file_history import TurnFiles
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.server.engine.calls.pending_call import PendingCall, announce_calls
-from ostler.server.engine.calls.render import render_result
+from ostler.server.engine.calls.render import limit_messages, render_result
 from ostler.server.engine.calls.result_limits import cut_fields, limit_result
 from ostler.server.engine.calls.stop_reasons import BY_MISSING_SANDBOX
 from ostler.server.engine.calls.stored_results import OwnedResults
@@ -258,8 +258,19 @@ class Pipeline:
             if isinstance(change, FileChanged)
         ]
         pending.changed_files = [change.path for change in files]
+        further = limit_messages(tool, result.messages, self.results)
+        pending.messages = [each.blocks for each in further]
         self._store(
-            pending, CompletedCall(pending.call, reads.added, files, _find_git_change(pending, result), shown.whole)
+            pending,
+            CompletedCall(
+                pending.call,
+                reads.added,
+                files,
+                _find_git_change(pending, result),
+                shown.whole,
+                pending.messages,
+                [(each.result_id, each.whole) for each in further if each.result_id and each.whole],
+            ),
         )
 
     def complete_stopped(self, pending: PendingCall, words: str) -> None:

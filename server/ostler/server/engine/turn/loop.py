@@ -304,7 +304,8 @@ class TurnLoop:
         self.session.tasks.notifications.mark_shown(
             self.session.record.id, (pending.call for pending in executor.calls)
         )
-        await self._add_user_message(results, call_ids, *reminders, *notes, shortened=shortened)
+        given = [(pending.call.call_id, list(blocks)) for pending in executor.calls for blocks in pending.messages]
+        await self._add_user_message(results, call_ids, *reminders, *notes, shortened=shortened, given=given)
 
     async def _add_user_message(
         self,
@@ -312,15 +313,16 @@ class TurnLoop:
         call_ids: dict[str, CallId],
         *notes: str,
         shortened: Sequence[CompletedCall] = (),
+        given: Sequence[tuple[CallId, list[dict[str, Any]]]] = (),
     ) -> None:
-        """Add tool results, further input and notes of the daemon's, as one message."""
+        """Add tool results, further input and notes of the daemon's, as one message; then what the calls have given."""
         await self._check_steers()
         # Input that no request of this turn would carry starts the next turn.
         continues = self.end is None and self._check_limits() is None
         taken, context = self._steer_queue.take() if continues else ([], [])
         all_notes = (*notes, *map(wrap_note, context))
         await self._user_messages.add(
-            results, call_ids, all_notes, steers=taken, shortened=shortened, continues=continues
+            results, call_ids, all_notes, steers=taken, shortened=shortened, continues=continues, given=given
         )
 
     async def _check_steers(self) -> bool:
