@@ -4,7 +4,7 @@
 /** Elicitation: what the server wants. */
 export interface Accept {
   /** Always `accept`. */
-  choice?: "accept";
+  choice: "accept";
   /** What its schema asks for. */
   content?: Record<string, unknown> | null;
 }
@@ -12,7 +12,7 @@ export interface Accept {
 /** Permission: yes, this once. */
 export interface Allow {
   /** Always `allow`. */
-  choice?: "allow";
+  choice: "allow";
   /** What the tool is given instead, if it shall be given something else. */
   input?: Record<string, unknown> | null;
 }
@@ -20,7 +20,7 @@ export interface Allow {
 /** Permission: yes, and do not ask again. */
 export interface AllowAlways {
   /** Always `allow_always`. */
-  choice?: "allow_always";
+  choice: "allow_always";
   /** The rule to remember. Null: the first suggestion. */
   rule?: string | null;
   /** How far it reaches. */
@@ -30,7 +30,7 @@ export interface AllowAlways {
 /** Plan: go ahead. */
 export interface Approve {
   /** Always `approve`. */
-  choice?: "approve";
+  choice: "approve";
   /** The plan as the person changed it. Null: as it was. */
   plan?: string | null;
   /** The mode from now on. Null: the one before planning. */
@@ -161,6 +161,38 @@ export interface AskingAgent {
   kind: string;
 }
 
+/** A key to forget. */
+export interface AuthRemove {
+  /** Whose key. */
+  provider: string;
+}
+
+/** A key to keep. */
+export interface AuthSet {
+  /** Whose key: `anthropic`, `brave`, `tavily` or `exa`. */
+  provider: string;
+  /** The key: printable ASCII without spaces. It is never given back, logged, or part of an error. */
+  api_key: string;
+  /** Where to keep it: in `credentials.json`, which only its owner can read, or in the system's keyring. */
+  store?: "file" | "keyring";
+}
+
+/** The keys of the daemon, without the keys. */
+export interface AuthState {
+  /** One for each provider. */
+  keys: Array<KeyState>;
+  /** The file in which keys are kept. */
+  path: string;
+  /** The model of new sessions, as it follows from the keys. */
+  model: string;
+}
+
+/** Which keys to tell about. */
+export interface AuthStatus {
+  /** Null: all providers. */
+  provider?: string | null;
+}
+
 /** One tool_use and its result. */
 export interface Call {
   /** The id of its message, `#`, and its place among the blocks. */
@@ -218,7 +250,7 @@ export interface CallRef {
 /** Elicitation: leave it. */
 export interface Cancel {
   /** Always `cancel`. */
-  choice?: "cancel";
+  choice: "cancel";
 }
 
 /** A client that has introduced itself. */
@@ -394,7 +426,7 @@ export interface ConfigLimits {
 export interface ConfigListen {
   /** The address to listen on. Anything but loopback also needs `behind_proxy`. */
   host?: string;
-  /** 0 is any free port. A taken one falls back to a free one, and `daemon.json` says which. */
+  /** 0 is any free port. Where none is set: the one that this home had last, else 7717, else any free one. */
   port?: number;
   /** The Unix socket. Null: in the runtime folder, under a name of this home's own. */
   socket?: string | null;
@@ -567,7 +599,7 @@ export interface Decision {
 /** Question or elicitation: no answer. */
 export interface Decline {
   /** Always `decline`. */
-  choice?: "decline";
+  choice: "decline";
   /** Words for whoever asked. */
   message?: string | null;
 }
@@ -593,7 +625,7 @@ export interface Denial {
 /** Permission: no. */
 export interface Deny {
   /** Always `deny`. */
-  choice?: "deny";
+  choice: "deny";
   /** Words for the model; with them the turn goes on. */
   message?: string | null;
   /** Whether the turn ends. Null: it does, unless there are words for the model. */
@@ -603,7 +635,7 @@ export interface Deny {
 /** Permission: no, and do not ask again. */
 export interface DenyAlways {
   /** Always `deny_always`. */
-  choice?: "deny_always";
+  choice: "deny_always";
   /** The rule to remember. Null: the first suggestion; it is needed where there is none. */
   rule?: string | null;
   /** How far it reaches. */
@@ -624,7 +656,7 @@ export interface DocumentBlock {
 }
 
 /** The word in `data.code` of an error of the daemon's own. */
-export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "client_call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "storage_error" | "task_not_found" | "too_large" | "tool_not_found" | "turn_not_found" | "turn_running";
+export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "client_call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "socket_only" | "storage_error" | "task_not_found" | "too_large" | "tool_not_found" | "turn_not_found" | "turn_running";
 
 /** A line of the log, or something said in passing. */
 export interface Event {
@@ -785,7 +817,7 @@ export interface GitPush {
 /** Question: the answers. */
 export interface GiveAnswers {
   /** Always `answer`. */
-  choice?: "answer";
+  choice: "answer";
   /** Labels, or the person's own words, by question. */
   answers: Record<string, Array<string>>;
   /** Further words by question. */
@@ -927,7 +959,7 @@ export interface Initialized {
 /** A document. */
 export interface InputDocument {
   /** Always `document`. */
-  type?: "document";
+  type: "document";
   /** Its data or address, as the Messages API has it. */
   source: PdfSource | TextSource | UrlSource;
   /** What it is called. */
@@ -937,7 +969,7 @@ export interface InputDocument {
 /** A file of the session's folders, or some of its lines. */
 export interface InputFile {
   /** Always `file`. */
-  type?: "file";
+  type: "file";
   /** Absolute, or relative to the session's folder. */
   path: string;
   /** The first line. Null: from the start. */
@@ -949,7 +981,7 @@ export interface InputFile {
 /** A picture. */
 export interface InputImage {
   /** Always `image`. */
-  type?: "image";
+  type: "image";
   /** Its data or address, as the Messages API has it. */
   source: ImageSource | UrlSource;
 }
@@ -957,7 +989,7 @@ export interface InputImage {
 /** Words of the person's. */
 export interface InputText {
   /** Always `text`. */
-  type?: "text";
+  type: "text";
   /** What they say. */
   text: string;
 }
@@ -994,6 +1026,22 @@ export interface InterruptedTurn {
   cursor: number;
   /** With `give_back`: what waited, in the order in which it would have been read. */
   given_back: Array<GivenBack>;
+}
+
+/** Whether there is a key for a provider, and where it is from. */
+export interface KeyState {
+  /** Whose key. */
+  provider: string;
+  /** What the key is for. */
+  serves: "models" | "web search";
+  /** The key that is used: the environment's before a kept one. Null: there is none. */
+  source: "environment" | "file" | "keyring" | null;
+  /** The variable of the daemon's environment that has it. */
+  variable: string | null;
+  /** Where a key is kept, used or not. */
+  stored: "file" | "keyring" | null;
+  /** Why the kept key cannot be used. */
+  problem: string | null;
 }
 
 /** The bounds that a client should know before it runs into them. */
@@ -1062,6 +1110,58 @@ export interface MessagePage {
   next: string | null;
 }
 
+/** A model that can be asked for. */
+export interface ModelEntry {
+  /** Its name in `model`. */
+  id: string;
+  /** Its name for people. */
+  display_name: string;
+  /** Where its answers come from. */
+  provider: string;
+  /** Tokens that it takes in, where that is known. */
+  context_window: number | null;
+  /** Tokens that it writes at most, where that is known. */
+  max_output: number | null;
+  /** What it costs, where that is known; long requests may cost more. */
+  price: ModelPrice | null;
+  /** The model in force: the session's, or that of new sessions. */
+  default: boolean;
+}
+
+/** Whose models to list. */
+export interface ModelList {
+  /** The session whose model is the `default`. Null: the model of new sessions is. */
+  session_id?: string | null;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
+/** Models, as the provider lists them, or as the daemon knows them. */
+export interface ModelPage {
+  /** The models of this page. */
+  models: Array<ModelEntry>;
+  /** Who says so: the `provider`, just now, or the daemon's own `table` of prices. */
+  source: "provider" | "table";
+  /** Why the provider was not asked, or did not say. */
+  note: string | null;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
+}
+
+/** What a million tokens cost, in dollars. */
+export interface ModelPrice {
+  /** Tokens sent. */
+  input_usd: string;
+  /** Tokens written. */
+  output_usd: string;
+  /** Tokens found in the cache. */
+  cache_read_usd: string;
+  /** Tokens put into the cache. */
+  cache_write_usd: string;
+}
+
 /** A request to the model failed and is made again. */
 export interface ModelRetry {
   /** Which try failed: the first is 1. */
@@ -1122,7 +1222,7 @@ export interface PullRequest {
 /** Plan: go on planning. */
 export interface Reject {
   /** Always `reject`. */
-  choice?: "reject";
+  choice: "reject";
   /** What is wrong with it. */
   message?: string | null;
 }
@@ -1130,7 +1230,7 @@ export interface Reject {
 /** Trust: what the folder brings does nothing. */
 export interface RestrictFolder {
   /** Always `restrict`. */
-  choice?: "restrict";
+  choice: "restrict";
 }
 
 /** A line in which the pattern was found. */
@@ -1943,7 +2043,7 @@ export interface Trust {
 /** Trust: what the folder brings may act. */
 export interface TrustFolder {
   /** Always `trust`. */
-  choice?: "trust";
+  choice: "trust";
 }
 
 /** One folder. */
@@ -2164,7 +2264,7 @@ export interface Methods {
   "turn/list": { params: TurnList; result: TurnPage };
   /** The turn when it ends or waits for an ask, or as it is when the time is over. */
   "turn/wait": { params: TurnWait; result: Turn };
-  /** Start a turn, in a new session or in one that exists, and wait until it ends or waits for an ask. It goes on when the caller leaves. */
+  /** Start a turn, in a new session or in one that exists, and wait until it ends or waits for an ask. The turn goes on when the caller leaves. */
   "run": { params: Run; result: RunResult };
   /** Asks, oldest first, agents' included. */
   "ask/list": { params: AskList; result: AskPage };
@@ -2202,6 +2302,14 @@ export interface Methods {
   "rule/explain": { params: RuleExplain; result: Explanation };
   /** The hooks of a session, and whose each is. */
   "hook/list": { params: HookList; result: HookPage };
+  /** The models of the provider, as it lists them itself; where it does not, those that the daemon knows. */
+  "model/list": { params: ModelList; result: ModelPage };
+  /** Keep a key to a provider. The next request to the provider uses it, without a restart. */
+  "auth/set": { params: AuthSet; result: AuthState };
+  /** Which providers there is a key for, and where it is from; never the key. */
+  "auth/status": { params: AuthStatus; result: AuthState };
+  /** Forget a key that was kept. */
+  "auth/remove": { params: AuthRemove; result: AuthState };
   /** The folders that were trusted. */
   "trust/list": { params: TrustList; result: TrustPage };
   /** Trust what a folder brings now. */

@@ -94,7 +94,7 @@ async def _run(home: str) -> None:
         ensure_private_folder(folder)
     configuration = load_configuration(places.config_file, {"listen.port": 0}, {})
     async with open_daemon(places, configuration) as daemon, anyio.create_task_group() as group:
-        group.start_soon(daemon.serve, lambda: None)
+        group.start_soon(daemon.serve)
         await _handle_orders(daemon, home)
 
 

@@ -7,6 +7,7 @@ from tests.bench.creates import measure_creates
 from tests.bench.decisions import measure_decisions
 from tests.bench.deliveries import measure_deliveries, measure_stopped_readers
 from tests.bench.fan_out import measure_fan_out
+from tests.bench.first_requests import measure_first_request
 from tests.bench.listings import measure_listings
 from tests.bench.many_sessions import measure_live_sessions, measure_sessions_at_once
 from tests.bench.outputs import measure_output
@@ -21,6 +22,7 @@ from tests.bench.tools import measure_files_and_shell, measure_search
 
 MEASURES: Final[dict[str, Callable[[Bench], list[Row]]]] = {
     "start": measure_start,
+    "first-request": measure_first_request,
     "memory": measure_memory,
     "create": measure_creates,
     "delivery": measure_deliveries,

@@ -145,7 +145,8 @@ async def _serve(order: dict[str, Any]) -> None:
     _write({"url": api.url})
     while await asyncio.to_thread(sys.stdin.readline):
         failures = [request.status for request in api.requests if request.status not in (0, 200)]
-        _write({"trips": _collect_round_trips(api.requests), "requests": len(api.requests), "failures": failures})
+        answer = {"trips": _collect_round_trips(api.requests), "requests": len(api.requests), "failures": failures}
+        _write({**answer, "first_began": api.requests[0].began if api.requests else None})
         api.requests.clear()
     api.stop()
     await serving

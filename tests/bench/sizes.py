@@ -7,6 +7,8 @@ from dataclasses import dataclass
 class Sizes:
     starts: int
     """Starts of each kind; the median counts."""
+    first_requests: int
+    """Starts of each kind up to the first request to a model; the median counts."""
     sessions: int
     """Sessions in the database of a daemon that has been used."""
     settle_seconds: float
@@ -68,6 +70,7 @@ class Sizes:
 
 FULL = Sizes(
     starts=9,
+    first_requests=5,
     sessions=10_000,
     settle_seconds=3.0,
     readers=100,
@@ -102,6 +105,7 @@ FULL = Sizes(
 
 TINY = Sizes(
     starts=1,
+    first_requests=1,
     sessions=40,
     settle_seconds=0.0,
     readers=3,

@@ -65,6 +65,7 @@ def test_every_option_is_documented(cli: Cli) -> None:
     page = (DOCS / "cli.md").read_text()
     commands = re.findall(r"^### ostler (\S+)$", page, re.MULTILINE)
     groups = {
+        "auth": ("login", "status", "logout"),
         "config": ("get", "set", "unset"),
         "rules": ("list", "add", "remove", "explain"),
         "tasks": ("list", "show", "stop", "wait"),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+from pydantic import Field
 
 from ostler.protocol.errors import StorageFailed
 from ostler.tools.context import SessionView, ToolContext
@@ -21,6 +22,7 @@ from ostler.tools.tool import (
     ToolResult,
     text_block,
 )
+from ostler.tools.traits import PermissionTraits, ShellTraits
 from tests.support.repository import ROOT
 
 _POLL_SECONDS: Final = 0.005
@@ -44,6 +46,8 @@ class GateInput(ToolInput):
     fails: bool = False
     folder: str = ""
     """Where the next command of the session starts, once the call has passed."""
+    tells: list[str] = Field(default_factory=list)
+    """Further messages for the model, each one text."""
     instead: str = ""
     """The gate to which the tool's own check sends the call, which is unsafe there."""
 
@@ -60,6 +64,7 @@ class Gate(Tool[GateInput, GateOutput]):
     name = "Gate"
     Input = GateInput
     Output = GateOutput
+    permissions = PermissionTraits(text="path")
 
     def description(self, session: SessionView) -> str:
         return "Waits until a file exists."
@@ -69,9 +74,6 @@ class Gate(Tool[GateInput, GateOutput]):
 
     def is_read_only(self, given: GateInput) -> bool:
         return given.reads
-
-    def permission_matcher(self, given: GateInput) -> str:
-        return given.path
 
     async def validate(self, given: GateInput, context: ToolContext) -> Failure | None:
         return Failure("That gate is walled up.") if given.path.endswith("/walled-up") else None
@@ -87,7 +89,9 @@ class Gate(Tool[GateInput, GateOutput]):
         if given.fails:
             return Failure("This gate fails.")
         changes = [FolderChanged(given.folder)] if given.folder else []
-        return ToolResult(GateOutput(path=given.path), changes=changes)
+        return ToolResult(
+            GateOutput(path=given.path), changes=changes, messages=[[text_block(words)] for words in given.tells]
+        )
 
     def render(self, output: GateOutput) -> list[Block]:
         return [text_block(f"passed {Path(output.path).name}")]
@@ -104,7 +108,7 @@ class ShellGate(Gate):
     """The same, but it counts as a command."""
 
     name = "ShellGate"
-    is_shell = True
+    shell = ShellTraits(is_shell=True)
 
 
 class AskingGate(Gate):

@@ -24,7 +24,7 @@ class Listen(Section):
     host: HostName = "127.0.0.1"
     """The address to listen on. Anything but loopback also needs `behind_proxy`."""
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
-    """0 is any free port. A taken one falls back to a free one, and `daemon.json` says which."""
+    """0 is any free port. Where none is set: the one that this home had last, else 7717, else any free one."""
     socket: PathText | None = None
     """The Unix socket. Null: in the runtime folder, under a name of this home's own."""
     allow_hosts: list[HostName] = []

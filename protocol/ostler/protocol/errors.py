@@ -23,6 +23,7 @@ ProtocolError
     ├── NoTurnRunning           no_turn_running
     ├── BadFolder               bad_folder
     ├── ModeForbidden           mode_forbidden
+    ├── SocketOnly              socket_only
     ├── Conflict                conflict
     ├── TooLarge                too_large
     ├── Overloaded              overloaded          with retry_after_ms
@@ -185,6 +186,11 @@ class BadFolder(OstlerError):
 class ModeForbidden(OstlerError):
     word = "mode_forbidden"
     meaning = "The mode is switched off here; `config.toml` says which are on."
+
+
+class SocketOnly(OstlerError):
+    word = "socket_only"
+    meaning = "The method is taken over the Unix socket only; `daemon.json` says where that is."
 
 
 class Conflict(OstlerError):

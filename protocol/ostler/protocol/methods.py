@@ -6,6 +6,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from pydantic import ConfigDict
 
 from ostler.protocol.ask import AskList, AskPage, AskRef, AskResolve
+from ostler.protocol.auth import AuthRemove, AuthSet, AuthState, AuthStatus
 from ostler.protocol.client import (
     ClientList,
     ClientPage,
@@ -17,6 +18,7 @@ from ostler.protocol.client import (
 from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
 from ostler.protocol.diff import SessionDiff
 from ostler.protocol.hook import HookList, HookPage
+from ostler.protocol.model import ModelList, ModelPage
 from ostler.protocol.result import ResultLines, ResultPart, ResultRead, ResultSearch
 from ostler.protocol.rule import Explanation, RuleAdd, RuleEntry, RuleExplain, RuleList, RulePage, RuleRemove
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
@@ -79,7 +81,9 @@ class Method(Generic[P, R]):
     """What no other call may change meanwhile: nothing, the session in `session_id`, or the daemon."""
     summary: str
     waits: bool = False
-    """It only waits for something, so closing the connection cancels it."""
+    """It waits for something that goes on without it: closing the connection ends the waiting and nothing else."""
+    socket_only: bool = False
+    """It is taken over the Unix socket only, where the kernel says whose process calls."""
     needs: Needs = "nothing"
 
 
@@ -226,7 +230,7 @@ RUN: Final = Method(
     RunResult,
     "nothing",
     "Start a turn, in a new session or in one that exists, and wait until it ends or waits for an ask. "
-    "It goes on when the caller leaves.",
+    "The turn goes on when the caller leaves.",
     waits=True,
     needs="settled",
 )
@@ -346,6 +350,32 @@ HOOK_LIST: Final = Method(
     "The hooks of a session, and whose each is.",
     needs="owner",
 )
+MODEL_LIST: Final = Method(
+    "model/list",
+    ModelList,
+    ModelPage,
+    "nothing",
+    "The models of the provider, as it lists them itself; where it does not, those that the daemon knows.",
+)
+AUTH_SET: Final = Method(
+    "auth/set",
+    AuthSet,
+    AuthState,
+    "daemon",
+    "Keep a key to a provider. The next request to the provider uses it, without a restart.",
+    socket_only=True,
+)
+AUTH_STATUS: Final = Method(
+    "auth/status",
+    AuthStatus,
+    AuthState,
+    "nothing",
+    "Which providers there is a key for, and where it is from; never the key.",
+    socket_only=True,
+)
+AUTH_REMOVE: Final = Method(
+    "auth/remove", AuthRemove, AuthState, "daemon", "Forget a key that was kept.", socket_only=True
+)
 TRUST_LIST: Final = Method("trust/list", TrustList, TrustPage, "nothing", "The folders that were trusted.")
 TRUST_GRANT: Final = Method(
     "trust/grant",
@@ -418,6 +448,10 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         RULE_REMOVE,
         RULE_EXPLAIN,
         HOOK_LIST,
+        MODEL_LIST,
+        AUTH_SET,
+        AUTH_STATUS,
+        AUTH_REMOVE,
         TRUST_LIST,
         TRUST_GRANT,
         TRUST_REVOKE,

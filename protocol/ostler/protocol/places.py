@@ -36,12 +36,21 @@ class Places:
         return self.data / "token"
 
     @property
+    def credentials_file(self) -> Path:
+        return self.data / "credentials.json"
+
+    @property
     def daemon_file(self) -> Path:
         return self.data / "daemon.json"
 
     @property
     def lock_file(self) -> Path:
         return self.data / "daemon.lock"
+
+    @property
+    def port_file(self) -> Path:
+        """The port that the last daemon had, also after its end: clients may have kept its address."""
+        return self.data / "daemon.port"
 
     @property
     def logs(self) -> Path:

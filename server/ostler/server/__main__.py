@@ -9,6 +9,10 @@ from pathlib import Path
 # The imports that follow make many objects that all stay; collecting garbage among them only costs time.
 gc.disable()
 
+from ostler.protocol.deferred_methods import defer_methods  # noqa: E402
+
+defer_methods()
+
 import anyio  # noqa: E402
 
 from ostler.protocol.places import find_places  # noqa: E402
@@ -62,12 +66,13 @@ def main() -> int:
             ensure_private_folder(folder)
         instance = lock_home(places)
         try:
-            configuration = load_configuration(places.config_file, _collect_flags(arguments), os.environ)
+            configuration = load_configuration(
+                places.config_file, _collect_flags(arguments), os.environ, places.credentials_file
+            )
             _set_up_logs(configuration, arguments.log_file)
             # Not where somebody happened to start it: that folder may go, and commands would complain.
             os.chdir("/")
-            gc.enable()
-            gc.freeze()
+            # Collecting is switched on again when what the first turn needs is loaded (`Providers.warm_up`).
             # A turn makes some ten thousand objects that live for a moment, and hardly a cycle among them: to
             # collect every 700 objects, as Python does by itself, costs a tenth of its time.
             gc.set_threshold(_GC_THRESHOLD, 10, 10)

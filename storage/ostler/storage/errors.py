@@ -11,7 +11,7 @@ from typing import Final
 
 
 class StorageTrouble(Exception):
-    """The database cannot be opened."""
+    """The database cannot be opened, or not be checked."""
 
 
 class NewerDatabase(StorageTrouble):

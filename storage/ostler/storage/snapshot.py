@@ -2,6 +2,7 @@
 
 import sqlite3
 
+from ostler.storage.node import ONLY_NODE, Node
 from ostler.storage.repositories.asks import Asks
 from ostler.storage.repositories.calls import Calls
 from ostler.storage.repositories.clients import Clients
@@ -46,7 +47,7 @@ class Snapshot:
         "usage",
     )
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, node: Node = ONLY_NODE) -> None:
         self.asks = Asks(connection)
         self.calls = Calls(connection)
         self.clients = Clients(connection)
@@ -54,11 +55,11 @@ class Snapshot:
         self.file_history = FileHistory(connection)
         self.free_pages = FreePages(connection)
         self.idempotency = IdempotencyKeys(connection)
-        self.processes = Processes(connection)
+        self.processes = Processes(connection, node)
         self.results = Results(connection)
         self.states = States(connection)
         self.steers = Steers(connection)
-        self.tasks = Tasks(connection)
+        self.tasks = Tasks(connection, node)
         self.trust = Trust(connection)
         self.turns = Turns(connection)
         self.usage = UsageRows(connection)

@@ -49,7 +49,15 @@ def test_a_missing_sandbox_is_7() -> None:
 
 @pytest.mark.parametrize(
     ("word", "code"),
-    [("interrupted", 130), ("timeout", 124), ("usage", 2), ("budget_exceeded", 4), ("daemon_unreachable", 1)],
+    [
+        ("interrupted", 130),
+        ("timeout", 124),
+        ("usage", 2),
+        ("bad_folder", 2),
+        ("mode_forbidden", 2),
+        ("budget_exceeded", 4),
+        ("daemon_unreachable", 1),
+    ],
 )
 def test_an_error_without_an_ended_turn_has_its_code(word: str, code: int) -> None:
     running = make_turn(status="running")

@@ -1,6 +1,8 @@
-"""`--help`, also in a narrow terminal."""
+"""What helps: `--help`, also in a narrow terminal, and what a mistake or a refusal says to do."""
 
 import re
+import shlex
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +44,18 @@ def test_help_of_run_lists_its_exit_codes_in_the_order_of_the_documentation(cli:
     listed = re.findall(r"^  (\d+)  +\w", cli.run("run", "--help").out, re.MULTILINE)
     page = (DOCS / "cli.md").read_text().partition("| exit code | the turn |")[2].partition("\n\n")[0]
     assert listed == re.findall(r"^\| (\d+) \|", page, re.MULTILINE)
+
+
+def test_a_refused_call_names_the_option_that_would_let_it_pass(rehearsal_cli: Cli, project: Path) -> None:
+    ran = rehearsal_cli.run("run", "run touch 'a b'", cwd=project)
+    assert ran.code == 5
+    option = ran.err.rpartition("To let it pass: ")[2].strip()
+    assert rehearsal_cli.run("run", "run touch 'a b'", *shlex.split(option), cwd=project).code == 0
+    assert (project / "a b").exists()
+
+
+def test_a_prompt_that_comes_by_a_pipe_without_a_dash_is_told_what_to_do(rehearsal_cli: Cli, project: Path) -> None:
+    ran = rehearsal_cli.run("run", cwd=project, typed="read README.md")
+    assert (ran.code, ran.out) == (2, "")
+    assert "With `-` it is read from stdin: `… | ostler run -`." in ran.err
+    assert rehearsal_cli.run("run", "-", cwd=project, typed="read README.md").code == 0

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from ostler.clients.cli.direct_serve import build_command
+from ostler.clients.sdk import DAEMON_COMMAND
 from tests.clients.conftest import Cli
 from tests.support.daemon import Daemon
 
@@ -46,3 +48,39 @@ def test_everything_that_the_sdk_promises_is_there() -> None:
     assert all(getattr(ostler.clients, name) for name in ostler.clients.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = ostler.clients.nonsense
+
+
+@pytest.mark.parametrize("arguments", [["serve"], ["--home", "/x", "serve", "--port", "0", "--allow-host", "a"]])
+def test_serve_becomes_the_daemon_before_the_parser_is_imported(arguments: list[str]) -> None:
+    code = (
+        "import os, sys; os.execv = lambda path, words: sys.exit(print(*words) or print(*sys.modules))\n"
+        "from ostler.clients.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    command, modules = done.stdout.splitlines()
+    assert command.split() == [
+        *DAEMON_COMMAND,
+        *(word for word in arguments if word != "serve"),
+    ]
+    assert not set(modules.split()) & {*HEAVY, "typer", "click", "argparse", "json", "subprocess", "dataclasses"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve", "--help"],
+        ["serve", "--port", "seven"],
+        ["serve", "--port", "-1"],
+        ["serve", "--port"],
+        ["serve", "--home="],
+        ["serve", "--nonsense", "x"],
+        ["serve", "more"],
+        ["--no-start", "serve"],
+        ["--model", "x", "serve"],
+        ["run", "serve"],
+        ["status"],
+        [],
+    ],
+)
+def test_what_is_not_plainly_a_serve_is_left_to_the_parser(arguments: list[str]) -> None:
+    assert build_command(arguments) is None

@@ -59,13 +59,14 @@ def test_what_a_dead_daemon_left_behind_is_taken_over(home: Path) -> None:
         assert daemon.send_http("GET", "/readyz", unix=True).status == 200
 
 
-def test_a_taken_port_is_replaced_by_a_free_one(home: Path) -> None:
+def test_a_taken_port_that_was_asked_for_is_an_error(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with Daemon(home, ["--port", str(port)], cold=True) as daemon:
-            assert daemon.port != port
-            assert json.loads((home / "daemon.json").read_text())["url"] == daemon.url
-            assert "port_taken" in daemon.stderr
+        daemon = Daemon(home, ["--port", str(port)], cold=True)
+        daemon.spawn()
+        assert daemon.wait() == 1
+        assert f"Port {port} of 127.0.0.1 is taken by another program." in daemon.stderr
+        assert not (home / "daemon.json").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -83,6 +84,7 @@ def test_a_signal_stops_it_with_readers_attached(home: Path, number: signal.Sign
         assert {path.name for path in home.iterdir()} == {
             "daemon.lock",
             "daemon.pid",
+            "daemon.port",
             "logs",
             "ostler.db",
             "stderr",

@@ -6,14 +6,14 @@ import pytest
 
 from ostler.protocol.config import ConfigSet
 from ostler.protocol.places import Places
-from ostler.server.config.configuration import Configuration
+from ostler.server.config.configuration import Configuration, load_configuration
 from ostler.server.daemon.wiring import SandboxCache, ToolConfigCache
 from ostler.tools.shell.running.profile import ShellProfile
 
 
 @pytest.fixture
 def configuration(tmp_path: Path) -> Configuration:
-    return Configuration(tmp_path / "config.toml", {}, {}, has_key=False)
+    return load_configuration(tmp_path / "config.toml", {}, {})
 
 
 @pytest.fixture

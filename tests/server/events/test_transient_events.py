@@ -135,7 +135,7 @@ def test_lines_that_refer_are_filled_in_as_they_were_then(home: Path) -> None:
         def open_all(tx: Tx) -> None:
             tx.calls.put(call)
             tx.append("tool.queued", scope, reference="m_1#0")
-            tx.asks.open_ask(ask)
+            tx.asks.open_ask(ask, tx.next_cursor)
             tx.append("ask.opened", scope, reference="k_1")
 
         def settle(tx: Tx) -> bool:

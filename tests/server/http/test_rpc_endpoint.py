@@ -231,7 +231,9 @@ def test_a_batch_of_notifications_has_no_answer(shared_daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_another_content_type_is_415(shared_daemon: Daemon, kind: str) -> None:
-    assert shared_daemon.post(json.dumps(make_info_call()).encode(), {"Content-Type": kind}).status == 415
+    answer = shared_daemon.post(json.dumps(make_info_call()).encode(), {"Content-Type": kind})
+    assert answer.status == 415
+    assert answer.body == b"Wanted: `Content-Type: application/json`, with a JSON-RPC 2.0 request as the body.\n"
 
 
 def test_a_content_type_with_a_charset_is_json_too(shared_daemon: Daemon) -> None:

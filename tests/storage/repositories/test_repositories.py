@@ -96,7 +96,7 @@ async def test_calls_know_which_are_unfinished(store: Store) -> None:
 async def test_an_ask_is_settled_once_whoever_is_faster(store: Store) -> None:
     session_id = new_session_id()
     opened = build_ask(session_id)
-    await write(store, lambda tx: tx.asks.open_ask(opened))
+    await write(store, lambda tx: tx.asks.open_ask(opened, tx.next_cursor))
     assert await store.read(lambda db: db.asks.list_open(session_id)) == [opened]
     yes = opened.model_copy(update={"status": "resolved", "answer": {"choice": "allow"}})
     no = opened.model_copy(update={"status": "resolved", "answer": {"choice": "deny"}})
@@ -173,9 +173,11 @@ async def test_clients_and_keys_are_forgotten_in_time(store: Store) -> None:
 
     def work(tx: Tx) -> None:
         tx.clients.put(client)
-        tx.idempotency.remember(key, SessionId("s_1"), b"{}")
+        assert tx.idempotency.claim(key, SessionId("s_1")) is None
+        tx.idempotency.remember(key, b"{}")
 
     await write(store, work)
+    assert await write(store, lambda tx: tx.idempotency.claim(key, SessionId("s_2"))) == b"{}"
     assert await store.read(lambda db: db.clients.find(client.id)) == client
     assert await store.read(lambda db: db.idempotency.find_answer(key)) == b"{}"
     assert await write(store, lambda tx: tx.clients.forget("2021")) == 1

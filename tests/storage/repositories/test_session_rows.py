@@ -54,7 +54,7 @@ def fill_session_tables(tx: Tx, session: sessions.SessionRecord) -> None:
     tx.messages.add(stored_message)
     tx.turns.put(build_turn(session.id), "secret")
     tx.calls.put(build_call(session.id, call_id=f"{stored_message.id}#0"))
-    tx.asks.open_ask(build_ask(session.id, session.root_id))
+    tx.asks.open_ask(build_ask(session.id, session.root_id), tx.next_cursor)
     tx.tasks.put(TaskRecord(build_task(session.id, f"b{session.id[2:]}")))
     tx.usage.add(session.id, None, "m", Usage(input_tokens=1))
     tx.results.put(new_result_id(), session.id, "secret", tool="Bash")
@@ -66,7 +66,7 @@ def fill_session_tables(tx: Tx, session: sessions.SessionRecord) -> None:
     kept = file_history.FileSnapshot(session.id, TurnId("t_1"), "/secret", 0o644, 6, "digest of secret")
     tx.file_history.keep(kept, file_history.pack(b"secret"), 1000)
     tx.processes.add(processes.ProcessRecord(len(session.id), session.id, session.id, CallId(f"{stored_message.id}#0")))
-    tx.idempotency.remember(idempotency.Key("session/create", session.id, "d"), session.id, b"{}")
+    tx.idempotency.claim(idempotency.Key("session/create", session.id, "d"), session.id)
     tx.append("message.completed", Scope(session.id, session.root_id), reference=stored_message.id)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.storage import NewerDatabase
+from ostler.storage import NewerDatabase, StorageTrouble
 from ostler.storage.sqlite.check import find_damage, mark_damaged
 from ostler.storage.sqlite.database import load_migrations, open_database
 from tests.support.repository import DATABASES
@@ -107,7 +107,7 @@ def test_damage_is_found_and_marked_for_the_next_start(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_looked_at_is_not_called_damaged(tmp_path: Path) -> None:
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StorageTrouble, match="could not be checked"):
         find_damage(tmp_path / "missing.db")
 
 
@@ -120,6 +120,6 @@ def test_the_check_ends_when_it_is_told_to(tmp_path: Path) -> None:
     opened.connection.execute("COMMIT")
     stop = threading.Event()
     stop.set()
-    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+    with pytest.raises(StorageTrouble, match="interrupted"):
         find_damage(path, stop)
     opened.connection.close()

@@ -47,6 +47,21 @@ async def test_work_that_fails_half_way_leaves_nobody_in_the_past(store: Store) 
     assert [type(error) for error in kept] == [ValueError] * THREADS
 
 
+async def test_an_error_that_is_kept_does_not_keep_the_log_from_being_folded_in(store: Store) -> None:
+    def fail(snapshot: Snapshot) -> None:
+        rows = reach_connection(snapshot).execute("SELECT key FROM meta")
+        raise ValueError(next(rows))
+
+    for key in ("k0", "k1"):
+        await put_key(store, key)
+    with pytest.raises(ValueError, match=r"k0|k1|database_id") as kept:
+        await store.read(fail)
+    await put_key(store, "k2")
+    await store.close()
+    assert not store.path.with_name(store.path.name + "-wal").exists()
+    assert kept.tb is not None
+
+
 async def test_a_read_that_was_given_up_holds_up_nobody_else(store: Store) -> None:
     began, go_on = threading.Event(), threading.Event()
 

@@ -219,6 +219,16 @@ async def test_pages_of_the_log_meet_without_gap_or_double(store: Store) -> None
     assert seen == list(range(1, 26))
 
 
+async def test_a_write_that_the_database_refuses_is_our_own_error_and_the_others_go_on(store: Store) -> None:
+    await store.writer.submit(insert_key("k1"), ignore_events)
+    twice = store.writer.submit(insert_key("k1"), ignore_events)
+    other = store.writer.submit(insert_key("k2"), ignore_events)
+    with pytest.raises(StorageFailed, match="UNIQUE"):
+        await twice
+    await other
+    assert await load_keys(store) == {"k1", "k2"}
+
+
 async def test_whatever_a_unit_raises_the_writer_goes_on(store: Store) -> None:
     def leave(tx: Tx) -> None:
         raise SystemExit(3)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import anyio.to_thread
@@ -10,7 +10,7 @@ import orjson
 
 from tests.support.messages_api.behaviors import WAIT_SECONDS, Reply
 from tests.support.messages_api.connection import Answer, IncomingRequest
-from tests.support.messages_api.failures import fails, new_request_id
+from tests.support.messages_api.failures import fails, new_request_id, wrong_key
 from tests.support.messages_api.prefix import PrefixChange, PrefixWatch
 from tests.support.messages_api.recorded_requests import RecordedRequest, Violation
 from tests.support.messages_api.scripts import Script, ScriptLibrary, Step, script
@@ -27,6 +27,14 @@ class ScriptRegistry:
         self.requests: list[RecordedRequest] = []
         self.violations: list[Violation] = []
         self.prefix_changes: list[PrefixChange] = []
+        self.keys: frozenset[str] | None = None
+        """The keys that are let in; null: all."""
+        self.models: Sequence[str] | Reply = ("claude-sonnet-5", "claude-opus-5-5")
+        """What `GET /v1/models` lists, or answers."""
+        self.only_models = False
+        """Refuse requests for other models than these, with a 404, as the API does."""
+        self.model_requests: list[Mapping[str, str]] = []
+        """The headers of each request for the list of models."""
         self._strict = strict
         self._keep = keep
         self._library = ScriptLibrary(scripts, default)
@@ -63,6 +71,8 @@ class ScriptRegistry:
         match incoming.method, path:
             case "POST", "/v1/messages":
                 return self._handle_message(incoming)
+            case "GET", "/v1/models":
+                return self._handle_models(incoming)
             case "GET", "/record":
                 return Answer(_build_json_reply(self._build_report()), None)
             case "DELETE", "/record":
@@ -70,6 +80,28 @@ class ScriptRegistry:
                 return Answer(_build_json_reply({}), None)
             case _:
                 return Answer(fails(404, f"there is no {incoming.method} {path}"), None)
+
+    def _handle_models(self, incoming: IncomingRequest) -> Answer:
+        """The list of models, as the real API gives it; `models` may be any other reply."""
+        self.model_requests.append(incoming.headers)
+        problems = [*_find_header_problems(incoming, with_body=False)]
+        if self._strict and problems:
+            return Answer(fails(400, problems[0]), None)
+        if self._refuses(incoming.headers):
+            return Answer(wrong_key(), None)
+        if isinstance(self.models, Reply):
+            return Answer(self.models, None)
+        rows = [build_model_info(name) for name in self.models]
+        ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
+        return Answer(_build_json_reply({"data": rows, "has_more": False, **ends}), None)
+
+    @property
+    def _model_names(self) -> Sequence[str]:
+        return () if isinstance(self.models, Reply) else self.models
+
+    def _refuses(self, headers: Mapping[str, str]) -> bool:
+        given = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
+        return self.keys is not None and given not in self.keys
 
     def read(self, body: memoryview) -> Body | None:
         """What a request says; None where it is no JSON object."""
@@ -80,6 +112,11 @@ class ScriptRegistry:
         found = self._find_problems(incoming, body)
         if body is None or found:
             return self._refuse(self._record_request(incoming, body or {}, ""), found)
+        if self._refuses(incoming.headers):
+            return Answer(wrong_key(), self._record_request(incoming, body, ""))
+        if self.only_models and body.get("model") not in self._model_names:
+            # In the API's own words.
+            return Answer(fails(404, f"model: {body.get('model')}"), self._record_request(incoming, body, ""))
         conversation, chosen = self._library.find(body)
         record = self._record_request(incoming, body, conversation)
         if self._strict:
@@ -159,9 +196,22 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _find_header_problems(incoming: IncomingRequest) -> Iterator[str]:
+def build_model_info(name: str) -> dict[str, Any]:
+    """A model as the API describes it."""
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": name.replace("-", " ").title(),
+        "created_at": "2026-01-01T00:00:00Z",
+        "lifecycle": "active",
+        "max_input_tokens": 300_000,
+        "max_tokens": 30_000,
+    }
+
+
+def _find_header_problems(incoming: IncomingRequest, *, with_body: bool = True) -> Iterator[str]:
     headers = incoming.headers
-    if not headers.get("content-type", "").startswith("application/json"):
+    if with_body and not headers.get("content-type", "").startswith("application/json"):
         yield "content-type: must be application/json"
     if "anthropic-version" not in headers:
         yield "anthropic-version: this header is required"

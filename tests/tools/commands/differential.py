@@ -134,7 +134,8 @@ def list_claims(line: str, view: SessionView) -> Iterator[Claim]:
         parts = expansion.parsed.parts if expansion is not None else parsed.parts
         if any(token.kind not in {"literal", "home"} for part in parts for token in part.tokens):
             return
-        words = frozenset(_list_words(part, view) for part in parts)
+        inner = [stripped for part in parts if (stripped := strip_wrappers(part)) is not None]
+        words = frozenset(_list_words(part, view) for part in (*parts, *inner))
         yield Claim(line, line, words)
         yield Claim(line, judged.literal_command or "", words, kind="literal")
     elif not find_uncovered(parsed, [RULE], build_read_check(view)):

@@ -46,7 +46,7 @@ def test_each_tool_declares_what_it_is(
     given = tool.parse(EXAMPLES[tool.name])
     assert tool.activity(given) == activity
     assert tool.is_read_only(given) is tool.is_concurrency_safe(given) is (activity != "edit")
-    assert not tool.requires_user(given)
+    assert not tool.permissions.requires_user
     assert not tool.is_destructive(given)
 
 

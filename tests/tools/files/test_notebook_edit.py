@@ -12,6 +12,7 @@ import nbformat
 import nbformat.v4
 import pytest
 
+from ostler.tools.call_subject import find_path
 from ostler.tools.files.editing import read_state
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
@@ -336,7 +337,7 @@ async def test_it_says_what_it_is(session: Session) -> None:
     given = EDIT.parse({"notebook_path": "/a.ipynb", "cell_id": "c", "new_source": "x"})
     assert EDIT.deferred
     assert (EDIT.max_result_chars, EDIT.interrupt) == (100_000, "block")
-    assert EDIT.path(given) == "/a.ipynb"
+    assert find_path(EDIT, given) == "/a.ipynb"
     assert EDIT.activity(given) == "edit"
     assert EDIT.summary(given) == "Replace cell c in /a.ipynb"
     assert not EDIT.is_destructive(given)

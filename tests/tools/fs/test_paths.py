@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ostler.tools.call_subject import find_subject
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
@@ -45,7 +46,7 @@ async def test_a_long_path_is_refused_in_a_few_words(session: Session, tool: Any
 @pytest.mark.parametrize(("tool", "given"), CALLS)
 async def test_rules_can_look_at_a_long_path(session: Session, tool: AnyTool, given: dict[str, Any]) -> None:
     parsed = tool.parse(given)
-    await tool.subject(parsed, session.view)
+    await find_subject(tool, parsed, session.view)
 
 
 def test_a_path_is_measured_in_bytes() -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ostler.tools.call_subject import find_path, find_rule_text, find_subject
 from ostler.tools.context import SessionView
 from ostler.tools.permissions.subject import TextSubject
 from ostler.tools.registry import from_entry_points
 from ostler.tools.tool import Pass
+from ostler.tools.traits import PermissionTraits, ShellTraits
 from tests.support.tool_calls import Session
 from tests.tools.test_registry import EmptyInput, MinimalTool, WordsOutput
 
@@ -32,9 +34,9 @@ async def test_a_tool_that_says_nothing_of_itself_is_treated_with_care(session: 
     assert not tool.is_read_only(given)
     assert not tool.is_concurrency_safe(given)
     assert not tool.is_destructive(given)
-    assert not tool.requires_user(given)
-    assert (tool.activity(given), tool.path(given), tool.permission_matcher(given)) == ("other", None, "")
-    assert await tool.subject(given, session.view) == TextSubject("")
+    assert (tool.permissions, tool.shell) == (PermissionTraits(), ShellTraits())
+    assert (tool.activity(given), find_path(tool, given), find_rule_text(tool, given)) == ("other", None, "")
+    assert await find_subject(tool, given, session.view) == TextSubject("")
     assert await tool.validate(given, session.make_context()) is None
     assert await tool.check_permission(given, session.make_context()) == Pass()
     assert tool.render(WordsOutput(words="a")) == [{"type": "text", "text": '{"words":"a"}'}]

@@ -103,6 +103,17 @@ def test_a_sandboxed_command_gets_no_secret_no_way_out_and_nothing_to_load(name:
     assert name in scrub_environment({name: "x"})
 
 
+def test_an_address_with_a_password_is_a_secret_whatever_its_name() -> None:
+    given = {
+        "A": "https://me:sesame@x.y/",
+        "B": "postgres://u:p@h:5/db",
+        "C": "https://x.y:8080/a@b",
+        "D": "git://me@x/y",
+    }
+    assert confine_environment(given).keys() == {"C", "D"}
+    assert scrub_environment(given) == given
+
+
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_is_harmless_is_left(name: str) -> None:
     assert scrub_environment({name: "x"}) == confine_environment({name: "x"}) == {name: "x"}

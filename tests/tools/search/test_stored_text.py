@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ostler.tools.call_subject import find_subject
 from ostler.tools.fs import paths
 from ostler.tools.permissions.subject import TextSubject
 from ostler.tools.search import ripgrep
@@ -111,7 +112,7 @@ async def test_without_results_none_is_found(session: Session) -> None:
 async def test_a_result_needs_no_permission_and_is_no_place(session: Session) -> None:
     assert isinstance(await session.check(GREP, pattern="x", path="result://r_1"), Allow)
     given = GREP.parse({"pattern": "x", "path": "result://r_1"})
-    assert await GREP.subject(given, session.view) == TextSubject("result://r_1")
+    assert await find_subject(GREP, given, session.view) == TextSubject("result://r_1")
 
 
 async def test_the_tools_that_write_refuse_results() -> None:

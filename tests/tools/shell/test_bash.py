@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from ostler.tools.call_subject import find_rule_text
 from ostler.tools.formats import terminal_text
 from ostler.tools.formats.terminal_text import clean_ahead, clean_for_model
 from ostler.tools.shell import base
@@ -419,7 +420,7 @@ async def test_what_is_not_in_the_table_is_asked_and_rules_see_the_command(sessi
     assert not check.safety
     assert check.reason == "`rm -rf /`: rm is not in the table of programs that only read."
     given = BASH.parse({"command": "git  status"})
-    assert BASH.permission_matcher(given) == "git  status"
+    assert find_rule_text(BASH, given) == "git  status"
     assert BASH.summary(given) == "git status"
     assert BASH.is_read_only(given)
     assert BASH.is_concurrency_safe(given)

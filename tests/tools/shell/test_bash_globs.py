@@ -7,6 +7,7 @@ import pytest
 
 from ostler.protocol.ids import SessionId
 from ostler.protocol.session import Mode
+from ostler.tools.call_subject import find_subject
 from ostler.tools.context import SessionView
 from ostler.tools.permissions.subject import CommandSubject
 from ostler.tools.shell.bash import Bash
@@ -195,7 +196,7 @@ async def test_rules_are_matched_with_the_names_that_were_found(session: Session
     given = tool.parse({"command": "cat *.md"})
     assert await tool.check_permission(given, context) == Allow()
     (session.folder / "b.md").touch()
-    subject = await tool.subject(given, context.session)
+    subject = await find_subject(tool, given, context.session)
     assert isinstance(subject, CommandSubject)
     assert [Path(place.written).name for place in subject.paths] == ["a.md"]
     assert not any(place.deep for place in subject.paths)

@@ -170,3 +170,16 @@ def test_accept_edits_asks_where_a_protected_name_is_a_link(project: Path) -> No
 def test_an_edit_beside_what_only_reads_after_a_look_at_the_disk_is_asked_about(project: Path, command: str) -> None:
     # It would run without git's guard, and through links that nobody looked at.
     assert not isinstance(judge(command, build_view(project)).check, Allow)
+
+
+@pytest.mark.parametrize("padding", ["ln -s a{} b{}", "mv a{} b{}", "cp a{} b"])
+def test_no_padding_hides_what_a_line_writes_through_a_link_of_its_own(padding: str, tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / "x").touch()
+    padded = "; ".join(padding.format(number, number) for number in range(120))
+    view = SessionView(
+        SessionId("s_1"), str(tmp_path), str(tmp_path), (str(tmp_path),), "bypassPermissions", home=f"{tmp_path}-daemon"
+    )
+    check = judge(f"{padded}; ln -s .claude z; cp x z/settings.json", view).check
+    assert isinstance(check, AskFirst)
+    assert check.safety, "it is asked about in bypass mode, too"

@@ -3,6 +3,7 @@
 import sys
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from ostler.protocol.shapes import Call
 from ostler.server.engine.calls.stages import Parsed, set_input
 from ostler.tools.commands import MAX_BYTES, parse_command
 from ostler.tools.commands.syntax.parser import clear_cache
+from ostler.tools.context import SessionView
 from ostler.tools.shell.bash import Bash
+from ostler.tools.shell.bash_policy import judge
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.shell.powershell_parser import UnsupportedSyntax, parse_powershell
 from ostler.tools.tasks.monitor import Monitor
@@ -148,3 +151,37 @@ def test_a_line_about_a_long_command_does_not_take_all_its_words_apart(tool: Any
     finally:
         tracemalloc.stop()
     assert peak < 2 * len(FAR_TOO_LONG), "what is left of the text may be copied"
+
+
+MADE_TO_BE_SLOW: dict[str, Callable[[int], str]] = {
+    "moves": lambda count: "; ".join(f"mv a{number} b{number}" for number in range(count)),
+    "copies to one place": lambda count: "; ".join(f"cp a{number} b" for number in range(count)),
+    "links": lambda count: "; ".join(f"ln -s a{number} b{number}" for number in range(count)),
+    "evals": lambda count: "eval " * count + "ls",
+    "wrappers": lambda count: "timeout 5 " * count + "ls",
+    "reserved words": lambda count: "time " * count + "ls",
+    "statuses": lambda count: "echo " + "$? " * count,
+    "quoted statuses": lambda count: 'echo "' + "$?" * count + '"',
+    "files": lambda count: "cat " + " ".join(f"f{number}" for number in range(count)),
+    "folders": lambda count: "; ".join(f"cd a{number}" for number in range(count)),
+    "redirections": lambda count: "ls " + " ".join(f"2>a{number}" for number in range(count)),
+    "patterns": lambda count: "ls " + " ".join(f"a{number}*" for number in range(count)),
+    "here-strings": lambda count: "cat " + "<<< x " * count,
+}
+
+
+@pytest.mark.parametrize("kind", MADE_TO_BE_SLOW)
+def test_the_work_for_a_decision_grows_with_the_length_of_the_line_and_no_faster(kind: str, tmp_path: Path) -> None:
+    view = SessionView(
+        SessionId("s_1"), str(tmp_path), str(tmp_path), (str(tmp_path),), "default", home=f"{tmp_path}-d"
+    )
+
+    def count(length: int) -> int:
+        command = MADE_TO_BE_SLOW[kind](length)
+        clear_cache()
+        return count_function_calls(lambda: judge(command, view))
+
+    count(10)
+    once, thrice = count(250), count(750)
+    assert thrice < once * 4
+    assert thrice < 2_000_000

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ToolResult,
         text_block,
     )
+    from ostler.tools.traits import PermissionTraits, ShellTraits
 
 __all__ = [
     "Activity",
@@ -34,8 +35,10 @@ __all__ = [
     "Failure",
     "FileChanged",
     "Pass",
+    "PermissionTraits",
     "Refuse",
     "SessionView",
+    "ShellTraits",
     "Tool",
     "ToolContext",
     "ToolInput",
@@ -58,8 +61,10 @@ __getattr__ = export_lazily(
         "Failure": "tool",
         "FileChanged": "tool",
         "Pass": "tool",
+        "PermissionTraits": "traits",
         "Refuse": "tool",
         "SessionView": "context",
+        "ShellTraits": "traits",
         "Tool": "tool",
         "ToolContext": "context",
         "ToolInput": "tool",

@@ -13,15 +13,15 @@ from pydantic import ValidationError
 
 from ostler.protocol.ids import SessionId
 from ostler.tools.context import SessionView
+from ostler.tools.earlier_contract import EARLIER_MEMBERS, adopt_earlier_members, list_earlier_members
+from ostler.tools.spelling import find_close
 from ostler.tools.tool import AnyTool, Tool
 
 ENTRY_POINTS: Final = "ostler.tools"
-MINIMAL: Final = ("Bash", "Read", "Edit")
 PRESETS: Final = ("full", "minimal", "read-only")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MOVED_MODULES: Final = frozenset({"context", "paths", "threads", "tool"})
 """What plug-ins of an earlier release imported as modules."""
-_MIN_SIMILARITY: Final = 0.55
 _MAX_LISTED: Final = 50
 """How many tools are listed for a model that asked for one whose name is like none of theirs."""
 _EMPTY_SESSION: Final = SessionView(SessionId(""), "/", "/", (), "default")
@@ -91,14 +91,9 @@ class ToolSet:
 
     def _suggest_names(self, name: str) -> str:
         """Names that the model may have meant; where none is similar, a list of all."""
-        # Imported here: only a mistake needs it.
-        import difflib  # noqa: PLC0415
-
-        # Compared in small letters, so that `read_file` and `BASH` find their tools.
-        names = {known.casefold(): known for known in self.by_name}
-        close = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=_MIN_SIMILARITY)
+        close = find_close(name, self.by_name, 3)
         if close:
-            return f"Did you mean {' or '.join(names[each] for each in close)}?"
+            return f"Did you mean {' or '.join(close)}?"
         known = [tool.name for tool in self.tools]
         more = f" and {len(known) - _MAX_LISTED} more" if len(known) > _MAX_LISTED else ""
         return f"The tools are: {', '.join(known[:_MAX_LISTED]) or 'none'}{more}."
@@ -115,9 +110,9 @@ def _explain_missing(
         case "full":
             return None
         case "minimal":
-            return None if tool.name in MINIMAL else "the session has only the tools of the preset 'minimal'"
+            return None if tool.in_minimal else "the session has only the tools of the preset 'minimal'"
         case "read-only":
-            allowed = tool.only_reads or tool.name == "AskUserQuestion"
+            allowed = tool.only_reads or tool.permissions.requires_user
             return None if allowed else "the session has only tools that read"
         case _:
             listed = tool.name in wanted or any(alias in wanted for alias in tool.aliases)
@@ -139,7 +134,8 @@ def collect(built_in: Sequence[AnyTool], plug_ins: Iterable[AnyTool | str]) -> R
         else:
             kept[tool.name] = tool
             taken |= {tool.name, *tool.aliases}
-    deprecations = [words for tool in kept.values() if tool.source != "built-in" for words in _find_old_imports(tool)]
+    plugged = [tool for tool in kept.values() if tool.source != "built-in"]
+    deprecations = [words for tool in plugged for words in (*_find_old_imports(tool), *_find_earlier_members(tool))]
     return Registry(tuple(kept.values()), tuple(problems), tuple(deprecations))
 
 
@@ -164,6 +160,15 @@ def _find_old_imports(tool: AnyTool) -> list[str]:
         f"{module.__name__} of {tool.source} imports {name}, which the next release may not have: "
         f"import from {ENTRY_POINTS} instead."
         for name in sorted(names)
+    ]
+
+
+def _find_earlier_members(tool: AnyTool) -> list[str]:
+    """A line for each member that a plug-in's tool still has from the contract of an earlier release."""
+    return [
+        f"{type(tool).__name__} of {tool.source} has the member {member}, which the next release will not read: "
+        f"say it as {EARLIER_MEMBERS[member]} instead."
+        for member in list_earlier_members(tool)
     ]
 
 
@@ -206,6 +211,7 @@ def _check_tool(tool: object, package: str) -> AnyTool:
     if not _read_description(tool).strip():
         raise _NoDescription(f"the description of {tool.name} is empty")
     tool.input_schema(_EMPTY_SESSION)
+    adopt_earlier_members(tool)
     _check_examples(tool)
     tool.source = package
     return tool

@@ -40,6 +40,21 @@ def number_line(number: int, line: str) -> str:
     return f"{number:6}\t{line}"
 
 
+def cut_text(text: str, most: int) -> str:
+    """The first `most` characters, with a mark where that is not all."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def cut_text_with_count(text: str, most: int) -> str:
+    """The same, and how many characters it has in all."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def fit_text(text: str, most: int) -> str:
+    """At most so many characters, the mark among them."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def one_line(text: str, most: int) -> str:
     """The beginning of the text on one line, with each run of white space as one blank."""
     # A word has a character at least: more words than characters never fit.

@@ -1,6 +1,7 @@
 """The command line as a whole: its options, its commands, and how it ends."""
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from ostler.clients.cli.commands import (
     tools,
     trust,
 )
+from ostler.clients.cli.commands.providers import auth, models
 from ostler.clients.cli.context import CliContext, get_own_version
 from ostler.clients.cli.help import CommandGroup
 from ostler.clients.cli.output import complain, is_terminal, note, say
@@ -53,6 +55,8 @@ for group in (
     rules,
     trust,
     hooks,
+    models,
+    auth,
     config,
     schema,
     completion,
@@ -98,6 +102,7 @@ def main() -> None:
             stream.flush()
         except OSError:
             _discard_stream(stream)  # the interpreter would try again at its end, and make another exit code of it
+    gc.freeze()  # the interpreter would look through everything once more
     sys.exit(code)
 
 
@@ -121,9 +126,11 @@ def _run_app() -> int:
     except typer.Abort:
         return 1
     except typer.TyperException as wrong:
+        message = _end_sentence(wrong.format_message())
         if _get_command_name(wrong) == "run":
-            run.say_wrong_usage(sys.argv, wrong.format_message())
-        complain(f"{_end_sentence(wrong.format_message())} {_format_help_hint(wrong)}")
+            message += run.describe_missing_words(message)
+            run.say_wrong_usage(sys.argv, message)
+        complain(f"{message} {_format_help_hint(wrong)}")
         return wrong.exit_code
     except ProtocolError as error:
         complain(errors.describe_error(error))

@@ -1,5 +1,6 @@
 """The context of every command (the home, and whether a daemon may be started), and its connection to the daemon."""
 
+import gc
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,10 +44,27 @@ def get_own_version() -> str:
         return "0+unknown"
 
 
-def run_with_daemon(context: typer.Context, work: "Callable[[Ostler], Awaitable[T]]", *, answers: bool = False) -> T:
-    """Do this with a connected daemon, started first if need be; `answers` tells it that asks can be shown here."""
+def run_with_daemon(
+    context: typer.Context,
+    work: "Callable[[Ostler], Awaitable[T]]",
+    *,
+    answers: bool = False,
+    prepare: Callable[[], None] = lambda: None,
+) -> T:
+    """Do this with a connected daemon, started first if need be; `answers` tells it that asks can be shown here.
+
+    `prepare` is called before, and while the daemon starts where it has to be started.
+    """
     cli = get_cli_context(context)
-    _ensure_daemon(cli)
+
+    def prepare_all() -> None:
+        gc.disable()  # as at the start of the command: what is imported stays
+        _import_client()
+        prepare()
+        gc.freeze()
+        gc.enable()
+
+    _ensure_daemon(cli, prepare_all)
 
     import asyncio
 
@@ -75,13 +93,22 @@ def _ignore_invalid_state(loop: "AbstractEventLoop", context: dict[str, Any]) ->
         loop.default_exception_handler(context)
 
 
-def _ensure_daemon(cli: CliContext) -> None:
+def _import_client() -> None:
+    import anyio._backends._asyncio  # noqa: F401
+    import httpx2  # noqa: F401
+
+    import ostler.clients.sdk.client  # noqa: F401
+
+
+def _ensure_daemon(cli: CliContext, prepare: Callable[[], None]) -> None:
     from ostler.clients.sdk.errors import DaemonNotRunning, DaemonUnreachable
     from ostler.clients.sdk.launch import start
     from ostler.clients.sdk.probe import probe
 
     places = cli.places
     state = probe(places)
+    if state.running or not cli.start:
+        prepare()
     if state.running:
         return
     if state.condition == "silent" and state.file is not None:
@@ -90,6 +117,6 @@ def _ensure_daemon(cli: CliContext) -> None:
     if not cli.start:
         raise DaemonNotRunning(f"No daemon runs for {places.data}. Start one with `ostler start`.")
     with Spinner("starting the daemon") as tick:
-        started = start(places, tick=tick)
+        started = start(places, tick=tick, meanwhile=prepare)
     if started.fresh and started.state.file is not None:
         note(f"Started the daemon (pid {started.state.file.pid}); `ostler stop` ends it.")

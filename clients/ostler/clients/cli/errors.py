@@ -3,12 +3,20 @@
 from typing import TYPE_CHECKING, Final
 
 from ostler.clients.cli.exit_codes import FAILED, USAGE
-from ostler.protocol.errors import InvalidParams, ParseError, ProtocolError, SessionNotFound, TaskNotFound
+from ostler.protocol.errors import (
+    BadFolder,
+    InvalidParams,
+    ModeForbidden,
+    ParseError,
+    ProtocolError,
+    SessionNotFound,
+    TaskNotFound,
+)
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-USAGE_ERRORS: Final = (InvalidParams, ParseError)
+USAGE_ERRORS: Final = (InvalidParams, ParseError, BadFolder, ModeForbidden)
 """The errors with which a daemon refuses wrong usage."""
 _LIST_HINTS: Final[dict[type[ProtocolError], str]] = {
     SessionNotFound: "`ostler sessions --all` lists what there is.",

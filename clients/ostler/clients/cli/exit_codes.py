@@ -23,6 +23,8 @@ _BY_ERROR: Final = {
     "sandbox_missing": NO_SANDBOX,
     "budget_exceeded": BUDGET,
     "usage": USAGE,
+    "bad_folder": USAGE,
+    "mode_forbidden": USAGE,
 }
 
 

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ostler.clients.sdk import DAEMON_COMMAND
 from ostler.clients.sdk.address import DaemonFile, build_address
 from ostler.clients.sdk.errors import ClientError, DaemonUnreachable, StartFailed
 from ostler.clients.sdk.probe import DaemonState, exchange, is_daemon, probe
@@ -22,7 +22,12 @@ from ostler.protocol.places import Places
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
+_FILE_POLL_SECONDS: Final = 0.003
+"""Between two looks at the file that a daemon writes when it is ready, which cost next to nothing."""
+_PROBE_EVERY_SECONDS: Final = 0.1
 _LOG_LINES: Final = 20
+_REASON_PREFIX: Final = "ostler: "
+"""Begins the line with which a daemon says why it does not start."""
 
 Tick = Callable[[], None]
 """Called again and again while waiting: whoever shows progress does it there."""
@@ -55,8 +60,8 @@ class StartResult:
 
 
 def build_daemon_command(options: DaemonOptions, home: str | None, log_file: str | None = None) -> list[str]:
-    """The command that is the daemon. `-P` keeps the folder it is started in from shadowing its modules."""
-    command = [sys.executable, "-P", "-m", "ostler.server", *options.to_arguments()]
+    """The command that is the daemon."""
+    command = [*DAEMON_COMMAND, *options.to_arguments()]
     if home:
         command += ["--home", home]
     if log_file:
@@ -64,23 +69,34 @@ def build_daemon_command(options: DaemonOptions, home: str | None, log_file: str
     return command
 
 
-def start(places: Places, options: DaemonOptions | None = None, tick: Tick = lambda: None) -> StartResult:
-    """Start the daemon of these places unless it runs, and wait until it answers."""
+def start(
+    places: Places,
+    options: DaemonOptions | None = None,
+    tick: Tick = lambda: None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> StartResult:
+    """Start the daemon of these places unless it runs, and wait until it answers.
+
+    `meanwhile` is done while it starts, on the processor that it leaves free.
+    """
     try:
         with _hold_start_lock(places, tick):
             state = probe(places)
             if state.running:
+                meanwhile()
                 return StartResult(state, fresh=False)
-            return StartResult(_spawn_and_wait(places, options or DaemonOptions(), tick), fresh=True)
+            return StartResult(_spawn_and_wait(places, options or DaemonOptions(), tick, meanwhile), fresh=True)
     except OSError as error:
         raise StartFailed(f"The daemon cannot be started: {error}. See `ostler doctor`.", []) from error
 
 
-def _spawn_and_wait(places: Places, options: DaemonOptions, tick: Tick) -> DaemonState:
+def _spawn_and_wait(places: Places, options: DaemonOptions, tick: Tick, meanwhile: Callable[[], None]) -> DaemonState:
     log_start = _get_file_size(places.log_file)
+    announced = _get_signature(places.daemon_file)
     process = _spawn(places, options)
     try:
-        return _wait_until_ready(places, process, log_start, tick)
+        meanwhile()
+        return _wait_until_ready(places, process, log_start, announced, tick)
     finally:
         # The daemon goes on by itself; without this, Popen would warn that the process still runs.
         process.returncode = process.poll() or 0
@@ -127,7 +143,9 @@ def _spawn(places: Places, options: DaemonOptions) -> subprocess.Popen[bytes]:
         os.close(errors)
 
 
-def _wait_until_ready(places: Places, process: subprocess.Popen[bytes], log_start: int, tick: Tick) -> DaemonState:
+def _wait_until_ready(
+    places: Places, process: subprocess.Popen[bytes], log_start: int, announced: tuple[int, int] | None, tick: Tick
+) -> DaemonState:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         ended = process.poll()
@@ -136,7 +154,8 @@ def _wait_until_ready(places: Places, process: subprocess.Popen[bytes], log_star
             return state
         if ended is not None:
             raise _build_start_error(f"The daemon ended with exit code {ended} before it was ready.", places, log_start)
-        _pause(tick)
+        tick()
+        _wait_for_news(places, process, announced)
     raise _build_start_error(
         f"The daemon (pid {process.pid}) is not ready after {START_SECONDS:.0f} s; it goes on trying.",
         places,
@@ -144,9 +163,31 @@ def _wait_until_ready(places: Places, process: subprocess.Popen[bytes], log_star
     )
 
 
+def _wait_for_news(places: Places, process: subprocess.Popen[bytes], announced: tuple[int, int] | None) -> None:
+    """Until the daemon has written where it is, or has ended; and not for long: a full disk may keep it from that."""
+    until = time.monotonic() + _PROBE_EVERY_SECONDS
+    while time.monotonic() < until:
+        time.sleep(_FILE_POLL_SECONDS)
+        if process.poll() is not None or _get_signature(places.daemon_file) != announced:
+            return
+
+
+def _get_signature(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 def _build_start_error(what: str, places: Places, log_start: int) -> StartFailed:
     log = read_last_lines(places.log_file, _LOG_LINES, since=log_start)
-    return StartFailed(f"{what} Its log is {places.log_file}; `ostler doctor` checks what it needs.", log)
+    told = [line.removeprefix(_REASON_PREFIX) for line in log if line.startswith(_REASON_PREFIX)]
+    where = f"Its log is {places.log_file}; `ostler doctor` checks what it needs."
+    if told:  # in its own words, which say all that the log does
+        reason = told[-1] if told[-1].endswith((".", "?", "!")) else f"{told[-1]}."
+        return StartFailed(f"The daemon did not start: {reason} {what} {where}", [])
+    return StartFailed(f"{what} {where}", log)
 
 
 def stop(places: Places, tick: Tick = lambda: None) -> DaemonFile | None:

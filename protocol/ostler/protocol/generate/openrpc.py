@@ -11,6 +11,7 @@ from ostler.protocol.errors import (
     ProtocolError,
 )
 from ostler.protocol.events import EVENT_TYPES, EventType
+from ostler.protocol.generate.examples import load_examples
 from ostler.protocol.generate.schema import ERROR_WORD, Schema, build_wire_definitions
 from ostler.protocol.limits import DEFAULT_PORT, PROTOCOL_VERSION
 from ostler.protocol.methods import METHODS, Method
@@ -58,9 +59,16 @@ def _build_method(method: Method[Any, Any], schemas: dict[str, Schema]) -> dict[
         ),
         "result": {"name": method.result.__name__, "schema": {"$ref": _SCHEMAS + method.result.__name__}},
         "errors": [{"$ref": _ERRORS + error.__name__} for error in _COMMON_ERRORS],
+        "examples": [_build_example(method.name)],
         "x-locks": method.locks,
         "x-waits": method.waits,
+        "x-socket-only": method.socket_only,
     }
+
+
+def _build_example(method: str) -> dict[str, Any]:
+    params = [{"name": name, "value": value} for name, value in load_examples()[method].items()]
+    return {"name": method, "params": params}
 
 
 def _build_param(name: str, schema: Schema, required: bool) -> dict[str, Any]:

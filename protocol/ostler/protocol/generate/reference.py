@@ -1,5 +1,6 @@
 """The reference page: the whole protocol and every setting, for people."""
 
+import json
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from itertools import groupby
@@ -9,6 +10,7 @@ from typing import Any, Final
 from ostler.protocol import limits
 from ostler.protocol.errors import OSTLER_ERRORS, RPC_ERRORS, OstlerError
 from ostler.protocol.events import EVENT_TYPES, EventType
+from ostler.protocol.generate.examples import load_examples
 from ostler.protocol.generate.schema import ERROR_WORD, Schema, Setting, build_wire_definitions, list_settings
 from ostler.protocol.generate.schema_words import describe_default, describe_type, format_code, link_shape, make_anchor
 from ostler.protocol.methods import METHODS, Method
@@ -101,12 +103,14 @@ def _render_methods(shapes: dict[str, Schema]) -> list[str]:
 
 
 def _render_method(method: Method[Any, Any], shapes: dict[str, Schema]) -> str:
-    waits = " Closing the connection cancels it." if method.waits else ""
+    waits = " Closing the connection ends the waiting and nothing else." if method.waits else ""
+    socket = " It is taken over the Unix socket only." if method.socket_only else ""
     return "\n".join(
         [
             _render_heading("method", method.name),
-            f"{method.summary} {_LOCKS[method.locks]}{waits}\n",
+            f"{method.summary} {_LOCKS[method.locks]}{waits}{socket}\n",
             _render_params(shapes[method.params.__name__]),
+            *_render_example(method.name),
             f"Result: {link_shape(method.result.__name__)}{_list_fields(shapes[method.result.__name__])}.\n",
         ]
     )
@@ -117,6 +121,11 @@ def _render_params(schema: Schema) -> str:
         return "No params.\n"
     about: str = schema.get("description", "")
     return f"Params: {about[:1].lower()}{about[1:]}\n\n{_render_input_fields(schema, 'param')}"
+
+
+def _render_example(method: str) -> list[str]:
+    params = load_examples()[method]
+    return [f"```json\n{json.dumps({'method': method, 'params': params})}\n```\n"] if params else []
 
 
 def _list_fields(schema: Schema) -> str:

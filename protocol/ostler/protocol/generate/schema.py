@@ -48,12 +48,23 @@ class WireSchema(GenerateJsonSchema):
         built = super().model_schema(schema)
         if self.mode == "serialization":
             built["required"] = _list_required(schema["cls"], built)
+        else:
+            _require_kinds(built)
         if issubclass(schema["cls"], _PARTIAL):
             for field in built["properties"].values():
                 field.pop("default", None)
         for name, text in read_field_docstrings(schema["cls"]).items():
             built["properties"][name].setdefault("description", text)
         return built
+
+
+def _require_kinds(schema: Schema) -> None:
+    """Require the field that says of which kind a thing is: the models have a default for it, the wire has not."""
+    kinds = [name for name, field in schema.get("properties", {}).items() if "const" in field]
+    for name in kinds:
+        schema["properties"][name].pop("default", None)
+    if kinds:
+        schema["required"] = [*kinds, *(name for name in schema.get("required", ()) if name not in kinds)]
 
 
 def _list_required(model: type[BaseModel], schema: Schema) -> list[str]:

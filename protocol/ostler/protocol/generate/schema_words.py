@@ -77,7 +77,7 @@ def _describe_range(least: float | None, most: float | None, unit: str) -> str:
 
 
 def _format_number(value: float) -> str:
-    return f"{value:,.10g}"
+    return f"{int(value):,}" if value == int(value) else f"{value:,.10g}"
 
 
 def describe_default(schema: Schema, *, required: bool) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ostler.protocol.ask import Allow, Answer, AskList, AskPage, AskRef, AskResolve, TrustFolder
 from ostler.protocol.errors import AskNotFound, Conflict, InvalidParams
-from ostler.protocol.ids import AskId
+from ostler.protocol.ids import AskId, Cursor
 from ostler.protocol.methods import ASK_LIST
 from ostler.protocol.shapes import Ask
 from ostler.server.api.trust import apply_trust_change
@@ -25,6 +25,7 @@ from ostler.server.rpc.paging import make_page_token, parse_page_token
 from ostler.server.settings import Settings
 from ostler.server.settings.trust import build_trust_record
 from ostler.storage import Snapshot
+from ostler.storage.repositories import asks
 from ostler.storage.repositories.clients import ClientRecord
 
 
@@ -33,22 +34,21 @@ class AskMethods:
     engine: Engine
 
     async def list(self, params: AskList) -> AskPage:
-        after = parse_page_token(ASK_LIST.name, params, params.page, (str,))
+        after = parse_page_token(ASK_LIST.name, params, params.page, (int,))
 
-        def read_rows(snapshot: Snapshot) -> list[Ask]:
+        def read_rows(snapshot: Snapshot) -> asks.Page:
             root, members = None, None
             if params.session_id is not None:
                 record = snapshot.sessions.get(params.session_id)
                 root = record.root_id
                 if record.id != root:
                     members = [member.id for member in snapshot.sessions.list_family(record.id)]
-            start = after[0] if after else ""
-            return snapshot.asks.list_page(root, members, params.status, start, params.limit + 1)
+            start = Cursor(after[0]) if after else None
+            return snapshot.asks.list_page(root, members, params.status, start, params.limit)
 
-        found = await self.engine.log.read(read_rows)
-        page = found[: params.limit]
-        token = make_page_token(ASK_LIST.name, params, [page[-1].id]) if len(found) > params.limit else None
-        return AskPage(asks=page, next=token)
+        page = await self.engine.log.read(read_rows)
+        token = make_page_token(ASK_LIST.name, params, [page.last]) if page.last is not None else None
+        return AskPage(asks=page.asks, next=token)
 
     async def get(self, params: AskRef) -> Ask:
         return await self._find_ask(params.ask_id)

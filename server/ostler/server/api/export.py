@@ -132,7 +132,8 @@ class _Markdown:
         return "\n".join(lines).encode()
 
     def render_message(self, message: Message, first: bool) -> bytes:
-        heading = f"\n## {'Assistant' if message.role == 'assistant' else 'User'}\n\n"
+        speaker = "Tool" if message.source_call_id is not None else message.role.capitalize()
+        heading = f"\n## {speaker}\n\n"
         return (heading + "\n".join(_render_block(block) for block in message.content) + "\n").encode()
 
     def render_tail(self) -> bytes:

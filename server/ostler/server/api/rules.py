@@ -28,6 +28,7 @@ from ostler.server.engine.session.live import LiveSession
 from ostler.server.rpc.paging import paginate_list
 from ostler.server.settings import Problem, SourcedRule, check_lists
 from ostler.tools import commands
+from ostler.tools.call_subject import find_path, find_rule_text, find_subject
 from ostler.tools.context import ToolContext
 from ostler.tools.fs.paths import make_printable
 from ostler.tools.permissions.subject import AccessedPath, CommandSubject
@@ -91,14 +92,14 @@ async def _explain_call(live: LiveSession, tool: AnyTool, parsed_input: ToolInpu
             parts=await read_in_thread(_explain_parts, tool, parsed_input),
         )
     check: Check = await tool.check_permission(parsed_input, context)
-    subject = await tool.subject(parsed_input, live.view)
+    subject = await find_subject(tool, parsed_input, live.view)
     verdict = await decide(Case(tool, parsed_input, check, subject), live.permission)
     return Explanation(
         behavior=verdict.behavior,
         by=verdict.by,
         rule=verdict.rule,
         source=verdict.source,
-        read_only=verdict.by == "read_only" or (tool.is_read_only(parsed_input) and not tool.runs_commands),
+        read_only=verdict.by == "read_only" or (tool.is_read_only(parsed_input) and not tool.shell.runs_commands),
         reason=verdict.reason or (check.reason if isinstance(check, AskFirst) else ""),
         parts=await read_in_thread(_explain_parts, tool, parsed_input),
         effects=_explain_effects(subject) if isinstance(subject, CommandSubject) else None,
@@ -124,9 +125,9 @@ def _explain_place(place: AccessedPath) -> FileEffect:
 
 
 def _explain_parts(tool: AnyTool, parsed_input: ToolInput) -> list[ExplainedPart]:
-    if not tool.runs_commands or tool.path(parsed_input) is not None:
+    if not tool.shell.runs_commands or find_path(tool, parsed_input) is not None:
         return []
-    read = parse_command(tool.permission_matcher(parsed_input))
+    read = parse_command(find_rule_text(tool, parsed_input))
     return [
         ExplainedPart(text=part.text, read_only=why is None, reason=why) for part, why in commands.explain_parts(read)
     ]

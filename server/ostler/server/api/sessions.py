@@ -359,13 +359,13 @@ def _copy_nothing() -> None:
 
 def _create_once(tx: Tx, key: Key | None, record: SessionRecord, copy_history: Callable[[], None]) -> Session:
     """Create the session, or return the answer that the same key got before."""
-    if key is not None and (answer := tx.idempotency.find_answer(key)) is not None:
+    if key is not None and (answer := tx.idempotency.claim(key, record.id)) is not None:
         return Session.model_validate_json(answer)
     tx.sessions.put(record)
     copy_history()
     session = append_session_event(tx, "session.created", record, Usage(), None)
     if key is not None:
-        tx.idempotency.remember(key, record.id, session.encoded())
+        tx.idempotency.remember(key, session.encoded())
     return session
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ostler.protocol.ids import SessionId, TaskId
+from ostler.protocol.ids import Cursor, SessionId
 from ostler.protocol.methods import TASK_LIST
 from ostler.protocol.shapes import Task
 from ostler.protocol.task import TaskList, TaskPage, TaskPart, TaskRead, TaskRef, TaskWait
@@ -19,14 +19,13 @@ class TaskMethods:
     engine: Engine
 
     async def list(self, params: TaskList) -> TaskPage:
-        after = parse_page_token(TASK_LIST.name, params, params.page, (str, str))
+        after = parse_page_token(TASK_LIST.name, params, params.page, (int,))
         family = await self._find_family(params.session_id) if params.session_id is not None else None
-        place = (after[0], TaskId(after[1])) if after else None
+        place = Cursor(after[0]) if after else None
         found = await self.engine.tasks.list_page(family, params.status, place, params.limit + 1)
-        page = [record.task for record in found[: params.limit]]
-        more = len(found) > params.limit
-        token = make_page_token(TASK_LIST.name, params, [page[-1].started_at, page[-1].id]) if more else None
-        return TaskPage(tasks=page, next=token)
+        page = found[: params.limit]
+        token = make_page_token(TASK_LIST.name, params, [page[-1].cursor]) if len(found) > params.limit else None
+        return TaskPage(tasks=[record.task for record in page], next=token)
 
     async def get(self, params: TaskRef) -> Task:
         return (await self.engine.tasks.find(params.task_id)).task

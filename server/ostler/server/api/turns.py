@@ -85,7 +85,7 @@ class TurnMethods:
 
         def read_rows(snapshot: Snapshot) -> list[Turn]:
             snapshot.sessions.get(params.session_id)
-            return snapshot.turns.list_page(params.session_id, after[0] if after else "", params.limit + 1)
+            return snapshot.turns.list_page(params.session_id, TurnId(after[0]) if after else None, params.limit + 1)
 
         found = await self.engine.log.read(read_rows)
         page = found[: params.limit]

@@ -1,8 +1,12 @@
-"""Presence of clients: which are attached with an event stream, and which sessions each of them watches."""
+"""Presence of clients: which are attached with an event stream, and which sessions each of them watches.
+
+It is behind an interface: one daemon knows all streams itself, several would have to tell each other.
+"""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ostler.protocol import times
 from ostler.protocol.client import Client, ClientList, ClientPage, Initialize
@@ -45,12 +49,43 @@ def _list_sessions(session_filter: SessionFilter) -> list[SessionId]:
     return [*(session_filter.roots or ()), *session_filter.members]
 
 
-class Presence:
+class Presence(Protocol):
+    on_gone: list[Callable[[ClientId], None]]
+    """Called when the last stream of a client has ended."""
+
+    @property
+    def count(self) -> int:
+        """Clients that are attached."""
+        ...
+
+    async def introduce(self, params: Initialize) -> ClientId:
+        """Store a client under a new id."""
+        ...
+
+    async def find_client(self, client_id: str | None) -> ClientRecord | None:
+        """The client that the `Ostler-Client` header names; None for an unknown one, which is served all the same."""
+        ...
+
+    def attach(self, client: ClientRecord | None, session_filter: SessionFilter) -> AbstractContextManager[None]:
+        """Record an open stream of this client; other clients get an event when it opens and when it ends."""
+        ...
+
+    def list_clients(self, params: ClientList) -> ClientPage:
+        """The attached clients, by their ids."""
+        ...
+
+    def find_tool_provider(self, tool: str, scope: Scope) -> ClientId | None:
+        """The client, of those that provide a tool and watch the session, that attached last."""
+        ...
+
+
+class LocalPresence:
+    """The clients that are attached to this daemon."""
+
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._attached: dict[ClientId, _AttachedClient] = {}
         self.on_gone: list[Callable[[ClientId], None]] = []
-        """Called when the last stream of a client has ended."""
 
     @property
     def count(self) -> int:
@@ -69,7 +104,6 @@ class Presence:
         return record.id
 
     async def find_client(self, client_id: str | None) -> ClientRecord | None:
-        """The client that the `Ostler-Client` header names; None for an unknown one, which is served all the same."""
         if not client_id:
             return None
         wanted = ClientId(client_id)
@@ -81,7 +115,6 @@ class Presence:
 
     @contextmanager
     def attach(self, client: ClientRecord | None, session_filter: SessionFilter) -> Iterator[None]:
-        """Record an open stream of this client; other clients get an event when it opens and when it ends."""
         if client is None:
             yield
             return
@@ -105,7 +138,6 @@ class Presence:
         return ClientPage(clients=page, next=token)
 
     def find_tool_provider(self, tool: str, scope: Scope) -> ClientId | None:
-        """The client, of those that provide a tool and session_filter the session, that attached last."""
         found = [
             attached.record.id
             for attached in self._attached.values()

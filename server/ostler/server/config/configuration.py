@@ -10,9 +10,12 @@ import orjson
 from pydantic import ValidationError
 
 from ostler.protocol.config import Config, ConfigChange, ConfigGet, ConfigSet, ConfigValue, Section
+from ostler.protocol.credentials import DEFAULT_PROVIDER
 from ostler.protocol.errors import Conflict, InvalidParams, StorageFailed
 from ostler.protocol.session import ToolPreset
+from ostler.server.config.credentials import Credentials
 from ostler.server.config.private_files import write_atomically
+from ostler.tools.spelling import suggest_spelling
 
 _RESTART_KEYS: Final = (
     "log.",
@@ -84,8 +87,9 @@ class Configuration:
     path: Path
     flags: Values
     environment: Values
-    has_key: bool
-    """A key or base URL for a model is set; without one the model is `rehearsal`."""
+    credentials: Credentials
+    has_address: bool
+    """The environment names the address of a model; without one, and without a key, the model is `rehearsal`."""
     default_tools: ToolPreset = "full"
     """The tools of sessions that name none: `OSTLER_SIMPLE=1` makes it `minimal`."""
     file: Values = field(default_factory=dict)
@@ -93,7 +97,15 @@ class Configuration:
 
     @property
     def default_model(self) -> str:
-        return self.current.model.name or ("claude-sonnet-5" if self.has_key else "rehearsal")
+        """At this moment: somebody may keep a key while the daemon runs."""
+        if self.current.model.name:
+            return self.current.model.name
+        is_real = self.has_address or self.credentials.has_key(DEFAULT_PROVIDER)
+        return "claude-sonnet-5" if is_real else "rehearsal"
+
+    def is_set(self, key: str) -> bool:
+        """Whether somebody has asked for this value, and it is not only the default."""
+        return self._find_source(key) != "default"
 
     def get(self, params: ConfigGet) -> ConfigValue:
         key = expand_key(params.key) if params.key else None
@@ -167,8 +179,13 @@ class Configuration:
             raise Conflict(f"{self.path} cannot be changed, because it is broken: {error}. Mend it first.") from None
 
 
-def load_configuration(path: Path, flags: Values, environ: Mapping[str, str]) -> Configuration:
-    """Read the file and the environment; whatever is wrong stops the start and says where."""
+def load_configuration(
+    path: Path, flags: Values, environ: Mapping[str, str], credentials_file: Path | None = None
+) -> Configuration:
+    """Read the file and the environment; whatever is wrong stops the start and says where.
+
+    The keys stand beside the file, unless it is said where.
+    """
     named = {expand_key(key): value for key, value in flags.items()}
     environment = _from_environment(environ)
     file = _from_file(path)
@@ -176,9 +193,9 @@ def load_configuration(path: Path, flags: Values, environ: Mapping[str, str]) ->
         current = _validate_layers(file, environment, named)
     except ValidationError as error:
         raise BadConfig(_explain_error(error, path, file, environment)) from None
-    keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
-    has_key = any(environ.get(name) for name in keys)
-    settings = Configuration(path, named, environment, has_key, file=file, current=current)
+    credentials = Credentials(credentials_file or path.with_name("credentials.json"), environ)
+    has_address = bool(environ.get("ANTHROPIC_BASE_URL", "").strip())
+    settings = Configuration(path, named, environment, credentials, has_address, file=file, current=current)
     if environ.get("OSTLER_SIMPLE") == "1":
         settings.default_tools = "minimal"
     return settings
@@ -243,7 +260,7 @@ def _explain_error(error: ValidationError, path: Path, file: Values, environment
     if named:
         return f"{to_variable_name(named)}: {first['msg']}"
     if first["type"] == "extra_forbidden":
-        return f"{path}: there is no setting {key!r}{_suggest_closest(key)}"
+        return f"{path}: there is no setting {key!r}{suggest_spelling(key, list_settings(), '')}"
     # Also by a part of it, and by the table that it is an entry of.
     in_file = any(name.startswith(key) for name in file) or any(name in file for name in _list_parents(key))
     where = f"{path}: {key}" if in_file else key
@@ -253,11 +270,3 @@ def _explain_error(error: ValidationError, path: Path, file: Values, environment
 def _list_parents(key: str) -> list[str]:
     parts = key.split(".")
     return [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
-
-
-def _suggest_closest(key: str) -> str:
-    # Imported here: only a mistake needs it.
-    import difflib  # noqa: PLC0415
-
-    close = difflib.get_close_matches(key, list(list_settings()), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -16,6 +16,8 @@ from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
 from ostler.server.api.export import export_whole
 from ostler.server.api.hooks import HookMethods
+from ostler.server.api.providers.auth import AuthMethods
+from ostler.server.api.providers.models import ModelMethods
 from ostler.server.api.results import ResultMethods
 from ostler.server.api.rules import RuleMethods
 from ostler.server.api.server import ServerMethods
@@ -46,6 +48,8 @@ class HandlerGroups:
     asks: AskMethods
     rules: RuleMethods
     hooks: HookMethods
+    models: ModelMethods
+    auth: AuthMethods
     trust: TrustMethods
     tools: ToolMethods
     tasks: TaskMethods
@@ -150,7 +154,7 @@ class Binder:
         return call.session_id
 
 
-def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:
+def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:  # noqa: PLR0915 - a table, a line a method
     bind, bind_owner, bind_turn, bind_client = binder.bind, binder.bind_owner, binder.bind_turn, binder.bind_client
     bind(table.INITIALIZE, api.server.initialize)
     bind(table.DISCOVER, api.server.discover)
@@ -182,6 +186,10 @@ def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:
     bind_owner(table.RULE_REMOVE, api.rules.remove)
     bind_owner(table.RULE_EXPLAIN, api.rules.explain)
     bind_owner(table.HOOK_LIST, api.hooks.list)
+    bind(table.MODEL_LIST, api.models.list)
+    bind(table.AUTH_SET, api.auth.set)
+    bind(table.AUTH_STATUS, api.auth.status)
+    bind(table.AUTH_REMOVE, api.auth.remove)
     bind(table.TRUST_LIST, api.trust.list)
     bind_client(table.TRUST_GRANT, api.trust.grant)
     bind(table.TRUST_REVOKE, api.trust.revoke)

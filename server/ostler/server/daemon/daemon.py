@@ -61,15 +61,14 @@ class Daemon:
     def url(self) -> str:
         return self.listen_sockets.url
 
-    async def serve(self, ready: Callable[[], None]) -> None:
+    async def serve(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until `stopping` is set, then let running calls finish and end every event stream."""
         server = _Server(self._uvicorn_config())
         async with anyio.create_task_group() as group:
             # Work that is not needed before the daemon answers its first request.
             group.start_soon(run_housekeeping, self.store, self.log, self.configuration)
             group.start_soon(self.engine.run)
-            group.start_soon(self.router.ensure_pages)
-            group.start_soon(self.providers.warm_up)
+            group.start_soon(self.providers.warm_up, self.configuration.default_model)
             group.start_soon(self._wait_for_stop, server)
             self.probes.ready = True
             ready()

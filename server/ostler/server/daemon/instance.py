@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 from filelock import FileLock, Timeout
 
+from ostler.protocol.limits import DEFAULT_PORT
 from ostler.protocol.places import Places
 from ostler.server.config.private_files import write_atomically
 from ostler.server.observability import logs
@@ -24,7 +25,7 @@ class Instance:
     places: Places
     lock: FileLock
 
-    def announce(self, *, version: str, url: str, socket: str | None, started: str) -> None:
+    def announce(self, *, version: str, url: str, socket: str | None, port: int, started: str) -> None:
         found = {"pid": os.getpid(), "version": version, "url": url, "socket": socket, "started": started}
         content = orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n"
         try:
@@ -35,6 +36,8 @@ class Instance:
             logs.log.warning("daemon_file_not_replaced", path=str(self.places.daemon_file), reason=error.strerror)
             with contextlib.suppress(OSError):
                 _overwrite(self.places.daemon_file, content)
+        with contextlib.suppress(OSError):  # a full disk; the next start chooses a port as the first one did
+            self.places.port_file.write_text(f"{port}\n")
 
     def release(self) -> None:
         self.places.daemon_file.unlink(missing_ok=True)
@@ -55,6 +58,15 @@ def lock_home(places: Places) -> Instance:
     with contextlib.suppress(OSError):  # a full disk; only the error message of a second daemon lacks the pid then
         _pid_file(places).write_text(f"{os.getpid()}\n")
     return Instance(places, lock)
+
+
+def list_preferred_ports(places: Places) -> tuple[int, ...]:
+    """The ports to try where nobody has asked for one: the last that this home had, then the usual one."""
+    try:
+        last = int(places.port_file.read_text()[:10])
+    except (OSError, ValueError):
+        return (DEFAULT_PORT,)
+    return (last, DEFAULT_PORT) if 0 < last < 65536 else (DEFAULT_PORT,)
 
 
 def _overwrite(path: Path, content: bytes) -> None:

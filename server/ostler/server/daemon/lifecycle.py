@@ -6,22 +6,27 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
+from ostler.protocol import times
 from ostler.protocol.places import Places
 from ostler.server.config.configuration import Configuration
+from ostler.server.config.private_files import ensure_private_folder
 from ostler.server.config.token_file import load_token
-from ostler.server.daemon.daemon import Daemon
-from ostler.server.daemon.instance import Instance
-from ostler.server.daemon.wiring import assemble_daemon, make_settings_places
-from ostler.server.http.sockets import open_sockets
+from ostler.server.daemon.instance import Instance, list_preferred_ports
+from ostler.server.daemon.opened import Opened, find_output_folder, make_settings_places
+from ostler.server.http.sockets import ListenSockets, open_sockets
 from ostler.server.observability import logs
 from ostler.server.settings import check_policy
 from ostler.server.version import get_version
 from ostler.storage import open_store
+
+if TYPE_CHECKING:
+    from ostler.server.daemon.daemon import Daemon
 
 
 @contextlib.asynccontextmanager
@@ -30,17 +35,29 @@ async def open_daemon(
     configuration: Configuration,
     environ: Mapping[str, str] = os.environ,
     umask: int = 0o022,
-) -> AsyncIterator[Daemon]:
-    """Open everything that the first request needs; it is closed again in the opposite order."""
+    opened: Callable[[Opened], None] = lambda opened: None,
+) -> "AsyncIterator[Daemon]":
+    """Open everything that a daemon needs, and build it; it is closed again in the opposite order.
+
+    `opened` is called as soon as clients can connect. What they ask for waits in the sockets while the rest of the
+    daemon is imported, and is answered when it serves.
+    """
     policy = check_policy(make_settings_places(places))
     token = load_token(places.token_file)
     listen = configuration.current.listen
     path = Path(listen.socket) if listen.socket else places.socket
-    sockets = open_sockets(listen, path, only_loopback=policy.forbids_remote)
+    preferred = () if configuration.is_set("listen.port") else list_preferred_ports(places)
+    sockets = open_sockets(listen, path, preferred_ports=preferred, only_loopback=policy.forbids_remote)
     try:
+        ensure_private_folder(find_output_folder(places))
         store = open_store(places.database, pending_limit=configuration.current.limits.pending_writes)
         try:
-            yield assemble_daemon(places, configuration, store, sockets, token, environ, umask)
+            parts = Opened(sockets, token, store, times.now(), anyio.Event())
+            opened(parts)
+            # Imported here: the engine, its tools and uvicorn take longer than all of the above.
+            from ostler.server.daemon.wiring import assemble_daemon  # noqa: PLC0415
+
+            yield assemble_daemon(places, configuration, parts, environ, umask)
         finally:
             await store.close()
     finally:
@@ -49,35 +66,34 @@ async def open_daemon(
 
 async def run_daemon(places: Places, configuration: Configuration, instance: Instance, umask: int) -> None:
     """Run the daemon as a process: handle signals, print the ready line, write the file that says where it is."""
-    async with open_daemon(places, configuration, umask=umask) as daemon:
-        _handle_signals(daemon.stopping)
 
-        def ready() -> None:
-            instance.announce(
-                version=get_version(),
-                url=daemon.url,
-                socket=str(daemon.listen_sockets.path),
-                started=daemon.address.started_at,
-            )
-            _report_ready(daemon)
+    def report_ready(opened: Opened) -> None:
+        _handle_signals(opened.stopping)
+        instance.announce(
+            version=get_version(),
+            url=opened.sockets.url,
+            socket=str(opened.sockets.path),
+            port=opened.sockets.port,
+            started=opened.started_at,
+        )
+        _print_ready(opened.sockets, configuration)
 
-        await daemon.serve(ready)
+    async with open_daemon(places, configuration, umask=umask, opened=report_ready) as daemon:
+        await daemon.serve()
     logs.log.info("stopped")
 
 
-def _report_ready(daemon: Daemon) -> None:
-    if daemon.listen_sockets.port_changed:
-        logs.log.warning("port_taken", wanted=daemon.configuration.current.listen.port, url=daemon.url)
+def _print_ready(sockets: ListenSockets, configuration: Configuration) -> None:
     logs.log.info(
         "ready",
-        url=daemon.url,
-        socket=str(daemon.listen_sockets.path),
+        url=sockets.url,
+        socket=str(sockets.path),
         version=get_version(),
-        model=daemon.configuration.default_model,
+        model=configuration.default_model,
     )
     # Whoever closed our stdout must not keep the daemon from starting.
     with contextlib.suppress(OSError):
-        print(f"ostler ready {daemon.url}", flush=True)  # noqa: T201 - the line that scripts wait for
+        print(f"ostler ready {sockets.url}", flush=True)  # noqa: T201 - the line that scripts wait for
 
 
 def _handle_signals(stopping: anyio.Event) -> None:

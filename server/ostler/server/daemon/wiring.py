@@ -10,9 +10,7 @@ from typing import Any
 
 import anyio
 
-from ostler.protocol import times
 from ostler.protocol.config import Config, Sandbox
-from ostler.protocol.ids import SessionId
 from ostler.protocol.methods import METHODS
 from ostler.protocol.places import Places
 from ostler.protocol.shapes import Usage
@@ -20,6 +18,8 @@ from ostler.server.api.asks import AskMethods
 from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
 from ostler.server.api.hooks import HookMethods
+from ostler.server.api.providers.auth import AuthMethods
+from ostler.server.api.providers.models import ModelMethods
 from ostler.server.api.results import ResultMethods
 from ostler.server.api.rules import RuleMethods
 from ostler.server.api.server import Address, ServerMethods
@@ -29,11 +29,11 @@ from ostler.server.api.tools import ToolMethods
 from ostler.server.api.trust import TrustMethods
 from ostler.server.api.turns import TurnMethods
 from ostler.server.clients.client_tools import ClientTools
-from ostler.server.clients.presence import Presence
+from ostler.server.clients.presence import LocalPresence, Presence
 from ostler.server.config.configuration import Configuration
-from ostler.server.config.private_files import ensure_private_folder
 from ostler.server.daemon.bindings import Binder, HandlerGroups, bind_methods
 from ostler.server.daemon.daemon import Daemon
+from ostler.server.daemon.opened import Opened, find_output_folder, make_settings_places
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.session.settings_cache import SettingsCache
 from ostler.server.engine.session.shared import SharedServices
@@ -43,18 +43,15 @@ from ostler.server.events.event_log import EventLog
 from ostler.server.http.access import AccessGuard, make_allowed_names
 from ostler.server.http.router import Probes, Router
 from ostler.server.http.rpc_endpoint import RpcEndpoint
-from ostler.server.http.sockets import ListenSockets
 from ostler.server.http.sse_endpoint import SseEndpoint
 from ostler.server.models import pricing
 from ostler.server.models.registry import Providers, make_providers
 from ostler.server.observability import logs
 from ostler.server.observability.metrics import CallCounts, EventCounts, Gauge, Metrics, ToolCounts
 from ostler.server.rpc.dispatcher import Dispatcher
-from ostler.server.rpc.locks import Locks
-from ostler.server.settings import POLICY, SettingsPlaces
+from ostler.server.rpc.locks import LocalLocks
 from ostler.server.version import get_version
 from ostler.storage import Store
-from ostler.tools.context import SessionView
 from ostler.tools.registry import Registry
 from ostler.tools.sandbox import probe_sandbox
 from ostler.tools.shell.output.output_file_pool import keep_spares
@@ -63,8 +60,7 @@ from ostler.tools.tool_config import Assistant, Limits, SandboxSettings, Support
 
 
 def make_shared_services(places: Places, configuration: Configuration, umask: int, *, testing: bool) -> SharedServices:
-    output_folder = places.data / "tasks"
-    ensure_private_folder(output_folder)
+    output_folder = find_output_folder(places)
     keep_spares(output_folder, places.data / "spare")
     settings = SettingsCache(make_settings_places(places), lambda: list_known_tools(shared))
     sandbox = SandboxCache(
@@ -82,10 +78,6 @@ def make_shared_services(places: Places, configuration: Configuration, umask: in
         umask=umask,
     )
     return shared
-
-
-def make_settings_places(places: Places) -> SettingsPlaces:
-    return SettingsPlaces(str(places.config), os.path.expanduser("~"), POLICY)
 
 
 def list_known_tools(shared: SharedServices) -> frozenset[str]:
@@ -173,11 +165,8 @@ def _probe_support() -> Support:
 def _load_registry() -> Registry:
     # Imported here: the tools are a tenth of the start, and nobody needs them before the first session.
     from ostler.tools.builtin import load_registry  # noqa: PLC0415
-    from ostler.tools.shell import bash_policy  # noqa: PLC0415
 
     registry = load_registry()
-    # The first command would load the grammar and the tables on the event loop.
-    bash_policy.judge("true", SessionView(SessionId(""), "/", "/", (), "default"))
     for problem in registry.problems:
         logs.log.warning("tool_left_out", reason=problem)
     for deprecation in registry.deprecations:
@@ -188,27 +177,26 @@ def _load_registry() -> Registry:
 def assemble_daemon(
     places: Places,
     configuration: Configuration,
-    store: Store,
-    sockets: ListenSockets,
-    token: bytes,
+    opened: Opened,
     environ: Mapping[str, str],
     umask: int,
 ) -> Daemon:
-    stopping = anyio.Event()
+    store, sockets, stopping = opened.store, opened.sockets, opened.stopping
     log = EventLog(store)
-    presence = Presence(log)
+    presence = LocalPresence(log)
+    locks = LocalLocks()
     client_tools = ClientTools(log, presence)
     sse_endpoint = SseEndpoint(log, presence, configuration.current.limits)
     calls = CallCounts(METHODS)
     tool_counts, event_counts = ToolCounts(), EventCounts()
-    address = Address(sockets.url, sockets.path, places.data, times.now(), time.monotonic())
+    address = Address(sockets.url, sockets.path, places.data, opened.started_at, time.monotonic())
     listen = configuration.current.listen
 
     def apply() -> None:
         sse_endpoint.limits = configuration.current.limits
         access_guard.wrong_per_minute = configuration.current.limits.wrong_tokens_per_minute
 
-    providers = make_providers(environ, configuration.current.model)
+    providers = make_providers(environ, configuration.current.model, configuration.credentials)
     shared = make_shared_services(places, configuration, umask, testing=environ.get("OSTLER_TESTING") == "1")
     shared.client_calls = client_tools
     engine = _make_engine(places, configuration, log, providers, shared, tool_counts)
@@ -229,10 +217,12 @@ def assemble_daemon(
             lambda: _stop_soon(stopping),
         ),
         sessions=sessions,
-        turns=TurnMethods(engine, sessions, waiters, Locks()),
+        turns=TurnMethods(engine, sessions, waiters, locks),
         asks=AskMethods(engine),
         rules=RuleMethods(engine),
         hooks=HookMethods(engine),
+        models=ModelMethods(log, configuration, providers),
+        auth=AuthMethods(configuration.credentials, configuration),
         trust=TrustMethods(engine),
         tools=ToolMethods(engine),
         tasks=TaskMethods(engine),
@@ -240,7 +230,7 @@ def assemble_daemon(
         clients=ClientMethods(log, presence, client_tools),
         config=ConfigMethods(store, log, configuration, apply),
     )
-    dispatcher = Dispatcher(bind_methods(Binder(log, engine, presence), methods), calls)
+    dispatcher = Dispatcher(bind_methods(Binder(log, engine, presence), methods), calls, locks)
     probes = Probes(lambda: store.writer.read_only, {"pid": os.getpid(), "version": get_version()})
     metrics = Metrics(calls, tool_counts, event_counts, _make_gauges(store, log, engine, presence, sse_endpoint))
     router = Router(
@@ -254,7 +244,7 @@ def assemble_daemon(
     )
     access_guard = AccessGuard(
         router,
-        token=token,
+        token=opened.token,
         names=make_allowed_names(sockets.url, listen.allow_hosts, listen.allow_origins),
         wrong_per_minute=configuration.current.limits.wrong_tokens_per_minute,
     )

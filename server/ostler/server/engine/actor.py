@@ -153,9 +153,9 @@ class SessionActor:
         """Let a running command go on in the background."""
         _, run = self._find_call(call_id)
         stage = run.stage
-        if not isinstance(stage, Parsed | Running) or not stage.tool.is_shell or stage.call.status != "running":
+        if not isinstance(stage, Parsed | Running) or not stage.tool.shell.is_shell or stage.call.status != "running":
             raise Conflict(f"The call {call_id} is no command that runs.", call_id=call_id)
-        if stage.tool.only_waits(stage.input):
+        if stage.tool.shell.only_waits(stage.input):
             raise Conflict(
                 f"The call {call_id} does nothing but sleep, and such a command is never sent to the background: "
                 "let it end, or stop it with tool/cancel.",

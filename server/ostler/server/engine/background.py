@@ -9,18 +9,22 @@ from typing import Final
 import anyio
 
 from ostler.protocol.errors import ProtocolError
+from ostler.protocol.ids import SessionId
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.shared import CurrentSandbox
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Tx
 from ostler.storage.repositories.processes import ProcessRecord
+from ostler.tools.context import SessionView
 from ostler.tools.process.orphans import has_many_orphans, kill_left_over, reap_orphans
 from ostler.tools.sandbox import Proxy
+from ostler.tools.shell import bash_policy
 from ostler.tools.threads import read_in_thread
 
 _REAP_SECONDS: Final = 1.0
 _REAP_CHECKS: Final = 5
 _SETTINGS_SECONDS: Final = 1.0
+_COMMAND_TABLES_SECONDS: Final = 1.0
 
 
 @contextlib.asynccontextmanager
@@ -58,6 +62,18 @@ async def reload_settings_periodically(
     while True:
         await anyio.sleep(_SETTINGS_SECONDS)
         await load_all()
+
+
+async def load_command_tables() -> None:
+    """Load the grammar and the tables about commands, which the first command would load on the event loop.
+
+    A second after the start: the first request to a model, which a person may wait for, needs none of it.
+    """
+    await anyio.sleep(_COMMAND_TABLES_SECONDS)
+    judged_from = SessionView(SessionId(""), "/", "/", (), "default")
+    await read_in_thread(lambda: bash_policy.judge("true", judged_from))
+    # What parsing the tables took goes back to the machine.
+    await read_in_thread(release_memory)
 
 
 def release_memory() -> None:

@@ -18,6 +18,7 @@ from ostler.protocol.shapes import Call
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.background import (
     end_left_over_processes,
+    load_command_tables,
     reap_orphans_periodically,
     release_memory,
     reload_settings_periodically,
@@ -116,9 +117,8 @@ class Engine:
         async with anyio.create_task_group() as group:
             self._group = self.tasks.group = self.servers.group = group
             await self.load_registry()
-            # What parsing the tables took goes back to the machine.
-            await read_in_thread(release_memory)
             group.start_soon(self._recover_all)
+            group.start_soon(load_command_tables)
             group.start_soon(self._evict_periodically)
             group.start_soon(reap_orphans_periodically)
             group.start_soon(reload_settings_periodically, self.settings_loader.load, self._list_running)

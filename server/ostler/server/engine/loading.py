@@ -21,6 +21,8 @@ class StoredCall:
     use: ToolUse
     call: Call | None
     ask: Ask | None
+    messages: Sequence[Sequence[dict[str, Any]]] = ()
+    """Further user messages that the call gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ def _load_calls(snapshot: Snapshot, message: Message) -> list[StoredCall]:
         data: Any = block
         call = next((one for one in stored.values() if one.call_id.endswith(f"#{index}")), None)
         ask = snapshot.asks.find_by_call(call.call_id) if call and call.status == "waiting" else None
-        found.append(StoredCall(_build_tool_use(snapshot, index, data, call), call, ask))
+        given = snapshot.calls.load_messages(call.call_id) if call else ()
+        found.append(StoredCall(_build_tool_use(snapshot, index, data, call), call, ask, given))
     return found
 
 

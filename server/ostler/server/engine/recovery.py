@@ -14,7 +14,7 @@ A turn with an ask that is open, or answered and not acted upon, stays alive. An
 with the next request where `on_restart` says so; one whose final answer is stored has nothing left to do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -200,19 +200,28 @@ class _UnfinishedTurn:
         for call, whole in self._fit(list(answered.values())):
             answered[call.call_id] = self._store_shortened(call, whole)
         if answered:
-            message = Message.model_validate(
-                {
-                    "id": new_message_id(),
-                    "session_id": self._record.id,
-                    "turn_id": self._turn.id,
-                    "role": "user",
-                    "content": [build_tool_result(call) for call in answered.values()],
-                    "created_at": times.now(),
-                }
-            )
             call_ids = {call.tool_use_id: call.call_id for call in answered.values()}
-            self._tx.messages.add(message, call_ids)
-            self._tx.append("message.completed", self._scope, reference=message.id)
+            self._add_user_message([build_tool_result(call) for call in answered.values()], call_ids)
+        for answered_id in answered:
+            for blocks in self._tx.calls.load_messages(answered_id):
+                self._add_user_message(blocks, {}, source=answered_id)
+
+    def _add_user_message(
+        self, content: list[dict[str, Any]], call_ids: Mapping[str, CallId], source: CallId | None = None
+    ) -> None:
+        message = Message.model_validate(
+            {
+                "id": new_message_id(),
+                "session_id": self._record.id,
+                "turn_id": self._turn.id,
+                "role": "user",
+                "content": content,
+                "source_call_id": source,
+                "created_at": times.now(),
+            }
+        )
+        self._tx.messages.add(message, call_ids)
+        self._tx.append("message.completed", self._scope, reference=message.id)
 
     def _store_shortened(self, call: Call, whole: str) -> Call:
         """Store a call whose result was shortened for the model, and the full text."""

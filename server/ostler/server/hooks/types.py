@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from ostler.server.hooks.events import DECIDING_EVENTS
 from ostler.server.hooks.matchers import compile_matcher, is_for_all
+from ostler.tools.text import cut_text
 
 Kind = Literal["command", "http", "prompt", "python"]
 Source = Literal["policy", "user", "project", "local", "plugin"]
@@ -65,11 +66,11 @@ class Hook:
         """What it does, for people; without what an address may hold of secrets."""
         match self.kind:
             case "command":
-                return _truncate(self.command)
+                return cut_text(self.command, _SHOWN_CHARS)
             case "http":
-                return _truncate(_redact_url(self.url))
+                return cut_text(_redact_url(self.url), _SHOWN_CHARS)
             case "prompt":
-                return _truncate(self.prompt)
+                return cut_text(self.prompt, _SHOWN_CHARS)
             case "python":
                 return self.name
 
@@ -166,10 +167,6 @@ def format_hook_rows(hooks: Sequence[Hook]) -> list[dict[str, Any]]:
         }
         for hook in hooks
     ]
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
 def _redact_url(url: str) -> str:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """The probes; everything else needs the token."""
 
+_WANTED: Final = b"Wanted: `Authorization: Bearer TOKEN`, with the content of the file `token` in the home folder.\n"
 _DELAY_SECONDS: Final = 1.0
 _MAX_DELAYED: Final = 1024
 _MAX_GENERATIONS: Final = 256
@@ -82,7 +83,7 @@ class AccessGuard:
             return
         if _get_single_header(headers, b"authorization") is not None:
             await self._delay_wrong_token()
-        await _send_status(send, 401)
+        await _send_status(send, 401, _WANTED)
 
     def _is_for_us(self, headers: list[tuple[bytes, bytes]], *, on_socket: bool) -> bool:
         """Check `Host` and `Origin`, against DNS rebinding and foreign pages.
@@ -131,16 +132,17 @@ def _get_single_header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> byt
     return found[0] if len(found) == 1 else None
 
 
-async def _send_status(send: Send, status: int) -> None:
-    """Answer with a status alone: a stranger learns no detail."""
+async def _send_status(send: Send, status: int, line: bytes = b"") -> None:
+    """Answer with a status, and at most one line that is always the same: a stranger learns no detail."""
+    kind = [(b"content-type", b"text/plain; charset=utf-8"), (b"www-authenticate", b"Bearer")] if line else []
     await send(
         {
             "type": "http.response.start",
             "status": status,
-            "headers": [(b"content-length", b"0"), (b"connection", b"close")],
+            "headers": [*kind, (b"content-length", b"%d" % len(line)), (b"connection", b"close")],
         }
     )
-    await send({"type": "http.response.body", "body": b""})
+    await send({"type": "http.response.body", "body": line})
 
 
 def is_descendant(pid: int, of: int | None = None) -> bool:

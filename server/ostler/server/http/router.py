@@ -1,8 +1,8 @@
 """The HTTP router: which part of the daemon a request is for.
 
 The paths that are used most, and the probes, are answered here. Everything else belongs to the FastAPI application,
-which takes longer to load than the rest of the daemon together: it is loaded after the daemon is ready, or when
-somebody asks for one of its pages, whichever comes first. docs/decisions/0002-start-up.md has the numbers.
+which takes as long to load as half of the rest of the daemon: it is loaded when somebody asks for one of its pages.
+docs/decisions/0002-start-up.md and 0021-from-nothing-to-the-first-request.md have the numbers.
 """
 
 from collections.abc import Callable

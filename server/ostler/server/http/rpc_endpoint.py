@@ -1,5 +1,6 @@
 """`POST /rpc`: reads the body of an HTTP request, gives it to the dispatcher, and sends the answer."""
 
+from dataclasses import replace
 from typing import Final
 
 import anyio
@@ -15,6 +16,7 @@ from ostler.server.rpc.dispatcher import Body, Caller, Dispatcher
 from ostler.storage.sqlite.long_json import LONG_CHARS
 from ostler.tools.threads import read_in_thread
 
+_WANTED_TYPE: Final = "Wanted: `Content-Type: application/json`, with a JSON-RPC 2.0 request as the body.\n"
 _DISCARD_BYTES: Final = 4 * MAX_BODY_BYTES
 _DISCARD_SECONDS: Final = 2.0
 
@@ -40,7 +42,7 @@ class RpcEndpoint:
         if request.method != "POST":
             return Response(status_code=405, headers={"allow": "POST"})
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-            return Response(status_code=415)
+            return Response(_WANTED_TYPE, status_code=415, media_type="text/plain")
         try:
             parts, size = await _receive_body(request, receive)
         except _TooLarge:
@@ -52,20 +54,21 @@ class RpcEndpoint:
             body = self._parse_body(parts) if size < LONG_CHARS else await read_in_thread(self._parse_body, parts)
         except ProtocolError as error:
             return _build_response(failure(None, error))
-        answer = await self._answer(body, request.headers.get("ostler-client"), receive)
+        caller = Caller(request.headers.get("ostler-client"), request.state.peer is not None)
+        answer = await self._answer(body, caller, receive)
         return Response(status_code=202) if answer is None else _build_response(answer)
 
     def _parse_body(self, parts: list[bytes]) -> Body:
         return self._dispatcher.parse_body(parts[0] if len(parts) == 1 else b"".join(parts))
 
-    async def _answer(self, body: Body, client_id: str | None, receive: Receive) -> bytes | None:
+    async def _answer(self, body: Body, caller: Caller, receive: Receive) -> bytes | None:
         answer: bytes | None = None
         if not self._dispatcher.has_waiting_call(body):
-            return await self._dispatcher.answer(body, Caller(client_id))
+            return await self._dispatcher.answer(body, caller)
         disconnected = anyio.Event()
         async with anyio.create_task_group() as group:
             group.start_soon(_watch_connection, receive, disconnected)
-            answer = await self._dispatcher.answer(body, Caller(client_id, disconnected))
+            answer = await self._dispatcher.answer(body, replace(caller, disconnected=disconnected))
             group.cancel_scope.cancel()
         return answer
 

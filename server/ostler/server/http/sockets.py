@@ -6,11 +6,14 @@ import ipaddress
 import os
 import socket
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ostler.protocol.config import Listen
 from ostler.server.config.configuration import BadConfig
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,6 @@ class ListenSockets:
     path: Path
     url: str
     port: int
-    port_changed: bool
-    """The port that was asked for is taken, and this is another one."""
-
     inode: int
     """Inode of the Unix socket, to recognise our own file when closing."""
 
@@ -39,15 +39,20 @@ class ListenSockets:
                 self.path.unlink()
 
 
-def open_sockets(listen: Listen, socket_path: Path, *, only_loopback: bool = False) -> ListenSockets:
-    """`only_loopback`: by the machine's policy, whatever the configuration says."""
+def open_sockets(
+    listen: Listen, socket_path: Path, *, preferred_ports: Sequence[int] = (), only_loopback: bool = False
+) -> ListenSockets:
+    """Listen on the port of the configuration, which must be free; or on the first of these that is, else on any.
+
+    `only_loopback`: by the machine's policy, whatever the configuration says.
+    """
     address = _parse_address(listen)
     if only_loopback and not address.is_loopback:
         raise BadConfig(
             f"{address} can be reached from other machines, which the policy of this machine forbids "
             "(forbid_remote). Listen on 127.0.0.1."
         )
-    tcp, moved = _bind_tcp(address, listen.port)
+    tcp = _bind_first_free(address, preferred_ports) if preferred_ports else _bind_tcp(address, listen.port)
     port = int(tcp.getsockname()[1])
     try:
         unix = _bind_unix(socket_path)
@@ -59,10 +64,10 @@ def open_sockets(listen: Listen, socket_path: Path, *, only_loopback: bool = Fal
         raise BadConfig(f"{socket_path} cannot be used as a socket: {error.strerror or error}.") from None
     shown = f"[{address}]" if address.version == 6 else str(address)
     inode = socket_path.lstat().st_ino
-    return ListenSockets(tcp, unix, socket_path, f"http://{shown}:{port}", port, moved, inode)
+    return ListenSockets(tcp, unix, socket_path, f"http://{shown}:{port}", port, inode)
 
 
-def _parse_address(listen: Listen) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def _parse_address(listen: Listen) -> IpAddress:
     try:
         address = ipaddress.ip_address("127.0.0.1" if listen.host == "localhost" else listen.host.strip("[]"))
     except ValueError:
@@ -75,16 +80,27 @@ def _parse_address(listen: Listen) -> ipaddress.IPv4Address | ipaddress.IPv6Addr
     return address
 
 
-def _bind_tcp(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> tuple[socket.socket, bool]:
+def _bind_first_free(address: IpAddress, ports: Sequence[int]) -> socket.socket:
+    for port in ports:
+        # Whatever the reason, nobody has asked for this one.
+        with contextlib.suppress(OSError):
+            return _listen_tcp(address, port)
+    return _bind_tcp(address, 0)
+
+
+def _bind_tcp(address: IpAddress, port: int) -> socket.socket:
     try:
-        return _listen_tcp(address, port), False
+        return _listen_tcp(address, port)
     except OSError as error:
-        if error.errno != errno.EADDRINUSE or port == 0:
-            raise BadConfig(f"{address} port {port} cannot be listened on: {error.strerror}.") from None
-    return _listen_tcp(address, 0), True
+        if error.errno == errno.EADDRINUSE:
+            raise BadConfig(
+                f"Port {port} of {address} is taken by another program. Choose another one with --port or "
+                "`[listen] port`; where none is set, a free one is taken."
+            ) from None
+        raise BadConfig(f"Port {port} of {address} cannot be listened on: {error.strerror}.") from None
 
 
-def _listen_tcp(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> socket.socket:
+def _listen_tcp(address: IpAddress, port: int) -> socket.socket:
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     # Named, because asyncio switches Nagle's algorithm off only for sockets that say they are TCP: without it an
     # answer on a kept connection waits 40 ms for an acknowledgement that the client delays.

@@ -43,8 +43,7 @@ def compute_cost(model: str, usage: Usage, configured: Mapping[str, Price]) -> D
     price = _find_price(model, usage, configured)
     if price is None:
         return None
-    cache_read = price.input * _CACHE_READ if price.cache_read is None else price.cache_read
-    cache_write = price.input * _CACHE_WRITE if price.cache_write is None else price.cache_write
+    cache_read, cache_write = find_cache_prices(price)
     total = (
         usage.input_tokens * price.input
         + usage.output_tokens * price.output
@@ -52,6 +51,19 @@ def compute_cost(model: str, usage: Usage, configured: Mapping[str, Price]) -> D
         + usage.cache_write_tokens * cache_write
     )
     return (total / _MILLION).quantize(_SMALLEST, ROUND_HALF_EVEN)
+
+
+def find_cache_prices(price: Price) -> tuple[Decimal, Decimal]:
+    """What tokens cost that are read from the cache, and that are written to it."""
+    return (
+        price.input * _CACHE_READ if price.cache_read is None else price.cache_read,
+        price.input * _CACHE_WRITE if price.cache_write is None else price.cache_write,
+    )
+
+
+def find_price(model: str, configured: Mapping[str, Price]) -> Price | None:
+    """The price of requests that are not long; None where it is not known."""
+    return _find_price(model, Usage(), configured)
 
 
 def is_priced(model: str, configured: Mapping[str, Price]) -> bool:

@@ -59,6 +59,7 @@ FailureKind = Literal[
     "too_long",  # the conversation does not fit the model's window
     "access",  # 401, 403
     "extras",  # 400 because of tool extras
+    "unknown_model",  # 404: the provider has no model of this name
     "bad_request",  # any other 4xx
     "missing",  # the provider cannot be used here: no key, no SDK
 ]
@@ -82,6 +83,7 @@ class ModelFailure(Exception):
         super().__init__(message)
         self.kind: FailureKind = kind
         self.message = message
+        """For people: what went wrong, with which address, key or model, and what to do about it."""
         self.status = status
         self.request_id = request_id
         self.retry_after_ms = retry_after_ms

@@ -7,6 +7,7 @@ import orjson
 from ostler.protocol.errors import InvalidRequest, ParseError
 from ostler.server.models.long_events import MAX_INPUT_VALUES
 from ostler.server.rpc.bounded_json import check_limits
+from ostler.tools.text import cut_text_with_count
 
 _SHOWN_CHARS: Final = 200
 """How much of an input that cannot be used the model is shown."""
@@ -26,7 +27,7 @@ def parse_tool_input(text: str) -> tuple[Any, str | None]:
 
 def describe_unusable(raw: str, over_limit: str | None) -> str:
     """Why nothing can be run of it, for the model."""
-    shown = raw if len(raw) <= _SHOWN_CHARS else f"{raw[:_SHOWN_CHARS]}… ({len(raw)} characters)"
+    shown = cut_text_with_count(raw, _SHOWN_CHARS)
     if over_limit is not None:
         return f"The input is more than can be read, so nothing was run. {over_limit} It was: {shown}"
     return f"The input is not a JSON object, so nothing was run. It was: {shown}"

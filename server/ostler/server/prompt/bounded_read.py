@@ -2,11 +2,12 @@
 
 import codecs
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from ostler.tools.fs.regular_file import NotRegular, open_regular_file, read_up_to
 
 _SNIFF_BYTES: Final = 8192
 _BYTE_ORDER_MARKS: Final = (
@@ -52,17 +53,14 @@ def read_beginning(path: str, roots: Iterable[str], limit: int) -> FileHead:
     """At most `limit` bytes of a text file."""
     real = resolve_inside(path, roots)
     try:
-        # The path is real already: a link in its last part was put there since. A pipe must not block us.
-        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if stat.S_ISDIR(mode):
-                raise IsFolder("is a folder")
-            if not stat.S_ISREG(mode):
-                raise Unreadable("is not a regular file")
-            content = file.read(limit + 1)
-    except IsADirectoryError:
-        raise IsFolder("is a folder") from None
+        # The path is real already: a link in its last part was put there since.
+        descriptor = open_regular_file(real, follow=False)
+        try:
+            content = read_up_to(descriptor, limit + 1)
+        finally:
+            os.close(descriptor)
+    except NotRegular as error:
+        raise (IsFolder("is a folder") if error.is_folder else Unreadable("is not a regular file")) from None
     except OSError as error:
         raise Unreadable(f"cannot be read ({error.strerror})") from None
     return FileHead(real, _decode(content[:limit]), len(content) <= limit)

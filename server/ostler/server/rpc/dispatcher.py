@@ -16,6 +16,7 @@ from ostler.protocol.errors import (
     MethodNotFound,
     ProtocolError,
     ShuttingDown,
+    SocketOnly,
 )
 from ostler.protocol.limits import MAX_BATCH
 from ostler.protocol.methods import Method
@@ -41,6 +42,8 @@ class Caller:
 
     client_id: str | None = None
     """As the caller claims; it is looked up where it matters."""
+    on_socket: bool = False
+    """The call came over the Unix socket."""
     disconnected: anyio.Event | None = None
     """Set when the connection closes; only given where a call waits."""
 
@@ -79,10 +82,10 @@ class Body:
 
 
 class Dispatcher:
-    def __init__(self, handlers: Handlers, counts: CallCounts) -> None:
+    def __init__(self, handlers: Handlers, counts: CallCounts, locks: Locks) -> None:
         self._handlers = handlers
         self._counts = counts
-        self._locks = Locks()
+        self._locks = locks
         self._encode_lock = anyio.Lock()
         """One long answer is encoded at a time: several such threads would leave the event loop little of the GIL."""
         self.stopping = False
@@ -143,6 +146,9 @@ class Dispatcher:
 
     async def _run_call(self, request: Request, caller: Caller) -> Shape:
         method, handler = self._handlers.find(request.method)
+        if method.socket_only and not caller.on_socket:
+            # Before anything is looked at that it brings.
+            raise SocketOnly(f"{method.name} is taken over the Unix socket only; `daemon.json` says where that is.")
         if self.stopping:
             raise ShuttingDown("The daemon is stopping.")
         _check_unknown_fields(method.params, request.params)

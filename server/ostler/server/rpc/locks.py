@@ -1,11 +1,24 @@
-"""Locks that calls hold while they run: on a session, on the daemon, or on an idempotency key."""
+"""Locks that calls hold while they run: on a session, on the daemon, or on an idempotency key.
+
+What holds them is behind an interface: one daemon keeps them in memory, several would keep them in their database.
+"""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import anyio
+
+LockKind = Literal["session", "daemon", "key"]
+
+
+class Locks(Protocol):
+    """One lock for the daemon and one for each session or key."""
+
+    def hold(self, kind: LockKind, name: str | None = None) -> AbstractAsyncContextManager[None]:
+        """Hold a lock; whoever comes meanwhile waits, in the order of coming."""
+        ...
 
 
 @dataclass(slots=True)
@@ -14,14 +27,14 @@ class _CountedLock:
     users: int = 0
 
 
-class Locks:
-    """One lock for the daemon and one for each session or key in use; those nobody holds cost nothing."""
+class LocalLocks:
+    """The locks of one daemon, in its memory; those nobody holds cost nothing."""
 
     def __init__(self) -> None:
         self._held: dict[str, _CountedLock] = {}
 
     @asynccontextmanager
-    async def hold(self, kind: Literal["session", "daemon", "key"], name: str | None = None) -> AsyncIterator[None]:
+    async def hold(self, kind: LockKind, name: str | None = None) -> AsyncIterator[None]:
         held = f"{kind} {name}" if name else kind
         counted = self._held.setdefault(held, _CountedLock())
         counted.users += 1

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from ostler.protocol.session import Mode
-from ostler.server.settings.did_you_mean import suggest_spelling
 from ostler.server.settings.entries import parse_hook_entries, parse_server_entries, parse_variables
 from ostler.server.settings.json_positions import BadJson, Positions, parse
 from ostler.server.settings.locations import Candidate
@@ -34,6 +33,7 @@ from ostler.server.settings.types import (
     SourcedRule,
 )
 from ostler.tools.permissions import BadRule, parse_rule
+from ostler.tools.spelling import suggest_spelling
 
 _TOP_KEYS: Final = ("permissions", "hooks", "env", "mcp_servers", "$schema")
 _PERMISSION_KEYS: Final = (*BEHAVIORS, "mode", "expires")

@@ -5,9 +5,9 @@ from typing import Any, Final, Protocol
 
 from ostler.server.hooks.events import EVENTS
 from ostler.server.mcp.server_config import check_entry
-from ostler.server.settings.did_you_mean import suggest_spelling
 from ostler.server.settings.locations import Candidate
 from ostler.server.settings.types import HookEntry, McpEntry
+from ostler.tools.spelling import suggest_spelling
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVER: Final = re.compile(r"[^\s()*/\\\x00-\x1f]{1,100}")

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Final
 
 from ostler.protocol import times
-from ostler.server.settings.did_you_mean import suggest_spelling
 from ostler.server.settings.types import Behavior, Source, SourcedRule
-from ostler.tools.permissions import PATH_TOOLS, BadPattern, BadRule, Rule, compile_path, may_be_path, parse_rule
+from ostler.tools.permissions import BadPattern, BadRule, Rule, compile_path, find_content_kind, may_be_path, parse_rule
+from ostler.tools.spelling import suggest_spelling
 
 BEHAVIORS: Final[tuple[Behavior, ...]] = ("deny", "ask", "allow")
 
@@ -34,7 +34,7 @@ def compile_rule(rule: Rule, behavior: Behavior, origin: Origin, expires_at: str
     pattern = None
     if rule.content is not None and may_be_path(rule.tool):
         # A tool that we do not know may take a path; where its content cannot be one, it is compared as text.
-        with contextlib.nullcontext() if rule.tool in PATH_TOOLS else contextlib.suppress(BadPattern):
+        with contextlib.nullcontext() if find_content_kind(rule.tool) == "path" else contextlib.suppress(BadPattern):
             pattern = compile_path(
                 rule.content,
                 settings_root=origin.root,
@@ -86,7 +86,7 @@ def check_tool_name(rule: Rule, known: Collection[str] | None) -> str | None:
 
 def check_rooted_path(rule: Rule, root: str) -> str | None:
     """`/etc/passwd` starts from the folder of the settings, which surprises people."""
-    if rule.tool not in PATH_TOOLS or rule.content is None or rule.content.startswith("//"):
+    if find_content_kind(rule.tool) != "path" or rule.content is None or rule.content.startswith("//"):
         return None
     first = rule.content.removeprefix("/").split("/")[0]
     if not rule.content.startswith("/") or first not in _TOP_FOLDERS or os.path.lexists(os.path.join(root, first)):

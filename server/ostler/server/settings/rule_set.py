@@ -2,20 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from ostler.protocol import times
 from ostler.server.settings.types import Behavior, SourcedRule
 from ostler.tools import commands
-
-_COVERED_BY: Final = {
-    "Write": ("Edit",),
-    "NotebookEdit": ("Edit",),
-    "Grep": ("Read",),
-    "Glob": ("Read",),
-    "LSP": ("Read",),
-}
-"""Tools whose rules apply to a tool beside its own."""
+from ostler.tools.permissions import COVERED_BY
 
 _Index = dict[tuple[Behavior, str], tuple[SourcedRule, ...]]
 
@@ -88,7 +79,7 @@ class RuleSet:
         """Tools and MCP servers that are denied as a whole, which the model is not even told of."""
         whole = {rule.rule.tool for rule in self.rules if rule.behavior == "deny" and rule.rule.content is None}
         names = {self.aliases.get(tool, tool) for tool in whole}
-        return frozenset(names | {tool for tool, others in _COVERED_BY.items() if names & set(others)})
+        return frozenset(names | {tool for tool, other in COVERED_BY.items() if other in names})
 
     def _find_rules(self, behavior: Behavior, tool: str, also: Iterable[str]) -> tuple[SourcedRule, ...]:
         if self.next_expiry is not None or also:
@@ -101,7 +92,7 @@ class RuleSet:
 
     def _collect_rules(self, behavior: Behavior, tool: str, also: Iterable[str]) -> tuple[SourcedRule, ...]:
         name = self.aliases.get(tool, tool)
-        names = dict.fromkeys((name, *_COVERED_BY.get(name, ()), *also))
+        names = dict.fromkeys((name, *([COVERED_BY[name]] if name in COVERED_BY else ()), *also))
         if name.startswith("mcp__") and behavior != "allow":
             # `mcp__a__b` may be a tool of the server `a`: enough to forbid it, not to allow it.
             names |= dict.fromkeys(key for kind, key in self._index if kind == behavior and name.startswith(f"{key}__"))

@@ -2,12 +2,18 @@
 
 import sqlite3
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
-from ostler.protocol.ids import AskId, CallId, SessionId
+from ostler.protocol.ids import AskId, CallId, Cursor, SessionId
 from ostler.protocol.shapes import Ask, AskStatus
 from ostler.storage.sqlite import long_json
 from ostler.storage.sqlite.packing import pack, unpack
+
+
+class Page(NamedTuple):
+    asks: list[Ask]
+    last: Cursor | None
+    """The place of the last one, after which the next page comes; None where there is none."""
 
 
 class Asks:
@@ -16,9 +22,11 @@ class Asks:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def open_ask(self, ask: Ask) -> None:
+    def open_ask(self, ask: Ask, cursor: Cursor) -> None:
+        """Store an open ask; the cursor is its place in every list."""
         self._connection.execute(
-            "INSERT INTO asks (id, session_id, root_id, status, ask_json, call_id) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO asks (id, session_id, root_id, status, ask_json, call_id, cursor)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 ask.id,
                 ask.session_id,
@@ -26,6 +34,7 @@ class Asks:
                 ask.status,
                 pack(long_json.encode(ask)),
                 ask.call.call_id if ask.call else None,
+                cursor,
             ),
         )
 
@@ -52,7 +61,7 @@ class Asks:
     def list_open(self, root_id: SessionId) -> list[Ask]:
         """The open asks of a session tree, oldest first."""
         rows = self._connection.execute(
-            "SELECT ask_json FROM asks WHERE root_id = ? AND status = 'open' ORDER BY id", (root_id,)
+            "SELECT ask_json FROM asks WHERE root_id = ? AND status = 'open' ORDER BY cursor", (root_id,)
         )
         return [Ask.model_validate_json(unpack(row[0])) for row in rows]
 
@@ -60,7 +69,7 @@ class Asks:
         """The open asks of some session trees, oldest first; trees without one are left out."""
         placeholders = ", ".join("?" * len(roots))
         rows = self._connection.execute(
-            f"SELECT root_id, ask_json FROM asks WHERE root_id IN ({placeholders}) AND status = 'open' ORDER BY id",  # noqa: S608
+            f"SELECT root_id, ask_json FROM asks WHERE root_id IN ({placeholders}) AND status = 'open' ORDER BY cursor",  # noqa: S608
             (*roots,),
         )
         trees: dict[SessionId, list[Ask]] = {}
@@ -71,7 +80,7 @@ class Asks:
     def find_by_call(self, call_id: CallId) -> Ask | None:
         """The newest ask about a call."""
         row = self._connection.execute(
-            "SELECT ask_json FROM asks WHERE call_id = ? ORDER BY id DESC LIMIT 1", (call_id,)
+            "SELECT ask_json FROM asks WHERE call_id = ? ORDER BY cursor DESC LIMIT 1", (call_id,)
         ).fetchone()
         return Ask.model_validate_json(unpack(row[0])) if row else None
 
@@ -79,7 +88,7 @@ class Asks:
         """The open ask of a session that is about no call: whether its folder is trusted."""
         row = self._connection.execute(
             "SELECT ask_json FROM asks WHERE session_id = ? AND status = 'open' AND call_id IS NULL"
-            " ORDER BY id LIMIT 1",
+            " ORDER BY cursor LIMIT 1",
             (session_id,),
         ).fetchone()
         return Ask.model_validate_json(unpack(row[0])) if row else None
@@ -89,12 +98,15 @@ class Asks:
         root_id: SessionId | None,
         members: Collection[SessionId] | None,
         status: AskStatus | None,
-        after: str,
+        after: Cursor | None,
         limit: int,
-    ) -> list[Ask]:
+    ) -> Page:
         """Asks after one in the order of their opening, of everything or of one tree, or of some members of it."""
-        conditions = ["id > ?"]
-        values: list[Any] = [after]
+        conditions: list[str] = []
+        values: list[Any] = []
+        if after is not None:
+            conditions.append("cursor > ?")
+            values.append(after)
         if root_id is not None:
             conditions.append("root_id = ?")
             values.append(root_id)
@@ -105,9 +117,10 @@ class Asks:
             # Written out where it is `open`: the index for those is found only by a constant.
             conditions.append("status = 'open'" if status == "open" else "status = ?")
             values += [] if status == "open" else [status]
-        where = " AND ".join(conditions)
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self._connection.execute(
-            f"SELECT ask_json FROM asks WHERE {where} ORDER BY id LIMIT ?",  # noqa: S608 - constant text
-            (*values, limit),
-        )
-        return [Ask.model_validate_json(unpack(row[0])) for row in rows]
+            f"SELECT ask_json, cursor FROM asks{where} ORDER BY cursor LIMIT ?",  # noqa: S608 - constant text
+            (*values, limit + 1),
+        ).fetchall()
+        found = [Ask.model_validate_json(unpack(row[0])) for row in rows[:limit]]
+        return Page(found, Cursor(rows[limit - 1][1]) if len(rows) > limit else None)

@@ -1,6 +1,7 @@
 """Calls: each tool_use and its result."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -57,13 +58,24 @@ class Calls:
         row = self._connection.execute("SELECT call_json FROM calls WHERE id = ?", (call_id,)).fetchone()
         return unpack(row[0]) if row else None
 
+    def put_messages(self, call_id: CallId, given: Sequence[Sequence[dict[str, Any]]]) -> None:
+        """Keep the further user messages that a call gave: they follow when all results of its message are there."""
+        encoded = pack(long_json.encode_plain(given))
+        self._connection.execute("UPDATE calls SET messages_json = ? WHERE id = ?", (encoded, call_id))
+
+    def load_messages(self, call_id: CallId) -> list[list[dict[str, Any]]]:
+        """The further user messages that a call gave, each as its blocks."""
+        row = self._connection.execute("SELECT messages_json FROM calls WHERE id = ?", (call_id,)).fetchone()
+        return list(orjson.loads(unpack(row[0]))) if row and row[0] is not None else []
+
     def find(self, call_id: CallId) -> Call | None:
         call = self.load_encoded(call_id)
         return Call.model_validate_json(call) if call else None
 
     def list_unfinished(self, session_id: SessionId) -> list[Call]:
+        """In the order in which they were stored first."""
         rows = self._connection.execute(
-            "SELECT call_json FROM calls WHERE session_id = ? AND status != 'completed' ORDER BY id",
+            "SELECT call_json FROM calls WHERE session_id = ? AND status != 'completed' ORDER BY rowid",
             (session_id,),
         )
         return [Call.model_validate_json(unpack(row[0])) for row in rows]

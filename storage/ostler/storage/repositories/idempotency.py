@@ -1,7 +1,7 @@
 """Idempotency keys: the answer of a call that created something, to be given again when the call is repeated.
 
-The key is looked up and stored in the unit of work that creates, and units run one after the other: a duplicate
-that arrives while the first is still being written finds the first one's answer.
+The unit of work that creates claims the key first: of two that come at once the database lets one through, and the
+other reads its answer.
 """
 
 import hashlib
@@ -39,6 +39,18 @@ class IdempotencyKeys:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
+    def claim(self, key: Key, session_id: SessionId) -> bytes | None:
+        """Take a key, before anything is created: None, or the answer that somebody else has given for it.
+
+        Who claims it must `remember` the answer in the same unit of work.
+        """
+        taken = self._connection.execute(
+            "INSERT INTO idempotency_keys (method, key, params_digest, answer_json, session_id, created_at)"
+            " VALUES (?, ?, ?, '', ?, ?) ON CONFLICT (method, key) DO NOTHING",
+            (key.method, key.key, key.params_digest, session_id, times.now()),
+        )
+        return None if taken.rowcount == 1 else self.find_answer(key)
+
     def find_answer(self, key: Key) -> bytes | None:
         """The stored answer; a conflict where the key was used with other params."""
         row = self._connection.execute(
@@ -54,11 +66,10 @@ class IdempotencyKeys:
             )
         return str(row[1]).encode()
 
-    def remember(self, key: Key, session_id: SessionId, answer: bytes) -> None:
+    def remember(self, key: Key, answer: bytes) -> None:
         self._connection.execute(
-            "INSERT INTO idempotency_keys (method, key, params_digest, answer_json, session_id, created_at)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (key.method, key.key, key.params_digest, answer.decode(), session_id, times.now()),
+            "UPDATE idempotency_keys SET answer_json = ? WHERE method = ? AND key = ?",
+            (answer.decode(), key.method, key.key),
         )
 
     def forget(self, before: str) -> int:

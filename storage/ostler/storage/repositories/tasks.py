@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ostler.protocol.ids import SessionId, TaskId, TurnId
+from ostler.protocol.ids import Cursor, SessionId, TaskId, TurnId
 from ostler.protocol.shapes import Task, TaskStatus
 from ostler.protocol.wire import Time
+from ostler.storage.node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class TaskRecord:
     """Of a monitor: when it ends at the latest."""
     heard_bytes: int = 0
     """Of a monitor: the model was told of the lines up to here."""
+    cursor: Cursor = Cursor(0)  # noqa: RUF009 - a number
+    """Where it was started: its place in every list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +45,30 @@ class TaskReport:
     heard_bytes: int | None = None
 
 
-_COLUMNS: Final = "task_json, turn_id, pid, start_time, output, read_bytes, told, until, ends_at, heard_bytes"
+_COLUMNS: Final = "task_json, turn_id, pid, start_time, output, read_bytes, told, until, ends_at, heard_bytes, cursor"
 
-_PLACEHOLDERS: Final = ", ".join("?" * 13)
+_PLACEHOLDERS: Final = ", ".join("?" * 15)
 
 _ENDED_STATUSES: Final = "('completed', 'failed', 'killed')"
 
-_STARTED_AT: Final = "json_extract(task_json, '$.started_at')"
-
-Position = tuple[str, TaskId]
-"""Where a page ended: when its last task began, and the id of that task."""
-
 
 class Tasks:
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_node")
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, node: Node) -> None:
         self._connection = connection
+        self._node = node
 
     def put(self, record: TaskRecord) -> None:
         """Insert a task, or replace the state it has."""
         task = record.task
         self._connection.execute(
-            f"INSERT OR REPLACE INTO tasks (id, session_id, status, {_COLUMNS}) VALUES ({_PLACEHOLDERS})",  # noqa: S608 - constant text
+            f"INSERT OR REPLACE INTO tasks (id, session_id, status, node, {_COLUMNS}) VALUES ({_PLACEHOLDERS})",  # noqa: S608 - constant text
             (
                 task.id,
                 task.session_id,
                 task.status,
+                self._node,
                 task.encoded().decode(),
                 record.turn_id,
                 record.pid,
@@ -79,6 +79,7 @@ class Tasks:
                 record.until,
                 record.ends_at,
                 record.heard_bytes,
+                record.cursor,
             ),
         )
 
@@ -97,14 +98,13 @@ class Tasks:
         """Oldest first."""
         wanted = list(session_ids)
         placeholders = ", ".join("?" * len(wanted))
-        found = self._select_records(f"WHERE session_id IN ({placeholders})", *wanted)
-        return sorted(found, key=lambda record: (record.task.started_at, record.task.id))
+        return self._select_records(f"WHERE session_id IN ({placeholders}) ORDER BY cursor", *wanted)
 
     def list_page(
         self,
         session_ids: Iterable[SessionId] | None,
         status: TaskStatus | None,
-        after: Position | None,
+        after: Cursor | None,
         limit: int,
     ) -> list[TaskRecord]:
         """Tasks after a place in the order of their beginning, of some sessions or of all."""
@@ -119,24 +119,25 @@ class Tasks:
             conditions.append("status = 'running'" if status == "running" else "status = ?")
             values += [] if status == "running" else [status]
         if after is not None:
-            conditions.append(f"({_STARTED_AT}, id) > (?, ?)")
-            values += after
+            conditions.append("cursor > ?")
+            values.append(after)
         where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
-        return self._select_records(f"{where}ORDER BY {_STARTED_AT}, id LIMIT ?", *values, limit)
+        return self._select_records(f"{where}ORDER BY cursor LIMIT ?", *values, limit)
 
     def list_unfinished(self) -> list[TaskRecord]:
-        """The tasks that an earlier daemon left running."""
-        return self._select_records("WHERE status IN ('pending', 'running')")
+        """The tasks that an earlier daemon left running on this node."""
+        return self._select_records("WHERE status IN ('pending', 'running') AND node = ? ORDER BY cursor", self._node)
 
     def list_unreported(self, session_id: SessionId | None = None) -> list[TaskRecord]:
-        """Tasks that have ended without the model being told, in one session or in all."""
-        owner, values = ("", ()) if session_id is None else ("session_id = ? AND ", (session_id,))
-        found = self._select_records(f"WHERE {owner}told = 0 AND status IN {_ENDED_STATUSES}", *values)
+        """Tasks that have ended without the model being told, in one session or in all of this node."""
+        owner, value = ("node", self._node) if session_id is None else ("session_id", session_id)
+        found = self._select_records(f"WHERE {owner} = ? AND told = 0 AND status IN {_ENDED_STATUSES}", value)
         return sorted(found, key=lambda record: record.task.ended_at or "")
 
     def list_output_files(self) -> set[str]:
-        """The files that belong to a task."""
-        return {row[0] for row in self._connection.execute("SELECT output FROM tasks WHERE output IS NOT NULL")}
+        """The files of this node that belong to a task."""
+        query = "SELECT output FROM tasks WHERE output IS NOT NULL AND node = ?"
+        return {row[0] for row in self._connection.execute(query, (self._node,))}
 
     def mark_reported(self, told: Iterable[TaskReport]) -> None:
         for each in told:
@@ -176,6 +177,7 @@ class Tasks:
                 until=row[7],
                 ends_at=row[8],
                 heard_bytes=row[9],
+                cursor=row[10],
             )
             for row in rows
         ]

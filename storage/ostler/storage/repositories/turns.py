@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -20,6 +20,9 @@ class HeldInput(NamedTuple):
     """The tasks whose end it reports."""
 
 
+_BEFORE_ALL: Final = -(1 << 62)
+
+
 class Turns:
     __slots__ = ("_connection",)
 
@@ -27,14 +30,16 @@ class Turns:
         self._connection = connection
 
     def put(self, turn: Turn, turn_input: Any) -> None:
+        """Insert a turn; its cursor as it is now is its place in every list."""
         self._connection.execute(
-            "INSERT INTO turns (id, session_id, status, turn_json, input_json) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO turns (id, session_id, status, turn_json, input_json, cursor) VALUES (?, ?, ?, ?, ?, ?)",
             (
                 turn.id,
                 turn.session_id,
                 turn.status,
                 pack(long_json.encode(turn)),
                 pack(long_json.encode_plain(turn_input)),
+                turn.cursor,
             ),
         )
 
@@ -90,20 +95,25 @@ class Turns:
     def list_queued(self, session_id: SessionId) -> list[Turn]:
         """The turns that wait for the one before them, in order."""
         rows = self._connection.execute(
-            "SELECT turn_json FROM turns WHERE session_id = ? AND status != 'ended' AND status = 'queued' ORDER BY id",
+            "SELECT turn_json FROM turns WHERE session_id = ? AND status != 'ended' AND status = 'queued'"
+            " ORDER BY cursor",
             (session_id,),
         )
         return [Turn.model_validate_json(unpack(row[0])) for row in rows]
 
-    def list_page(self, session_id: SessionId, after: str, limit: int) -> list[Turn]:
+    def list_page(self, session_id: SessionId, after: TurnId | None, limit: int) -> list[Turn]:
+        """The turns after one, in order."""
         rows = self._connection.execute(
-            "SELECT turn_json FROM turns WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?",
-            (session_id, after, limit),
+            "SELECT turn_json FROM turns WHERE session_id = ?"
+            " AND cursor > coalesce((SELECT cursor FROM turns WHERE id = ?), ?) ORDER BY cursor LIMIT ?",
+            (session_id, after, _BEFORE_ALL, limit),
         )
         return [Turn.model_validate_json(unpack(row[0])) for row in rows]
 
     def list_by_session(self, session_id: SessionId) -> list[Turn]:
-        rows = self._connection.execute("SELECT turn_json FROM turns WHERE session_id = ? ORDER BY id", (session_id,))
+        rows = self._connection.execute(
+            "SELECT turn_json FROM turns WHERE session_id = ? ORDER BY cursor", (session_id,)
+        )
         return [Turn.model_validate_json(unpack(row[0])) for row in rows]
 
     def list_unfinished_sessions(self) -> list[SessionId]:
@@ -116,7 +126,7 @@ class Turns:
     def find_last_reason(self, session_id: SessionId) -> str | None:
         """How the session's last turn ended."""
         row = self._connection.execute(
-            "SELECT turn_json FROM turns WHERE session_id = ? AND status = 'ended' ORDER BY id DESC LIMIT 1",
+            "SELECT turn_json FROM turns WHERE session_id = ? AND status = 'ended' ORDER BY cursor DESC LIMIT 1",
             (session_id,),
         ).fetchone()
         return Turn.model_validate_json(unpack(row[0])).reason if row else None

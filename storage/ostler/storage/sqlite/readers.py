@@ -6,6 +6,7 @@ docs/decisions/0003-readers.md has the numbers.
 
 import asyncio
 import sqlite3
+import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -91,9 +92,10 @@ class _SnapshotConnection(aiosqlite.Connection):
             found = work(self._snapshot)
             self._conn.execute("COMMIT")
             return found
-        except BaseException:
-            # The error may keep an unfinished query alive, and with it the snapshot: the next user of this connection
-            # would read old data.
+        except BaseException as error:
+            # The error keeps what its functions were doing, an unfinished query too, and with that the snapshot: the
+            # next user of this connection would read old data, and the writer could not fold its log in.
+            _let_go(error)
             self._conn.close()
             self._connection = self._connector()
             self._snapshot = None
@@ -104,6 +106,14 @@ class _SnapshotConnection(aiosqlite.Connection):
 
 def _count_pending(connection: _SnapshotConnection) -> int:
     return connection.pending
+
+
+def _let_go(error: BaseException) -> None:
+    """Drop the variables that an error keeps, of the functions that it went through."""
+    seen: BaseException | None = error
+    while seen is not None:
+        traceback.clear_frames(seen.__traceback__)
+        seen = seen.__cause__ or seen.__context__
 
 
 def _open_connection(uri: str) -> sqlite3.Connection:

@@ -230,7 +230,7 @@ class Writer:
             self._connection.execute("ROLLBACK TO unit")
             tx.head, tx.unwritten = head, lines
             unit.appended.clear()
-            unit.error = error if isinstance(error, Exception) else RuntimeError(f"a unit of work raised {error!r}")
+            unit.error = _build_unit_error(error)
         self._connection.execute("RELEASE unit")
 
     def _fail_batch(self, units: list[_UnitOfWork], error: sqlite3.Error) -> None:
@@ -324,6 +324,16 @@ class Writer:
             else:
                 unit.future.set_result(unit.result)
         return sum(len(event.data) for event in unit.appended)
+
+
+def _build_unit_error(error: BaseException) -> Exception:
+    """What the caller of a unit gets for what it raised."""
+    if isinstance(error, sqlite3.Error):
+        reason = describe(error)
+        failed = StorageFailed(f"The database refused a write: {reason}", reason=reason)
+        failed.__cause__ = error
+        return failed
+    return error if isinstance(error, Exception) else RuntimeError(f"a unit of work raised {error!r}")
 
 
 def _mark_executed(progress: Iterable[CommitProgress]) -> None:

@@ -37,6 +37,61 @@ def test_a_key_that_comes_twice_answers_one_ask(rehearsal_cli: Cli, rehearsal_da
     assert [path.name for path in project.iterdir()].count("two") == 0
 
 
+def test_a_key_that_is_no_answer_is_refused_aloud_and_never_becomes_text(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.type("run touch made\r")
+        driver.read_until(KEYS)
+        for typed in ("q", "hello", "Q"):
+            driver.type(typed)
+            driver.read_until(f"'{typed}' is no answer to this: y, a, l, n, x, d or e.")
+            driver.read_until(KEYS)
+        driver.type("\r")
+        driver.read_until("That is no answer to this")
+        driver.type("/say mind the gap\r")
+        driver.read_until("the agent reads it with its next request")
+        driver.type("Y")
+        driver.read_until("● Bash touch made")
+        driver.read_until("requests,")
+    assert (project / "made").exists()
+    (session,) = rehearsal_daemon.call("session/list")["sessions"]
+    told = str(rehearsal_daemon.call("session/messages", session_id=session["id"])["messages"])
+    assert "mind the gap" in told
+    assert "hello" not in told
+
+
+def test_escape_at_an_ask_gives_words_that_wait_back_to_the_line(rehearsal_cli: Cli, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.type("run touch made\r")
+        driver.read_until(KEYS)
+        driver.type("/say mind the gap\r")
+        driver.read_until("the agent reads it with its next request")
+        driver.read_until(KEYS)
+        driver.type("\x1b")
+        driver.read_until("what waited is in the line again")
+        driver.read_until("it was interrupted")
+        driver.read_until("> mind the gap")
+
+
+def test_a_line_that_is_no_answer_is_refused_in_a_pipe_too(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project) as driver:
+        driver.type_line("run touch made")
+        driver.read_until("[y] allow")
+        driver.type_line("q")
+        driver.read_until("'q' is no answer to this")
+        driver.type_line("/asks")
+        driver.read_until("? Bash touch made")
+        driver.type_line("Y")
+        driver.read_until("requests,")
+        driver.close_input()
+        assert driver.wait() == 0
+
+
 def test_what_is_being_typed_waits_until_the_ask_is_answered(
     rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
 ) -> None:

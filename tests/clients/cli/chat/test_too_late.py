@@ -64,7 +64,7 @@ class OneKeyConsole:
         yield Line("y")
         await anyio.sleep_forever()
 
-    def set_prompt(self, prompt: str, single_keys: str = "") -> None:
+    def set_prompt(self, prompt: str, single_keys: str = "", openers: str = "") -> None:
         return
 
     def fill(self, text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
+from tests.clients.cli.chat.chat_driver import ChatDriver
 from tests.clients.conftest import OSTLER, Cli, CommandResult
 from tests.support.daemon import Daemon
 
@@ -40,7 +41,22 @@ def test_asks_are_listed_with_what_can_be_answered(rehearsal_cli: Cli, rehearsal
         ask["session_id"],
         "Bash touch made",
         "allow|allow_always|deny|deny_always",
+        str(project),
     ]
+
+
+def test_asks_show_their_folder_where_it_is_not_this_one(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    ask = open_ask(rehearsal_daemon, project)
+    for here, shown in ((project.parent, True), (project, False)):
+        with ChatDriver(rehearsal_cli, "asks", cwd=here, terminal=True) as listed:
+            assert listed.wait() == 0
+            assert (f"in {project}" in listed.output) is shown, listed.output
+        with ChatDriver(rehearsal_cli, "attach", ask["session_id"], cwd=here, terminal=True) as attached:
+            attached.read_until("│ touch made")
+            assert (f"in the folder {project}" in attached.read_until("[y] allow")) is shown
+    assert f"folder   {project}" in rehearsal_cli.run("asks", ask["id"]).out
 
 
 def test_asks_are_chosen_by_session_and_settled_ones_are_left_out(
@@ -77,7 +93,7 @@ def test_one_ask_is_shown_whole(rehearsal_cli: Cli, rehearsal_daemon: Daemon, pr
     listed = rehearsal_cli.run("asks").out.split("\t")
     assert listed[4] == "Bash # only a look ⏎ touch made"
     shown = rehearsal_cli.run("asks", ask["id"][-6:])
-    assert (shown.code, shown.out.splitlines()[3:6]) == (
+    assert (shown.code, shown.out.splitlines()[4:7]) == (
         0,
         ["? Run this command:", "  │ # only a look", "  │ touch made"],
     )

@@ -1,5 +1,6 @@
 """`chat` and `attach` on a real daemon."""
 
+import re
 import signal
 from pathlib import Path
 
@@ -135,6 +136,38 @@ def test_attach_without_an_id_takes_the_session_that_waits(
         driver.read_until(waiting)
         driver.read_until("A turn is waiting.")
         driver.read_until("[y] allow")
+
+
+def test_attach_without_an_id_prefers_this_folder_and_says_which_session_it_took(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path, tmp_path: Path
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    idle = rehearsal_daemon.call("session/create", cwd=str(project))["id"]
+    waiting = rehearsal_daemon.call("session/create", cwd=str(elsewhere))["id"]
+    with rehearsal_daemon.follow("?after=0") as stream:
+        rehearsal_daemon.call("turn/start", session_id=waiting, input="run touch made")
+        stream.wait_for("ask.opened")
+    ran = rehearsal_cli.run("attach", cwd=project)
+    assert f"Attached to {idle}, the newest session of this folder." in ran.err
+    ran = rehearsal_cli.run("attach", cwd=elsewhere)
+    assert f"Attached to {waiting}, the newest session of this folder that waits." in ran.err
+    ran = rehearsal_cli.run("attach", cwd=tmp_path)
+    assert f"Attached to {waiting}, which waits in {elsewhere}: this folder has no session." in ran.err
+
+
+def test_what_a_new_chat_suggests_is_there_and_can_be_done(rehearsal_cli: Cli, tmp_path: Path) -> None:
+    (folder := tmp_path / "bare").mkdir()
+    (folder / "notes.txt").write_text("TODO: hay\n")
+    (folder / "config.bin").write_bytes(b"\0")
+    shown = rehearsal_cli.run("chat", cwd=folder).out
+    suggested = re.findall(r"^  ((?:read|find|run|write) .*)$", shown, re.MULTILINE)
+    assert suggested[:2] == ["read notes.txt", "find TODO"]
+    ran = rehearsal_cli.run("run", "; ".join(suggested), "--mode", "acceptEdits", "--allow", "Bash(ls:*)", cwd=folder)
+    assert ran.code == 0, ran
+    assert (folder / "rehearsal.txt").read_text() == "oats\n"
+    asked = rehearsal_cli.run("run", "hello", cwd=folder).out
+    assert "- read notes.txt" in asked
+    assert "README" not in asked
 
 
 def test_attach_shows_what_a_running_command_has_printed_so_far(

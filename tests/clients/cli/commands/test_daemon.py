@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,6 +76,55 @@ def test_a_start_that_fails_shows_the_log(cli: Cli) -> None:
     assert "ended with exit code 1 before it was ready" in failed.err.splitlines()[-1]
     assert "ostler doctor" in failed.err.splitlines()[-1]
     assert "Traceback" not in failed.err
+
+
+@pytest.mark.parametrize("command", [["run", "hello"], ["chat"], ["sessions"]])
+def test_every_command_says_why_the_daemon_did_not_start(cli: Cli, command: list[str]) -> None:
+    cli.home.mkdir(mode=0o700)
+    (cli.home / "config.toml").write_text("[listen]\nprot = 1\n")
+    failed = cli.run(*command)
+    assert failed.code == 1
+    [line] = failed.err.splitlines()
+    assert "The daemon did not start: " in line
+    assert "there is no setting 'listen.prot'; did you mean 'listen.port'? The daemon ended with exit code 1" in line
+
+
+def test_a_headless_run_has_the_reason_in_its_result(cli: Cli) -> None:
+    cli.home.mkdir(mode=0o700)
+    (cli.home / "token").write_text("short")
+    failed = cli.run("run", "hello", "--format", "json")
+    assert failed.code == 1
+    assert "token is open to others" in failed.json["error"]["message"]
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield int(other.getsockname()[1])
+
+
+def test_a_port_that_was_asked_for_and_is_taken_is_an_error(cli: Cli, taken_port: int) -> None:
+    failed = cli.run("start", "--port", str(taken_port))
+    assert failed.code == 1
+    assert f"Port {taken_port} of 127.0.0.1 is taken by another program. Choose another one with --port" in failed.err
+    (cli.home / "config.toml").write_text(f"[listen]\nport = {taken_port}\n")
+    assert f"Port {taken_port} of 127.0.0.1 is taken" in cli.run("start").err
+    assert cli.run("start", "--port", "0").code == 0
+
+
+def test_the_last_port_of_a_home_is_tried_first_and_any_other_is_taken_where_it_is_not_free(cli: Cli) -> None:
+    def start(*arguments: str) -> int:
+        assert cli.run("start", *arguments).code == 0
+        url = str(read_daemon_file(cli.home)["url"])
+        cli.run("stop")
+        return int(url.rsplit(":", 1)[1])
+
+    first = start("--port", "0")
+    assert start() == first
+    with socket.create_server(("127.0.0.1", first)):
+        assert start() != first
+    (cli.home / "daemon.port").write_text("no port\n")
+    assert start() > 0
 
 
 def test_a_home_that_cannot_be_a_folder_is_said_in_one_line(cli: Cli) -> None:

@@ -259,9 +259,17 @@ def test_a_session_that_was_there_before_stays_where_a_turn_is_refused(rehearsal
     assert rehearsal_cli.run("run", "read README.md", "--session", session_id).code == 0
 
 
-def test_a_folder_that_does_not_exist_is_a_failure_with_a_result(rehearsal_cli: Cli) -> None:
-    ran = rehearsal_cli.run("run", "x", "--cwd", "/nowhere/at/all", "--format", "json")
-    assert (ran.code, ran.json["error"]["code"]) == (1, "bad_folder")
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [(["--cwd", "/nowhere/at/all"], "bad_folder"), (["--mode", "bypassPermissions"], "mode_forbidden")],
+)
+def test_a_folder_that_does_not_exist_and_a_forbidden_mode_are_wrong_usage(
+    rehearsal_cli: Cli, project: Path, arguments: list[str], word: str
+) -> None:
+    ran = rehearsal_cli.run("run", "x", *arguments, "--format", "json", cwd=project)
+    assert (ran.code, ran.json["error"]["code"], ran.json["session_id"]) == (2, word, None)
+    chat = rehearsal_cli.run("chat", *arguments, cwd=project)
+    assert (chat.code, len(chat.err.splitlines())) == (2, 1)
 
 
 def test_no_daemon_and_none_to_be_started_is_a_failure_with_a_result(cli: Cli) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ostler.clients.cli.output import sanitize
 from ostler.clients.cli.terminal import screen as screen_module
-from ostler.clients.cli.terminal.line_editor import EndOfInput, Escape, InputEvent, Line, LineEditor
+from ostler.clients.cli.terminal.line_editor import EndOfInput, Escape, InputEvent, Line, LineEditor, StrayKeys
 from ostler.clients.cli.terminal.screen import Screen
 
 COLUMNS = 20
@@ -260,10 +260,21 @@ def test_enter_gives_the_line_and_arrows_bring_it_back() -> None:
 
 def test_a_single_key_counts_only_while_nothing_is_typed() -> None:
     editor = LineEditor()
-    editor.single_keys = frozenset("yn")
+    editor.single_keys, editor.openers = frozenset("yn"), frozenset("/c")
     assert list(editor.feed(b"y")) == [Line("y")]
-    assert list(editor.feed(b"oyn")) == []
-    assert editor.text == "oyn"
+    assert list(editor.feed(b"Y")) == [Line("Y")]
+    assert list(editor.feed(b"cyn\x15/yn")) == []
+    assert editor.text == "/yn"
+
+
+def test_keys_that_mean_nothing_are_told_and_not_taken_into_the_line() -> None:
+    editor = LineEditor()
+    editor.single_keys, editor.openers = frozenset("yn"), frozenset("/")
+    assert list(editor.feed("qé ".encode())) == [StrayKeys("qé ")]
+    assert list(editor.feed(b"hello yn")) == [StrayKeys("hello yn")]
+    assert (editor.text, list(editor.feed(b"\x7f\t\x1b[A"))) == ("", [])
+    assert list(editor.feed(b"\x1b[200~words\x1b[201~")) == []
+    assert editor.text == "words", "a paste is no key"
 
 
 def test_ctrl_d_leaves_only_while_nothing_is_typed() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ostler.protocol.ids import AskId, TurnId
+from ostler.protocol.ids import AskId, Cursor, TurnId
 from tests.support.crash import CrashSession
 from tests.support.driver import Harness
 from tests.support.messages_api.behaviors import Gate
@@ -337,7 +337,7 @@ def test_a_time_limit_that_passed_while_the_daemon_was_dead_denies_after_the_res
         stored = database.asks.find(AskId(ask["id"]))
         assert stored is not None
         reach_connection(database).execute("DELETE FROM asks WHERE id = ?", (stored.id,))
-        database.asks.open_ask(stored.model_copy(update={"expires_at": stored.opened_at}))
+        database.asks.open_ask(stored.model_copy(update={"expires_at": stored.opened_at}), Cursor(1))
     scene.daemon.start()
     assert scene.wait_for_turn_end(turn_id)["reason"] == "completed"
     assert scene.daemon.call("ask/get", ask_id=ask["id"])["status"] == "expired"

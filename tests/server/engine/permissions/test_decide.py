@@ -16,6 +16,7 @@ from ostler.server.settings import Origin, RuleSet, parse_rules
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.permissions.subject import TextSubject
 from ostler.tools.tool import Allow, AskFirst, Check, Pass, Refuse, Tool, ToolInput, ToolOutput, ToolResult
+from ostler.tools.traits import PermissionTraits
 
 
 class ActInput(ToolInput):
@@ -35,12 +36,10 @@ class Act(Tool[ActInput, ActOutput]):
     name = "Act"
     Input = ActInput
     Output = ActOutput
+    permissions = PermissionTraits(text="what")
 
     def is_read_only(self, given: ActInput) -> bool:
         return given.reads
-
-    def permission_matcher(self, given: ActInput) -> str:
-        return given.what
 
     async def run(self, given: ActInput, context: ToolContext) -> ToolResult[ActOutput]:
         return ToolResult(ActOutput())

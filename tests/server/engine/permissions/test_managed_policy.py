@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+import ostler.server.daemon.opened
 import ostler.server.daemon.wiring
 from ostler.clients.cli.checks import settings as settings_check
 from ostler.protocol.config import Listen
@@ -39,7 +40,7 @@ def start_with_policy(api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.Monk
     """A daemon on a machine with a policy; the real place of the file belongs to the machine."""
     harnesses: list[Harness] = []
     file = tmp_path / "policy.json"
-    monkeypatch.setattr(ostler.server.daemon.wiring, "POLICY", str(file))
+    monkeypatch.setattr(ostler.server.daemon.opened, "POLICY", str(file))
     for name, value in api.environment.items():
         monkeypatch.setenv(name, value)
 

@@ -167,6 +167,27 @@ def test_an_ask_rule_is_skipped_in_the_sandbox_only_where_the_configuration_says
 
 
 @needs_sandbox
+def test_the_sandbox_stands_in_for_no_ask_rule_where_the_command_cannot_be_seen_through_or_runs_outside_of_it(
+    own_harness: Callable[..., Harness],
+) -> None:
+    harness = own_harness()
+    for key, value in (("mode", "on"), ("skips_ask_rules", True)):
+        harness.daemon.call("config/set", key=f"sandbox.{key}", value=value)
+    harness.daemon.call("config/set", key="permissions.network_reads", value=True)
+    driver = harness.open_session(rules={"ask": ["Bash(make:*)", "Bash(docker:*)"], "allow": ["Bash"]})
+    asked = {command: explain_command(driver, command)["behavior"] for command in (
+        "make", "timeout 5 make", "sh < f", "python3 -c 'import x'", "docker ps"
+    )}  # fmt: skip
+    assert asked == {
+        "make": "allow",
+        "timeout 5 make": "allow",
+        "sh < f": "ask",
+        "python3 -c 'import x'": "ask",
+        "docker ps": "ask",
+    }
+
+
+@needs_sandbox
 def test_a_guarded_name_that_a_sandboxed_command_makes_in_a_folder_is_set_aside_and_told(
     own_harness: Callable[..., Harness],
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ostler.protocol.ids import SessionId
 from ostler.server.engine.permissions.decide import Case, PermissionContext, Verdict, decide
 from ostler.server.settings import Origin, RuleSet, parse_rules
+from ostler.tools.call_subject import find_subject
 from ostler.tools.context import SessionView
 from ostler.tools.shell.base import ShellTool
 from ostler.tools.shell.bash import Bash
@@ -250,7 +251,7 @@ def make_context(folder: Path, *allowed: str) -> PermissionContext:
 async def decide_command(shell: ShellTool, command: str, given: PermissionContext) -> Verdict:
     wanted = shell.parse({"command": command})
     said = judge(command, given.view).check if shell.name == "Bash" else check(command, given.view)
-    return await decide(Case(shell, wanted, said, await shell.subject(wanted, given.view)), given)
+    return await decide(Case(shell, wanted, said, await find_subject(shell, wanted, given.view)), given)
 
 
 async def check_suggestion(shell: ShellTool, command: str, folder: Path) -> None:

@@ -17,8 +17,10 @@ from ostler.server.engine.permissions.rule_match import (
 from ostler.server.engine.permissions.suggest import list_candidates
 from ostler.server.settings import Origin, RuleSet, parse_rules
 from ostler.tools.builtin import load_registry
+from ostler.tools.call_subject import PATH_PARAMETERS, find_subject, list_rule_families
 from ostler.tools.context import SessionView, ToolContext
-from ostler.tools.tool import PATH_PARAMETERS, AnyTool, Tool, ToolInput, ToolOutput, ToolResult
+from ostler.tools.tool import AnyTool, Tool, ToolInput, ToolOutput, ToolResult
+from ostler.tools.traits import PermissionTraits
 
 NAMES_A_FILE = re.compile(r"path|file|folder|director|notebook")
 
@@ -49,12 +51,11 @@ class ReadingTally(Tally):
 
 
 class NamedTally(Tally):
-    def path(self, given: TallyInput) -> str | None:
-        return given.path
+    permissions = PermissionTraits(path="path")
 
 
 class FreeTally(Tally):
-    path_rules = ()
+    permissions = PermissionTraits(rule_family=())
 
 
 def make_rules(folder: Path, **lists: list[str]) -> RuleSet:
@@ -66,7 +67,7 @@ def find_rule(
 ) -> str | None:
     view = SessionView(SessionId("s_1"), str(folder), str(folder), (str(folder),), "default")
     rules = make_rules(folder, **{behavior: [rule]})
-    subject = anyio.run(tool.subject, tool.parse(given), view)
+    subject = anyio.run(find_subject, tool, tool.parse(given), view)
     found = find_forbidding_rule(rules, behavior, tool, subject)
     assert found is None or needs_subject(rules, tool)
     return found.rule.rule.text if found is not None else None
@@ -102,7 +103,7 @@ def test_a_tool_that_may_write_is_bound_by_the_rules_about_writing(folder: Path)
 def test_a_tool_may_say_that_no_rules_about_files_bind_it(folder: Path) -> None:
     view = SessionView(SessionId("s_1"), str(folder), str(folder), (str(folder),), "default")
     tool, rules = FreeTally(), make_rules(folder, deny=["Read(secrets/**)"])
-    subject = anyio.run(tool.subject, tool.parse({"path": "secrets/key"}), view)
+    subject = anyio.run(find_subject, tool, tool.parse({"path": "secrets/key"}), view)
     assert find_forbidding_rule(rules, "deny", tool, subject) is None
 
 
@@ -124,9 +125,9 @@ def test_an_allow_rule_about_the_tool_itself_allows_its_own_paths_alone(folder: 
         ("open/../secrets/key", False),
         ("open/link", False),
     ):
-        subject = anyio.run(tool.subject, tool.parse({"path": path}), view)
+        subject = anyio.run(find_subject, tool, tool.parse({"path": path}), view)
         assert (find_allow_rule(rules, tool, subject, view, lambda _: False) is not None) == allowed, path
-    both = anyio.run(Tally().subject, Tally().parse({"path": "open/x", "file_path": "secrets/key"}), view)
+    both = anyio.run(find_subject, Tally(), Tally().parse({"path": "open/x", "file_path": "secrets/key"}), view)
     assert find_allow_rule(rules, Tally(), both, view, lambda _: False) is None
 
 
@@ -148,7 +149,7 @@ def test_the_rule_that_an_ask_suggests_is_about_the_one_path_that_the_tool_is_gi
 
 
 def list_path_parameters() -> list[tuple[AnyTool, str]]:
-    tools = [tool for tool in load_registry().tools if not tool.runs_commands or tool.name == "Monitor"]
+    tools = [tool for tool in load_registry().tools if not tool.shell.runs_commands or tool.name == "Monitor"]
     return [(tool, name) for tool in tools for name in tool.Input.model_fields if NAMES_A_FILE.search(name)]
 
 
@@ -157,6 +158,6 @@ def test_each_tool_that_takes_a_path_belongs_to_a_family(folder: Path, tool: Any
     wanted = {name: info.annotation for name, info in tool.Input.model_fields.items() if info.is_required()}
     required = {name: 1_000 if kind is int else "x" for name, kind in wanted.items()}
     given: dict[str, object] = {**required, parameter: str(folder / "secrets" / "key")}
-    family = "Edit" if "Read" not in tool.list_path_rules() else "Read"
-    assert tool.list_path_rules()
+    family = "Edit" if "Read" not in list_rule_families(tool) else "Read"
+    assert list_rule_families(tool)
     assert find_rule(tool, given, f"{family}(secrets/**)", folder) == f"{family}(secrets/**)"

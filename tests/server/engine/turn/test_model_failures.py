@@ -105,7 +105,7 @@ def test_the_wait_before_a_retry_is_at_least_what_the_provider_asks_for(harness:
 
 @pytest.mark.parametrize(
     ("failure", "status", "kind"),
-    [(wrong_key(), 401, "access"), (fails(403), 403, "access"), (fails(404, "no such model"), 404, "bad_request")],
+    [(wrong_key(), 401, "access"), (fails(403), 403, "access"), (fails(404, "no such page"), 404, "bad_request")],
     ids=["401", "403", "404"],
 )
 def test_a_failure_that_does_not_pass_fails_the_turn_at_once(

@@ -1,12 +1,13 @@
 """Parsing of a request to the rehearsal model into steps."""
 
 import time
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.server.models.rehearsal import EXAMPLES
 from ostler.server.models.rehearsal.requests import MAX_CHARS, MAX_STEPS, parse
 from ostler.server.models.rehearsal.steps import (
     Ask,
@@ -26,6 +27,7 @@ from ostler.server.models.rehearsal.steps import (
     Wait,
     Write,
 )
+from ostler.server.models.rehearsal.suggestions import suggest_requests
 
 
 def parse_steps(text: str) -> list[Step]:
@@ -156,9 +158,31 @@ def test_too_many_steps_are_cut_and_it_is_said() -> None:
     assert isinstance(found[-1], Unclear)
 
 
-def test_every_example_is_understood() -> None:
-    for example in EXAMPLES:
-        assert not any(isinstance(step, Unclear | Introduce) for step in parse_steps(example)), example
+_THOUGHT: Final = "think about horses then say done"
+_TOOLS: Final = frozenset({"Read", "Glob", "Grep", "Write", "Edit", "Bash", "TaskOutput", "AskUserQuestion"})
+
+
+@pytest.mark.parametrize("names", [(), ("src/",), ("README.md", "a.py"), ("b.py", "lib/", "has space.md", "x.bin")])
+def test_every_suggestion_is_understood_and_names_what_is_there(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).write_text("TODO\n")
+    suggested = suggest_requests(_TOOLS, str(tmp_path))
+    assert suggested
+    for request in suggested:
+        steps = parse_steps(request)
+        assert not any(isinstance(step, Unclear | Introduce) for step in steps), request
+        assert all((tmp_path / step.path).is_file() for step in steps if isinstance(step, Read)), request
+        folders = [step.folder for step in steps if isinstance(step, Find | ListFiles) and step.folder]
+        assert all((tmp_path / folder).is_dir() for folder in folders), request
+
+
+def test_what_is_suggested_takes_only_tools_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("x")
+    assert suggest_requests(frozenset({"Read"}), str(tmp_path)) == [
+        "read README.md",
+        _THOUGHT,
+    ]
+    assert suggest_requests(frozenset(), None) == [_THOUGHT]
 
 
 _VERBS = ("read", "find", "in", "with", "to", "replace", "run", "plan", "ask me", "say", "call", "write", "create")

@@ -226,7 +226,7 @@ def test_suggested_rules_are_neither_too_wide_nor_useless(command: str, rules: l
     "command",
     [
         "touch a", "mkdir -p a/b", "git mv a b", "git switch main", "prettier --write a", "eslint a", "mypy a",
-        "pytest -q", "ruff check a", "black a", "isort a", "tsc -p a", "jest a", "vitest run", "gofmt -l a",
+        "pytest -q", "ruff check a", "black a", "isort a", "tsc -p a", "jest a", "vitest run", "gofmt -w a",
         "rustfmt a", "pyright a", "cargo build", "cargo test x", "cargo fmt", "go test ./a", "make all", "npm test",
         "npm run build", "npm ci", "yarn test", "pnpm run x", "bun test", "node a.js", "tox", "docker build a",
     ],

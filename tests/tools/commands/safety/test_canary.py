@@ -40,6 +40,10 @@ def canary(tmp_path: Path) -> Path:
     for name in ("a", "b", "f", "in", "a.py", "src/a.py", "x/--pre=bash", "x/-x", "names"):
         (folder / name).write_text('{"a": [{"b": 1}]}\n')
     (folder / "src" / "link").symlink_to("../a")
+    # npm and rustup make their own folders in a home folder that they have never seen.
+    (folder / ".npm").mkdir()
+    (folder / ".rustup").mkdir()
+    (folder / ".rustup" / "settings.toml").write_text('version = "12"\n')
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for arguments in (["init", "-q", "-b", "main"], ["add", "a", "src"], ["commit", "-q", "-m", "x"], ["tag", "v1"]):
         subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)

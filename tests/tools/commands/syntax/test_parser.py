@@ -133,7 +133,7 @@ def test_a_word_is_literal_only_where_the_shell_would_leave_it_alone(source: str
         "echo $x", "echo ${x@P}", "echo $IFS", "echo $'a'", "echo {a,b}", "echo ~user", "echo $(a)", "echo `a`",
         "diff <(a) <(b)", "coproc ls", "f() { ls; }", "((1))", "echo $((1))", "[[ a ]]", "(ls)", "{ ls; }", "ls &",
         "x=1", "x=1 ls", "! ls", "if ls; then ls; fi", "for i in a; do ls; done", "while ls; do ls; done", "ls |& wc",
-        "cat <<E\nx\nE", "cat <<< x", "case a in a) ls;; esac", 'echo $"x"', "time ls",
+        "cat <<E\nx\nE", "cat <<< $x", "case a in a) ls;; esac", 'echo $"x"', "time", "! time ls",
     ],
 )  # fmt: skip
 def test_any_expansion_substitution_coproc_function_or_arithmetic_is_asked(command: str) -> None:

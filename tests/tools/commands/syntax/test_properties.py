@@ -116,7 +116,7 @@ def test_whatever_is_read_only_holds_nothing_but_simple_commands_of_the_table(co
 
 EXPANSIONS = ["$x", "${x}", "${x@P}", "$(ls)", "`ls`", "$((1))", "$'a'", '$"a"', "{a,b}", "{1..3}", "~user",
     "<(ls)", '"$x"',
-              "$IFS", "[[:alpha:]]", "**", "-*", "a=~", ">f", "<>f", ">>f", "<<<x", "&",
+              "$IFS", "[[:alpha:]]", "-*", "a=~", ">f", "<>f", ">>f", "<<<$x", "&",
               "$[1]", '"`ls`"', "--no-such-flag"]  # fmt: skip
 
 

@@ -5,7 +5,9 @@ from ostler.tools.files.editing import mutation, read_state
 from ostler.tools.files.editing.edit_plan import EditInput, EditPlanner
 from ostler.tools.files.editing.mutation import ChangeOutput
 from ostler.tools.fs import paths
+from ostler.tools.permissions import EDIT
 from ostler.tools.tool import Activity, Block, Check, Failure, Tool, ToolResult
+from ostler.tools.traits import PermissionTraits
 
 
 class EditOutput(ChangeOutput):
@@ -22,24 +24,21 @@ class Edit(Tool[EditInput, EditOutput]):
     """Replaces a passage of a file that was read before."""
 
     name = "Edit"
-    path_rules = ("Edit",)
     Input = EditInput
     Output = EditOutput
     title = "Replaces a passage of a file"
     search_hint = "replace change modify text passage file"
     strict = True
+    in_minimal = True
     max_result_chars = 100_000
     interrupt = "block"
-    denied_code = read_state.DENIED
+    permissions = PermissionTraits(path="file_path", rule_family=EDIT, denied_code=read_state.DENIED)
 
     def __init__(self) -> None:
         self._approved = paths.ApprovedPaths()
 
     def activity(self, given: EditInput) -> Activity:
         return "edit"
-
-    def path(self, given: EditInput) -> str:
-        return given.file_path
 
     def summary(self, given: EditInput) -> str:
         return f"Edit {paths.shorten_path(given.file_path)}"

@@ -9,8 +9,10 @@ from ostler.tools.files.editing.notebook_cells import CellEdit, CellType, EditMo
 from ostler.tools.formats.notebook import load_notebook
 from ostler.tools.fs import paths
 from ostler.tools.fs.similar_paths import build_path_filter, describe_missing
+from ostler.tools.permissions import EDIT
 from ostler.tools.services import FileRead
 from ostler.tools.tool import Activity, Block, Check, Failure, Tool, ToolInput, ToolResult, text_block
+from ostler.tools.traits import PermissionTraits
 
 
 class NotebookEditInput(ToolInput):
@@ -42,7 +44,6 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
     """Replaces, inserts or deletes a cell of a notebook that was read before."""
 
     name = "NotebookEdit"
-    path_rules = ("Edit",)
     Input = NotebookEditInput
     Output = NotebookEditOutput
     title = "Changes a cell of a Jupyter notebook"
@@ -50,7 +51,7 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
     deferred = True
     max_result_chars = 100_000
     interrupt = "block"
-    denied_code = read_state.DENIED
+    permissions = PermissionTraits(path="notebook_path", rule_family=EDIT, denied_code=read_state.DENIED)
 
     def __init__(self) -> None:
         self._approved = paths.ApprovedPaths()
@@ -60,9 +61,6 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
 
     def is_destructive(self, given: NotebookEditInput) -> bool:
         return given.edit_mode == "delete"
-
-    def path(self, given: NotebookEditInput) -> str:
-        return given.notebook_path
 
     def summary(self, given: NotebookEditInput) -> str:
         cell = f" {given.cell_id[:100]}" if given.cell_id and given.edit_mode != "insert" else ""

@@ -34,6 +34,7 @@ from ostler.tools.tool import (
     ToolInput,
     ToolResult,
 )
+from ostler.tools.traits import PermissionTraits
 
 DEFAULT_LINES: Final = 2_000
 
@@ -58,6 +59,11 @@ class _OpenedFile:
     window: Window | None = None
 
 
+async def _find_result_subject(given: ReadInput, session: SessionView) -> Subject | None:
+    """A persisted result is no file."""
+    return TextSubject(given.file_path) if parse_result_path(given.file_path) is not None else None
+
+
 class Read(Tool[ReadInput, ReadOutput]):
     """Shows a file as a model can read it."""
 
@@ -68,8 +74,10 @@ class Read(Tool[ReadInput, ReadOutput]):
     title = "Reads a file, or a part of it"
     search_hint = "show open view cat file lines image notebook PDF content"
     strict = True
+    in_minimal = True
     max_result_chars = None
     only_reads = True
+    permissions = PermissionTraits(path="file_path", subject=_find_result_subject)
 
     def __init__(self) -> None:
         self._approved = paths.ApprovedPaths()
@@ -83,9 +91,6 @@ class Read(Tool[ReadInput, ReadOutput]):
     def is_concurrency_safe(self, given: ReadInput) -> bool:
         return True
 
-    def path(self, given: ReadInput) -> str:
-        return given.file_path
-
     def summary(self, given: ReadInput) -> str:
         path = paths.shorten_path(given.file_path)
         if given.pages is not None:
@@ -94,11 +99,6 @@ class Read(Tool[ReadInput, ReadOutput]):
             return f"Read {path}"
         first = given.offset or 1
         return f"Read {path} (lines {first}-{first + (given.limit or DEFAULT_LINES) - 1})"
-
-    async def subject(self, given: ReadInput, session: SessionView) -> Subject:
-        if parse_result_path(given.file_path) is not None:
-            return TextSubject(given.file_path)
-        return await super().subject(given, session)
 
     async def validate(self, given: ReadInput, context: ToolContext) -> Failure | None:
         path = given.file_path

@@ -9,8 +9,10 @@ from ostler.tools.files.editing import mutation, notebook_create, read_state
 from ostler.tools.files.editing.mutation import ChangeOutput, Plan
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import TextFile
+from ostler.tools.permissions import EDIT
 from ostler.tools.services import FileRead
 from ostler.tools.tool import Activity, Block, Check, Failure, Tool, ToolInput, ToolResult
+from ostler.tools.traits import PermissionTraits
 
 
 class WriteInput(ToolInput):
@@ -28,7 +30,6 @@ class Write(Tool[WriteInput, WriteOutput]):
     """Creates a file, or replaces one that was read before."""
 
     name = "Write"
-    path_rules = ("Edit",)
     Input = WriteInput
     Output = WriteOutput
     title = "Creates a file, or replaces all of it"
@@ -36,7 +37,7 @@ class Write(Tool[WriteInput, WriteOutput]):
     strict = True
     max_result_chars = 100_000
     interrupt = "block"
-    denied_code = read_state.DENIED
+    permissions = PermissionTraits(path="file_path", rule_family=EDIT, denied_code=read_state.DENIED)
 
     def __init__(self) -> None:
         self._approved = paths.ApprovedPaths()
@@ -48,9 +49,6 @@ class Write(Tool[WriteInput, WriteOutput]):
         if mutation.is_unc(given.file_path):
             return True
         return os.path.lexists(given.file_path) if "\0" not in given.file_path else False
-
-    def path(self, given: WriteInput) -> str:
-        return given.file_path
 
     def summary(self, given: WriteInput) -> str:
         return f"Write {paths.shorten_path(given.file_path)}"

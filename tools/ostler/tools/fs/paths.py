@@ -49,7 +49,7 @@ def resolve_path(path: str) -> str:
     if _is_long(path):
         return _resolve_long_path(path)
     try:
-        return _resolve_by_kernel(path) or os.path.realpath(path)
+        return _resolve_by_kernel(path) or _resolve_new_name(path) or os.path.realpath(path)
     except OSError:  # a link that may not be read, as in /proc of another user's process
         return normalize_path(path)
 
@@ -81,6 +81,19 @@ def _resolve_by_kernel(path: str) -> str | None:
         os.close(descriptor)
     # One that was just deleted, or is on no file system of ours, has a name that only looks like a path.
     return place if place.startswith("/") and not place.endswith(" (deleted)") else None
+
+
+def _resolve_new_name(path: str) -> str | None:
+    """The same for a name that is not there yet, in a folder that is; None for anything else."""
+    folder, _, name = path.rpartition("/")
+    if name in {"", ".", ".."} or not folder.startswith("/"):
+        return None
+    place = _resolve_by_kernel(folder)
+    # `/dev/fd/3/x`: what is no folder keeps the name that was given.
+    if place is None or not os.path.isdir(place):
+        return None
+    new = os.path.join(place, name)
+    return None if os.path.lexists(new) else new
 
 
 def normalize_path(path: str) -> str:

@@ -78,10 +78,11 @@ PROJECT_NAMES: Final = (*_GIT, *_HOOKS, *_EDITORS, *_PIPELINES, *_PROGRAMS, *_AG
 
 def find_protection_reason(*paths: str) -> str | None:
     """Why a person has to allow the writing of one of these paths; None where none is protected."""
-    for path in paths:
-        for reason, pattern in _compile_patterns():
-            if pattern.search(fold_case(path)):
-                return reason
+    for path in dict.fromkeys(paths):
+        folded = fold_case(path)
+        # Nearly all paths are none of them: one search instead of one for each reason.
+        if _compile_any().search(folded) is not None:
+            return next(reason for reason, pattern in _compile_patterns() if pattern.search(folded))
     return None
 
 
@@ -91,6 +92,11 @@ def fold_case(path: str) -> str:
         return path.lower()
     seen = "".join(character for character in path if unicodedata.category(character) != "Cf")
     return unicodedata.normalize("NFKC", seen).casefold()
+
+
+@cache
+def _compile_any() -> re.Pattern[str]:
+    return _compile_names(tuple(name for _, names in _REASONS for name in names))
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.fs.paths import make_printable
+from ostler.tools.spelling import find_close
 
 _MAX_ENTRIES: Final = 10_000
 _MAX_SUGGESTIONS: Final = 3
@@ -44,20 +45,15 @@ def build_path_filter(surroundings: SessionView, *, allowed: bool) -> PathFilter
 
 def find_close_names(name: str, folder: str, nameable: PathFilter = lambda _: True) -> list[str]:
     """The entries of the folder that look like the name, the closest first."""
-    # Most calls never get here, and the library takes as long to load as a call to run.
-    from rapidfuzz import fuzz, process, utils  # noqa: PLC0415
-
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, _MAX_ENTRIES)]
     except OSError:
         return []
     # All that are close: the closest may be one that the model may not be told.
-    found = process.extract(
-        name, names, scorer=fuzz.ratio, processor=utils.default_process, limit=None, score_cutoff=60
-    )
+    found = find_close(name, names, None)
     # A dangling link is of no more use than the name that was given.
-    useful = (close for close, _, _ in found if os.path.exists(at := os.path.join(folder, close)) and nameable(at))
+    useful = (close for close in found if os.path.exists(at := os.path.join(folder, close)) and nameable(at))
     return [make_printable(close) for close in islice(useful, _MAX_SUGGESTIONS)]
 
 

@@ -4,12 +4,12 @@ import codecs
 import hashlib
 import os
 import re
-import stat
 from dataclasses import dataclass
 from typing import Final
 
 from ostler.tools.fs.encoding import UTF_8, Encoding, decode_bytes
 from ostler.tools.fs.file_type import HEAD_BYTES, UNKNOWN_BINARY, describe_binary, is_image, is_pdf
+from ostler.tools.fs.regular_file import NotRegular, open_regular_file
 
 MAX_FILE_BYTES: Final = 1024**3
 
@@ -60,39 +60,24 @@ def hash_bytes(data: bytes) -> str:
 
 def open_regular(path: str) -> int:
     """A descriptor of the file; Unreadable where it is no regular file or too large. FileNotFoundError passes."""
-    _refuse_special(path, os.stat(path).st_mode)
-    # Non-blocking: since the stat it may have become a FIFO, which would wait for a writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        status = os.fstat(descriptor)
-        _refuse_special(path, status.st_mode)
-        if status.st_size > MAX_FILE_BYTES:
-            raise TooLarge(
-                f"{path} is too large ({format_size(status.st_size)}; the limit is 1 GiB). "
-                "Search it with Grep, or take a part of it with a command."
-            )
-    except BaseException:
+        descriptor = open_regular_file(path)
+    except NotRegular as error:
+        way_out = " Look into it with Glob, or with `ls`." if error.is_folder else ""
+        raise Unreadable(f"{path} is {error.kind}, not a file.{way_out}") from None
+    size = os.fstat(descriptor).st_size
+    if size > MAX_FILE_BYTES:
         os.close(descriptor)
-        raise
+        raise TooLarge(
+            f"{path} is too large ({format_size(size)}; the limit is 1 GiB). "
+            "Search it with Grep, or take a part of it with a command."
+        )
     return descriptor
 
 
 def is_stream(path: str) -> bool:
     """By its written path: the real one is whatever the daemon's own input happens to be."""
     return _STREAMS.fullmatch(path) is not None
-
-
-def _refuse_special(path: str, mode: int) -> None:
-    if stat.S_ISDIR(mode):
-        raise Unreadable(f"{path} is a folder, not a file. Look into it with Glob, or with `ls`.")
-    for is_kind, name in (
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-    ):
-        if is_kind(mode):
-            raise Unreadable(f"{path} is {name}, not a file.")
 
 
 def load(path: str) -> TextFile:

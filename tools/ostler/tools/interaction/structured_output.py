@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 from pydantic import ConfigDict
 
 from ostler.tools.context import SessionView, ToolContext
+from ostler.tools.text import cut_text
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 
@@ -129,9 +130,9 @@ class StructuredOutput(Tool[StructuredOutputInput, StructuredOutputOutput]):
 
 def _describe_problem(path: list[str | int], message: str, answer: dict[str, Any]) -> str:
     """One line: the path of the value, what is wrong with it, and the value, cut short."""
-    place = _cut(".".join(str(part) for part in path) or "input", _SHOWN_PLACE)
+    place = cut_text(".".join(str(part) for part in path) or "input", _SHOWN_PLACE)
     text = message.replace(_VALUE_MASK, _format_value(_get_value(path, answer))) if _VALUE_MASK in message else message
-    return f"- `{place}`: {_cut(text, _SHOWN_MESSAGE)}"
+    return f"- `{place}`: {cut_text(text, _SHOWN_MESSAGE)}"
 
 
 def _get_value(path: list[str | int], answer: Any) -> Any:
@@ -143,14 +144,10 @@ def _get_value(path: list[str | int], answer: Any) -> Any:
 def _format_value(value: Any) -> str:
     """The value as JSON, cut short; no more of it is serialised than is shown."""
     if isinstance(value, str):
-        return _cut(json.dumps(value[: _SHOWN_VALUE + 1], ensure_ascii=False), _SHOWN_VALUE)
+        return cut_text(json.dumps(value[: _SHOWN_VALUE + 1], ensure_ascii=False), _SHOWN_VALUE)
     if isinstance(value, dict | list) and _estimate_bytes(value) > _BYTES_PER_VALUE * _SHOWN_VALUE:
         return f"an {'object' if isinstance(value, dict) else 'array'} of {len(value)}"
-    return _cut(json.dumps(value, ensure_ascii=False), _SHOWN_VALUE)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}…"
+    return cut_text(json.dumps(value, ensure_ascii=False), _SHOWN_VALUE)
 
 
 def _estimate_bytes(answer: Any) -> int:

@@ -10,11 +10,15 @@ from ostler.tools.permissions.path_pattern import (
     matches_either,
 )
 from ostler.tools.permissions.real_paths import RealPathCache
-from ostler.tools.permissions.rule_content import PATH_TOOLS, is_whole, matches_text, may_be_path
+from ostler.tools.permissions.rule_content import is_whole, matches_text, may_be_path
+from ostler.tools.permissions.rule_families import BASH, COVERED_BY, EDIT, READ, find_content_kind
 from ostler.tools.permissions.rule_syntax import BadRule, Rule, format_rule, parse_rule
 
 __all__ = [
-    "PATH_TOOLS",
+    "BASH",
+    "COVERED_BY",
+    "EDIT",
+    "READ",
     "BadPattern",
     "BadRule",
     "PathPattern",
@@ -22,6 +26,7 @@ __all__ = [
     "Rule",
     "build_exact_pattern",
     "compile_path",
+    "find_content_kind",
     "format_rule",
     "is_case_insensitive",
     "is_whole",

@@ -5,13 +5,8 @@ from typing import Final
 
 from ostler.tools.permissions.gitignore import BadPattern
 from ostler.tools.permissions.path_pattern import check_pattern, covers_everything
+from ostler.tools.permissions.rule_families import find_content_kind
 
-PATH_TOOLS: Final = frozenset({"Read", "Edit", "Write", "NotebookEdit", "Grep", "Glob", "LSP"})
-"""Tools whose rules are about paths."""
-
-_SHELLS: Final = frozenset({"Bash", "PowerShell"})
-_TEXT_TOOLS: Final = frozenset({"WebFetch", "WebSearch", "Agent", "Task", "Skill", "SlashCommand", "Config"})
-"""Built-in tools whose rules are compared as text."""
 _ANYTHING: Final = frozenset({"*", ":*", "**"})
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST: Final = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")
@@ -22,7 +17,7 @@ _KEY: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
 
 def may_be_path(tool: str) -> bool:
     """Whether the content of a rule about it may be a pattern of paths: of a plug-in's tool that is not known."""
-    return tool not in _SHELLS and tool not in _TEXT_TOOLS and not tool.startswith("mcp__")
+    return find_content_kind(tool) in {"path", None} and not tool.startswith("mcp__")
 
 
 class BadContent(ValueError):
@@ -37,24 +32,25 @@ def check_content(tool: str, content: str) -> str | None:
     """The normalised content; None where it means the same as the tool alone."""
     if not content.strip():
         raise BadContent(f"The parentheses are empty: write {tool} alone for all of its calls.")
-    if tool in _SHELLS:
+    kind = find_content_kind(tool)
+    if kind == "command":
         return None if content.strip() in _ANYTHING else content
     if content[0].isspace() or (content[-1].isspace() and content[-2] != "\\"):
         raise BadContent("The content begins or ends with a space.", 0 if content[0].isspace() else len(content) - 1)
-    if tool in PATH_TOOLS:
+    if kind == "path":
         return _check_path(content)
     if content in _ANYTHING:
         return None
     if tool.startswith("mcp__"):
         raise BadContent(f"A rule about an MCP server or tool has no content: write {tool}.")
-    match tool:
-        case "WebFetch":
+    match kind:
+        case "host":
             return _check_domain(content)
-        case "Agent" | "Task":
+        case "agent":
             return _check_format(_NAME, content, "the kind of an agent, as in Agent(Explore)")
-        case "Skill" | "SlashCommand":
+        case "skill":
             return _check_format(_SKILL, content, "the name of a skill, as in Skill(deploy) or Skill(deploy:*)")
-        case "Config":
+        case "key":
             return _check_format(_KEY, content, "the name of a setting, as in Config(model.name)")
         case _:
             return content
@@ -64,7 +60,7 @@ def is_whole(tool: str, content: str | None) -> bool:
     """Whether a rule covers all that the tool can do, or all below a folder, in whatever spelling."""
     if content is None:
         return True
-    if tool in PATH_TOOLS:
+    if find_content_kind(tool) == "path":
         return covers_everything(content)
     # A plug-in's tool may take a path, and `/**` is all of the folder then.
     if may_be_path(tool) and covers_everything(content):
@@ -76,13 +72,13 @@ def matches_text(tool: str, content: str | None, text: str) -> bool:
     """Whether a content that is neither command nor path matches this host, kind, skill with arguments, or key."""
     if content is None:
         return True
-    match tool:
-        case "WebFetch":
+    match find_content_kind(tool):
+        case "host":
             return _is_host(content.removeprefix("domain:"), text.lower().removesuffix("."))
-        case "Skill" | "SlashCommand":
+        case "skill":
             name = content.removesuffix(":*")
             return text == name or (name != content and text.startswith((f"{name} ", f"{name}:")))
-        case "Config":
+        case "key":
             return text == content or text.startswith(f"{content}.")
         case _:
             return text == content

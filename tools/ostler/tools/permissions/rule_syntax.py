@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from ostler.tools.permissions.rule_content import BadContent, check_content
+from ostler.tools.text import fit_text
 
 _MAX_LENGTH: Final = 10_000
 _TOOL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -129,4 +130,4 @@ def _describe_unclosed(text: str, rest: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:79] + "…")
+    return repr(fit_text(text, 80))

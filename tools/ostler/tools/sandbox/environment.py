@@ -30,6 +30,7 @@ _LOADER_VARIABLES: Final = re.compile(
     r"PYTHON(?!UNBUFFERED|DONTWRITEBYTECODE|IOENCODING|UTF8)|NODE_OPTIONS\Z|NODE_PATH\Z|PERL5|PERLLIB\Z|RUBY(?:OPT|LIB)\Z|"
     r"JAVA_TOOL_OPTIONS\Z|_JAVA_OPTIONS\Z|JDK_JAVA_OPTIONS\Z"
 )
+_PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 
 
 def scrub_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -42,7 +43,7 @@ def confine_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in scrub_environment(environment).items()
-        if name == MARKER or not _is_withheld(name)
+        if name == MARKER or not (_is_withheld(name) or _PASSWORD_IN_ADDRESS.search(value))
     }
 
 

@@ -19,6 +19,7 @@ from ostler.tools.search.search_root import SearchRoot
 from ostler.tools.search.stored_text import parse_result_path
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
+from ostler.tools.traits import PermissionTraits
 
 
 class GlobInput(ToolInput):
@@ -39,6 +40,10 @@ class GlobOutput(ToolOutput):
     duration_ms: int
 
 
+async def _find_subject(given: GlobInput, session: SessionView) -> Subject:
+    return await read_in_thread(search_root.build_subject, given.path, session, given.pattern)
+
+
 class Glob(Tool[GlobInput, GlobOutput]):
     """Finds files by the pattern of their names."""
 
@@ -49,6 +54,7 @@ class Glob(Tool[GlobInput, GlobOutput]):
     search_hint = "find list files names pattern wildcard"
     max_result_chars = 30_000
     only_reads = True
+    permissions = PermissionTraits(path="path", subject=_find_subject)
 
     def __init__(self) -> None:
         self._approved = ApprovedPaths()
@@ -61,9 +67,6 @@ class Glob(Tool[GlobInput, GlobOutput]):
 
     def is_concurrency_safe(self, given: GlobInput) -> bool:
         return True
-
-    def path(self, given: GlobInput) -> str | None:
-        return given.path
 
     def summary(self, given: GlobInput) -> str:
         return f"Glob {given.pattern[:200]}" + (f" in {paths.shorten_path(given.path)}" if given.path else "")
@@ -80,9 +83,6 @@ class Glob(Tool[GlobInput, GlobOutput]):
         if ".." in given.pattern.split("/"):
             return Failure("The pattern cannot lead upwards with `..`: give the folder as path.")
         return await read_in_thread(_check_input, given, context.session)
-
-    async def subject(self, given: GlobInput, session: SessionView) -> Subject:
-        return await read_in_thread(search_root.build_subject, given.path, session, given.pattern)
 
     async def check_permission(self, given: GlobInput, context: ToolContext) -> Check:
         root = await read_in_thread(search_root.resolve_root, given.path, context.session, given.pattern)

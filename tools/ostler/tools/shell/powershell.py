@@ -85,7 +85,7 @@ class PowerShell(ShellTool):
         # As with Bash, a long command runs alone. None of the commands that only read changes the folder.
         return is_quick_to_parse(given.command) and self.is_read_only(given)
 
-    async def subject(self, given: ShellInput, session: SessionView) -> Subject:
+    async def find_subject(self, given: ShellInput, session: SessionView) -> Subject:
         return await read_in_thread(powershell_policy.find_subject, given.command, session.shell_folder)
 
     async def check_permission(self, given: ShellInput, context: ToolContext) -> Check:

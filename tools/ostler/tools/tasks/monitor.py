@@ -13,6 +13,7 @@ from ostler.tools import commands
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import paths
 from ostler.tools.fs.text_file import is_stream
+from ostler.tools.permissions import BASH, READ
 from ostler.tools.permissions.subject import (
     PathSubject,
     ServerSubject,
@@ -50,6 +51,7 @@ from ostler.tools.tool import (
     ToolResult,
     text_block,
 )
+from ostler.tools.traits import PermissionTraits, ShellTraits
 
 _MAX_TIMEOUT_MS: Final = 24 * 3600 * 1000
 _MAX_COMMAND_BYTES: Final = 100_000
@@ -85,6 +87,25 @@ class MonitorOutput(ToolOutput):
     sandboxed: bool = False
 
 
+async def _find_subject(given: MonitorInput, session: SessionView) -> Subject:
+    """The rules of Bash apply to a command, those of Read to a file."""
+    if given.command is not None:
+        about = await read_in_thread(find_subject, given.command, session.shell_folder)
+        return replace(about, like_tool=BASH)
+    if given.path is not None:
+        return PathSubject((await read_in_thread(resolve_access, given.path),), like_tool=READ)
+    return ServerSubject(given.mcp.server) if given.mcp is not None else TextSubject("")
+
+
+async def _find_binding(given: MonitorInput, session: SessionView) -> str | None:
+    """What is approved beside the input: where the path leads, the server's entry, or what the command runs."""
+    if given.path is not None:
+        return await read_in_thread(paths.resolve_path, given.path)
+    if given.mcp is not None:
+        return session.servers.get(given.mcp.server)
+    return (await read_in_thread(compute_binding, given.command or "", session)).digest
+
+
 class Monitor(Tool[MonitorInput, MonitorOutput]):
     """Watches a command, a file or a resource in the background."""
 
@@ -93,8 +114,13 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
     Output = MonitorOutput
     title = "Watches a command, a file or a resource, and tells of its lines"
     search_hint = "watch follow tail log wait for line background event"
-    runs_commands = True
-    waits_at_gate = True
+    permissions = PermissionTraits(
+        path="path",
+        server=lambda given: given.mcp.server if given.mcp is not None else None,
+        text=lambda given: given.command or given.path or "",
+        subject=_find_subject,
+    )
+    shell = ShellTraits(runs_commands=True, waits_at_gate=True, bound_to=_find_binding)
 
     def __init__(self) -> None:
         self._approved: dict[CallId, str] = {}
@@ -103,15 +129,6 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
 
     def is_enabled(self, session: SessionView) -> bool:
         return session.background and session.config.tools.monitor
-
-    def path(self, given: MonitorInput) -> str | None:
-        return given.path
-
-    def server(self, given: MonitorInput) -> str | None:
-        return given.mcp.server if given.mcp is not None else None
-
-    def permission_matcher(self, given: MonitorInput) -> str:
-        return given.command or given.path or ""
 
     def summary(self, given: MonitorInput) -> str:
         # As with Bash: what is watched, and never only the model's description of it.
@@ -126,15 +143,6 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
 
     def is_destructive(self, given: MonitorInput) -> bool:
         return given.command is not None and commands.is_destructive(parse_command(given.command))
-
-    async def subject(self, given: MonitorInput, session: SessionView) -> Subject:
-        """The rules of Bash apply to a command, those of Read to a file."""
-        if given.command is not None:
-            about = await read_in_thread(find_subject, given.command, session.shell_folder)
-            return replace(about, like_tool="Bash")
-        if given.path is not None:
-            return PathSubject((await read_in_thread(resolve_access, given.path),), like_tool="Read")
-        return ServerSubject(given.mcp.server) if given.mcp is not None else TextSubject("")
 
     async def validate(self, given: MonitorInput, context: ToolContext) -> Failure | None:
         if sum(each is not None for each in (given.command, given.path, given.mcp)) != 1:
@@ -161,7 +169,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             question = f"Watch {' '.join(given.mcp.resource.split())[:200]} of the MCP server {given.mcp.server}?"
             return AskFirst(question, reason="An MCP server acts with your powers.")
         command = given.command or ""
-        self._remember_approval(context.call_id, await self.bound_to(given, context.session) or "")
+        self._remember_approval(context.call_id, await _find_binding(given, context.session) or "")
         # What it watches runs as any command does: nothing would restrict one that only looks.
         judged = await read_in_thread(
             judge, command, replace(context.session, config=replace(context.session.config, network_reads=False))
@@ -173,13 +181,6 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
             return AskFirst(f"Watch {one_line(command, 200)}?", reason="It changes files.")
         return judged.check
 
-    async def bound_to(self, given: MonitorInput, session: SessionView) -> str | None:
-        if given.path is not None:
-            return await read_in_thread(paths.resolve_path, given.path)
-        if given.mcp is not None:
-            return session.servers.get(given.mcp.server)
-        return (await read_in_thread(compute_binding, given.command or "", session)).digest
-
     def _remember_approval(self, call_id: CallId, approved: str) -> None:
         remember(self._approved, call_id, approved)
 
@@ -187,7 +188,7 @@ class Monitor(Tool[MonitorInput, MonitorOutput]):
         if not context.services.tasks.enabled:
             return Failure("Nothing goes on in the background here, so nothing can be watched.")
         approved, literal = self._approved.pop(context.call_id, None), self._literal.pop(context.call_id, None)
-        now = await self.bound_to(given, context.session)
+        now = await _find_binding(given, context.session)
         if approved is not None and approved != now:
             return Failure("What is to be watched is something else than when it was allowed. Ask again.")
         watch = WatchSpec(given.until, given.timeout / 1000)

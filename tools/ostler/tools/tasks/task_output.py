@@ -25,6 +25,7 @@ from ostler.tools.tool import (
     ToolResult,
     text_block,
 )
+from ostler.tools.traits import PermissionTraits
 
 Retrieval = Literal["success", "timeout", "not_ready"]
 _MAX_TIMEOUT_MS: Final = 600_000
@@ -89,6 +90,8 @@ class TaskOutput(Tool[TaskOutputInput, TaskOutputOutput]):
     search_hint = "background shell agent log progress wait result"
     shows_both_ends = True
     only_reads = True
+    reads_tasks = True
+    permissions = PermissionTraits(text="task_id")
 
     def called_as(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         # Models that know it by this name expect an answer at once.
@@ -99,9 +102,6 @@ class TaskOutput(Tool[TaskOutputInput, TaskOutputOutput]):
 
     def is_concurrency_safe(self, given: TaskOutputInput) -> bool:
         return True
-
-    def permission_matcher(self, given: TaskOutputInput) -> str:
-        return given.task_id
 
     def summary(self, given: TaskOutputInput) -> str:
         wait = f" (wait up to {given.timeout / 1000:g} s)" if given.block and given.timeout else ""

@@ -10,6 +10,7 @@ from ostler.tools.context import ToolContext
 from ostler.tools.tasks.lookup import describe_missing_task, rename_parameter
 from ostler.tools.text import one_line
 from ostler.tools.tool import Allow, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
+from ostler.tools.traits import PermissionTraits
 
 UNKNOWN: Final = 1
 NOT_RUNNING: Final = 2
@@ -47,12 +48,10 @@ class TaskStop(Tool[TaskStopInput, TaskStopOutput]):
     title = "Ends a background task"
     search_hint = "kill end cancel background shell command monitor agent"
     deferred = True
+    permissions = PermissionTraits(text="task_id")
 
     def is_concurrency_safe(self, given: TaskStopInput) -> bool:
         return True
-
-    def permission_matcher(self, given: TaskStopInput) -> str:
-        return given.task_id
 
     def summary(self, given: TaskStopInput) -> str:
         return f"Stop {given.task_id[:100]}"

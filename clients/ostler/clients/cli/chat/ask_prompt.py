@@ -13,6 +13,7 @@ from ostler.clients.cli.render.ask import (
     render_reasons,
     truncate_lines,
 )
+from ostler.clients.cli.render.ask_line import describe_folder
 from ostler.protocol.ask import (
     Accept,
     Allow,
@@ -62,10 +63,15 @@ Reply = Answer | ReplyKind
 class AskPrompt:
     """One ask from its first line to its answer."""
 
-    def __init__(self, ask: Ask, area: ScreenArea | None = None) -> None:
+    def __init__(self, ask: Ask, area: ScreenArea | None = None, folder: str | None = None) -> None:
         self.ask = ask
+        self._elsewhere = describe_folder(folder)
+        """The folder that it is about, where the person is in another one."""
         self._body, self._missing = truncate_lines(render_body(ask), area or measure_screen())
         self.prompt, self.keys = self._build_key_prompt()
+        """What is typed for it, and the keys that need no Enter."""
+        self.openers: str
+        """Keys that begin a line."""
         self.prefill = ""
         """What the next line begins with."""
         self._requested: str | None = None
@@ -81,11 +87,28 @@ class AskPrompt:
     def render(self) -> list[StyledLine]:
         """The lines that show the ask, cut to the screen."""
         missing: list[StyledLine] = [(f"  {self._missing}: [v] shows all of it", "yellow")] if self._missing else []
-        return [render_head(self.ask), *self._body, *missing, *render_reasons(self.ask), *self._render_choices()]
+        return [render_head(self.ask), *self._body, *missing, *self._render_reasons(), *self._render_choices()]
 
     def render_whole(self) -> list[StyledLine]:
         """The lines that show the ask, with nothing left out."""
-        return [render_head(self.ask), *render_body(self.ask), *render_reasons(self.ask), *self._render_choices()]
+        return [render_head(self.ask), *render_body(self.ask), *self._render_reasons(), *self._render_choices()]
+
+    def _render_reasons(self) -> list[StyledLine]:
+        elsewhere: list[StyledLine] = [(f"  in the folder {self._elsewhere}", "yellow")] if self._elsewhere else []
+        return [*elsewhere, *render_reasons(self.ask)]
+
+    def takes_for_key(self, line: str) -> bool:
+        """Whether a line that is no answer was meant as one, and is not words for the agent."""
+        wants_key = self._requested is None and self.ask.kind != "question"
+        return wants_key and (len(line.strip()) <= 1 or self.is_key(line))
+
+    def describe_refusal(self, typed: str) -> str:
+        """What to say of keys that are no answer."""
+        typed = typed.strip()
+        keys = self.prompt.strip("[] ").split("/")
+        shown = f"{', '.join(keys[:-1])} or {keys[-1]}"
+        what = f"{typed!r} is" if typed else "That is"
+        return f"{what} no answer to this: {shown}. /say TEXT is for the agent; Esc stops the turn."
 
     def go_back(self) -> bool:
         """Go back from typing words or an input to the keys; whether that was possible."""
@@ -101,6 +124,7 @@ class AskPrompt:
         if kind == "permission" and _render_always(self.ask):
             shown = "yalnxde" if _holds_in_folder(self.ask) else "yanxde"
         more = "v" if self._missing else ""
+        self.openers = "".join({*shown} - {*_INSTANT_KEYS.get(kind, shown)})
         return f"[{'/'.join(shown + more)}] ", _INSTANT_KEYS.get(kind, shown) + more
 
     def _render_choices(self) -> list[StyledLine]:

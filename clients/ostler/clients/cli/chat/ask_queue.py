@@ -33,9 +33,13 @@ class TypeAheadGuard:
 class AskQueue:
     """Only the oldest is shown; what is typed is for it once somebody can have read it."""
 
-    def __init__(self, console: Console, tell: Callable[[str], None], clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, console: Console, tell: Callable[[str], None], folder: str | None = None, clock: Clock = time.monotonic
+    ) -> None:
         self._console = console
         self._tell = tell
+        self._folder = folder
+        """The folder of the session."""
         self._waiting: dict[AskId, AskPrompt] = {}
         self._sent: set[AskId] = set()
         """Answered here; whose answer has won is for the daemon to say."""
@@ -54,7 +58,7 @@ class AskQueue:
         """Whether it is a new one."""
         new = ask.id not in self._waiting
         if new:
-            self._waiting[ask.id] = AskPrompt(ask)
+            self._waiting[ask.id] = AskPrompt(ask, folder=self._folder)
         return new
 
     def keep_only(self, ask_ids: set[AskId]) -> None:
@@ -103,6 +107,13 @@ class AskQueue:
             typed = self._console.take_draft()
             # A key or two that were meant for another ask, or for this one before it could be read.
             self._draft = "" if first.is_key(typed) else typed
+
+    def put_aside(self, words: str) -> bool:
+        """Keep words that are no answer for the line after the ask; whether one is being answered."""
+        if self._active_id is None:
+            return False
+        self._draft = f"{words}\n{self._draft}" if self._draft else words
+        return True
 
     def mark_sent(self, ask_prompt: AskPrompt) -> None:
         self._sent.add(ask_prompt.ask.id)

@@ -17,7 +17,7 @@ from ostler.clients.cli.output import Colour
 from ostler.clients.cli.render.ask import name_answerer
 from ostler.clients.cli.render.turn import TurnRenderer
 from ostler.clients.cli.terminal.console import Console
-from ostler.clients.cli.terminal.line_editor import EndOfInput, Escape
+from ostler.clients.cli.terminal.line_editor import EndOfInput, Escape, StrayKeys
 from ostler.clients.sdk.errors import ClientError
 from ostler.clients.sdk.retry import retry_call
 from ostler.clients.sdk.turn_events import (
@@ -57,7 +57,7 @@ class ChatSession:
         """Something was said in it, by whoever."""
         self._console = console
         self._renderer = TurnRenderer(console.sink, session.id, full=True)
-        self._asks = AskQueue(console, self.tell)
+        self._asks = AskQueue(console, self.tell, session.cwd)
         self._typed_here: deque[str] = deque()
         self._ended: set[TurnId] = set()
         self._changed = anyio.Event()
@@ -146,6 +146,9 @@ class ChatSession:
         if message.session_id != self.session.id or not inputs:
             return
         self.used = True
+        if message.source_call_id is not None:
+            self._renderer.write_line("  ↳ " + "\n".join(inputs), "dim")
+            return
         # What was said at several times, here or elsewhere, may come together in one message.
         others = [words for words in inputs if not self._pop_typed(words)]
         if others:
@@ -197,7 +200,7 @@ class ChatSession:
         self._asks.activate_first()
         ask_prompt = self._asks.active
         if ask_prompt is not None:
-            self._console.set_prompt(ask_prompt.prompt, ask_prompt.keys)
+            self._console.set_prompt(ask_prompt.prompt, ask_prompt.keys, ask_prompt.openers)
         else:
             self._console.set_prompt("… " if self.turn is not None else "> ")
         changed, self._changed = self._changed, anyio.Event()
@@ -255,6 +258,9 @@ class ChatSession:
                 if isinstance(one, Escape):
                     await self._handle_escape()
                     continue
+                if isinstance(one, StrayKeys):
+                    self._refuse(one.text)
+                    continue
                 self._console.echo(one.text)
                 try:
                     if not await run_slash_command(self, one.text):
@@ -281,10 +287,18 @@ class ChatSession:
         ask_prompt, first = self._asks.active, self._asks.first
         if ask_prompt is not None and await self._answer(ask_prompt, line):
             return
+        if ask_prompt is not None and ask_prompt.takes_for_key(line):
+            self._refuse(line)
+            return
         if ask_prompt is None and first is not None and first.is_key(line):
             return  # meant for an ask that nobody can have read yet
         if line.strip():
             await self.send_input(line)
+
+    def _refuse(self, typed: str) -> None:
+        """Say that what was typed is no answer to the ask."""
+        if self._asks.active is not None:
+            self.tell(self._asks.active.describe_refusal(typed), "yellow")
 
     async def send_input(self, words: str, *, queue: bool = False) -> None:
         """Send it to the turn that runs, or as a new one."""
@@ -381,7 +395,8 @@ class ChatSession:
             self._pop_typed(text)
         if words:
             self.tell("  (what waited is in the line again)")
-            self._restore_line("\n".join(words))
+            if not self._asks.put_aside("\n".join(words)):
+                self._restore_line("\n".join(words))
 
 
 def _extract_input(message: Message) -> list[str]:

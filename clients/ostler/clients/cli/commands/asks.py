@@ -10,7 +10,6 @@ from ostler.clients.cli.output import (
     Colour,
     Format,
     colourize,
-    fit,
     format_facts,
     is_terminal,
     note,
@@ -18,6 +17,7 @@ from ostler.clients.cli.output import (
     say,
     say_json,
 )
+from ostler.clients.cli.render.ask_line import describe_folder, describe_subject, fetch_folders
 from ostler.clients.cli.tool_input import parse_json_object
 from ostler.clients.sdk.errors import ClientError
 from ostler.protocol.errors import AskResolved
@@ -52,8 +52,6 @@ _CHOICE_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "reject": frozenset({"message"}),
     "accept": frozenset({"input"}),
 }
-_SUBJECT_WIDTH: Final = 60
-_TRUST_WIDTH: Final = 400
 _ANSWER_FIELDS: Final = {("answer", "input"): "answers", ("accept", "input"): "content", ("approve", "message"): "plan"}
 
 
@@ -75,52 +73,44 @@ def asks(
 ) -> None:
     """List what is asked, oldest first, or show one ask whole."""
     if ask_id is not None:
-        _show_ask(run_with_daemon(context, lambda ostler: _find_ask(ostler, ask_id)), format)
+        wanted = ask_id
+
+        async def find(ostler: "Ostler") -> tuple[dict[str, Any], dict[str, str]]:
+            one = await _find_ask(ostler, wanted)
+            return one, await fetch_folders(ostler, [one])
+
+        _show_ask(*run_with_daemon(context, find), format)
         return
 
-    async def ask(ostler: "Ostler") -> list[dict[str, Any]]:
+    async def ask(ostler: "Ostler") -> tuple[list[dict[str, Any]], dict[str, str]]:
         from ostler.clients.sdk.asks import list_asks
 
-        return await list_asks(ostler, session, None if all else "open")
+        asks = await list_asks(ostler, session, None if all else "open")
+        return asks, await fetch_folders(ostler, asks) if format == "text" else {}
 
-    found = run_with_daemon(context, ask)
+    found, folders = run_with_daemon(context, ask)
     if format == "json":
         say_json({"asks": found, "next": None})
         return
     for one in found:
-        say(_format_line(one))
+        say(_format_line(one, folders[one["session_id"]]))
     if not found:
         note("Nothing is asked.")
     elif is_terminal() and any(one["status"] == "open" for one in found):
         note("`ostler asks ID` shows one whole, `ostler answer ID CHOICE` answers it; the end of an ID is enough.")
 
 
-def _format_line(ask: dict[str, Any]) -> str:
-    cells = [ask["id"], ask["status"], ask["kind"], ask["session_id"], _describe_subject(ask), "|".join(ask["choices"])]
+def _format_line(ask: dict[str, Any], folder: str) -> str:
+    cells = [ask["id"], ask["status"], ask["kind"], ask["session_id"], describe_subject(ask), "|".join(ask["choices"])]
     if not is_terminal():
-        return "\t".join(cells)
+        return "\t".join([*cells, folder])
     ask_id, status, kind, session_id, subject, choices = cells
+    elsewhere = f"  in {sanitize(shown)}" if (shown := describe_folder(folder)) else ""
     status = colourize(f"{status:<9}", "yellow" if status == "open" else "dim")
-    return f"{ask_id}  {status}  {kind:<11}  {session_id}  {subject}  {colourize(choices, 'dim')}"
+    return f"{ask_id}  {status}  {kind:<11}  {session_id}  {subject}  {colourize(choices + elsewhere, 'dim')}"
 
 
-def _describe_subject(ask: dict[str, Any]) -> str:
-    call = ask.get("call")
-    if call:
-        return fit(sanitize(f"{call['tool']} {_summarize_call(call)}"), _SUBJECT_WIDTH)
-    # Nobody can trust what they do not see, so that is longer.
-    brought = "; ".join(str(one.get("text", "")) for one in ask.get("what") or [])
-    words = sanitize(f"{ask.get('message', '')} {brought}")
-    return fit(words, _TRUST_WIDTH if brought else _SUBJECT_WIDTH)
-
-
-def _summarize_call(call: dict[str, Any]) -> str:
-    """A summary is one line of what may be several: where a line ends is shown."""
-    command = call["input"].get("command")
-    return command.strip().replace("\n", " ⏎ ") if isinstance(command, str) else call.get("summary", "")
-
-
-def _show_ask(ask: dict[str, Any], format: Format) -> None:
+def _show_ask(ask: dict[str, Any], folders: dict[str, str], format: Format) -> None:
     if format == "json":
         say_json(ask)
         return
@@ -129,7 +119,9 @@ def _show_ask(ask: dict[str, Any], format: Format) -> None:
 
     known = Ask.model_validate(ask)
     settled = (ask.get("answer") or {}).get("choice")
-    say(format_facts([("ask", known.id), ("session", known.session_id), ("status", known.status), ("answer", settled)]))
+    folder = folders[known.session_id]
+    facts = [("ask", known.id), ("session", known.session_id), ("folder", folder), ("status", known.status)]
+    say(format_facts([*facts, ("answer", settled)]))
     for text, colour in (render_head(known), *render_body(known), *render_reasons(known)):
         _say_line(text, colour)
     if known.status == "open":

@@ -1,17 +1,20 @@
 """`chat`, `attach`: a terminal on a session, any number of them at once."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ostler.clients.cli.commands.run import ModeName
 from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.session_choice import resolve_folder
 from ostler.clients.sdk.errors import ClientError
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
     from ostler.protocol.session import Session
+
+_STATUS_WORDS: Final[dict[str | None, str]] = {"waiting": "waits", "running": "runs"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -48,7 +51,10 @@ def attach(
     context: typer.Context,
     session_id: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="A session; else the newest that runs or waits, else the newest."),
+        typer.Argument(
+            metavar="[ID]",
+            help="A session; else one of this folder before others: the newest that waits, runs, or is there",
+        ),
     ] = None,
 ) -> None:
     """Watch a session and take part in it."""
@@ -65,15 +71,27 @@ def attach(
 
 
 async def _find_newest(ostler: "Ostler") -> str:
+    """One of this folder before one that is elsewhere; of these one that waits, then one that runs, then the newest."""
+    from ostler.clients.cli.output import note
     from ostler.protocol.methods import SESSION_LIST
     from ostler.protocol.session import SessionList
 
-    for status in ("waiting", "running", None):
-        found = (await ostler.call(SESSION_LIST, SessionList(status=status))).sessions
-        for session in found:
-            if session.parent_id is None:
-                return session.id
+    here = resolve_folder(None)
+    for folder in (here, None):
+        for status in ("waiting", "running", None):
+            found = (await ostler.call(SESSION_LIST, SessionList(cwd=folder, status=status))).sessions
+            for session in found:
+                if session.parent_id is None:
+                    note(f"Attached to {session.id}, {_describe_choice(session, status, here=folder is not None)}.")
+                    return session.id
     raise ClientError("There is no session yet. `ostler chat` begins one.")
+
+
+def _describe_choice(session: "Session", status: str | None, *, here: bool) -> str:
+    does = _STATUS_WORDS.get(status)
+    if here:
+        return f"the newest session of this folder{f' that {does}' if does else ''}"
+    return f"which {f'{does} in' if does else 'is in'} {session.cwd}: this folder has no session"
 
 
 async def _run_chat(ostler: "Ostler", session: "Session", *, new: bool) -> None:

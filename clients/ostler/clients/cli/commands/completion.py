@@ -21,6 +21,8 @@ _MAX_IDS: Final = 500
 _RECENT_IDS: Final = 50
 _ABOUT_WIDTH: Final = 60
 _ID: Final = re.compile(r"\w+")
+_MODEL_NAME: Final = re.compile(r"[\w.@-]+", re.ASCII)
+"""Without what shells take for something else, a colon also: a provider names its models as it likes."""
 # Shells evaluate what they are offered, and titles and commands come from anybody.
 _UNSAFE: Final = re.compile(r"[^\w ,.+=/-]+")
 
@@ -63,15 +65,31 @@ def complete_task_ids(context: typer.Context) -> list[CompletionItem]:
     return [_build_item(one["id"], one["status"], one["command"] or one["description"]) for one in running_first]
 
 
+def complete_model_names(context: typer.Context) -> list[CompletionItem]:
+    """The one in force first."""
+    found = _fetch_rows(context, "model/list", "models", {"limit": _MAX_IDS}, _MODEL_NAME)
+    default_first = sorted(found, key=lambda one: not one["default"])
+    return [_build_item(one["id"], "default" if one["default"] else "", one["display_name"]) for one in default_first]
+
+
+def complete_providers() -> list[CompletionItem]:
+    """Those that a key can be kept for."""
+    from ostler.protocol.credentials import PROVIDERS
+
+    return [_build_item(one.name, one.serves, "") for one in PROVIDERS.values()]
+
+
 def _build_item(thing_id: str, state: str, about: str) -> CompletionItem:
-    return thing_id, fit(_UNSAFE.sub(" ", f"{state} {about}"), _ABOUT_WIDTH)
+    return thing_id, fit(_UNSAFE.sub(" ", f"{state} {about}".strip()), _ABOUT_WIDTH)
 
 
-def _fetch_rows(context: typer.Context, method: str, noun: str, params: dict[str, Any]) -> list[dict[str, Any]]:
+def _fetch_rows(
+    context: typer.Context, method: str, noun: str, params: dict[str, Any], name: re.Pattern[str] = _ID
+) -> list[dict[str, Any]]:
     places = find_places(context.find_root().params.get("home"))
     # Nothing where it fails: somebody pressed a key, and that is no moment to complain.
     rows = quick_rpc.call(places, method, params, _SECONDS).get(noun, [])
-    return [row for row in rows if _ID.fullmatch(row["id"])]
+    return [row for row in rows if name.fullmatch(row["id"])]
 
 
 _COMPLETERS: Final[dict[str, Callable[..., list[CompletionItem]]]] = {
@@ -81,6 +99,8 @@ _COMPLETERS: Final[dict[str, Callable[..., list[CompletionItem]]]] = {
     "ask_id": complete_ask_ids,
     "task_id": complete_task_ids,
     "task_ids": complete_task_ids,
+    "model": complete_model_names,
+    "provider": complete_providers,
 }
 
 

@@ -24,6 +24,8 @@ def doctor(
 ) -> None:
     """Check everything that the daemon needs; exit 1 if something must be mended."""
     from ostler.clients.cli.checks.base import CHECKS
+    from ostler.clients.cli.checks.credentials import check_credentials
+    from ostler.clients.cli.checks.database import check_database
     from ostler.clients.cli.checks.kernel import check_kernel
     from ostler.clients.cli.checks.model import check_model
     from ostler.clients.cli.checks.sandbox import check_sandbox
@@ -31,7 +33,16 @@ def doctor(
     from ostler.clients.cli.checks.shell import check_shell
 
     places = get_cli_context(context).places
-    checks = (*CHECKS, check_settings, check_model, check_shell, check_sandbox, check_kernel)
+    checks = (
+        *CHECKS,
+        check_database,
+        check_settings,
+        check_credentials,
+        check_model,
+        check_shell,
+        check_sandbox,
+        check_kernel,
+    )
     findings = [finding for check in checks for finding in check(places)]
     failed = any(finding.state == "fail" for finding in findings)
     if format == "json":

@@ -13,8 +13,8 @@ import typer
 from ostler.clients.cli.context import run_with_daemon
 from ostler.clients.cli.errors import describe_error, describe_invalid_fields
 from ostler.clients.cli.exit_codes import Outcome
-from ostler.clients.cli.output import complain
-from ostler.clients.sdk.errors import ClientError, DaemonUnreachable
+from ostler.clients.cli.output import complain, note
+from ostler.clients.sdk.errors import ClientError, DaemonUnreachable, StartFailed
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.limits import MAX_DEPTH
 
@@ -88,40 +88,47 @@ def run(
     """Do one turn without asking anybody, and say how it ended with the exit code."""
     only_new = {"--allow": allow, "--deny": deny, "--trust": trust, "--title": title, "--cwd": cwd and session}
 
-    def build_options() -> "RunOptions":
-        from ostler.clients.cli.headless.runner import NewestSession, RunOptions
-        from ostler.protocol.ids import SessionId
-        from ostler.protocol.session import Rules, SessionCreate
-        from ostler.protocol.turn import TurnStart
-
+    def check() -> "Callable[[], RunOptions]":
+        """What can be told to be wrong at once; the rest, which takes long imports, while the daemon starts."""
         _check_options(session, continue_, [option for option, given in only_new.items() if given])
         folder = _resolve_folder(cwd)
-        create = SessionCreate(
-            cwd=folder,
-            title=title,
-            model=model,
-            rules=Rules(allow=allow or [], deny=deny or []),
-            trust=trust,
-            on_ask="deny" if on_ask == "deny" else "ask",
-        )
-        # Left out where it was not given: settings say it then.
-        create = create.model_copy(update={"mode": mode}) if mode else create
-        settings: TurnSettings = {
-            "model": model,
-            "mode": mode,
-            "output_schema": _load_schema(schema),
-            "max_requests": max_requests,
-            "max_budget_usd": _parse_usd(max_budget_usd),
-            "timeout_ms": _to_milliseconds(timeout),
-        }
+        output_schema = _load_schema(schema)
+        timeout_ms = _to_milliseconds(timeout)
         words = _read_prompt(prompt)
-        TurnStart(
-            session_id=SessionId(""), input=words, **settings
-        )  # wrong ones are found out before there is a session
-        where = NewestSession(folder) if continue_ else session or create
-        return RunOptions(words, where, on_ask, settings, timeout)
 
-    outcome = _run_headless(context, build_options, format)
+        def build() -> "RunOptions":
+            from ostler.clients.cli.headless.runner import NewestSession, RunOptions
+            from ostler.protocol.ids import SessionId
+            from ostler.protocol.session import Rules, SessionCreate
+            from ostler.protocol.turn import TurnStart
+
+            create = SessionCreate(
+                cwd=folder,
+                title=title,
+                model=model,
+                rules=Rules(allow=allow or [], deny=deny or []),
+                trust=trust,
+                on_ask="deny" if on_ask == "deny" else "ask",
+            )
+            # Left out where it was not given: settings say it then.
+            create = create.model_copy(update={"mode": mode}) if mode else create
+            settings: TurnSettings = {
+                "model": model,
+                "mode": mode,
+                "output_schema": output_schema,
+                "max_requests": max_requests,
+                "max_budget_usd": _parse_usd(max_budget_usd),
+                "timeout_ms": timeout_ms,
+            }
+            TurnStart(
+                session_id=SessionId(""), input=words, **settings
+            )  # wrong ones are found out before there is a session
+            where = NewestSession(folder) if continue_ else session or create
+            return RunOptions(words, where, on_ask, settings, timeout)
+
+        return build
+
+    outcome = _run_headless(context, check, format)
     _print_outcome(outcome, format)
     return outcome.exit_code
 
@@ -139,6 +146,11 @@ def say_wrong_usage(arguments: list[str], message: str) -> None:
     for format in formats:
         if f"--format={format}" in arguments or ("--format", format) in pairwise(arguments):
             _print_result(_build_failure("usage", message), format)
+
+
+def describe_missing_words(message: str) -> str:
+    """What to do where no prompt was given, perhaps since it comes by a pipe."""
+    return " With `-` it is read from stdin: `… | ostler run -`." if "'PROMPT'" in message else ""
 
 
 def _resolve_folder(given: str | None) -> str:
@@ -207,8 +219,10 @@ def _is_too_deep(schema: dict[str, Any]) -> bool:
     return bool(level)
 
 
-def _run_headless(context: typer.Context, build_options: "Callable[[], RunOptions]", format: RunFormat) -> Outcome:
-    from pydantic import ValidationError
+def _run_headless(
+    context: typer.Context, check: "Callable[[], Callable[[], RunOptions]]", format: RunFormat
+) -> Outcome:
+    options: RunOptions
 
     async def work(ostler: "Ostler") -> Outcome:
         from ostler.clients.cli.headless.runner import HeadlessRunner
@@ -218,18 +232,31 @@ def _run_headless(context: typer.Context, build_options: "Callable[[], RunOption
         ).run()
 
     try:
-        options = build_options()
-        return run_with_daemon(context, work)
+        build = check()
+
+        def prepare() -> None:
+            nonlocal options
+            options = build()
+            _import_renderer(format)
+
+        return run_with_daemon(context, work, prepare=prepare)
     except KeyboardInterrupt:
         return _build_failure("interrupted", "It was interrupted before the turn began.")
     except typer.BadParameter as wrong:
         return _build_failure("usage", wrong.message)
-    except ValidationError as wrong:
-        return _build_failure("usage", describe_invalid_fields(wrong))
     except ProtocolError as error:
         return _build_failure("refused", describe_error(error))
     except ClientError as error:
+        for line in error.log if isinstance(error, StartFailed) else []:
+            note(f"  {line}")
         return _build_failure("daemon_unreachable" if isinstance(error, DaemonUnreachable) else "refused", str(error))
+    except Exception as error:
+        # Imported here, and not before the daemon starts: it takes longer than half of that.
+        from pydantic import ValidationError
+
+        if isinstance(error, ValidationError):
+            return _build_failure("usage", describe_invalid_fields(error))
+        raise
 
 
 def _build_failure(code: str, message: str) -> Outcome:
@@ -247,6 +274,11 @@ def _choose_reporter(format: RunFormat, *, schema: bool) -> "Callable[[Session],
         return _say_event if format == "stream-json" else _say_nothing
 
     return reporter
+
+
+def _import_renderer(format: RunFormat) -> None:
+    if format == "text":
+        import ostler.clients.cli.render.turn  # noqa: F401
 
 
 def _say_event(turn_event: "TurnEvent") -> None:

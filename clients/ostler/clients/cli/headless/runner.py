@@ -15,6 +15,7 @@ from ostler.clients.cli.errors import USAGE_ERRORS, describe_error, describe_inv
 from ostler.clients.cli.exit_codes import Outcome
 from ostler.clients.cli.notices import REHEARSAL, is_rehearsal
 from ostler.clients.cli.output import note, sanitize
+from ostler.clients.cli.render.ask_line import describe_folder
 from ostler.clients.cli.session_choice import find_newest_session
 from ostler.clients.sdk.errors import ClientError
 from ostler.clients.sdk.turn import TurnSettings
@@ -201,19 +202,20 @@ class HeadlessRunner:
             choice = (turn_event.ask.answer or {}).get("choice")
             self._unanswered |= turn_event.ask.status == "expired" or choice in _NEGATIVE_CHOICES
         elif isinstance(turn_event, AskOpened) and self._options.on_ask == "wait":
-            _tell_ask(turn_event.ask)
+            _tell_ask(turn_event.ask, self._session.cwd if self._session else None)
 
 
-def _tell_ask(ask: Ask) -> None:
+def _tell_ask(ask: Ask, folder: str | None) -> None:
     """What is asked, as far as it takes to answer it from another terminal."""
     waiting = f"waiting for `ostler answer {ask.id} {'|'.join(ask.choices)}`"
+    elsewhere = f" (in {shown})" if (shown := describe_folder(folder)) else ""
     brought = [str(one.get("text", "")) for one in ask.what or []]
     if not brought:
         subject = f"{ask.call.tool} {ask.call.summary}" if ask.call else ask.message
-        note(sanitize(f"? {subject}: {waiting}"))
+        note(sanitize(f"? {subject}{elsewhere}: {waiting}"))
         return
     # Nobody can trust what they do not see.
-    for line in (f"? {ask.message}", *(f"  - {line}" for line in brought), f"  {waiting}"):
+    for line in (f"? {ask.message}{elsewhere}", *(f"  - {line}" for line in brought), f"  {waiting}"):
         note(sanitize(line))
 
 

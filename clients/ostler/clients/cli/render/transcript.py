@@ -1,13 +1,13 @@
 """Sessions and messages as text for people."""
 
 import json
-import os
 import shutil
 import textwrap
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from ostler.clients.cli.output import Colour, colourize, fit, format_duration, format_facts, is_terminal, sanitize
+from ostler.clients.cli.render.ask_line import abbreviate_home
 
 _COLOURS: Final[dict[str, Colour]] = {"running": "green", "waiting": "yellow", "archived": "dim", "idle": "cyan"}
 _TITLE_WIDTH: Final = 30
@@ -29,13 +29,8 @@ def _format_cells(session: dict[str, Any]) -> list[str]:
 def _format_row(session: dict[str, Any], width: int) -> str:
     session_id, status, updated, title, cwd = _format_cells(session)
     head = f"{session_id}  {status:<8}  {_format_ago(updated):>12}  {fit(title or '-', _TITLE_WIDTH):<{_TITLE_WIDTH}}  "
-    folder = fit(_abbreviate_home(cwd), max(10, width - len(head)))
+    folder = fit(abbreviate_home(cwd), max(10, width - len(head)))
     return head.replace(status, colourize(status, _COLOURS.get(status, "cyan")), 1) + colourize(folder, "dim")
-
-
-def _abbreviate_home(path: str) -> str:
-    home = os.path.expanduser("~")
-    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
 
 
 def _format_ago(moment: str) -> str:

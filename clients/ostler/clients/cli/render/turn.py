@@ -1,5 +1,6 @@
 """Renders the events of a turn for people, line by line."""
 
+import shlex
 from typing import Final
 
 from ostler.clients.cli.output import Colour, fit, format_count
@@ -28,7 +29,7 @@ from ostler.protocol.content import TextBlock, ThinkingBlock
 from ostler.protocol.events import FileChange, MessageDelta, ModelRetry, ToolProgress
 from ostler.protocol.hook import HookRun
 from ostler.protocol.ids import SessionId
-from ostler.protocol.shapes import Call, Decision, Message, RunningCall, Task, Turn, Usage
+from ostler.protocol.shapes import Call, Decision, Denial, Message, RunningCall, Task, Turn, Usage
 
 _SUMMARY_WIDTH: Final = 100
 _RESULT_LINES: Final = 6
@@ -131,16 +132,23 @@ class TurnRenderer:
         for denial in turn.denials:
             if (denial.tool, denial.reason) in self._refused:
                 continue
-            rule = denial.allow_with
-            hint = f" The rule {rule} would allow it." if rule and rule not in denial.reason else ""
-            why = denial.reason if denial.reason.endswith((".", "!", "?")) else f"{denial.reason}."
-            self.write_line(f"✗ {denial.tool} was refused: {why}{hint}", "yellow")
+            self.write_line(f"✗ {denial.tool} was refused: {self._describe_denial(denial)}", "yellow")
         if turn.reason == "failed":
             self.write_line(f"✗ The turn failed: {(turn.error or {}).get('message', 'nobody knows why')}", "red")
         elif turn.reason not in {"completed", None}:
             self.write_line(f"✗ The turn ended: {_REASONS.get(str(turn.reason), turn.reason)}.", "yellow")
         if self._full:
             self.write_line(_describe_usage(turn.usage, turn), "dim")
+
+    def _describe_denial(self, denial: Denial) -> str:
+        """Why, and what would help: in a chat a rule, elsewhere an option of the command that was typed."""
+        why = denial.reason if denial.reason.endswith((".", "!", "?")) else f"{denial.reason}."
+        rule = denial.allow_with
+        if rule is None:
+            return why
+        if not self._full:
+            return f"{why} To let it pass: --allow {shlex.quote(rule)}"
+        return why if rule in why else f"{why} The rule {rule} would allow it."
 
     def _is_own(self, turn_event: TurnEvent) -> bool:
         """An agent's words are for the model that asked for them."""

@@ -39,8 +39,8 @@ class Console(Protocol):
         """Lines, until there are no more."""
         ...
 
-    def set_prompt(self, prompt: str, single_keys: str = "") -> None:
-        """What is wanted next, and which keys need no Enter."""
+    def set_prompt(self, prompt: str, single_keys: str = "", openers: str = "") -> None:
+        """What is wanted next, which keys need no Enter, and which others begin a line then."""
 
     def fill(self, text: str) -> None:
         """Begin the next line with this text."""
@@ -89,7 +89,7 @@ class PipeConsole:
                 yield EndOfInput()
                 return
 
-    def set_prompt(self, prompt: str, single_keys: str = "") -> None:
+    def set_prompt(self, prompt: str, single_keys: str = "", openers: str = "") -> None:
         return
 
     def fill(self, text: str) -> None:
@@ -144,9 +144,10 @@ class TerminalConsole:
                 self._reading = False
                 self._screen.set_prompt(None)
 
-    def set_prompt(self, prompt: str, single_keys: str = "") -> None:
+    def set_prompt(self, prompt: str, single_keys: str = "", openers: str = "") -> None:
         self._prompt = prompt
         self._editor.single_keys = frozenset(single_keys)
+        self._editor.openers = frozenset(f"/{openers}")
         if self._reading:  # a prompt says that keys are taken
             self._screen.set_prompt(prompt)
 

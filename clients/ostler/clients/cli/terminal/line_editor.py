@@ -36,7 +36,14 @@ class Escape:
     """Esc, and nothing after it."""
 
 
-InputEvent = Line | EndOfInput | Escape
+@dataclass(frozen=True, slots=True)
+class StrayKeys:
+    """Keys that mean nothing where only single keys are wanted: they are not taken into the line."""
+
+    text: str
+
+
+InputEvent = Line | EndOfInput | Escape | StrayKeys
 
 
 class LineEditor:
@@ -46,7 +53,9 @@ class LineEditor:
         self.text = ""
         self.cursor = 0
         self.single_keys: frozenset[str] = frozenset()
-        """Keys that count without Enter while nothing else was typed."""
+        """Keys that count without Enter while nothing else was typed; in either case."""
+        self.openers: frozenset[str] = frozenset()
+        """Where there are such keys: the other ones that begin a line."""
         self._history: list[str] = []
         self._history_index = 0
         self._draft = ""
@@ -88,7 +97,7 @@ class LineEditor:
             found = _SEQUENCE.match(rest)
             size = found.end() if found else 0
         else:
-            run = _TEXT_RUN.match(rest) if self.text or not self.single_keys else None
+            run = None if self._wants_key(rest[:1]) else _TEXT_RUN.match(rest)
             size = run.end() if run else min(1, len(rest))
         if not size:
             return None
@@ -107,11 +116,18 @@ class LineEditor:
             return Line("/background")
         elif piece in _EDITS:
             _EDITS[piece](self)
-        elif not self.text and piece in self.single_keys:
+        elif self._wants_key(piece):
             return Line(piece)
         elif not piece.startswith(_ESCAPE):
-            self._insert("".join(char for char in piece if _is_text(char)))
+            text = "".join(char for char in piece if _is_text(char))
+            if text and self.single_keys and not self.text and text[0].lower() not in self.openers:
+                return StrayKeys(text)
+            self._insert(text)
         return None
+
+    def _wants_key(self, char: str) -> bool:
+        """Whether it is a key that is an answer by itself."""
+        return not self.text and char.lower() in self.single_keys
 
     def _enter(self) -> Line:
         line = self.take_draft()

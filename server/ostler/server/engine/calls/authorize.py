@@ -43,8 +43,10 @@ from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import BY_HOOK, BY_REFUSAL, TurnState
 from ostler.server.hooks import NO_OUTCOME, Outcome
+from ostler.tools.call_subject import find_rule_text, find_subject
 from ostler.tools.context import ToolContext
 from ostler.tools.permissions.subject import Subject, TextSubject
+from ostler.tools.text import cut_text
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, Check, Pass, Refuse
 
@@ -191,9 +193,9 @@ class Authorizer:
         classification: Classification | None = None,
     ) -> Case:
         tool = parsed.tool
-        subject: Subject = TextSubject(tool.permission_matcher(parsed.input))
-        if needs_subject(self.session.rules, tool) or tool.writes_files(parsed.input):
-            subject = await tool.subject(parsed.input, self.session.view)
+        subject: Subject = TextSubject(find_rule_text(tool, parsed.input))
+        if needs_subject(self.session.rules, tool) or tool.shell.writes_files(parsed.input):
+            subject = await find_subject(tool, parsed.input, self.session.view)
         if classification is None:
             return Case(tool, parsed.input, check, subject, outcome)
         return Case(tool, parsed.input, check, subject, outcome, classification.classify, classification.is_there)
@@ -212,7 +214,7 @@ class Authorizer:
             last_input=self.state.input_text,
             read_only=tool.is_read_only(parsed.input),
             # For commands the classifier has a table of its own, which knows more about the paths than the text says.
-            destructive=not tool.runs_commands and tool.is_destructive(parsed.input),
+            destructive=not tool.shell.runs_commands and tool.is_destructive(parsed.input),
         )
 
     async def _validate(self, parsed: Parsed, context: ToolContext) -> None:
@@ -233,7 +235,7 @@ class Authorizer:
         """Ask the people, and the classifier where it has a say; returns the ask when it is settled."""
         parsed = run.reach(replace(parsed, call=parsed.call.changed(status="waiting")))
         tool = parsed.tool
-        bound_to = await tool.bound_to(parsed.input, self.session.view)
+        bound_to = await tool.shell.bound_to(parsed.input, self.session.view)
         # Not on the event loop: this parses the whole command.
         destructive = await read_in_thread(tool.is_destructive, parsed.input)
         record, limit = self.session.record, self.expire_seconds
@@ -296,7 +298,9 @@ class Authorizer:
             check = await parsed.tool.check_permission(parsed.input, context)
             if isinstance(check, Refuse):
                 raise Denied(Verdict("deny", "tool", check.reason), check.reason)
-        elif ask.bound_to is not None and ask.bound_to != await parsed.tool.bound_to(parsed.input, self.session.view):
+        elif ask.bound_to is not None and ask.bound_to != await parsed.tool.shell.bound_to(
+            parsed.input, self.session.view
+        ):
             raise CallFailed(
                 "Its folder, a script or a server of it is another one than when it was allowed. Ask again."
             )
@@ -347,7 +351,7 @@ class Authorizer:
 def _describe_change(call: Call) -> str:
     # The history keeps the input that the model wrote: without this note it would take the result for that one's.
     as_json = orjson.dumps(call.input).decode()
-    shown = as_json if len(as_json) <= _SHOWN_CHARS else f"{as_json[:_SHOWN_CHARS]}…"
+    shown = cut_text(as_json, _SHOWN_CHARS)
     return f"The person changed the input of the {call.tool} call {call.tool_use_id} before allowing it, to: {shown}"
 
 

@@ -1,7 +1,7 @@
 """Runs the calls of one assistant message: in the order of its blocks, concurrently where that is safe."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +25,7 @@ from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.models.assembler import ToolUse
 from ostler.server.observability.metrics import ToolCounts
 from ostler.tools.registry import ToolSet
+from ostler.tools.tool import Block
 
 BEFORE_START = "before it started."
 WHILE_RUNNING = "before it was finished. It may have had a part of its effect."
@@ -88,10 +89,12 @@ class Executor:
     def restore(self, calls: Iterable[StoredCall]) -> None:
         """Add the calls from before a restart, each as it was stored, and start those that are ready."""
         for one in calls:
-            self._add_run(one.use, one.call, one.ask)
+            self._add_run(one.use, one.call, one.ask, one.messages)
         self.start_ready()
 
-    def _add_run(self, use: ToolUse, stored: Call | None, ask: Ask | None) -> CallRun:
+    def _add_run(
+        self, use: ToolUse, stored: Call | None, ask: Ask | None, messages: Sequence[Sequence[Block]] = ()
+    ) -> CallRun:
         """Add a call at the end, with its tool looked up and its input parsed."""
         call = stored or Call(
             call_id=call_id(self.message_id, use.index),
@@ -106,7 +109,7 @@ class Executor:
         slot, spans = self._concurrency.add(safe=False), Spans()
         if call.status == "completed":
             slot.state = CallState.DONE
-            run = CallRun(use, slot, Ended(call), ask, spans)
+            run = CallRun(use, slot, Ended(call, messages=messages), ask, spans)
         else:
             found = self._pipeline.look_up(use, call, spans)
             slot.safe = found.is_safe
@@ -249,7 +252,7 @@ class Executor:
 
 
 def _is_shell(run: CallRun) -> bool:
-    return run.tool is not None and run.tool.is_shell
+    return run.tool is not None and run.tool.shell.is_shell
 
 
 @dataclass(slots=True)

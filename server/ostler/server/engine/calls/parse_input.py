@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ostler.server.engine.calls.repair_input import InputRepair
+from ostler.tools.text import cut_text_with_count
 from ostler.tools.tool import AnyTool, ToolInput
 
 _SHOWN_PROBLEMS = 10
@@ -46,7 +47,7 @@ def _list_problems(tool: AnyTool, raw_input: dict[str, Any], error: ValidationEr
         return error.errors(include_url=False)
     known = {field.alias or name for name, field in tool.Input.model_fields.items()}
     unknown = islice((name for name in raw_input if name not in known), _SHOWN_PROBLEMS)
-    lines = "".join(f"\n{_format_unknown(_cut(name))}" for name in unknown)
+    lines = "".join(f"\n{_format_unknown(cut_text_with_count(name, _SHOWN_CHARS))}" for name in unknown)
     raise BadInput(f"The input of {tool.name} is not valid in {count} places{':' if lines else '.'}{lines}") from None
 
 
@@ -58,7 +59,7 @@ def _format_problems(tool: AnyTool, problems: list[ErrorDetails]) -> str:
 
 
 def _format_problem(problem: ErrorDetails) -> str:
-    where = _cut(".".join(str(part) for part in problem["loc"])) or "input"
+    where = cut_text_with_count(".".join(str(part) for part in problem["loc"]), _SHOWN_CHARS) or "input"
     match problem["type"]:
         case "missing":
             return f"- `{where}` is missing, and it is required"
@@ -78,8 +79,4 @@ def _format_value(value: Any) -> str:
         text = orjson.dumps(value).decode()
     except TypeError:
         text = repr(value)
-    return _cut(text)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}… ({len(text)} characters)"
+    return cut_text_with_count(text, _SHOWN_CHARS)

@@ -21,7 +21,7 @@ from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.call_writer import CallWriter
 from ostler.server.engine.calls.client_diagnostics import make_diagnostics
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
-from ostler.server.engine.calls.render import RenderedResult, render_result
+from ostler.server.engine.calls.render import RenderedResult, limit_messages, render_result
 from ostler.server.engine.calls.result_limits import cut_fields, limit_result
 from ostler.server.engine.calls.spans import Spans
 from ostler.server.engine.calls.stages import Authorized, Ended, Parsed, Running, Unusable, set_input
@@ -151,7 +151,7 @@ class Pipeline:
         tool, has_effect = parsed.tool, parsed.has_effect()
         parsed = run.reach(replace(parsed, call=parsed.call.changed(status="running", started_at=times.now())))
         # A read-only call may run twice; a tool that `waits_at_gate` waits later itself, for a write of the same queue.
-        waits = has_effect and not (tool.waits_at_gate and not tool.writes_files(parsed.input))
+        waits = has_effect and not (tool.shell.waits_at_gate and not tool.shell.writes_files(parsed.input))
         # Where the call is cancelled while this waits, its start is written all the same.
         stored = self.writer.start_call(run, urgent=waits)
         if waits:
@@ -172,7 +172,7 @@ class Pipeline:
         return replace(
             context,
             session=now,
-            only_reads=running.tool.runs_commands and authorized.parsed.allowed_as_read_only,
+            only_reads=running.tool.shell.runs_commands and authorized.parsed.allowed_as_read_only,
             allowed_by_check=by_check,
             allowed_by_text=by_check or by_rule,
         )
@@ -229,6 +229,8 @@ class Pipeline:
             for change in result.changes
             if isinstance(change, FileChanged)
         ]
+        further = limit_messages(running.tool, result.messages, self.results)
+        messages = [each.blocks for each in further]
         run.reach(
             Ended(
                 call,
@@ -237,10 +239,12 @@ class Pipeline:
                 had_effect=running.has_effect,
                 changes=[change for change in result.changes if not isinstance(change, FileChanged)],
                 changed_files=[change.path for change in files],
+                messages=messages,
             )
         )
         git = _find_git_change(call, result)
-        self.writer.end_call(run, CompletedCall(call, reads.added, files, git, shown.whole))
+        kept = [(each.result_id, each.whole) for each in further if each.result_id and each.whole]
+        self.writer.end_call(run, CompletedCall(call, reads.added, files, git, shown.whole, messages, kept))
 
     def end_stopped(self, run: CallRun, words: str) -> None:
         """End a call that was cancelled; what it had printed may be all that is known of its effect."""
@@ -275,7 +279,7 @@ class Pipeline:
                 allow_with=denied.verdict.allow_with,
             )
         )
-        self.end_with_error(run, denied.words, parsed.tool.denied_code)
+        self.end_with_error(run, denied.words, parsed.tool.permissions.denied_code)
 
     # Step 9.
 
@@ -324,7 +328,7 @@ def _build_stopped_output(run: CallRun) -> BaseModel | None:
     """The tool's output for a call that was stopped after it had begun; None where there is none."""
     if not isinstance(run.stage, Running):
         return None
-    return run.stage.tool.stopped(run.partial_output.text, run.measure_ms())
+    return run.stage.tool.shell.stopped(run.partial_output.text, run.measure_ms())
 
 
 def _render_printed(run: CallRun, output: BaseModel | None) -> str:

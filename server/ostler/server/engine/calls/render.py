@@ -1,5 +1,6 @@
 """Renders a tool's output for the model and for clients; a long one on a thread, off the event loop."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.threads import change_later, read_in_thread
 from ostler.tools.tool import DEFAULT_MAX_RESULT_CHARS, AnyTool, Block, text_block
 
+_MESSAGE_BLOCKS: Final = ("text", "image", "document")
 _LONG_CHARS: Final = 256 * 1024
 """Longer outputs are rendered on a thread, and stored ahead of the call that gave them."""
 
@@ -57,6 +59,22 @@ async def render_result(
         result = await _render_long(tool, output, long, settings, journal, spans)
     assert result is not None
     return result
+
+
+def limit_messages(tool: AnyTool, messages: Sequence[Sequence[Block]], settings: ResultSettings) -> list[LimitedResult]:
+    """The further messages of a call as the API takes them, each within the limit of the tool's results."""
+    sendable = [correct_images([kept for block in blocks if (kept := _make_sendable(block))]) for blocks in messages]
+    return [limit_result(tool, blocks, settings) for blocks in sendable if blocks]
+
+
+def _make_sendable(block: Block) -> Block | None:
+    """A block that a user message may hold; none for an empty text, which the API refuses."""
+    kind = block.get("type")
+    if kind == "text":
+        return block if str(block.get("text", "")).strip() else None
+    if kind in _MESSAGE_BLOCKS:
+        return block
+    return text_block(f"(A block of type {kind!r} was left out: a tool's messages hold {', '.join(_MESSAGE_BLOCKS)}.)")
 
 
 async def _render_long(

@@ -8,7 +8,7 @@ from ostler.protocol.shapes import Call
 from ostler.server.engine.session.file_reads import CallFileReads
 from ostler.server.observability import logs
 from ostler.tools.context import ToolContext
-from ostler.tools.tool import AnyTool, Change, ToolInput
+from ostler.tools.tool import AnyTool, Block, Change, ToolInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Parsed:
 
     def has_effect(self) -> bool:
         """Whether it may change something. Of a command the decision says so: to parse it would hold up the loop."""
-        return not (self.allowed_as_read_only if self.tool.runs_commands else self.tool.is_read_only(self.input))
+        return not (self.allowed_as_read_only if self.tool.shell.runs_commands else self.tool.is_read_only(self.input))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,8 @@ class Ended:
     changes: Sequence[Change] = ()
     """Changes of the session that are applied in the order of the calls."""
     changed_files: Sequence[str] = ()
+    messages: Sequence[Sequence[Block]] = ()
+    """Further user messages that it gave, for the history after the results."""
 
 
 Stage = Unusable | Parsed | Running | Ended

@@ -34,7 +34,7 @@ class AskJournal:
         def work(tx: Tx) -> None:
             if call is not None:
                 self.calls.put(tx, call, draft, () if queued else ("tool.queued",))
-            tx.asks.open_ask(ask)
+            tx.asks.open_ask(ask, tx.next_cursor)
             tx.append("ask.opened", self.writes.scope(ask.turn_id), reference=ask.id, thing=ask)
             self._set_turn(tx, turn)
 

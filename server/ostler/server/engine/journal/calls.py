@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ostler.protocol.events import FileChange, GitChange
+from ostler.protocol.ids import ResultId
 from ostler.protocol.shapes import Call
 from ostler.server.engine.journal.writer import WriteQueue
 from ostler.storage import Tx
@@ -43,6 +44,10 @@ class CompletedCall:
 
     For a very long one only its record: its pieces are stored already.
     """
+    messages: Sequence[Sequence[dict[str, Any]]] = ()
+    """Further user messages that it gave: they are kept with it until they follow its result in the history."""
+    message_results: Sequence[tuple[ResultId, str]] = ()
+    """The full texts of those that were too long."""
 
 
 @dataclass(slots=True)
@@ -121,6 +126,10 @@ class CallJournal:
             tx.results.add(self.writes.session_id, ended.whole_result)
         elif ended.whole_result is not None and call.result_id is not None:
             tx.results.put(call.result_id, self.writes.session_id, ended.whole_result, tool=call.tool)
+        for result_id, whole in ended.message_results:
+            tx.results.put(result_id, self.writes.session_id, whole, tool=call.tool)
+        if ended.messages:
+            tx.calls.put_messages(call.call_id, ended.messages)
         for path, read in ended.reads.items():
             tx.states.put_read(self.writes.session_id, path, read)
         tx.append("tool.completed", self.writes.scope(call.turn_id), reference=call.call_id, thing=encoded)

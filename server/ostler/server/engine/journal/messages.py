@@ -68,10 +68,12 @@ class MessageJournal:
         shortened: Sequence[CompletedCall] = (),
         announced: Sequence[TaskReport] = (),
         state: dict[str, Any] | None = None,
+        from_calls: Sequence[tuple[Message, bytes]] = (),
     ) -> CommitProgress:
         """Store results, further input or both; wait for it before the model is sent them.
 
         `shortened` are calls whose results were too long together, as the model gets them: each is written again.
+        `from_calls` are further messages that the calls gave, with the JSON of their blocks.
         """
 
         def work(tx: Tx) -> None:
@@ -81,6 +83,10 @@ class MessageJournal:
             shape = messages.encode_with_content(stored.message, stored.encoded)
             scope = self.writes.scope(stored.message.turn_id)
             tx.append("message.completed", scope, reference=stored.message.id, thing=shape)
+            for message, content in from_calls:
+                tx.messages.add_encoded(message, content)
+                shape = messages.encode_with_content(message, content)
+                tx.append("message.completed", scope, reference=message.id, thing=shape)
             tx.steers.drop(taken_steers)
             tx.tasks.mark_reported(announced)
             self.writes.put_state(tx, state)

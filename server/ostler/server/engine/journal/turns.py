@@ -42,7 +42,7 @@ class TurnJournal:
         """
 
         def work(tx: Tx) -> Turn:
-            if key is not None and (answer := tx.idempotency.find_answer(key)) is not None:
+            if key is not None and (answer := tx.idempotency.claim(key, self.writes.session_id)) is not None:
                 return Turn.model_validate_json(answer)
             begun = turn.model_copy(update={"cursor": tx.next_cursor})
             if options is None:
@@ -62,20 +62,20 @@ class TurnJournal:
                 ends = [each.task_id for each in announced if each.heard_bytes is None]
                 tx.turns.hold_input(begun.id, message.id, ends)
             if key is not None:
-                tx.idempotency.remember(key, self.writes.session_id, begun.encoded())
+                tx.idempotency.remember(key, begun.encoded())
             return begun
 
         return await self.writes.write(work)
 
     async def queue(self, turn: Turn, options: dict[str, Any], key: Key | None) -> Turn:
         def work(tx: Tx) -> Turn:
-            if key is not None and (answer := tx.idempotency.find_answer(key)) is not None:
+            if key is not None and (answer := tx.idempotency.claim(key, self.writes.session_id)) is not None:
                 return Turn.model_validate_json(answer)
             queued = turn.model_copy(update={"cursor": tx.next_cursor})
             tx.turns.put(queued, options)
             tx.append("turn.queued", self.writes.scope(turn.id), data=TurnData(turn=queued))
             if key is not None:
-                tx.idempotency.remember(key, self.writes.session_id, queued.encoded())
+                tx.idempotency.remember(key, queued.encoded())
             return queued
 
         return await self.writes.write(work)

@@ -18,6 +18,7 @@ from ostler.server.engine.permissions.rule_match import (
 from ostler.server.engine.permissions.suggest import suggest_rule
 from ostler.server.hooks import NO_OUTCOME, Outcome
 from ostler.server.settings import RuleSet, SourcedRule
+from ostler.tools.call_subject import find_subject
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.permissions.guards import find_known_guard
@@ -107,7 +108,7 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
         unsure = Verdict("ask", "safety", why, denied.rule.rule.text, denied.rule.source, _get_tool_ask(check))
         return _deny_if_nobody_answers(unsure, context)
     asked = await _find_forbidding_rule("ask", case, context)
-    if asked and not (tool.runs_commands and context.skips_ask_rules):
+    if asked and not _skips(asked, case, context):
         by_rule = _build_rule_verdict("ask", asked, f"The rule {asked.rule.rule.text} asks.", _get_tool_ask(check))
         return _deny_if_nobody_answers(by_rule, context)
     if hook.decision == "ask":
@@ -152,6 +153,15 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     return _deny_if_nobody_answers(verdict, context)
 
 
+def _skips(asked: RuleMatch, case: Case, context: PermissionContext) -> bool:
+    """Whether the sandbox stands in for an ask rule.
+
+    Not for what cannot be seen through, which is a question of safety, and not for what runs outside of it to look.
+    """
+    looks_outside = isinstance(case.check, Allow) and case.check.reads
+    return case.tool.shell.runs_commands and context.skips_ask_rules and not asked.unsure and not looks_outside
+
+
 async def _find_forbidding_rule(
     behavior: ForbiddingBehavior, case: Case, context: PermissionContext
 ) -> RuleMatch | None:
@@ -186,7 +196,7 @@ def _explain(match: RuleMatch) -> str:
 def uses_classifier(tool: AnyTool, context: PermissionContext) -> bool:
     """Whether the classifier decides about calls of this tool in the present mode."""
     for_commands = context.bash_classifier and context.mode in {"default", "acceptEdits", "dontAsk"}
-    return context.mode == "auto" or (tool.runs_commands and for_commands)
+    return context.mode == "auto" or (tool.shell.runs_commands and for_commands)
 
 
 def _waits_for_classifier(context: PermissionContext) -> bool:
@@ -204,7 +214,7 @@ async def _suggest_rule(case: Case, context: PermissionContext) -> str | None:
     subject = case.subject
     if not isinstance(subject, CommandSubject):
         # All that the call touches: the subject of the case may have only what the existing rules need.
-        subject = await case.tool.subject(case.parsed_input, context.view)
+        subject = await find_subject(case.tool, case.parsed_input, context.view)
 
     def passes(rules: RuleSet) -> bool:
         return _find_allow_rule(case.tool, subject, context, rules) is not None

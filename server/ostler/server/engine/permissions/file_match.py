@@ -12,6 +12,7 @@ from typing import Final, Literal
 from ostler.server.settings import RuleSet, SourcedRule
 from ostler.tools import commands
 from ostler.tools.fs import paths
+from ostler.tools.permissions import EDIT, READ
 from ostler.tools.permissions.repository_files import TooMuchToList, list_repository_files
 from ostler.tools.permissions.subject import AccessedPath, CommandSubject
 
@@ -27,8 +28,8 @@ def find_file_rules(
 ) -> tuple[list[SourcedRule], list[SourcedRule]]:
     """The rules about reading, and those about writing; for what only edits, those about all files as well."""
     find = rules.find_deny_rules if behavior == "deny" else rules.find_ask_rules
-    reading = [rule for rule in find("Read") if rule.pattern is not None]
-    writing = [rule for rule in find("Edit") if rule.pattern is not None or subject.edits]
+    reading = [rule for rule in find(READ) if rule.pattern is not None]
+    writing = [rule for rule in find(EDIT) if rule.pattern is not None or subject.edits]
     return reading, writing
 
 

@@ -12,8 +12,9 @@ from ostler.server.engine.permissions.file_match import (
 from ostler.server.settings import Behavior, RuleSet, SourcedRule
 from ostler.server.settings.rule_set import CommandRules
 from ostler.tools import commands
+from ostler.tools.call_subject import list_rule_families
 from ostler.tools.context import SessionView
-from ostler.tools.permissions import matches_text
+from ostler.tools.permissions import EDIT, READ, matches_text
 from ostler.tools.permissions.subject import (
     AccessedPath,
     CommandSubject,
@@ -38,9 +39,9 @@ class RuleMatch:
 
 def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
     """Whether any rule for the tool has more than its name; to find out what a call touches takes time."""
-    if tool.runs_commands and not tool.is_shell:
+    if tool.shell.runs_commands and not tool.shell.is_shell:
         return True  # which tool's rules bind it depends on the subject
-    names = (tool.name, "Read", "Edit") if tool.is_shell else (tool.name, *tool.list_path_rules())
+    names = (tool.name, READ, EDIT) if tool.shell.is_shell else (tool.name, *list_rule_families(tool))
     found = (
         rules.find_allow_rules(tool.name),
         *(kind(name) for name in names for kind in (rules.find_deny_rules, rules.find_ask_rules)),
@@ -61,7 +62,7 @@ def _match_paths(rules: RuleSet, behavior: ForbiddingBehavior, tool: AnyTool, su
     places = subject.paths if not isinstance(subject, CommandSubject) else ()
     if not places:
         return None
-    names = (tool.name, *tool.list_path_rules())
+    names = (tool.name, *list_rule_families(tool))
     families = (rule for name in names for rule in _list_rules(rules, behavior, name))
     binding = [rule for rule in families if rule.pattern is not None]
     return _find_first(binding, lambda rule: any(_matches_place(rule, place) for place in places))
@@ -181,7 +182,7 @@ def find_allow_rule(
 def _find_edit_rule(rules: RuleSet, places: Sequence[AccessedPath]) -> SourcedRule | None:
     """For a command that only edits files: the rule of Edit's that allows it for every file."""
     return next(
-        (rule for rule in rules.find_allow_rules("Edit") if all(_matches_place(rule, place) for place in places)), None
+        (rule for rule in rules.find_allow_rules(EDIT) if all(_matches_place(rule, place) for place in places)), None
     )
 
 
@@ -217,14 +218,12 @@ def _find_command_rule(
 
 
 def _may_be_written(rules: RuleSet, place: AccessedPath, may_write: Callable[[AccessedPath], bool]) -> bool:
-    return may_write(place) or any(_matches_place(rule, place) for rule in rules.find_allow_rules("Edit"))
+    return may_write(place) or any(_matches_place(rule, place) for rule in rules.find_allow_rules(EDIT))
 
 
 def make_read_filter(rules: RuleSet) -> Callable[[str], bool] | None:
     """A filter of the files that a search may show: not those of a deny or ask rule. None where there is no rule."""
-    binding = [
-        rule for rule in (*rules.find_deny_rules("Read"), *rules.find_ask_rules("Read")) if rule.pattern is not None
-    ]
+    binding = [rule for rule in (*rules.find_deny_rules(READ), *rules.find_ask_rules(READ)) if rule.pattern is not None]
     if not binding:
         return None
     return lambda path: not any(rule.matches_path(path, path) for rule in binding)

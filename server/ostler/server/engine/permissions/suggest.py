@@ -6,8 +6,9 @@ from typing import Final
 
 from ostler.server.settings import Origin, RuleSet, parse_rules
 from ostler.tools import commands
+from ostler.tools.call_subject import find_path, find_rule_text, find_server, list_paths
 from ostler.tools.context import SessionView
-from ostler.tools.permissions import BadRule, build_exact_pattern, format_rule, may_be_path, parse_rule
+from ostler.tools.permissions import BASH, READ, BadRule, build_exact_pattern, format_rule, may_be_path, parse_rule
 from ostler.tools.permissions.subject import format_server_rule
 from ostler.tools.shell.bash_policy import parse_command
 from ostler.tools.tool import AnyTool, ToolInput
@@ -26,14 +27,14 @@ def suggest_rule(
 
 def list_candidates(tool: AnyTool, parsed_input: ToolInput, view: SessionView) -> list[str]:
     """Rules that match calls like this one, the best first."""
-    path, server = tool.path(parsed_input), tool.server(parsed_input)
+    path, server = find_path(tool, parsed_input), find_server(tool, parsed_input)
     if server is not None:
         texts = [format_server_rule(server)]
     elif path is not None:
-        texts = [format_rule("Read" if tool.runs_commands else tool.name, build_exact_pattern(path))]
-    elif tool.runs_commands:
-        owner = tool.name if tool.is_shell else "Bash"
-        texts = [format_rule(owner, content) for content in _list_contents(tool.permission_matcher(parsed_input))]
+        texts = [format_rule(READ if tool.shell.runs_commands else tool.name, build_exact_pattern(path))]
+    elif tool.shell.runs_commands:
+        owner = tool.name if tool.shell.is_shell else BASH
+        texts = [format_rule(owner, content) for content in _list_contents(find_rule_text(tool, parsed_input))]
     else:
         texts = [_format_plain_rule(tool, parsed_input, view)]
     return [text for text in texts if _can_be_read(text)]
@@ -41,9 +42,9 @@ def list_candidates(tool: AnyTool, parsed_input: ToolInput, view: SessionView) -
 
 def _format_plain_rule(tool: AnyTool, parsed_input: ToolInput, view: SessionView) -> str:
     """For a tool that names neither path nor command: by its own text, by the one path it is given, or as a whole."""
-    if content := tool.permission_matcher(parsed_input):
+    if content := find_rule_text(tool, parsed_input):
         return format_rule(tool.name, content)
-    given = {os.path.normpath(os.path.join(view.folder, path)) for path in tool.list_paths(parsed_input)}
+    given = {os.path.normpath(os.path.join(view.folder, path)) for path in list_paths(tool, parsed_input)}
     if len(given) == 1 and may_be_path(tool.name):
         return format_rule(tool.name, build_exact_pattern(given.pop()))
     return tool.name

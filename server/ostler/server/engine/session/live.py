@@ -167,7 +167,7 @@ class LiveSession:
 
     def _add_tools(self, view: SessionView) -> SessionView:
         tools = self._select_tools(view)
-        if view.background and "TaskOutput" not in tools.by_name:
+        if view.background and not any(tool.reads_tasks for tool in tools.tools):
             # The model could not read the output of background tasks: there are none, nor tools that start them.
             view = replace(view, background=False)
             tools = self._select_tools(view)

@@ -29,8 +29,9 @@ from ostler.server.settings import Origin, Settings
 from ostler.server.settings.rule_lists import compile_rule
 from ostler.server.settings.trust import is_trusted
 from ostler.tools import commands
+from ostler.tools.call_subject import PATH_PARAMETERS
 from ostler.tools.fs import paths
-from ostler.tools.permissions import matches_text, parse_rule
+from ostler.tools.permissions import find_content_kind, matches_text, parse_rule
 from ostler.tools.process.environment import build_command_environment
 from ostler.tools.services import Processes
 from ostler.tools.shell.bash_policy import parse_command
@@ -147,11 +148,11 @@ def matches_call(settings: Settings, text: str, tool: str, call_input: Mapping[s
         return False
     if rule.content is None:
         return True
-    if tool in {"Bash", "PowerShell"}:
+    if find_content_kind(tool) == "command":
         return (
             commands.find_forbidding_rule(parse_command(str(call_input.get("command", ""))), [rule.content]) is not None
         )
-    path = call_input.get("file_path") or call_input.get("path") or call_input.get("notebook_path")
+    path = next((path for name in PATH_PARAMETERS if (path := call_input.get(name))), None)
     if not isinstance(path, str):
         return matches_text(tool, rule.content, str(call_input.get("url") or call_input.get("skill") or ""))
     origin = Origin("session", None, settings.folder, settings.folder, settings.home)

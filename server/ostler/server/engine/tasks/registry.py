@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from ostler.protocol import times
 from ostler.protocol.errors import ProtocolError, TaskNotFound
 from ostler.protocol.events import GitChange, TaskData
-from ostler.protocol.ids import CallId, SessionId, TaskId, TurnId, new_task_id
+from ostler.protocol.ids import CallId, Cursor, SessionId, TaskId, TurnId, new_task_id
 from ostler.protocol.shapes import Task, TaskStatus
 from ostler.server.engine.tasks import outcome
 from ostler.server.engine.tasks.command_source import CommandSource
@@ -30,7 +30,7 @@ from ostler.server.events.event_log import EventLog
 from ostler.server.mcp.connections import McpConnections
 from ostler.server.observability import logs
 from ostler.storage import Scope, Snapshot, Tx
-from ostler.storage.repositories.tasks import Position, TaskRecord
+from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.process import orphans
 from ostler.tools.sandbox import release_noted_placeholders
 from ostler.tools.services import RunningCommand, WatchSpec
@@ -127,7 +127,7 @@ class TaskRegistry:
         record, scope = begun.record, begun.scope
 
         def work(tx: Tx) -> None:
-            tx.tasks.put(record)
+            tx.tasks.put(replace(record, cursor=tx.next_cursor))
             if record.pid is not None and record.start_time is not None:
                 # In the same transaction: the process of a task is not killed as left over after a restart.
                 tx.processes.drop(record.pid, record.start_time)
@@ -251,7 +251,7 @@ class TaskRegistry:
         return self._add_live_state(record)
 
     async def list_page(
-        self, session_ids: Iterable[SessionId] | None, status: TaskStatus | None, after: Position | None, limit: int
+        self, session_ids: Iterable[SessionId] | None, status: TaskStatus | None, after: Cursor | None, limit: int
     ) -> list[TaskRecord]:
         """Oldest first."""
         found = await self.log.read(lambda snapshot: snapshot.tasks.list_page(session_ids, status, after, limit))

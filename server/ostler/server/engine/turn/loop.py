@@ -17,6 +17,7 @@ from ostler.server.engine.asks.trust import settle_trust
 from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.call_writer import MessageDraft
 from ostler.server.engine.calls.executor import CallRunner, Executor
+from ostler.server.engine.calls.stages import Ended
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.loading import StoredCall
@@ -258,7 +259,13 @@ class TurnLoop:
         self.session.tasks.notifications.mark_shown(self.session.record.id, calls)
         results = [build_tool_result(call) for call in calls]
         call_ids = {call.tool_use_id: call.call_id for call in calls}
-        await self._add_user_message(results, call_ids, *reminders, *notes, shortened=shortened)
+        given = [
+            (run.call.call_id, list(blocks))
+            for run in runs
+            if isinstance(run.stage, Ended)
+            for blocks in run.stage.messages
+        ]
+        await self._add_user_message(results, call_ids, *reminders, *notes, shortened=shortened, given=given)
 
     async def _add_user_message(
         self,
@@ -266,15 +273,16 @@ class TurnLoop:
         call_ids: dict[str, CallId],
         *notes: str,
         shortened: Sequence[CompletedCall] = (),
+        given: Sequence[tuple[CallId, list[dict[str, Any]]]] = (),
     ) -> None:
-        """Add tool results, further input and notes of the daemon's, as one message."""
+        """Add tool results, further input and notes of the daemon's, as one message; then what the calls have given."""
         await self._check_steers()
         # Input that no request of this turn would carry starts the next turn.
         continues = self.state.end is None and self._check_limits() is None
         taken, context = self._steer_queue.take() if continues else ([], [])
         all_notes = (*notes, *map(wrap_note, context))
         await self._user_messages.add(
-            results, call_ids, all_notes, steers=taken, shortened=shortened, continues=continues
+            results, call_ids, all_notes, steers=taken, shortened=shortened, continues=continues, given=given
         )
 
     async def _check_steers(self) -> bool:

@@ -69,6 +69,8 @@ class ModelRequests:
                     return self._note_end(None)
                 retry = self._plan(failure, attempt, counted)
                 if retry is None:
+                    if attempt > 1:
+                        failure.message = f"{failure.message.rstrip('.')}. It was tried {attempt} times."
                     raise
             if isinstance(retry, SameAgain):
                 await self._wait(retry)

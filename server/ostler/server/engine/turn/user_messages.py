@@ -51,24 +51,24 @@ class UserMessages:
         steers: Sequence[Steer],
         shortened: Sequence[CompletedCall],
         continues: bool,
+        given: Sequence[tuple[CallId, list[dict[str, Any]]]] = (),
     ) -> None:
-        """Add one message: results, further input, notes. Where the turn continues, it also tells of ended tasks."""
+        """Add one message: results, further input, notes. Where the turn continues, it also tells of ended tasks.
+
+        What the calls have `given` comes after it, each as a message of its own.
+        """
         notifications = self.session.tasks.notifications.take(self.session.record.id) if continues else []
         if continues:
             self.session.wake_signal.clear()
-        message = Message(
-            id=new_message_id(),
-            session_id=self.session.record.id,
-            turn_id=self.state.turn.id,
-            role="user",
-            content=[],
-            created_at=times.now(),
-        )
+        message = self._create_message()
         changed, sent = self._describe_changes() if continues else ([], {})
         further = [block for steer in steers for block in steer.blocks]
         all_notes = (*changed, *(each.text for each in notifications), *notes)
         blocks = [*results, *further, *({"type": "text", "text": each} for each in all_notes)]
         user_message = StoredUserMessage(message, blocks, await self._add_to_history(blocks), call_ids)
+        from_calls = [
+            (self._create_message(call_id), await self._add_to_history(blocks_given)) for call_id, blocks_given in given
+        ]
         taken = [steer.id for steer in steers]
         told = [
             *self.session.tasks.notifications.take_shown(self.session.record.id),
@@ -77,7 +77,18 @@ class UserMessages:
         state = {**self.session.state, **sent} if sent else None
         self.session.state = state or self.session.state
         self.last_commit = self.session.journal.messages.add_user_message(
-            user_message, taken, self.state.turn, shortened, told, state
+            user_message, taken, self.state.turn, shortened, told, state, from_calls
+        )
+
+    def _create_message(self, source_call_id: CallId | None = None) -> Message:
+        return Message(
+            id=new_message_id(),
+            session_id=self.session.record.id,
+            turn_id=self.state.turn.id,
+            role="user",
+            content=[],
+            source_call_id=source_call_id,
+            created_at=times.now(),
         )
 
     def _describe_changes(self) -> tuple[list[str], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Requests to the Messages API, with the SDK's address and headers. Imported in a thread, not at the daemon's start."""
+"""Requests to the Messages API. Imported in a thread, not at the daemon's start."""
 
 import logging
 import ssl
@@ -8,11 +8,10 @@ from typing import Final
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import httpx2
 from aiohttp.abc import AbstractStreamWriter
-from anthropic import AsyncAnthropic
 from yarl import URL
 
+from ostler.server.models.anthropic.endpoint import find_endpoint
 from ostler.server.models.anthropic.errors import FailureBuilder
 from ostler.server.models.anthropic.provider import AnthropicSettings
 from ostler.server.models.anthropic.stream import ResponseStream
@@ -22,6 +21,8 @@ _KEEP_ALIVE_SECONDS: Final = 60
 _MAX_CONNECTIONS: Final = 1000
 _MAX_REDIRECTIONS: Final = 5
 _PATH: Final = "/v1/messages"
+_LIST_LIMIT: Final = 1000
+"""Entries of a list: as many as the API gives at once."""
 _LONG_BYTES: Final = 128 * 1024
 _WRITE_BYTES: Final = 2 * 1024 * 1024
 """The most that is written at once: the connection copies what it cannot send right away."""
@@ -59,10 +60,11 @@ class _RequestBody(aiohttp.Payload):
 
 
 class AnthropicClient:
-    """The SDK's address and headers, and connections of our own, with our time limits.
+    """Connections with our time limits.
 
-    Its way of sending is left out: it builds address, headers and options anew for each request, and looks for cookies,
-    credentials and redirections in each answer, which takes half a millisecond, a part of it before the first word.
+    The SDK's way of sending is left out: it builds address, headers and options anew for each request, and looks for
+    cookies, credentials and redirections in each answer, which takes half a millisecond, a part of it before the first
+    word.
     """
 
     def __init__(self, settings: AnthropicSettings) -> None:
@@ -80,23 +82,17 @@ class AnthropicClient:
             for silence in (settings.silence_seconds, None)
         )
         try:
-            self._sdk = AsyncAnthropic(
-                api_key=settings.api_key,
-                auth_token=settings.auth_token,
-                base_url=settings.base_url,
-                max_retries=0,
-                open_telemetry=False,
-                http_client=httpx2.AsyncClient(verify=_trust_nobody()),  # it sends nothing
-            )
-            self._address = URL(f"{str(self._sdk.base_url).rstrip('/')}{_PATH}")
+            endpoint = find_endpoint(settings)
+            self._address = URL(f"{endpoint.base_url.rstrip('/')}{_PATH}")
             self._proxy, self._proxy_headers = _find_proxy(self._address)
             encrypted = "https" in (self._address.scheme, self._proxy and self._proxy.scheme)
             # To read all certificates takes 40 ms.
-            self._ssl_context = httpx2.create_ssl_context() if encrypted else _trust_nobody()
-        except (httpx2.InvalidURL, ValueError, OSError) as error:
+            self._ssl_context = _load_certificates() if encrypted else _trust_nobody()
+        except (ValueError, OSError) as error:
             raise self._failures.from_bad_settings(error) from error
-        # The SDK asks the system for its platform once: better here than in the first request.
-        self._sdk.platform_headers()
+        # Where nothing is encrypted it is the proxy itself that reads the request.
+        proxy_headers = self._proxy_headers if self._address.scheme == "http" else {}
+        self._headers = {**endpoint.headers, **proxy_headers, **_HEADERS}
 
     # On the event loop, where the first request is sent from, and not before.
 
@@ -106,14 +102,6 @@ class AnthropicClient:
             limit=_MAX_CONNECTIONS, keepalive_timeout=_KEEP_ALIVE_SECONDS, ssl=self._ssl_context
         )
         return aiohttp.ClientSession(connector=connections, cookie_jar=aiohttp.DummyCookieJar())
-
-    @cached_property
-    def _headers(self) -> dict[str, str]:
-        # They say which event loop it is.
-        usual = {name.lower(): value for name, value in self._sdk.default_headers.items() if isinstance(value, str)}
-        # Where nothing is encrypted it is the proxy itself that reads the request.
-        proxy_headers = self._proxy_headers if self._address.scheme == "http" else {}
-        return {**usual, **proxy_headers, **_HEADERS}
 
     async def open_stream(
         self, parts: list[bytes], wait_stored: WaitStored | None = None, *, streams: bool = True
@@ -153,10 +141,32 @@ class AnthropicClient:
                 return response  # the key is for nobody else
             response.release()
 
+    async def fetch(self, name: str, most: int) -> bytes:
+        """The short JSON document that stands beside the messages; no redirection is followed."""
+        address = (self._address.parent / name).with_query(limit=_LIST_LIMIT)
+        try:
+            response = await self._session.get(
+                address,
+                headers=self._headers,
+                allow_redirects=False,
+                proxy=self._proxy,
+                proxy_headers=self._proxy_headers,
+                timeout=self._timeouts,
+            )
+        except (aiohttp.ClientError, ValueError, RuntimeError, OSError) as error:
+            raise self._failures.from_request_error(error) from error
+        return await ResponseStream(response, self._failures).read_document(most)
+
     async def close(self) -> None:
         if "_session" in self.__dict__:
             await self._session.close()
-        await self._sdk.close()
+
+
+def _load_certificates() -> ssl.SSLContext:
+    # Imported here: only what is encrypted needs it.
+    import httpx2  # noqa: PLC0415
+
+    return httpx2.create_ssl_context()
 
 
 def _trust_nobody() -> ssl.SSLContext:

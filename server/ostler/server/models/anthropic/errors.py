@@ -13,6 +13,7 @@ from aiohttp.http_exceptions import ContentEncodingError
 
 from ostler.server.models.anthropic.provider import AnthropicSettings
 from ostler.server.models.provider import FailureKind, ModelFailure
+from ostler.tools.text import cut_text
 
 _MAX_MESSAGE_CHARS: Final = 1000
 """How much of what a provider says is passed on."""
@@ -46,12 +47,16 @@ _MESSAGES: Final[dict[FailureKind, str]] = {
     "too_long": "The conversation is too long for the model",
     "access": "The provider does not let us in",
     "extras": "The provider refuses what the tools say beside their schemas",
+    "unknown_model": "The provider has no such model",
     "bad_request": "The provider refuses the request",
 }
 _EXTRAS_REFUSED: Final = re.compile(
     r"\bstrict\b|\bgrammar\b|\binput_examples\b|schemas? (?:is|contains) too", re.IGNORECASE
 )
 """How a provider says that a schema cannot be made strict, that there are too many of them, or that it knows none."""
+
+_MODEL_NAMED: Final = re.compile(r"\bmodel\b", re.IGNORECASE)
+"""How a provider says that it is the model that was not found, and not the address."""
 
 _UNDECODABLE: Final = "bytes that cannot be decompressed"
 
@@ -77,7 +82,10 @@ class FailureBuilder:
             case aiohttp.ClientResponseError() if "content-encoding" in error.message:
                 return ModelFailure("garbage", f"{_MESSAGES['garbage']}: it sent {_UNDECODABLE}")
             case aiohttp.ClientError() | OSError():
-                return ModelFailure("connection", self._redact(f"The provider cannot be reached: {_find_cause(error)}"))
+                return ModelFailure(
+                    "connection",
+                    self._redact(f"The provider at {self._settings.place} cannot be reached: {_find_cause(error)}"),
+                )
             case _:
                 return self.from_bad_settings(error)
 
@@ -86,10 +94,10 @@ class FailureBuilder:
         status, headers = response.status, response.headers
         refusal = _parse_object(body)
         type_, said = _read_error(refusal)
-        kind = _refine_kind(_classify_status(status, type_), said)
+        kind = _refine_kind(_classify_status(status, type_), said, type_)
         return ModelFailure(
             kind,
-            self._format_message(kind, said or f"it answered {status} without a reason"),
+            self._format_message(kind, said or f"it answered {status} without a reason", wrong_key=status == 401),
             status=status,
             request_id=_find_request_id(headers) or _as_text(refusal.get("request_id")),
             retry_after_ms=parse_retry_after(headers),
@@ -123,26 +131,28 @@ class FailureBuilder:
     def from_error_event(self, response: aiohttp.ClientResponse, event: dict[str, Any]) -> ModelFailure:
         """An `error` in the middle of the stream."""
         type_, said = _read_error(event)
-        kind = _refine_kind(_KIND_BY_TYPE.get(type_, "server"), said)
+        kind = _refine_kind(_KIND_BY_TYPE.get(type_, "server"), said, type_)
         return ModelFailure(
             kind,
-            self._format_message(kind, said),
+            self._format_message(kind, said, wrong_key=type_ == "authentication_error"),
             request_id=_find_request_id(response.headers) or _as_text(event.get("request_id")),
         )
 
     def _from_timeout(self, cause: Exception) -> ModelFailure:
         if isinstance(cause, aiohttp.ConnectionTimeoutError):
-            return ModelFailure("timeout", f"No connection to the provider in {self._settings.connect_seconds:g} s")
+            seconds = f"{self._settings.connect_seconds:g} s"
+            return ModelFailure("timeout", f"No connection to the provider at {self._settings.place} in {seconds}")
         return ModelFailure("timeout", f"The provider said nothing for {self._settings.silence_seconds:g} s")
 
-    def _format_message(self, kind: FailureKind, said: str) -> str:
-        return self._redact(f"{_MESSAGES[kind]}: {said}" if said else _MESSAGES[kind])
+    def _format_message(self, kind: FailureKind, said: str, *, wrong_key: bool = False) -> str:
+        message = self._redact(f"{_MESSAGES[kind]}: {said}" if said else _MESSAGES[kind])
+        return f"{message.rstrip('.')}. {self._settings.describe_key()}" if wrong_key else message
 
     def _redact(self, text: str) -> str:
         """A provider's text without our keys in it, and cut where it is long."""
         for secret in self._secrets:
             text = text.replace(secret, "…")
-        return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
+        return cut_text(text, _MAX_MESSAGE_CHARS)
 
 
 def _classify_status(status: int, type_: str) -> FailureKind:
@@ -154,9 +164,11 @@ def _classify_status(status: int, type_: str) -> FailureKind:
     return "bad_request" if status >= 400 else "garbage"
 
 
-def _refine_kind(kind: FailureKind, said: str) -> FailureKind:
+def _refine_kind(kind: FailureKind, said: str, type_: str) -> FailureKind:
     if kind != "bad_request":
         return kind
+    if type_ == "not_found_error" and _MODEL_NAMED.search(said):
+        return "unknown_model"
     if "prompt is too long" in said.lower():
         return "too_long"
     return "extras" if _EXTRAS_REFUSED.search(said) else kind

@@ -65,6 +65,19 @@ class ResponseStream:
             body += chunk
         return bytes(body)
 
+    async def read_document(self, most: int) -> bytes:
+        """The body of an answer that is one short JSON document, and nothing of a stream."""
+        try:
+            await self.check_response()
+            body = await self._read_body(most)
+        except READ_ERRORS as error:
+            raise self._failures.from_read_error(self._response, error) from error
+        finally:
+            self._response.close()
+        if len(body) > most:
+            raise self._failures.from_garbage(self._response, "a document without an end")
+        return body
+
     def iter_events(self) -> AsyncGenerator[RawEvent, None]:
         return self._iter_message() if self._content_type == "application/json" else self._iter_stream()
 

@@ -1,6 +1,5 @@
 """`rehearsal`: an embedded, deterministic model without intelligence, for trying the daemon without key or network."""
 
 from ostler.server.models.rehearsal.provider import RehearsalProvider
-from ostler.server.models.rehearsal.requests import EXAMPLES
 
-__all__ = ["EXAMPLES", "RehearsalProvider"]
+__all__ = ["RehearsalProvider"]

@@ -26,6 +26,7 @@ from ostler.server.models.rehearsal.steps import (
     Wait,
     Write,
 )
+from ostler.server.models.rehearsal.suggestions import suggest_requests
 
 READ_ONLY_TOOLS: Final = frozenset({"Read", "Glob", "Grep"})
 """Tools that change nothing: their calls may be in one message, and may be repeated."""
@@ -79,6 +80,9 @@ class Capabilities:
     tools: frozenset[str]
     folder: str | None
     """Where relative paths start, as far as it was told."""
+
+    def suggest_requests(self) -> list[str]:
+        return suggest_requests(self.tools, self.folder)
 
     def resolve_path(self, path: str) -> str:
         path = os.path.expanduser(path)
@@ -155,9 +159,13 @@ def _translate_step(step: Step, words: str, capabilities: Capabilities, *, alone
         case UseTool(tool, tool_input):
             return [Call(tool, tool_input, f"call {tool}")]
         case Introduce():
-            return [Speech(speech.introduce(), words)]
+            return [Speech(speech.introduce(capabilities.suggest_requests()), words)]
         case Unclear(hint):
-            text = speech.introduce(words, hint) if alone else speech.describe_unclear(words, hint)
+            text = (
+                speech.introduce(capabilities.suggest_requests(), words, hint)
+                if alone
+                else speech.describe_unclear(words, hint)
+            )
             return [Speech(text, words, gives_up=True)]
         case _:
             assert_never(step)

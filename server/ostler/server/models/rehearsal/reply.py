@@ -1,4 +1,7 @@
-"""The next message: decided from the request alone, so that the same request always gets the same answer."""
+"""The next message: decided from the request alone, so that the same request always gets the same answer.
+
+Only what it suggests to people depends on the folder, too.
+"""
 
 import hashlib
 from collections import deque

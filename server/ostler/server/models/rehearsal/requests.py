@@ -8,21 +8,6 @@ from ostler.server.models.rehearsal.phrases import Phrase, parse_phrase
 from ostler.server.models.rehearsal.steps import Introduce, Join, Plan, RequestedStep, Unclear
 from ostler.server.models.rehearsal.verbs import COMMANDS, VERBS
 
-EXAMPLES: Final = (
-    "read README.md",
-    "read lines 10-20 of src/app.py",
-    "list *.py in src",
-    "find TODO in src and read README.md",
-    'replace "colour" with "color" in notes.txt then run git diff',
-    'write "hello\\n" to notes.txt',
-    "run pytest -q",
-    "run `sleep 20; echo done` in the background",
-    "ask me which one: tea, coffee or water",
-    "plan read README.md then run pytest -q",
-    "think about horses then say done",
-)
-"""Requests that it understands."""
-
 MAX_CHARS: Final = 50_000
 MAX_STEPS: Final = 100
 
@@ -114,7 +99,7 @@ def _parse_piece(piece: Phrase, join: Join, planning: bool) -> list[RequestedSte
 
 def _parse_plan(rest: Phrase) -> Plan | Unclear:
     steps = parse(rest.strip_prefix(_TO).text, planning=True) if rest else []
-    return Plan(tuple(steps)) if steps else Unclear("Say what to plan: `plan read README.md then run pytest -q`.")
+    return Plan(tuple(steps)) if steps else Unclear("Say what to plan: `plan read FILE then run COMMAND`.")
 
 
 def _shorten(text: str) -> str:

@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ostler.server.models.rehearsal.requests import EXAMPLES
-
 PLAN_ONLY: Final = "This is only a plan. Say the same without `plan`, and I do it."
 NOTHING_TO_DO: Final = "There is nothing for me to do about that."
 
@@ -21,9 +19,9 @@ def clip(text: str, limit: int) -> str:
     return line if len(line) <= limit and len(text) <= limit * 4 else line[: limit - 1] + "…"
 
 
-def introduce(words: str = "", hint: str = "") -> str:
+def introduce(requests: Sequence[str], words: str = "", hint: str = "") -> str:
     opening = f"I did not understand “{clip(words, 80)}”. {hint}".strip() + "\n\n" if words else ""
-    examples = "\n".join(f"- {example}" for example in EXAMPLES)
+    examples = "\n".join(f"- {request}" for request in requests)
     return (
         f"{opening}I am `rehearsal`, a small model that is part of the daemon: no key, no network, and no "
         "intelligence. I turn plain requests into real tool calls, so that the daemon, its clients and its "

@@ -73,7 +73,7 @@ def parse_read(rest: Phrase) -> list[Step]:
         return [Unclear("Lines count from 1, and the first comes before the last.")]
     paths = [_parse_path(part) for part in rest.split(_AND)]
     if not paths or None in paths:
-        return [Unclear(f"Name a file: `read README.md`. {_QUOTE_IT}")]
+        return [Unclear(f"Name a file: `read FILE`. {_QUOTE_IT}")]
     return [Read(path, first, last) for path in paths if path]
 
 
@@ -90,7 +90,7 @@ def parse_list(rest: Phrase) -> list[Step]:
     folder = _parse_place(where) if where else "."
     pattern = _parse_path(what) if what else "**/*"
     if folder is None or pattern is None:
-        return [Unclear(f"Say it like `list *.py in src`. {_QUOTE_IT}")]
+        return [Unclear(f"Say it like `list *.py in FOLDER`. {_QUOTE_IT}")]
     if "/" not in pattern:
         pattern = f"**/{pattern}"
     return [ListFiles(pattern, None if folder == "." else folder)]
@@ -103,12 +103,12 @@ def parse_find(rest: Phrase) -> list[Step]:
     what, where = _split_in(rest) or (rest, None)
     shown = what.value
     if not shown:
-        return [Unclear("Say what to find: `find TODO in src`.")]
+        return [Unclear("Say what to find: `find WORDS in FOLDER`.")]
     is_pattern = len(shown) > 2 and not what.quoted and shown[0] == shown[-1] == "/"
     pattern = shown[1:-1] if is_pattern else _SPECIAL.sub(r"\\\g<0>", shown)
     places = [_parse_place(part) for part in where.split(_AND)] if where else ["."]
     if None in places:
-        return [Unclear(f"Say it like `find TODO in src`. {_QUOTE_IT}")]
+        return [Unclear(f"Say it like `find WORDS in FOLDER`. {_QUOTE_IT}")]
     return [Find(pattern, shown, *_split_glob(place)) for place in places if place]
 
 
@@ -122,7 +122,7 @@ def parse_change(rest: Phrase) -> list[Step]:
 
 def _parse_replacement(rest: Phrase, word: str) -> list[Step]:
     every = _EVERY.match(rest.mask) is not None
-    hint = f'Say it like `{"replace" if word == "with" else "change"} "old" {word} "new" in notes.txt`.'
+    hint = f'Say it like `{"replace" if word == "with" else "change"} "old" {word} "new" in FILE`.'
     halves = rest.strip_prefix(_EVERY).split_at(word)
     place = halves[1].split_at("in", last=True) if halves else None
     if halves is None or place is None or not halves[0]:
@@ -139,7 +139,7 @@ def parse_write(rest: Phrase) -> list[Step]:
         path = _parse_path(halves[1].strip_prefix(_FILE)) if halves else None
         if halves and halves[0] and path:
             return [Write(halves[0].value, path)]
-    return [Unclear(f'Say it like `write "hello" to notes.txt`. {_QUOTE_IT}')]
+    return [Unclear(f'Say it like `write "hello" to FILE`. {_QUOTE_IT}')]
 
 
 def parse_create(rest: Phrase) -> list[Step]:
@@ -150,7 +150,7 @@ def parse_create(rest: Phrase) -> list[Step]:
             break
     else:
         path, content = _parse_path(rest), ""
-    return [Write(content, path)] if path else [Unclear(f'Say it like `create notes.txt with "hello"`. {_QUOTE_IT}')]
+    return [Write(content, path)] if path else [Unclear(f'Say it like `create FILE with "hello"`. {_QUOTE_IT}')]
 
 
 def parse_run(rest: Phrase) -> list[Step]:
@@ -159,7 +159,7 @@ def parse_run(rest: Phrase) -> list[Step]:
         rest = rest.cut(0, background.start())
     command = rest.value.strip()
     if not command or rest.mask.startswith(("the ", "all ", "my ")):
-        return [Unclear("I run a command word for word: `run pytest -q`.")]
+        return [Unclear("I run a command word for word: `run COMMAND`.")]
     return [Run(command, in_background=background is not None)]
 
 

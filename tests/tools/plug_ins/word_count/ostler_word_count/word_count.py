@@ -8,6 +8,7 @@ from ostler.tools import (
     Activity,
     Block,
     Failure,
+    PermissionTraits,
     Tool,
     ToolContext,
     ToolInput,
@@ -44,15 +45,13 @@ class WordCount(Tool[WordCountInput, WordCountOutput]):
     strict = True
     input_examples = ({"file_path": "/home/me/essay.txt"},)
     only_reads = True
+    permissions = PermissionTraits(path="file_path")
 
     def activity(self, given: WordCountInput) -> Activity:
         return "read"
 
     def is_concurrency_safe(self, given: WordCountInput) -> bool:
         return True
-
-    def path(self, given: WordCountInput) -> str:
-        return given.file_path
 
     def summary(self, given: WordCountInput) -> str:
         return f"Count the words of {given.file_path}"

@@ -39,6 +39,8 @@ _PLAIN_OPTION: Final = re.compile(r"--[A-Za-z][\w-]*(?:=([\w.][\w./-]*))?", re.A
 _PLAIN_NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
 """What most words are: they need not be searched for names."""
 _MAX_ALIASES: Final = 100
+_MAX_LED: Final = 2_000
+"""Paths that are looked for below what the line itself moved: of `cp a1 b; cp a2 b; …` each part would look for all."""
 _MAX_ROUNDS: Final = 5
 _MAX_DEPTH: Final = 64
 _MAX_MENTIONS: Final = 500
@@ -115,6 +117,9 @@ class _EffectResolver:
     aliases: dict[str, dict[str, None]] = field(default_factory=dict)
     """Names that the line itself makes, folded, and what they lead to."""
     alias_count: int = 0
+    led_count: int = 0
+    spelled: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """Each path as folders above it, folded, and what comes below them: most are looked at several times."""
     repositories: dict[ShownRepository, None] = field(default_factory=dict)
     mentions: dict[Mention, None] = field(default_factory=dict)
     unknown: str | None = None
@@ -209,16 +214,20 @@ class _EffectResolver:
         """The same path below what the line itself moved, copied or linked to this name, or to a folder above it."""
         if not self.aliases:
             return []
-        # Through a link, `..` leads to where the link points: so by the names as they stand, too.
-        spellings = dict.fromkeys((posixpath.normpath(path), _strip_dots(path)))
-        return list(
-            dict.fromkeys(
-                source + spelling[len(above) :]
-                for spelling in spellings
-                for above in _list_above(spelling)
-                for source in self.aliases.get(_fold(above), ())
-            )
-        )
+        if path not in self.spelled:
+            self.spelled[path] = list(_list_spellings(path))
+        aliases = self.aliases
+        found = {source + rest: None for above, rest in self.spelled[path] for source in aliases.get(above, ())}
+        self.led_count += len(found)
+        if self.led_count > _MAX_LED:
+            self._stop_following(path)
+            return []
+        return list(found)
+
+    def _stop_following(self, path: str) -> None:
+        """What it moved may be anywhere by now: not known, and not looked at for guarded names."""
+        self.add_unknown(UnknownEffect("it moves more than can be followed", reads=True, writes=True))
+        self.unchecked = self.unchecked or path
 
     def _add_transfer(self, transfer: Transfer) -> None:
         destinations = list(self._list_paths(transfer.destination, transfer.folders, "write"))
@@ -312,7 +321,7 @@ class _EffectResolver:
             if each in known:
                 continue
             if self.alias_count >= _MAX_ALIASES:
-                self.add_unknown(UnknownEffect("it moves more than can be followed", reads=True, writes=True))
+                self._stop_following(source)
                 return
             known[each] = None
             self.alias_count += 1
@@ -466,6 +475,13 @@ def _find_top(folder: str) -> str:
 def _fold(path: str) -> str:
     """Some file systems take names as equal that differ in case."""
     return path.lower()
+
+
+def _list_spellings(path: str) -> Iterator[tuple[str, str]]:
+    # Through a link, `..` leads to where the link points: so by the names as they stand, too.
+    for spelling in dict.fromkeys((posixpath.normpath(path), _strip_dots(path))):
+        for above in _list_above(spelling):
+            yield _fold(above), spelling[len(above) :]
 
 
 def _list_above(path: str) -> Iterator[str]:

@@ -55,6 +55,8 @@ _CHANGES_FOLDER: Final = {"env": ("-C", "--chdir"), "sudo": ("-D", "--chdir"), "
 _RUNS_OTHERS: Final = frozenset({"git", "fd", "fdfind"})
 RUNS_LINES: Final = frozenset({"eval", "parallel", "su", "runuser", "trap", "watch", "ssh", "flock", "script"})
 """What runs a whole command line, and so perhaps several commands."""
+_WRITES_OTHERWISE: Final = frozenset({"ar", "clang-format", "go", "gofmt", "history", "npm", "yq"})
+"""Programs of the table whose other forms write, or run, what their words name."""
 _NO_FILES: Final = frozenset({
     ":", "[", "[[", "alias", "bg", "break", "builtin", "cd", "command", "continue", "declare", "dirs", "disown", "echo",
     "exec", "exit", "export", "false", "fg", "getopts", "hash", "jobs", "kill", "let", "local", "mapfile", "popd",
@@ -190,6 +192,8 @@ def _list_builtin_reads(part: SimpleCommand, program: FileProgram | None) -> Ite
         yield from list_option_files(part, program, parse_file_arguments(program, part.tokens[1:]))
         yield from _list_mentions(part)
         return
+    if part.words[0] in load_wrappers():
+        return
     try:
         yield from _list_reads(part, check_words(part))
     except NotReadOnly:
@@ -231,7 +235,7 @@ def _list_other_effects(part: SimpleCommand, name: str) -> Iterator[Effect]:
     """Of a program that is not in the table: a read-only one with other options, or any."""
     # Also of one that only reads in other forms: `pip install` and `shuf -o` write.
     yield UnknownEffect(f"it is not known what {name} does to files")
-    if name not in load_programs():
+    if name not in load_programs() or name in _WRITES_OTHERWISE:
         yield from _list_mentions(part)
         return
     found = parse_file_arguments(_READS_DEEP, part.tokens[1:])

@@ -65,6 +65,7 @@ class Program:
     refused: str = ""
     refused_first: str = ""
     refused_words: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ class ReadAccess:
     """The folder that git runs in, where it is told another one."""
     listing: "Listing | None" = None
     """It runs a program on files whose names are known only when it runs."""
+    choosers: tuple[str, ...] = ()
+    """Files that choose what it really runs, here or in a folder above: there may be none."""
 
 
 @dataclass(slots=True)
@@ -341,4 +344,4 @@ def build_access(program: Program, found: Arguments) -> ReadAccess:
     deep = program.deep or found.has(program.deep_options) or found.has(program.follow_options)
     folder = not files and (program.folder or (deep and bool(program.deep_options)))
     follows = deep and (found.has(program.follow_options) or (program.follows and not found.has(program.no_follow)))
-    return ReadAccess(files, deep=deep, folder=folder, follows=follows)
+    return ReadAccess(files, deep=deep, folder=folder, follows=follows, choosers=program.unless)

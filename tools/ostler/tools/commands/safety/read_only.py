@@ -3,13 +3,13 @@
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
+from ostler.tools.commands.safety.fixed_commands import find_chooser
 from ostler.tools.commands.safety.git_config import find_git_config_problem
 from ostler.tools.commands.safety.glob_expansion import GlobExpansion, expand_globs, has_globs, put_stand_ins
 from ostler.tools.commands.safety.network_reads import check_network_words
-from ostler.tools.commands.safety.program_table import NotReadOnly, ReadAccess, load_programs
+from ostler.tools.commands.safety.program_table import NotReadOnly, ReadAccess
 from ostler.tools.commands.safety.read_only_programs.git_forms import is_same_repository
 from ostler.tools.commands.safety.read_only_programs.listing import find_listing_problem
 from ostler.tools.commands.safety.read_only_programs.xargs_command import check_xargs
@@ -20,7 +20,24 @@ from ostler.tools.commands.syntax.working_dirs import resolve_folder
 _MAX_PARTS: Final = 50
 """More than a person would read; with more of them a command always needs an ask."""
 
-READ_ONLY_ENVIRONMENT: Final = {"LESSSECURE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+READ_ONLY_ENVIRONMENT: Final = {
+    "LESSSECURE": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "MANPAGER": "cat",
+    "PAGER": "cat",
+    # Neither a toolchain of go.mod nor a release of a package manager that package.json names.
+    "GOTOOLCHAIN": "local",
+    "COREPACK_ENABLE_PROJECT_SPEC": "0",
+    "COREPACK_ENABLE_NETWORK": "0",
+    "COREPACK_ENV_FILE": "0",
+    "YARN_IGNORE_PATH": "1",
+    "RUSTUP_AUTO_INSTALL": "0",
+    # No log of each run, and no look for a newer npm.
+    "npm_config_logs_max": "0",
+    "npm_config_update_notifier": "false",
+    "npm_config_offline": "true",
+}
 """With these, programs of the table do not run or ask anything that their arguments do not name."""
 
 
@@ -86,8 +103,9 @@ def _check_parts(
 def part_is_read_only(part: SimpleCommand) -> bool:
     """Whether one part of a command only reads, as far as its words tell; git does so only with its guard."""
     try:
-        # What runs on files that are found needs a look at the disk.
-        return check_part(part).listing is None
+        # What runs on files that are found, and what a file may choose, needs a look at the disk.
+        access = check_part(part)
+        return access.listing is None and not access.choosers
     except NotReadOnly:
         return False
 
@@ -139,22 +157,25 @@ def _is_null(found: Redirection) -> bool:
 
 
 def _reads_file(found: Redirection) -> bool:
-    """`< file`. Below /dev the shell would open a socket."""
+    """`< file`. Below /dev the shell would open a socket. `<<< text` is the text itself."""
     target = found.target
+    if found.operator == "<<<":
+        return found.fd in {"", "0"} and target.kind == "literal"
     devices = posixpath.normpath(target.text).lstrip("/").partition("/")[0] == "dev" and target.text.startswith("/")
     return found.operator == "<" and found.fd in {"", "0"} and target.kind in {"literal", "home"} and not devices
 
 
 def check_words(part: SimpleCommand) -> ReadAccess:
     """The same by the program and its arguments alone."""
-    if part.words in _load_version_commands():
-        return ReadAccess()
     return check_program(part.tokens)
 
 
-@cache
-def _load_version_commands() -> frozenset[tuple[str | None, ...]]:
-    return frozenset(tuple(line.split()) for line in load_programs()["versions"].exact)
+def may_be_chosen(part: SimpleCommand) -> bool:
+    """Whether a file of the project may choose what it runs, so that whether it only reads needs a look at the disk."""
+    try:
+        return bool(check_words(part).choosers)
+    except NotReadOnly:
+        return False
 
 
 _NULL_OPERATORS: Final = frozenset({">", ">>", "&>", "&>>", ">|", ">&", "<"})
@@ -167,7 +188,7 @@ def needs_git_guard(parsed: ParsedCommand) -> bool:
 
 def _find_problem_on_disk(part: SimpleCommand, access: ReadAccess, folder: str) -> str | None:
     git = access.git or _runs_git(part)
-    if access.listing is None and not git:
+    if access.listing is None and not git and not access.choosers:
         return None
     if part.folders is None:
         return "it is not known in which folder it would run"
@@ -175,6 +196,8 @@ def _find_problem_on_disk(part: SimpleCommand, access: ReadAccess, folder: str) 
         here = resolve_folder(folder, place)
         problem = find_listing_problem(access.listing, here) if access.listing is not None else None
         problem = problem or (_find_git_problem(access, here) if git else None)
+        if problem is None and (chooser := find_chooser(access.choosers, here)) is not None:
+            problem = f"{chooser} chooses what it runs"
         if problem is not None:
             return problem
     return None

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
+from ostler.tools.commands.safety.fixed_commands import MAX_FIXED_WORDS, find_choosers
 from ostler.tools.commands.safety.program_table import (
     FILTER_READS,
     NotReadOnly,
@@ -68,6 +70,31 @@ _TAR_LETTERS: Final = re.compile(r"[tvzjJ]+f?|-[tvzjJ]+f?|-f")
 _TAR_NAMES: Final = frozenset({"--list", "--verbose", "--gzip", "--bzip2", "--xz"})
 _TAR_MORE: Final = Program(long=("wildcards",), long_values={"exclude": "text"}, operands="text")
 _AWK_VARIABLE: Final = re.compile(r"(?:FS|OFS|RS|ORS|[a-z_][a-z_0-9]*)=.*", re.DOTALL)
+_MAN_WORDS: Final = re.compile(r"[A-Za-z0-9_\[:.][\w.:+@\[-]*", re.ASCII)
+_YQ_PATHS: Final = re.compile(r"[.\w\[\]| \"-]+", re.ASCII)
+"""A filter of yq that only goes to places."""
+_YQ_READS: Final = re.compile(r"env|load|input|system|file|meta")
+_YQ: Final = Program(grammar="own", bundles=False, short="rPCMyj", exact=("-o=json", "-o=yaml", "-p=json", "-p=yaml"),
+                     operands="pattern", least=1)  # fmt: skip
+_DURATION: Final = re.compile(r"\d+(?:\.\d+)?[smhd]?", re.ASCII)
+_SIGNAL: Final = re.compile(r"[A-Z]+|\d+", re.ASCII)
+_WRAPPER_OPTIONS: Final[dict[str, re.Pattern[str]]] = {
+    "time": re.compile("-p"),
+    "timeout": re.compile(r"--foreground|--preserve-status|-v|--verbose|--(?:kill-after|signal)=\w+|-k\d+s?", re.ASCII),
+    "nice": re.compile(r"-\d+|-n-?\d+|--adjustment=-?\d+", re.ASCII),
+    "stdbuf": re.compile(r"-[ioe](?:L|\d+[KM]?)", re.ASCII),
+    "command": re.compile("(?!)"),
+}
+_WRAPPER_VALUES: Final[dict[tuple[str, str], re.Pattern[str]]] = {
+    ("timeout", "-k"): _DURATION, ("timeout", "-s"): _SIGNAL, ("nice", "-n"): re.compile(r"-?\d+", re.ASCII),
+}  # fmt: skip
+_MAX_WRAPPERS: Final = 4
+_SHELLS_OWN: Final = frozenset({
+    ":", "alias", "bind", "builtin", "cd", "command", "compgen", "declare", "dirs", "enable", "exit", "export", "hash",
+    "help", "history", "jobs", "kill", "set", "shopt", "times", "trap", "type", "ulimit", "umask",
+})  # fmt: skip
+"""Builtins: what a program runs by such a name is another thing, and `cd` would change where the next part runs."""
+_AR_LISTS: Final = frozenset({"t", "tv", "-t", "-tv"})
 _UNZIP_LISTS: Final = frozenset({"-l", "-v", "-lv", "-lq", "-Z", "-Z1", "-t", "-tq", "-z"})
 
 
@@ -76,11 +103,15 @@ def check_program(tokens: Sequence[Word]) -> ReadAccess:
     name = tokens[0].literal if tokens else None
     if name is None:
         raise NotReadOnly("its program is not known")
+    if len(tokens) <= MAX_FIXED_WORDS:
+        choosers = find_choosers(tuple([token.literal for token in tokens]))
+        if choosers is not None:
+            return ReadAccess(choosers=choosers)
     program = load_programs().get(name)
     if program is None:
         raise NotReadOnly(f"{name} is not in the table of programs that only read")
     if len(tokens) == 2 and tokens[1].literal == "--help" and program.special != "never":
-        return ReadAccess()
+        return ReadAccess(choosers=program.unless)
     return SPECIAL[program.special](tokens[1:]) if program.special else check_options(program, tokens[1:])
 
 
@@ -210,10 +241,82 @@ def _are_fields(text: str) -> bool:
 
 
 def _check_command(tokens: Sequence[Word]) -> ReadAccess:
+    if tokens and tokens[0].literal not in {"-v", "-V"}:
+        return _check_wrapped("command", tokens)
     words = _require_literals(tokens)
-    if len(words) < 2 or words[0] not in {"-v", "-V"} or any(word.startswith("-") for word in words[1:]):
-        raise NotReadOnly("command runs its operand")
+    if len(words) < 2 or any(word.startswith("-") for word in words[1:]):
+        raise NotReadOnly("command needs the name of a program")
     return ReadAccess()
+
+
+def _check_wrapped(name: str, tokens: Sequence[Word], depth: int = 0) -> ReadAccess:
+    """What runs behind `time`, `timeout 5` and their like."""
+    rest = list(tokens)
+    while rest and (rest[0].literal or "").startswith("-"):
+        option = rest.pop(0).text
+        if option == "--":
+            break
+        value = _WRAPPER_VALUES.get((name, option))
+        if value is not None and rest and value.fullmatch(rest[0].literal or ""):
+            rest.pop(0)
+        elif value is not None or not _WRAPPER_OPTIONS[name].fullmatch(option):
+            raise NotReadOnly(f"{option} is not known to be harmless")
+    if name == "timeout" and not (rest and _DURATION.fullmatch(rest.pop(0).literal or "")):
+        raise NotReadOnly("timeout has no number of seconds")
+    program = rest[0].literal if rest else None
+    if program is None or program in _SHELLS_OWN:
+        raise NotReadOnly(f"what {name} runs is not known to only read")
+    if program in _WRAPPER_OPTIONS:
+        if depth >= _MAX_WRAPPERS:
+            raise NotReadOnly(f"more than {_MAX_WRAPPERS} wrappers stand one behind the other")
+        return _check_wrapped(program, rest[1:], depth + 1)
+    return check_program(rest)
+
+
+def _check_npm(tokens: Sequence[Word]) -> ReadAccess:
+    """npm takes the value of `--depth` in the next word, too."""
+    joined: list[Word] = []
+    for token in tokens:
+        if joined and joined[-1].literal == "--depth" and (token.literal or "").isdecimal():
+            joined[-1] = Word(f"--depth={token.text}", f"--depth={token.text}", "literal")
+        else:
+            joined.append(token)
+    return _check_subcommand("npm", joined)
+
+
+def _check_subcommand(program: str, tokens: Sequence[Word]) -> ReadAccess:
+    """A program whose forms the table has by their first words: `pip list`, `npm pkg get`."""
+    words = [token.literal or "" for token in tokens[:2]]
+    for count in (2, 1):
+        form = load_programs().get(" ".join((program, *words[:count]))) if len(words) >= count else None
+        if form is not None:
+            return check_options(form, tokens[count:])
+    raise NotReadOnly(f"{program} {words[0] if words else ''}".strip() + " is not known to only read")
+
+
+def _check_man(tokens: Sequence[Word]) -> ReadAccess:
+    """Names of pages, and a section before them. A slash would make a name a file, and an option may name a program."""
+    words = _require_literals(tokens)
+    words = words[1:] if words[:1] in (["-k"], ["-f"], ["-w"]) else words
+    if not words or not all(map(_MAN_WORDS.fullmatch, words)):
+        raise NotReadOnly("man passes only with names of pages")
+    return ReadAccess()
+
+
+def _check_ar(tokens: Sequence[Word]) -> ReadAccess:
+    """`ar t FILE`: the first word says what it does, with a dash or without."""
+    if not tokens or tokens[0].literal not in _AR_LISTS:
+        raise NotReadOnly("ar passes only where it lists a file, as `ar t FILE`")
+    return check_options(Program(grammar="own", operands="files", least=1, refused_first="@"), tokens[1:])
+
+
+def _check_yq(tokens: Sequence[Word]) -> ReadAccess:
+    rest = tokens[1:] if tokens and tokens[0].literal in {"e", "eval"} else tokens
+    found = parse_arguments(_YQ, rest)
+    script = found.operands[0].literal or ""
+    if not _YQ_PATHS.fullmatch(script) or not script.startswith(".") or _YQ_READS.search(script):
+        raise NotReadOnly("yq passes only with a path, as `yq .a.b FILE`")
+    return build_access(_YQ, found)
 
 
 def _check_cd(tokens: Sequence[Word]) -> ReadAccess:
@@ -263,14 +366,6 @@ def _check_unzip(tokens: Sequence[Word]) -> ReadAccess:
     return ReadAccess(add_suffixes([archive], (".zip", ".ZIP")))
 
 
-def _check_pip(tokens: Sequence[Word]) -> ReadAccess:
-    name = f"pip {tokens[0].literal}" if tokens else ""
-    form = load_programs().get(name)
-    if form is None:
-        raise NotReadOnly("pip passes only as `pip list`, `pip show`, `pip freeze` and `pip check`")
-    return check_options(form, tokens[1:])
-
-
 def _check_found(tokens: Sequence[Word]) -> ReadAccess:
     return check_find(tokens, check_program)
 
@@ -284,6 +379,7 @@ def _refuse(tokens: Sequence[Word]) -> ReadAccess:
 
 
 SPECIAL: Final[dict[str, Callable[[Sequence[Word]], ReadAccess]]] = {
+    "ar": _check_ar,
     "awk": _check_awk,
     "cd": _check_cd,
     "command": _check_command,
@@ -294,7 +390,15 @@ SPECIAL: Final[dict[str, Callable[[Sequence[Word]], ReadAccess]]] = {
     "git": check_git,
     "jq": _check_jq,
     "never": _refuse,
-    "pip": _check_pip,
+    "npm": _check_npm,
+    "go": partial(_check_subcommand, "go"),
+    "man": _check_man,
+    "nice": partial(_check_wrapped, "nice"),
+    "pip": partial(_check_subcommand, "pip"),
+    "stdbuf": partial(_check_wrapped, "stdbuf"),
+    "time": partial(_check_wrapped, "time"),
+    "timeout": partial(_check_wrapped, "timeout"),
+    "yq": _check_yq,
     "printf": _check_printf,
     "ps": _check_ps,
     "sed": _check_sed,

@@ -1,7 +1,7 @@
 """Expands the patterns of a command over the names on the disk, exactly as bash does, or not at all.
 
 Known are `*`, `?` and brackets with plain ASCII letters, digits and their ranges. What else bash may take for a part
-of a pattern (`[[:alpha:]]`, `**`, braces, odd members of brackets) is not expanded: a mistake would let a name pass.
+of a pattern (`[[:alpha:]]`, braces, odd members of brackets) is not expanded: a mistake would let a name pass.
 """
 
 import os
@@ -107,8 +107,9 @@ def _parse_component(name: str, source: str, *, wide: bool) -> _Component:
         if sign == _QUOTED:
             pieces.append(re.escape(name[place + 1]))
             place += 1
-        elif sign == "*" and name[place + 1 : place + 2] != "*":
-            pieces.append("*")
+        elif sign == "*" and (not wide or name[place + 1 : place + 2] != "*"):
+            # The shell of what only reads has no `globstar`: several stars are one there.
+            pieces += ["*"] if name[place + 1 : place + 2] != "*" else []
         elif sign == "?":
             pieces.append(".")
         elif brackets is not None and _has_rising_ranges(brackets.group()):

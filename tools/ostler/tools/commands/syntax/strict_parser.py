@@ -14,7 +14,7 @@ RESERVED: Final = frozenset({
     "then", "until", "while", "{", "}", "[[", "]]", "time",
 })  # fmt: skip
 _SEPARATOR: Final = re.compile(r"[ \t]*+(&&|\|\|?(?!&)|;(?![;&])|\n)")
-_REDIRECTION: Final = re.compile(r"&>>|&>|>>|>\||>&|<&|>|<(?![<>(])")
+_REDIRECTION: Final = re.compile(r"&>>|&>|>>|>\||>&|<&|<<<|>|<(?![<>(])")
 _SKIPPED: Final = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT: Final = re.compile(r"#[^\n]*")
 _BARE: Final = re.compile(
@@ -41,7 +41,7 @@ def parse_plain(text: str, known: dict[str, Word] | None = None) -> list[PlainCo
     reader = _StrictParser(text, {} if known is None else known)
     if not reader.parse():
         return None
-    return reader.commands if all(_is_plain(command.words[0]) for command in reader.commands) else None
+    return reader.commands if all(map(_is_plain, reader.commands)) else None
 
 
 def join_lines(text: str) -> str | None:
@@ -77,7 +77,11 @@ def divides_after_dash(operator: str, target: Word) -> bool:
     return operator in {"<&", ">&"} and target.source.startswith("-") and target.source != "-"
 
 
-def _is_plain(first: Word) -> bool:
+def _is_plain(command: PlainCommand) -> bool:
+    first = command.words[0]
+    if first.source == "time" and len(command.words) > 1:
+        # A reserved word, and yet `time ls` is `ls` with the same words: it is looked at as if it were a program.
+        return True
     return first.kind == "literal" and first.source not in RESERVED and not ASSIGNMENT.match(first.source)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ostler.tools.services import Diagnostic, Severity
+from ostler.tools.text import cut_text
 from ostler.tools.tool import ToolOutput
 
 _LINES: Final = 20
@@ -46,5 +47,5 @@ def render_diagnostics(found: Sequence[DiagnosticOutput] | None) -> str:
 def _format_line(found: DiagnosticOutput) -> str:
     place = "" if found.line is None else f" {found.line}" + ("" if found.column is None else f":{found.column}")
     message = " ".join(found.message.split())
-    cut = message if len(message) <= _LINE_CHARS else f"{message[:_LINE_CHARS]}…"
+    cut = cut_text(message, _LINE_CHARS)
     return f"{found.severity}{place}: {cut}"

@@ -176,6 +176,9 @@ def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot |
         environment: Mapping[str, str] = build_command_environment(session.environment, context.call_id, profile)
         programs: tuple[tuple[str, str], ...] = ()
         command = spec.command
+        if context.only_reads:
+            # Also where there is no sandbox: what runs unasked may print its variables.
+            environment = confine_environment(environment)
         if by_text:
             environment = restrict_to_reading(environment, session.roots, network=spec.network_reads)
             programs = _find_programs(spec.command, environment["PATH"], session.roots)

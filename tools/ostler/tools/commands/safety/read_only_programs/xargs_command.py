@@ -43,7 +43,7 @@ def _load(section: Literal["list", "filter", "xargs"]) -> dict[str, Program]:
 def check_xargs(pipeline: Sequence[SimpleCommand], check: CheckWords) -> ReadAccess:
     """What xargs reads, which ends a pipeline, with the program that it runs. Raises NotReadOnly."""
     *before, last = pipeline
-    if any(found.operator == "<" or found.fd == "0" or found.operator == "<&" for found in last.redirections):
+    if any(found.operator.startswith("<") or found.fd == "0" for found in last.redirections):
         raise NotReadOnly("xargs does not get its words from the command before it")
     found = parse_arguments(_load("xargs")["xargs"], last.tokens[1:])
     zero, mark = _read_options(found)

@@ -1,0 +1,1 @@
+"""The commands that concern providers: `auth`, `models`."""

@@ -1,0 +1,1 @@
+"""The handlers of what concerns providers: keys to them, and their models."""
