@@ -360,6 +360,8 @@ export interface Config {
   results?: ConfigResults;
   retention?: ConfigRetention;
   log?: ConfigLogging;
+  /** Tools of the work list: `v2`, for one item at a time (TaskCreate …); `v1`, for all at once (TodoWrite). */
+  todos?: "v1" | "v2";
   /** Assistant mode, for sessions that stay open all day: commands are waited for 15 s, and Sleep wakes by ticks. */
   assistant?: boolean;
 }
@@ -656,7 +658,7 @@ export interface DocumentBlock {
 }
 
 /** The word in `data.code` of an error of the daemon's own. */
-export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "client_call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "socket_only" | "storage_error" | "task_not_found" | "too_large" | "tool_not_found" | "turn_not_found" | "turn_running";
+export type ErrorWord = "ask_not_found" | "ask_resolved" | "bad_folder" | "budget_exceeded" | "call_not_found" | "client_call_not_found" | "conflict" | "message_not_found" | "mode_forbidden" | "model_error" | "no_turn_running" | "overloaded" | "read_only" | "result_not_found" | "session_not_found" | "shutting_down" | "socket_only" | "storage_error" | "task_not_found" | "todo_not_found" | "too_large" | "tool_not_found" | "turn_not_found" | "turn_running";
 
 /** A line of the log, or something said in passing. */
 export interface Event {
@@ -1939,6 +1941,118 @@ export interface ThinkingBlock {
   [key: string]: unknown;
 }
 
+/** An item of a work list. */
+export interface Todo {
+  /** A number of its list, given once; a model that replaces the whole list may name it otherwise. */
+  id: string;
+  /** What is to be done, in a line. */
+  subject: string;
+  /** The same at length. */
+  description: string;
+  /** What is being done while it is in progress, for a spinner: `Running the tests`. */
+  active_form: string | null;
+  /** How far it is. */
+  status: "pending" | "in_progress" | "completed";
+  /** How much it matters; null where nobody said. */
+  priority: "high" | "medium" | "low" | null;
+  /** Who does it: `main`, or an agent's name. */
+  owner: string | null;
+  /** Items that wait for this one. */
+  blocks: Array<string>;
+  /** Items that it waits for, open or not. */
+  blocked_by: Array<string>;
+  /** What clients and tools keep with it. */
+  metadata: Record<string, unknown>;
+}
+
+/** A new item, at the end of the list. */
+export interface TodoCreate {
+  /** Whose list. */
+  session_id: string;
+  /** What is to be done, in a line. */
+  subject: string;
+  /** The same at length. */
+  description?: string;
+  /** What is being done while it is in progress. */
+  active_form?: string | null;
+  /** How far it is. */
+  status?: "pending" | "in_progress" | "completed";
+  /** How much it matters. */
+  priority?: "high" | "medium" | "low" | null;
+  /** Who does it: `main` is the session's own agent. */
+  owner?: string | null;
+  /** Items that it waits for. */
+  blocked_by?: Array<string>;
+  /** What is kept with it. */
+  metadata?: Record<string, unknown>;
+}
+
+/** A work list has changed. */
+export interface TodoData {
+  /** All items, in the order of the list. */
+  todos: Array<Todo>;
+}
+
+/** Whose list to show. */
+export interface TodoList {
+  /** Which session; an agent has a list of its own. */
+  session_id: string;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
+/** Items in the order of the list. */
+export interface TodoPage {
+  /** The items of this page. */
+  todos: Array<Todo>;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
+}
+
+/** One item of a list. */
+export interface TodoRef {
+  /** Whose list. */
+  session_id: string;
+  /** Which item. */
+  todo_id: string;
+}
+
+/** An item, and the fields that change; the others stay. */
+export interface TodoUpdate {
+  /** Whose list. */
+  session_id: string;
+  /** Which item. */
+  todo_id: string;
+  /** What is to be done. */
+  subject?: string | null;
+  /** The same at length. */
+  description?: string | null;
+  /** What is being done while it is in progress; null takes it away. */
+  active_form?: string | null;
+  /** How far it is. */
+  status?: "pending" | "in_progress" | "completed" | null;
+  /** How much it matters; null takes it away. */
+  priority?: "high" | "medium" | "low" | null;
+  /** Who does it; null: nobody yet. */
+  owner?: string | null;
+  /** All items that wait for this one. */
+  blocks?: Array<string> | null;
+  /** All items that it waits for. */
+  blocked_by?: Array<string> | null;
+  /** Joined to what is kept; a key with null is taken out. */
+  metadata?: Record<string, unknown> | null;
+}
+
+/** A list after a change. */
+export interface Todos {
+  /** The item that was made, changed or deleted. */
+  todo_id: string;
+  /** All items, in the order of the list. */
+  todos: Array<Todo>;
+}
+
 /** A tool, as the model and the people see it. */
 export interface ToolInfo {
   /** Its name, as permission rules spell it. */
@@ -2288,6 +2402,14 @@ export interface Methods {
   "task/wait": { params: TaskWait; result: Task };
   /** End a task with all that it started; one that is over stays as it is. */
   "task/stop": { params: TaskRef; result: Task };
+  /** The work list of a session. */
+  "todo/list": { params: TodoList; result: TodoPage };
+  /** Add an item to a work list. */
+  "todo/create": { params: TodoCreate; result: Todos };
+  /** Change the fields of an item that are given; the others stay. */
+  "todo/update": { params: TodoUpdate; result: Todos };
+  /** Take an item off a work list. */
+  "todo/delete": { params: TodoRef; result: Todos };
   /** A part of a large result; `GET /results/ID` streams all of it. */
   "result/read": { params: ResultRead; result: ResultPart };
   /** The lines of a large result that match. */
@@ -2368,6 +2490,8 @@ export interface Events {
   "task.output": TaskOutput;
   /** A background task is over. */
   "task.ended": TaskData;
+  /** The work list of a session has changed. */
+  "todo.changed": TodoData;
   /** A hook has run; what it said, and how it ended. */
   "hook.ran": HookData;
   /** A call changed a file. */

@@ -69,6 +69,7 @@ def test_every_option_is_documented(cli: Cli) -> None:
         "config": ("get", "set", "unset"),
         "rules": ("list", "add", "remove", "explain"),
         "tasks": ("list", "show", "stop", "wait"),
+        "todos": ("list", "add", "edit", "delete"),
         "trust": ("show", "list", "grant", "revoke"),
     }
     verbs = ([group, verb] for group, known in groups.items() for verb in known)

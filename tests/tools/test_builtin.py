@@ -15,6 +15,10 @@ from tests.support.tool_calls import Session
 EXAMPLES: dict[str, dict[str, Any]] = {
     "Monitor": {"command": "make", "description": "a", "timeout": 1000},
     "NotebookEdit": {"notebook_path": "/a.ipynb", "cell_id": "a", "new_source": "b"},
+    "TaskCreate": {"subject": "a", "description": "b"},
+    "TaskGet": {"taskId": "1"},
+    "TaskUpdate": {"taskId": "1"},
+    "TodoWrite": {"todos": []},
 }
 """Inputs of tools that more is needed for than what is required."""
 

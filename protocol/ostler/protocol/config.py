@@ -212,6 +212,8 @@ class Config(Section):
     results: Results = Results()
     retention: Retention = Retention()
     log: Logging = Logging()
+    todos: Literal["v1", "v2"] = "v2"
+    """Tools of the work list: `v2`, for one item at a time (TaskCreate …); `v1`, for all at once (TodoWrite)."""
     assistant: bool = False
     """Assistant mode, for sessions that stay open all day: commands are waited for 15 s, and Sleep wakes by ticks."""
 

@@ -17,6 +17,7 @@ ProtocolError
     │   ├── ToolNotFound        tool_not_found
     │   ├── ResultNotFound      result_not_found
     │   ├── TaskNotFound        task_not_found
+    │   ├── TodoNotFound        todo_not_found
     │   └── ClientCallNotFound  client_call_not_found
     ├── AskResolved             ask_resolved        with the ask
     ├── TurnRunning             turn_running        with turn_id
@@ -155,6 +156,12 @@ class TaskNotFound(NotFound):
     word = "task_not_found"
     noun = "task"
     meaning = "No task has this id, or it went with its session."
+
+
+class TodoNotFound(NotFound):
+    word = "todo_not_found"
+    noun = "todo"
+    meaning = "The session's work list has no item with this id."
 
 
 class ClientCallNotFound(NotFound):

@@ -8,6 +8,7 @@ from ostler.protocol.hook import HookData
 from ostler.protocol.ids import CallId, Cursor, MessageId, SessionId, TaskId, TurnId
 from ostler.protocol.session import Session
 from ostler.protocol.shapes import Ask, Call, Message, Task, Turn, Usage
+from ostler.protocol.todo import Todo
 from ostler.protocol.wire import Shape, Time
 
 
@@ -117,6 +118,13 @@ class TaskOutput(Shape):
     """Where in its output the text begins."""
     text: str
     """The piece."""
+
+
+class TodoData(Shape):
+    """A work list has changed."""
+
+    todos: list[Todo]
+    """All items, in the order of the list."""
 
 
 class Notice(Shape):
@@ -288,6 +296,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         EventType("task.started", TaskData, "A background task runs."),
         EventType("task.output", TaskOutput, "A background task printed something.", stored=False),
         EventType("task.ended", TaskData, "A background task is over."),
+        EventType("todo.changed", TodoData, "The work list of a session has changed."),
         EventType("hook.ran", HookData, "A hook has run; what it said, and how it ended."),
         EventType("file.changed", FileChange, "A call changed a file."),
         EventType("git.changed", GitChange, "A command committed, pushed, merged, or changed a pull request."),

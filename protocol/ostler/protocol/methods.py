@@ -39,6 +39,7 @@ from ostler.protocol.session import (
 )
 from ostler.protocol.shapes import Ask, Call, Task, Turn
 from ostler.protocol.task import TaskList, TaskPage, TaskPart, TaskRead, TaskRef, TaskWait
+from ostler.protocol.todo import TodoCreate, TodoList, TodoPage, TodoRef, Todos, TodoUpdate
 from ostler.protocol.tool import CallRef, ToolList, ToolPage
 from ostler.protocol.trust import Trust, TrustFor, TrustList, TrustPage
 from ostler.protocol.turn import (
@@ -304,6 +305,38 @@ TASK_STOP: Final = Method(
     "End a task with all that it started; one that is over stays as it is.",
     needs="recovered",
 )
+TODO_LIST: Final = Method(
+    "todo/list",
+    TodoList,
+    TodoPage,
+    "nothing",
+    "The work list of a session.",
+    needs="owner",
+)
+TODO_CREATE: Final = Method(
+    "todo/create",
+    TodoCreate,
+    Todos,
+    "session",
+    "Add an item to a work list.",
+    needs="owner",
+)
+TODO_UPDATE: Final = Method(
+    "todo/update",
+    TodoUpdate,
+    Todos,
+    "session",
+    "Change the fields of an item that are given; the others stay.",
+    needs="owner",
+)
+TODO_DELETE: Final = Method(
+    "todo/delete",
+    TodoRef,
+    Todos,
+    "session",
+    "Take an item off a work list.",
+    needs="owner",
+)
 RESULT_READ: Final = Method(
     "result/read", ResultRead, ResultPart, "nothing", "A part of a large result; `GET /results/ID` streams all of it."
 )
@@ -441,6 +474,10 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         TASK_OUTPUT,
         TASK_WAIT,
         TASK_STOP,
+        TODO_LIST,
+        TODO_CREATE,
+        TODO_UPDATE,
+        TODO_DELETE,
         RESULT_READ,
         RESULT_SEARCH,
         RULE_LIST,

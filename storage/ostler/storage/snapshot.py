@@ -18,6 +18,7 @@ from ostler.storage.repositories.sessions import Sessions
 from ostler.storage.repositories.states import States
 from ostler.storage.repositories.steers import Steers
 from ostler.storage.repositories.tasks import Tasks
+from ostler.storage.repositories.todos import TodoLists
 from ostler.storage.repositories.trust import Trust
 from ostler.storage.repositories.turns import Turns
 from ostler.storage.repositories.usage import UsageRows
@@ -42,6 +43,7 @@ class Snapshot:
         "states",
         "steers",
         "tasks",
+        "todos",
         "trust",
         "turns",
         "usage",
@@ -60,6 +62,7 @@ class Snapshot:
         self.states = States(connection)
         self.steers = Steers(connection)
         self.tasks = Tasks(connection, node)
+        self.todos = TodoLists(connection)
         self.trust = Trust(connection)
         self.turns = Turns(connection)
         self.usage = UsageRows(connection)

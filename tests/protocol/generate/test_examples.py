@@ -82,6 +82,8 @@ def test_the_examples_can_be_run(home: Path, tmp_path: Path) -> None:
             examples.run(name)
         for name in ("task/list", "hook/list", "rule/add", "rule/list", "rule/remove", "rule/explain"):
             examples.run(name)
+        for name in ("todo/create", "todo/list", "todo/update", "todo/delete"):
+            examples.run(name)
         for name in ("trust/grant", "trust/list", "trust/revoke", "config/set", "config/get", "session/list"):
             examples.run(name)
         assert examples.run("run")["turn"]["reason"] == "completed"

@@ -10,11 +10,13 @@ from ostler.protocol.ids import (
     CallId,
     Cursor,
     SessionId,
+    TodoId,
     TurnId,
     new_result_id,
     new_session_id,
 )
 from ostler.protocol.shapes import Message, Usage
+from ostler.protocol.todo import Todo
 from ostler.storage import Scope, Snapshot, Store, Tx, open_store
 from ostler.storage.repositories import (
     file_history,
@@ -63,6 +65,7 @@ def fill_session_tables(tx: Tx, session: sessions.SessionRecord) -> None:
     tx.steers.add(session.id, TurnId("t_1"), [{"type": "text", "text": "secret"}])
     tx.states.put(session.id, {"system": "secret"})
     tx.states.put_read(session.id, "/secret", {})
+    tx.todos.put(session.id, 2, [Todo(id=TodoId("1"), subject="secret")])
     kept = file_history.FileSnapshot(session.id, TurnId("t_1"), "/secret", 0o644, 6, "digest of secret")
     tx.file_history.keep(kept, file_history.pack(b"secret"), 1000)
     tx.processes.add(processes.ProcessRecord(len(session.id), session.id, session.id, CallId(f"{stored_message.id}#0")))

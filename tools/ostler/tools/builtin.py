@@ -16,6 +16,11 @@ from ostler.tools.tasks.sleep import Sleep
 from ostler.tools.tasks.task_output import TaskOutput
 from ostler.tools.tasks.task_stop import TaskStop
 from ostler.tools.testing.testing_permission import TestingPermission
+from ostler.tools.todos.task_create import TaskCreate
+from ostler.tools.todos.task_get import TaskGet
+from ostler.tools.todos.task_list import TaskList
+from ostler.tools.todos.task_update import TaskUpdate
+from ostler.tools.todos.todo_write import TodoWrite
 from ostler.tools.tool import AnyTool
 
 BUILT_IN: Final[tuple[AnyTool, ...]] = (
@@ -28,9 +33,14 @@ BUILT_IN: Final[tuple[AnyTool, ...]] = (
     PowerShell(),
     Read(),
     Sleep(),
+    TaskCreate(),
+    TaskGet(),
+    TaskList(),
     TaskOutput(),
     TaskStop(),
+    TaskUpdate(),
     TestingPermission(),
+    TodoWrite(),
     Write(),
 )
 

@@ -5,10 +5,11 @@ A tool finds them in `context.services`. A new family of tools adds its protocol
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ostler.protocol.ids import CallId, ResultId, TaskId
+from ostler.protocol.ids import CallId, ResultId, TaskId, TodoId
 from ostler.protocol.shapes import Task
+from ostler.protocol.todo import Todo
 
 if TYPE_CHECKING:
     from ostler.tools.shell.output.output_file import Ending, OutputFile
@@ -207,6 +208,74 @@ class RunningCommand(Protocol):
     def resolve_exit_code(self, ending: "Ending") -> int | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class TodoEdit:
+    """What changes in an item of the work list."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """New values, by the names that `Todo` has for them."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Joined to what there is; a key with null is taken out."""
+    blocks: Sequence[TodoId] | None = None
+    """All items that wait for it; null: as before."""
+    blocked_by: Sequence[TodoId] | None = None
+    """All items that it waits for; null: as before."""
+    add_blocks: Sequence[TodoId] = ()
+    add_blocked_by: Sequence[TodoId] = ()
+    owner_if_none: str | None = None
+    """Who does it, where nobody does yet."""
+
+
+class TodoRefused(Exception):
+    """The work list cannot be changed like this; the message is for the model."""
+
+    def __init__(self, message: str, missing: TodoId | None = None) -> None:
+        super().__init__(message)
+        self.missing = missing
+        """The item that the list does not have."""
+
+
+class Todos(Protocol):
+    """The work list of the session. Every change raises TodoRefused where it cannot be made."""
+
+    async def list_todos(self) -> Sequence[Todo]:
+        """All items, in the order of the list."""
+        ...
+
+    async def create(self, edit: TodoEdit) -> Todo:
+        """Adds an item; hooks may refuse it."""
+        ...
+
+    async def update(self, todo_id: TodoId, edit: TodoEdit) -> tuple[Todo, Sequence[Todo]]:
+        """Changes an item; hooks may refuse that it is completed. Returns it as it was, and the whole list after it."""
+        ...
+
+    async def delete(self, todo_id: TodoId) -> None: ...
+
+    async def replace_all(self, todos: Sequence[Todo]) -> tuple[Sequence[Todo], Sequence[Todo]]:
+        """Puts other items in the place of all; those without an id get one. Returns the list before and after."""
+        ...
+
+
+class NoTodos:
+    """There is no work list, as in a program that only uses the tools."""
+
+    async def list_todos(self) -> Sequence[Todo]:
+        return ()
+
+    async def create(self, edit: TodoEdit) -> Todo:
+        raise TodoRefused("No work list is kept here.")
+
+    async def update(self, todo_id: TodoId, edit: TodoEdit) -> tuple[Todo, Sequence[Todo]]:
+        raise TodoRefused("No work list is kept here.", missing=todo_id)
+
+    async def delete(self, todo_id: TodoId) -> None:
+        raise TodoRefused("No work list is kept here.", missing=todo_id)
+
+    async def replace_all(self, todos: Sequence[Todo]) -> tuple[Sequence[Todo], Sequence[Todo]]:
+        raise TodoRefused("No work list is kept here.")
+
+
 class Tasks(Protocol):
     """The background tasks of the session."""
 
@@ -319,6 +388,7 @@ class Services:
     results: StoredResults = field(default_factory=NoResults)
     """Results of earlier calls that were too long to be shown whole."""
     tasks: Tasks = field(default_factory=NoTasks)
+    todos: Todos = field(default_factory=NoTodos)
 
     def with_reads(self, reads: FileReads) -> "Services":
         """The same with another memory of what was read."""

@@ -96,6 +96,8 @@ class ToolConfig:
     """The section `[tools]` itself, so that a new setting in it needs no line here."""
     network_reads: bool = False
     """What needs a socket or the network only to look passes unasked, outside the sandbox."""
+    todos: Literal["v1", "v2"] = "v2"
+    """Which tools the work list has: `v2`, one item at a time, or `v1`, all at once."""
     assistant: Assistant | None = None
     """Null: sessions are not in assistant mode. Tools read `session.assistant`: an agent never is."""
     sandbox: SandboxSettings | None = None

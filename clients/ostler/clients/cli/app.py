@@ -25,6 +25,7 @@ from ostler.clients.cli.commands import (
     schema,
     sessions,
     tasks,
+    todos,
     tools,
     trust,
 )
@@ -51,6 +52,7 @@ for group in (
     diff,
     asks,
     tasks,
+    todos,
     tools,
     rules,
     trust,

@@ -20,6 +20,7 @@ from ostler.protocol.events import (
     SessionData,
     TaskData,
     TaskOutput,
+    TodoData,
     ToolProgress,
     TurnData,
     UsageData,
@@ -27,6 +28,7 @@ from ostler.protocol.events import (
 from ostler.protocol.hook import HookData, HookRun
 from ostler.protocol.session import Session
 from ostler.protocol.shapes import Ask, Call, Message, Task, Turn
+from ostler.protocol.todo import Todo
 from ostler.protocol.wire import Shape
 
 D = TypeVar("D", bound=Shape)
@@ -181,6 +183,14 @@ class TaskEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class TodosChanged:
+    """The work list has changed."""
+
+    event: Event
+    todos: list[Todo]
+
+
+@dataclass(frozen=True, slots=True)
 class FileChanged:
     """A call changed a file."""
 
@@ -261,6 +271,7 @@ TurnEvent = (
     | TaskStarted
     | TaskPrinted
     | TaskEnded
+    | TodosChanged
     | FileChanged
     | GitChanged
     | Retrying
@@ -325,6 +336,7 @@ _READERS: Final[dict[str, Callable[[Event], TurnEvent]]] = {
     "task.started": _make_reader(TaskData, TaskStarted, "task"),
     "task.output": _make_reader(TaskOutput, TaskPrinted),
     "task.ended": _make_reader(TaskData, TaskEnded, "task"),
+    "todo.changed": _make_reader(TodoData, TodosChanged, "todos"),
     "file.changed": _make_reader(FileChange, FileChanged),
     "git.changed": _make_reader(GitChange, GitChanged),
     "model.retrying": _make_reader(ModelRetry, Retrying),

@@ -24,6 +24,7 @@ from ostler.server.api.server import ServerMethods
 from ostler.server.api.session_diff import diff_session
 from ostler.server.api.sessions import SessionMethods
 from ostler.server.api.tasks import TaskMethods
+from ostler.server.api.todos import TodoMethods
 from ostler.server.api.tools import ToolMethods
 from ostler.server.api.trust import TrustMethods
 from ostler.server.api.turns import TurnMethods
@@ -53,6 +54,7 @@ class HandlerGroups:
     trust: TrustMethods
     tools: ToolMethods
     tasks: TaskMethods
+    todos: TodoMethods
     results: ResultMethods
     clients: ClientMethods
     config: ConfigMethods
@@ -201,6 +203,10 @@ def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:  # noqa: PLR09
     bind(table.TASK_OUTPUT, api.tasks.output)
     bind(table.TASK_WAIT, api.tasks.wait)
     bind(table.TASK_STOP, api.tasks.stop)
+    bind_owner(table.TODO_LIST, api.todos.list)
+    bind_owner(table.TODO_CREATE, api.todos.create)
+    bind_owner(table.TODO_UPDATE, api.todos.update)
+    bind_owner(table.TODO_DELETE, api.todos.delete)
     bind(table.RESULT_READ, api.results.read)
     bind(table.RESULT_SEARCH, api.results.search)
     bind(table.CLIENT_LIST, api.clients.list)

@@ -25,6 +25,7 @@ from ostler.server.api.rules import RuleMethods
 from ostler.server.api.server import Address, ServerMethods
 from ostler.server.api.sessions import SessionMethods
 from ostler.server.api.tasks import TaskMethods
+from ostler.server.api.todos import TodoMethods
 from ostler.server.api.tools import ToolMethods
 from ostler.server.api.trust import TrustMethods
 from ostler.server.api.turns import TurnMethods
@@ -146,6 +147,7 @@ class ToolConfigCache:
         return ToolConfig(
             tools=config.tools,
             network_reads=config.permissions.network_reads,
+            todos=config.todos,
             assistant=Assistant(config.turns.tick_seconds) if config.assistant else None,
             sandbox=sandbox,
             profile=self._profile if config.tools.shell_snapshot else None,
@@ -226,6 +228,7 @@ def assemble_daemon(
         trust=TrustMethods(engine),
         tools=ToolMethods(engine),
         tasks=TaskMethods(engine),
+        todos=TodoMethods(),
         results=ResultMethods(log),
         clients=ClientMethods(log, presence, client_tools),
         config=ConfigMethods(store, log, configuration, apply),

@@ -83,6 +83,7 @@ _OWNED_TABLES: Final = (
     "usage",
     "session_states",
     "file_reads",
+    "todo_lists",
     "processes",
     "idempotency_keys",
 )

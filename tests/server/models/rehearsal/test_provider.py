@@ -378,3 +378,24 @@ def test_any_conversation_gets_a_valid_reply(texts: list[str], result: str, is_e
             session.messages.append({"role": "user", "content": results})
         else:
             raise AssertionError("it never ends")
+
+
+async def test_the_items_of_a_list_are_written_down_worked_through_and_ticked_off() -> None:
+    session = RehearsalSession((*TOOLS, "TaskCreate", "TaskUpdate"))
+    given = iter(("5", "8"))
+
+    def answer(block: Block) -> Block:
+        if block["name"] == "TaskCreate":
+            return {"content": f"Todo {next(given)} added: {block['input']['subject']}"}
+        return {"content": "     1\thay"}
+
+    made = list_calls(await session.say("make a list: read a.md, water the horses"))
+    while calls := list_calls(await session.answer(answer)):
+        made += calls
+    assert [(call["name"], call["input"]) for call in made] == [
+        ("TaskCreate", {"subject": "read a.md", "description": ""}),
+        ("TaskCreate", {"subject": "water the horses", "description": ""}),
+        ("TaskUpdate", {"taskId": "5", "status": "in_progress"}),
+        ("Read", {"file_path": "/work/it/a.md"}),
+        ("TaskUpdate", {"taskId": "5", "status": "completed"}),
+    ]

@@ -14,6 +14,7 @@ from ostler.server.models.rehearsal.steps import (
     Find,
     Introduce,
     ListFiles,
+    MakeList,
     PermissionTest,
     Plan,
     Read,
@@ -32,6 +33,18 @@ from ostler.server.models.rehearsal.suggestions import suggest_requests
 
 def parse_steps(text: str) -> list[Step]:
     return [planned.step for planned in parse(text)]
+
+
+def test_a_list_holds_what_is_understood_and_what_is_only_to_be_written_down() -> None:
+    (step,) = parse_steps("make a list: read README.md, water the horses, and run `a, b`")
+    assert isinstance(step, MakeList)
+    assert [(item.subject, [each.step for each in item.steps]) for item in step.items] == [
+        ("read README.md", [Read("README.md")]),
+        ("water the horses", []),
+        ("run `a, b`", [Run("a, b")]),
+    ]
+    assert isinstance(parse_steps("make a list")[0], Unclear)
+    assert isinstance(parse_steps("make a list: plan to read a")[0], MakeList)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,8 @@ class LiveSession:
     """The SessionStart hooks have run."""
     wake_signal: WakeSignal = field(default_factory=WakeSignal)
     """Wakes a call that sleeps."""
+    requests_without_todos: int = 0
+    """How many requests the model was sent since it last used a tool of the work list."""
     turn_on_ask: OnAsk | None = None
     """The `on_ask` of a headless turn, which overrides the session's."""
     _real_paths: dict[str, str] = field(default_factory=dict)

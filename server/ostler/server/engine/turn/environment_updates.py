@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.todos.reminders import build_input_told_state, revert_told_state
 from ostler.server.prompt.environment import EnvironmentFacts, GitState, read_facts, update_facts
 
 _SENT_KEY: Final = "facts"
@@ -34,7 +35,11 @@ def build_input_state(live: LiveSession, facts: EnvironmentFacts) -> dict[str, A
     """The session state to store with the input of a turn."""
     encoded = facts.to_json().decode()
     # Before the first request it is the system prompt that carries them, and a withdrawn input leaves that as it is.
-    return {_SENT_KEY: encoded, _PREVIOUS_KEY: live.state.get(_SENT_KEY, encoded)}
+    return {
+        _SENT_KEY: encoded,
+        _PREVIOUS_KEY: live.state.get(_SENT_KEY, encoded),
+        **build_input_told_state(live),
+    }
 
 
 def build_message_state(facts: EnvironmentFacts) -> dict[str, Any]:
@@ -45,4 +50,5 @@ def build_message_state(facts: EnvironmentFacts) -> dict[str, Any]:
 def revert_input_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """The session state to store when the input of a turn is withdrawn."""
     before = state.get(_PREVIOUS_KEY)
-    return {**state, _SENT_KEY: before} if before else dict(state)
+    reverted = revert_told_state(state)
+    return {**reverted, _SENT_KEY: before} if before else reverted

@@ -17,6 +17,7 @@ from ostler.server.engine.asks.trust import is_trust_settled
 from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.session.history import dump_blocks
 from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.todos.reminders import describe_edits
 from ostler.server.engine.turn.environment_updates import build_input_state, load_sent_facts
 from ostler.server.engine.turn.limits import Limits
 from ostler.server.engine.turn.options import TurnServices, TurnSettings
@@ -136,7 +137,7 @@ class TurnSetup:
         if sent is None:
             return []
         interrupted = [] if last_reason in {None, "completed"} else [INTERRUPTED]
-        return [*interrupted, *describe_changes(sent, facts)]
+        return [*interrupted, *describe_changes(sent, facts), *describe_edits(self.live)]
 
 
 def encode_user_message(message: Message) -> StoredUserMessage:

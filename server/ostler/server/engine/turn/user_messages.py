@@ -16,6 +16,7 @@ from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
+from ostler.server.engine.todos.reminders import build_told_state, describe_edits, remind_of_todos
 from ostler.server.engine.turn.environment_updates import build_message_state, load_sent_facts, update_session_facts
 from ostler.server.prompt.environment import GitState, read_git_state
 from ostler.server.prompt.reminders import describe_changes
@@ -63,7 +64,8 @@ class UserMessages:
         message = self._create_message()
         changed, sent = self._describe_changes() if continues else ([], {})
         further = [block for steer in steers for block in steer.blocks]
-        all_notes = (*changed, *(each.text for each in notifications), *notes)
+        reminders = await remind_of_todos(self.session) if continues else []
+        all_notes = (*changed, *reminders, *(each.text for each in notifications), *notes)
         blocks = [*results, *further, *({"type": "text", "text": each} for each in all_notes)]
         user_message = StoredUserMessage(message, blocks, await self._add_to_history(blocks), call_ids)
         from_calls = [
@@ -97,7 +99,10 @@ class UserMessages:
         if sent is None:
             return [], {}
         now = update_session_facts(self.session, sent, self._git)
-        return (describe_changes(sent, now), build_message_state(now)) if now != sent else ([], {})
+        notes, state = (describe_changes(sent, now), build_message_state(now)) if now != sent else ([], {})
+        if edits := describe_edits(self.session):
+            notes, state = [*notes, *edits], {**state, **build_told_state(self.session)}
+        return notes, state
 
     async def _add_to_history(self, blocks: list[dict[str, Any]]) -> bytes:
         """Add the blocks to the history; returns them as JSON."""

@@ -12,6 +12,7 @@ from ostler.server.models.rehearsal.steps import (
     Introduce,
     Join,
     ListFiles,
+    MakeList,
     PermissionTest,
     Plan,
     Read,
@@ -146,6 +147,8 @@ def _translate_step(step: Step, words: str, capabilities: Capabilities, *, alone
             return _build_question(step, words, capabilities)
         case Plan():
             return _build_plan(step, words, capabilities)
+        case MakeList():
+            return _build_list(step, words, capabilities)
         case Think(about):
             return [Thought(speech.render_thought(about), words), Speech(speech.describe_thought(about), words, "with")]
         case Say(text):
@@ -208,3 +211,35 @@ def _build_plan(step: Plan, words: str, capabilities: Capabilities) -> list[Acti
     leave = Call("ExitPlanMode", {"plan": text}, "show the plan", "after")
     work = plan_actions(step.steps, capabilities)
     return [*enter, leave, *_join_actions(work, "after")]
+
+
+TODO_OF: Final = "the todo of "
+"""Begins what stands for the id of a todo until the call that makes it has said the id."""
+
+
+def _build_list(step: MakeList, words: str, capabilities: Capabilities) -> list[Action]:
+    """The items are written down first; then what is understood of them is done, one after the other."""
+    if "TodoWrite" in capabilities.tools:
+        return [
+            Call("TodoWrite", {"todos": [{"content": each.subject, "status": "pending"} for each in step.items]}, words)
+        ]
+    actions: list[Action] = [
+        Call(
+            "TaskCreate", {"subject": item.subject, "description": ""}, f"write down `{speech.clip(item.subject, 60)}`"
+        )
+        for item in step.items
+    ]
+    for item in step.items:
+        if item.steps and "TaskUpdate" in capabilities.tools:
+            actions.append(_update_todo(item.subject, "in_progress"))
+            actions += _join_actions(plan_actions(item.steps, capabilities), "after")
+            actions.append(_update_todo(item.subject, "completed"))
+    return actions
+
+
+def _update_todo(subject: str, status: str) -> Call:
+    shown = speech.clip(subject, 60)
+    description = f"begin `{shown}`" if status == "in_progress" else f"tick off `{shown}`"
+    # What comes before in the list may have gone wrong: the next item is begun all the same.
+    join: Join = "apart" if status == "in_progress" else "after"
+    return Call("TaskUpdate", {"taskId": TODO_OF + subject, "status": status}, description, join)

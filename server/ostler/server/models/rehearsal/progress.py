@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from ostler.server.models.rehearsal.actions import Action, Call, Capabilities, plan_actions
+from ostler.server.models.rehearsal.actions import TODO_OF, Action, Call, Capabilities, plan_actions
 from ostler.server.models.rehearsal.conversation import EarlierCall, ParsedMessage, Result
 from ostler.server.models.rehearsal.requests import parse
 
@@ -14,6 +14,7 @@ CallStatus = Literal["done", "failed", "denied", "interrupted"]
 
 _DENIED: Final = re.compile(r"\b(?:denied|denies|said no|counts as a no)\b", re.IGNORECASE)
 _INTERRUPTED: Final = re.compile(r"\binterrupted\b|^stopped, because", re.IGNORECASE)
+_TODO: Final = re.compile(r"Todo (\S+) added")
 _UNREAD: Final = re.compile(r"\bread\b", re.IGNORECASE)
 
 
@@ -66,8 +67,19 @@ class Progress:
                 continue
             self.outcomes.append(Outcome(call, status, result.text))
             statuses.add(status)
+            if call.tool == "TaskCreate" and (named := _TODO.match(result.text)):
+                self._name_todo(call.input.get("subject", ""), named[1])
         self._drop_dependents(statuses)
         self.pending.extendleft(reversed(retries))
+
+    def _name_todo(self, subject: str, todo_id: str) -> None:
+        """Now that a todo has an id, what is to be done with it can name it."""
+        self.pending = deque(
+            replace(action, input={**action.input, "taskId": todo_id})
+            if isinstance(action, Call) and action.input.get("taskId") == TODO_OF + subject
+            else action
+            for action in self.pending
+        )
 
     def _drop_dependents(self, statuses: set[CallStatus]) -> None:
         if not statuses - {"done"}:

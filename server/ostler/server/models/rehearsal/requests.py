@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from ostler.server.models.rehearsal.phrases import Phrase, parse_phrase
-from ostler.server.models.rehearsal.steps import Introduce, Join, Plan, RequestedStep, Unclear
+from ostler.server.models.rehearsal.steps import Introduce, Join, ListItem, MakeList, Plan, RequestedStep, Unclear
 from ostler.server.models.rehearsal.verbs import COMMANDS, VERBS
 
+HOLDERS: Final = ("plan", "make a list", "make a todo list")
+"""Verbs of requests that hold requests of their own, and so go on to the end."""
 MAX_CHARS: Final = 50_000
 MAX_STEPS: Final = 100
+MAX_ITEMS: Final = 30
 
 _GREETINGS: Final = frozenset(
     {"", "hello", "hi", "hey", "help", "help me", "examples", "what can you do", "what are you", "who are you"}
@@ -20,11 +23,13 @@ _FILLERS: Final = (
 )
 _START: Final = re.compile(
     rf"(?:[-*•]\s+|\d{{1,3}}[.)]\s+)?(?P<fill>(?:(?:{_FILLERS})\b[,:!.]?\s+){{0,4}})"
-    rf"(?P<verb>{'|'.join(sorted([*VERBS, 'plan'], key=len, reverse=True))})(?=[\s\0:;,!?]|$|\.(?:\s|$))"
+    rf"(?P<verb>{'|'.join(sorted([*VERBS, *HOLDERS], key=len, reverse=True))})(?=[\s\0:;,!?]|$|\.(?:\s|$))"
 )
 _JOINER: Final = re.compile(r"[;\n][;\s]*|,\s+|(?<=\S)\.\s+|\b(?:and|then|afterwards)\b\s*")  # a dot alone is a folder
 _AFTER: Final = re.compile(r"\b(?:then|afterwards|next|finally|lastly)\b")
 _COLON: Final = re.compile(r"[:,]\s*")
+_OF: Final = re.compile(r"(?:of|with|for)\s+|(?:the\s+)?(?:todos?|items?)[:,]?\s+")
+_NEXT_ITEM: Final = re.compile(r"[,;\n]\s*(?:and\s+)?|\s+and\s+")
 _TO: Final = re.compile(r"(?:to|how to)\s+")
 _SHELL_WORDS: Final = frozenset({"find", "wait"})
 """After `run …;` these are more likely the next command than the next step."""
@@ -53,8 +58,8 @@ def _split_request(whole: Phrase) -> Iterator[tuple[Phrase, Join]]:
     start = 0
     join: Join = "apart"
     verb = _START.match(whole.mask)
-    # What is planned has its own joining words: a plan goes on to the end.
-    while not (verb and verb["verb"] == "plan"):
+    # What is planned, or listed, has its own joining words: it goes on to the end.
+    while not (verb and verb["verb"] in HOLDERS):
         cut = _find_next_cut(whole, verb.end() if verb else start, verb["verb"] if verb else "")
         if cut is None:
             break
@@ -87,9 +92,8 @@ def _parse_piece(piece: Phrase, join: Join, planning: bool) -> list[RequestedSte
         return [RequestedStep(Unclear(), _shorten(piece.text), join)]
     rest = piece.cut(verb.end()).strip_prefix(_COLON)
     words = _shorten(piece.text[verb.start("verb") :])
-    if verb["verb"] == "plan":
-        step = Unclear("A plan cannot hold another one.") if planning else _parse_plan(rest)
-        return [RequestedStep(step, words, join)]
+    if verb["verb"] in HOLDERS:
+        return [RequestedStep(_parse_holder(verb["verb"], rest, planning=planning), words, join)]
     steps = VERBS[verb["verb"]](rest)
     if len(steps) == 1:
         return [RequestedStep(steps[0], words, join)]
@@ -97,9 +101,28 @@ def _parse_piece(piece: Phrase, join: Join, planning: bool) -> list[RequestedSte
     return [RequestedStep(step, words, join if at == 0 else "with") for at, step in enumerate(steps)]
 
 
+def _parse_holder(verb: str, rest: Phrase, *, planning: bool) -> Plan | MakeList | Unclear:
+    if planning:
+        return Unclear("A plan or a list cannot hold another one.")
+    return _parse_plan(rest) if verb == "plan" else _parse_list(rest)
+
+
 def _parse_plan(rest: Phrase) -> Plan | Unclear:
     steps = parse(rest.strip_prefix(_TO).text, planning=True) if rest else []
     return Plan(tuple(steps)) if steps else Unclear("Say what to plan: `plan read FILE then run COMMAND`.")
+
+
+def _parse_list(rest: Phrase) -> MakeList | Unclear:
+    subjects = [part.text.strip(" .") for part in rest.strip_prefix(_OF).split(_NEXT_ITEM)]
+    items = tuple(ListItem(subject, _parse_item(subject)) for subject in dict.fromkeys(subjects) if subject)
+    return MakeList(items[:MAX_ITEMS]) if items else Unclear("Say what is on it: `make a list: oats, hay, water`.")
+
+
+def _parse_item(subject: str) -> tuple[RequestedStep, ...]:
+    """What an item asks for; nothing where not all of it is understood."""
+    steps = parse(subject, planning=True)
+    unclear = any(isinstance(requested.step, Unclear | Introduce) for requested in steps)
+    return () if unclear else tuple(steps)
 
 
 def _shorten(text: str) -> str:

@@ -63,6 +63,18 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeList:
+    items: "tuple[ListItem, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class ListItem:
+    subject: str
+    steps: "tuple[RequestedStep, ...]"
+    """What it asks for; none where it is only to be written down."""
+
+
+@dataclass(frozen=True, slots=True)
 class Think:
     about: str
 
@@ -109,6 +121,7 @@ Step = (
     | Run
     | Ask
     | Plan
+    | MakeList
     | Think
     | Say
     | Wait

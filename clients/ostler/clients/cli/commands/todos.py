@@ -1,0 +1,135 @@
+"""`todos`: the work list of a session, which its agent writes and people may edit."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.help import CommandGroup
+from ostler.clients.cli.output import Colour, Format, colourize, note, sanitize, say, say_json
+from ostler.clients.cli.session_choice import FolderOption, SessionOption, choose_session, fetch_all_pages
+
+if TYPE_CHECKING:
+    from ostler.clients import Ostler
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
+TodoArgument = Annotated[str, typer.Argument(metavar="ID", help="An item's id, as `ostler todos` shows it.")]
+Status = Literal["pending", "in_progress", "completed"]
+
+MARKS: Final[dict[str, str]] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+_COLOURS: Final[dict[str, Colour]] = {"in_progress": "yellow", "completed": "dim"}
+
+group = CommandGroup(help="Show and edit the work list of a session.\n\nWithout a command: the list.")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(group, name="todos")
+
+
+@group.callback(invoke_without_command=True)
+def _without_command(
+    context: typer.Context, session: SessionOption = None, cwd: FolderOption = None, format: FormatOption = "text"
+) -> None:
+    if context.invoked_subcommand is None:
+        list_(context, session=session, cwd=cwd, format=format)
+
+
+@group.command("list")
+def list_(
+    context: typer.Context, session: SessionOption = None, cwd: FolderOption = None, format: FormatOption = "text"
+) -> None:
+    """Show the list, in its order."""
+
+    async def ask(ostler: "Ostler") -> dict[str, Any]:
+        session_id = await choose_session(ostler, session, cwd)
+        return await fetch_all_pages(ostler, "todo/list", {"session_id": session_id}, "todos")
+
+    _show(run_with_daemon(context, ask), format)
+
+
+@group.command()
+def add(
+    context: typer.Context,
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="What is to be done.")],
+    description: Annotated[str, typer.Option("--description", help="What belongs to it.")] = "",
+    after: Annotated[list[str] | None, typer.Option("--after", metavar="ID", help="An item that it waits for.")] = None,
+    session: SessionOption = None,
+    cwd: FolderOption = None,
+    format: FormatOption = "text",
+) -> None:
+    """Add an item at the end; the agent is told of it."""
+
+    async def ask(ostler: "Ostler") -> dict[str, Any]:
+        session_id = await choose_session(ostler, session, cwd)
+        wanted = {"subject": subject, "description": description, "blocked_by": after or []}
+        answer: dict[str, Any] = await ostler.request("todo/create", {"session_id": session_id, **wanted})
+        return answer
+
+    _show(run_with_daemon(context, ask), format)
+
+
+@group.command()
+def edit(
+    context: typer.Context,
+    todo_id: TodoArgument,
+    subject: Annotated[str | None, typer.Option("--subject", help="What is to be done.")] = None,
+    description: Annotated[str | None, typer.Option("--description", help="What belongs to it.")] = None,
+    status: Annotated[Status | None, typer.Option("--status", help="How far it is.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who does it.")] = None,
+    session: SessionOption = None,
+    cwd: FolderOption = None,
+    format: FormatOption = "text",
+) -> None:
+    """Change an item; what is not given stays as it is."""
+    given = {"subject": subject, "description": description, "status": status, "owner": owner}
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("say what changes: --subject, --description, --status or --owner")
+
+    async def ask(ostler: "Ostler") -> dict[str, Any]:
+        session_id = await choose_session(ostler, session, cwd)
+        wanted = {"session_id": session_id, "todo_id": todo_id, **changes}
+        answer: dict[str, Any] = await ostler.request("todo/update", wanted)
+        return answer
+
+    _show(run_with_daemon(context, ask), format)
+
+
+@group.command()
+def delete(
+    context: typer.Context,
+    todo_id: TodoArgument,
+    session: SessionOption = None,
+    cwd: FolderOption = None,
+    format: FormatOption = "text",
+) -> None:
+    """Take an item off the list."""
+
+    async def ask(ostler: "Ostler") -> dict[str, Any]:
+        session_id = await choose_session(ostler, session, cwd)
+        wanted = {"session_id": session_id, "todo_id": todo_id}
+        answer: dict[str, Any] = await ostler.request("todo/delete", wanted)
+        return answer
+
+    _show(run_with_daemon(context, ask), format)
+
+
+def _show(found: dict[str, Any], format: Format) -> None:
+    if format == "json":
+        say_json(found)
+        return
+    for todo in found["todos"]:
+        say(format_todo(todo, found["todos"]))
+    if not found["todos"]:
+        note("The work list is empty.")
+
+
+def format_todo(todo: dict[str, Any], todos: list[dict[str, Any]]) -> str:
+    """An item in a line: its mark, id and subject, and what it waits for that is still open."""
+    done = {each["id"] for each in todos if each["status"] == "completed"}
+    waits = [each for each in todo["blocked_by"] if each not in done]
+    more = [f"waits for {', '.join(waits)}"] if waits else []
+    more += [todo["owner"]] if todo["owner"] else []
+    line = f"{MARKS[todo['status']]} {todo['id']}. {sanitize(todo['subject'])}"
+    line = colourize(line, _COLOURS[todo["status"]]) if todo["status"] in _COLOURS else line
+    return f"{line}{colourize('  ' + sanitize(', '.join(more)), 'dim') if more else ''}"
