@@ -23,7 +23,7 @@ from tests.support.daemon import Daemon
 _JOIN_SECONDS: Final = 60.0
 _COPY_EVERY: Final = 10
 _EXPECTED_FILES: Final = {
-    *("daemon.json", "daemon.lock", "daemon.pid", "logs", "ostler.sock", "stderr", "tasks", "token"),
+    *("daemon.json", "daemon.lock", "daemon.pid", "daemon.port", "logs", "ostler.sock", "stderr", "tasks", "token"),
     *("ostler.db", "ostler.db-wal", "ostler.db-shm"),
 }
 

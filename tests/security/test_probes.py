@@ -13,8 +13,11 @@ from tests.security.target import Target
 PROBES: Final = [*pages.PROBES, *scanners.PROBES, *neighbours.PROBES]
 
 _ALLOWED_HEADERS: Final = {"content-length", "connection", "date"}
+_HEADERS_OF_401: Final = {*_ALLOWED_HEADERS, "content-type", "www-authenticate"}
 _OPEN_ANSWERS: Final = {200: b'{"status":"ok"}', 405: b""}
 """What the probe that is open to all says, where a request was hidden behind it."""
+_WANTED: Final = b"Wanted: `Authorization: Bearer TOKEN`, with the content of the file `token` in the home folder.\n"
+"""The one line that everybody without the token is told, whatever it was that they wanted."""
 _LEAKY_WORDS: Final = ("traceback", "ostler", "uvicorn", "python", "httptools", "starlette", "fastapi", "line ")
 
 
@@ -37,6 +40,10 @@ def _expect_nothing_leaked(target: Target, said: bytes) -> None:
     assert not [one for one in hidden if one.lower() in words]
     assert "access-control" not in words
     for answer in parse_answers(said) if said.startswith(b"HTTP/") else []:
+        if answer.status == 401:
+            assert answer.body in {_WANTED, b""}
+            assert set(answer.headers) <= _HEADERS_OF_401
+            continue
         assert answer.body == _OPEN_ANSWERS.get(answer.status, b"")
         assert answer.status in _OPEN_ANSWERS or set(answer.headers) <= _ALLOWED_HEADERS
 

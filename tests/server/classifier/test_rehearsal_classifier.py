@@ -1,6 +1,7 @@
 """The classifier that stands in for a model where the session's model is `rehearsal`."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,5 +75,11 @@ async def test_a_folder_outside_the_roots_asks(folder: Path) -> None:
 
 
 async def test_what_cannot_be_looked_up_asks(folder: Path) -> None:
-    opinion = await RehearsalClassifier().classify(make_question("\ud800\nx", folder, tool="Write"))
+    no_path: Any = object()
+    opinion = await RehearsalClassifier().classify(make_question("a", folder, tool="Write", roots=(no_path,)))
     assert (opinion.behavior, "could not be looked up" in opinion.reason) == ("ask", True)
+
+
+async def test_a_path_that_no_file_can_have_is_high_risk(folder: Path) -> None:
+    opinion = await RehearsalClassifier().classify(make_question("\ud800\nx", folder, tool="Write"))
+    assert (opinion.behavior, "the file system can spell" in opinion.reason) == ("ask", True)

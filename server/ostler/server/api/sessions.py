@@ -105,6 +105,8 @@ class SessionMethods:
         await self._check_tools(params.tools)
         _check_servers(params.mcp_servers)
         cwd, *directories = await _check_folders([params.cwd, *params.additional_directories])
+        # Many are created at once: see the settings below.
+        await self.configuration.credentials.refresh(max_age=1.0)
         model = params.model or self.configuration.default_model
         now = times.now()
         session_id = new_session_id()

@@ -1,5 +1,6 @@
 """Finds calls of high risk, which never pass on a model's opinion alone. The tables are in risk.toml."""
 
+import os
 import posixpath
 import re
 from collections.abc import Iterable
@@ -51,6 +52,10 @@ def _check_file(question: Question) -> str | None:
     path = posixpath.join(question.folder, question.text.partition("\n")[0])
     if "\0" in path:
         return "its path holds a NUL byte"
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return "its path is none that the file system can spell"
     if not paths.is_inside_any(paths.resolve_path(path), question.roots):
         return "it changes a file outside the project"
     return _check_names([path, paths.resolve_path(path)], question.folder)

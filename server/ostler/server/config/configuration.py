@@ -97,7 +97,7 @@ class Configuration:
 
     @property
     def default_model(self) -> str:
-        """At this moment: somebody may keep a key while the daemon runs."""
+        """As of the last look at the keys: somebody may keep one while the daemon runs."""
         if self.current.model.name:
             return self.current.model.name
         is_real = self.has_address or self.credentials.has_key(DEFAULT_PROVIDER)
@@ -194,6 +194,7 @@ def load_configuration(
     except ValidationError as error:
         raise BadConfig(_explain_error(error, path, file, environment)) from None
     credentials = Credentials(credentials_file or path.with_name("credentials.json"), environ)
+    credentials.read()
     has_address = bool(environ.get("ANTHROPIC_BASE_URL", "").strip())
     settings = Configuration(path, named, environment, credentials, has_address, file=file, current=current)
     if environ.get("OSTLER_SIMPLE") == "1":

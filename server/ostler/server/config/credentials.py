@@ -2,10 +2,13 @@
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
+
+import anyio.to_thread
 
 from ostler.protocol.credentials import (
     MAX_CREDENTIALS_BYTES,
@@ -36,7 +39,7 @@ class KeyInUse:
 
 
 class Credentials:
-    """What `credentials.json` holds now: it is read again whenever it has changed, by us or by hand."""
+    """What `credentials.json` held when it was last looked at: before a turn, and before a session that is created."""
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self.path = path
@@ -45,18 +48,22 @@ class Credentials:
         self._document: dict[str, Any] = {}
         self._problem: str | None = None
         self._changes = 0
+        self._looked_at = float("-inf")
 
     @property
     def version(self) -> int:
         """Another number whenever the file holds something else than before."""
-        self._refresh()
         return self._changes
 
     @property
     def problem(self) -> str | None:
         """Why nothing in the file counts."""
-        self._refresh()
         return self._problem
+
+    async def refresh(self, max_age: float = 0.0) -> None:
+        """Look whether the file has changed, by us or by hand, unless somebody has looked so many seconds ago."""
+        if time.monotonic() - self._looked_at >= max_age:
+            await anyio.to_thread.run_sync(self.read)
 
     def find(self, provider: str) -> KeyInUse | None:
         """Where the key is from that is used; raises BadCredentials where the file would have to say, and cannot."""
@@ -84,6 +91,7 @@ class Credentials:
 
     def keep(self, provider: str, api_key: str, store: Literal["file", "keyring"]) -> None:
         """Keep a key in the place of the one before. Raises BadCredentials, KeyringFailed or OSError; blocks."""
+        self.read()
         before = self.find_stored(provider)
         if store == "keyring":
             _Keyring(self.path).set(provider, api_key)
@@ -94,6 +102,7 @@ class Credentials:
 
     def forget(self, provider: str) -> bool:
         """Whether there was one. Raises BadCredentials, KeyringFailed or OSError; blocks."""
+        self.read()
         stored = self.find_stored(provider)
         if stored is None:
             return False
@@ -108,8 +117,11 @@ class Credentials:
 
     def _write(self, document: dict[str, Any]) -> None:
         write_atomically(self.path, json.dumps(document, indent=2).encode() + b"\n", mode=0o600)
+        self.read()
 
-    def _refresh(self) -> None:
+    def read(self) -> None:
+        """Read the file, where it is another one than before; blocks."""
+        self._looked_at = time.monotonic()
         fingerprint = _take_fingerprint(self.path)
         if fingerprint == self._fingerprint:
             return

@@ -286,7 +286,12 @@ def _make_engine(
         return known.max_output if known else configuration.current.model.max_output_tokens
 
     services = TurnServices(
-        providers.get_provider, lambda: configuration.current, compute_cost, max_output, tool_counts
+        providers.get_provider,
+        configuration.credentials,
+        lambda: configuration.current,
+        compute_cost,
+        max_output,
+        tool_counts,
     )
     return Engine(log, services, shared, places.config_file.parent)
 

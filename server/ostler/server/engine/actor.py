@@ -200,6 +200,7 @@ class SessionActor:
     ) -> Turn:
         """Store the turn with its input, and start it."""
         await self.settings_loader.load(self.live)
+        await self.services.credentials.refresh()
         if mode is not None and mode != self.record.mode:
             await self._change_mode(mode)
         setup = self.turn_setup

@@ -92,6 +92,7 @@ def test_every_command_says_why_the_daemon_did_not_start(cli: Cli, command: list
 def test_a_headless_run_has_the_reason_in_its_result(cli: Cli) -> None:
     cli.home.mkdir(mode=0o700)
     (cli.home / "token").write_text("short")
+    (cli.home / "token").chmod(0o644)
     failed = cli.run("run", "hello", "--format", "json")
     assert failed.code == 1
     assert "token is open to others" in failed.json["error"]["message"]

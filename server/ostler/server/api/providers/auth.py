@@ -34,6 +34,7 @@ class AuthMethods:
         return self._describe([provider])
 
     async def status(self, params: AuthStatus) -> AuthState:
+        await self.credentials.refresh()
         return self._describe(list(PROVIDERS) if params.provider is None else [_check_provider(params.provider)])
 
     async def remove(self, params: AuthRemove) -> AuthState:

@@ -27,6 +27,7 @@ class ModelMethods:
     providers: Providers
 
     async def list(self, params: ModelList) -> ModelPage:
+        await self.configuration.credentials.refresh()
         default = self.configuration.default_model
         if (session_id := params.session_id) is not None:
             default = (await self.log.read(lambda snapshot: snapshot.sessions.get(session_id))).model

@@ -69,7 +69,7 @@ class ModelRequests:
                     return self._note_end(None)
                 retry = self._plan(failure, attempt, counted)
                 if retry is None:
-                    if attempt > 1:
+                    if attempt > 1 and failure.kind != "garbage":  # what it wrote is wrong, and not the connection
                         failure.message = f"{failure.message.rstrip('.')}. It was tried {attempt} times."
                     raise
             if isinstance(retry, SameAgain):

@@ -9,6 +9,7 @@ from ostler.protocol.config import Config
 from ostler.protocol.session import OnAsk
 from ostler.protocol.shapes import Usage
 from ostler.protocol.turn import TurnOptions
+from ostler.server.config.credentials import Credentials
 from ostler.server.models.provider import Provider
 from ostler.server.observability.metrics import ToolCounts
 from ostler.storage.repositories.idempotency import Key
@@ -44,6 +45,8 @@ class TurnServices:
     """The services that the turns of all sessions share."""
 
     provider: Callable[[str], Provider]
+    credentials: Credentials
+    """The keys of the providers: looked at before each turn."""
     config: Callable[[], Config]
     cost: Callable[[str, Usage], Decimal | None]
     max_output: Callable[[str], int]
