@@ -158,6 +158,46 @@ def test_the_configuration_is_found_from_a_worktree_and_a_linked_folder(reposito
     assert find_git_config_problem(str(repository)) is None
 
 
+@pytest.mark.parametrize(
+    "settings", [(), ("index.version=4",), ("core.splitIndex=true", "splitIndex.maxPercentChange=0")]
+)
+def test_a_submodule_asks_though_its_file_is_gone_from_the_work_tree(
+    settings: tuple[str, ...], repository: Path, helper: Path, tmp_path: Path
+) -> None:
+    more = [word for setting in settings for word in ("-c", setting)]
+    nested = repository / "nested"
+    nested.mkdir()
+    run_git(nested, "init", "-q")
+    (nested / ".gitattributes").write_text("* filter=x\n")
+    (nested / "g").write_text("a\n")
+    run_git(nested, "add", ".")
+    run_git(nested, "commit", "-q", "-m", "x")
+    (repository / "size").write_text("x" * 0xE000)
+    run_git(repository, *more, "add", "size")
+    assert find_git_config_problem(str(repository)) is None
+    (repository / ".gitmodules").write_text('[submodule "n"]\n\tpath = nested\n\turl = ./n\n\tignore = none\n')
+    run_git(repository, *more, "add", "nested", ".gitmodules")
+    run_git(nested, "config", "filter.x.clean", str(helper))
+    (repository / ".gitmodules").unlink()
+    (nested / "g").write_text("b\n")
+    # Under the guard the filter of the submodule would run: this is why it asks.
+    run_command("git status", repository, GIT_GUARD_ENVIRONMENT)
+    assert (tmp_path / "ran").exists()
+    assert "submodules" in (find_git_config_problem(str(repository)) or "")
+    index = repository / ".git" / "index"
+    index.write_bytes(index.read_bytes()[:100])
+    assert find_git_config_problem(str(repository)) is not None
+
+
+def test_an_index_with_hashes_of_another_size_is_read(tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q", "--object-format=sha256")
+    for name in ("a", "bb", "c" * 200):
+        (tmp_path / name).write_text(name)
+    run_git(tmp_path, "add", ".")
+    run_git(tmp_path, "add", "--intent-to-add", ".")
+    assert find_git_config_problem(str(tmp_path)) is None
+
+
 def test_a_folder_that_looks_like_a_bare_repository_is_looked_at(repository: Path) -> None:
     trap = repository / "trap"
     run_git(repository, "init", "-q", "--bare", str(trap))
