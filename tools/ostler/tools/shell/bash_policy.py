@@ -263,7 +263,7 @@ def build_read_check(session: SessionView) -> Callable[[SimpleCommand], bool]:
     real = cache(paths.resolve_path)
 
     def reads(part: SimpleCommand) -> bool:
-        alone = ParsedCommand(part.text, (part,), None, plain=True)
+        alone = ParsedCommand(part.text, (part,), None, plain=True, agreed=True)
         # In a line of which only some parts read, the shell expands patterns, whatever the others have made by then.
         if any(map(commands.may_become_option, part.tokens)):
             return False

@@ -18,6 +18,7 @@ from ostler.tools.commands.safety.program_table import (
     parse_arguments,
 )
 from ostler.tools.commands.safety.read_only_programs.awk_script import is_own_variable, prints_only
+from ostler.tools.commands.safety.read_only_programs.checksum_lists import check_checksums
 from ostler.tools.commands.safety.read_only_programs.find_command import check_find
 from ostler.tools.commands.safety.read_only_programs.git_forms import check_git
 from ostler.tools.commands.syntax.words import Word, is_named_expansion
@@ -366,6 +367,10 @@ def _check_unzip(tokens: Sequence[Word]) -> ReadAccess:
     return ReadAccess(add_suffixes([archive], (".zip", ".ZIP")))
 
 
+def _check_checksums(tokens: Sequence[Word]) -> ReadAccess:
+    return check_checksums(load_programs()["md5sum"], tokens)
+
+
 def _check_found(tokens: Sequence[Word]) -> ReadAccess:
     return check_find(tokens, check_program)
 
@@ -382,6 +387,7 @@ SPECIAL: Final[dict[str, Callable[[Sequence[Word]], ReadAccess]]] = {
     "ar": _check_ar,
     "awk": _check_awk,
     "cd": _check_cd,
+    "checksums": _check_checksums,
     "command": _check_command,
     "date": _check_date,
     "echo": _check_echo,
