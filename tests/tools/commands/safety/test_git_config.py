@@ -258,6 +258,16 @@ def test_no_variable_of_the_guard_is_unset_again() -> None:
     assert not set(GIT_GUARD_ENVIRONMENT) & set(UNSET_FOR_READ_ONLY)
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["time git status", "timeout 5 git status", "nice stdbuf -oL git log", "command git diff", "(git status)"],
+)
+def test_git_is_looked_at_behind_a_wrapper_as_well(command: str, repository: Path) -> None:
+    assert is_read_only(parse_command(command), str(repository)).ok
+    run_git(repository, "config", "filter.x.clean", "x")
+    assert "filter.x.clean" in is_read_only(parse_command(command), str(repository)).reason
+
+
 @pytest.mark.parametrize("command", ["cd $X && git status", "cd - ; git status"])
 def test_git_in_an_unknown_folder_asks(command: str, repository: Path) -> None:
     assert not is_read_only(parse_command(command), str(repository)).ok

@@ -56,6 +56,19 @@ async def test_no_start_up_file_of_the_repository_is_read_by_a_shell_inside(sess
     assert "PLANTED" in await run(session, "export BASH_ENV=./evil\nbash -c :", by_text=False)
 
 
+async def test_what_only_reads_prints_nobodys_secrets_where_there_is_no_sandbox(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert session.make_context().session.config.sandbox is None
+    monkeypatch.setenv("GITHUB_TOKEN", "of-the-machine")
+    monkeypatch.setenv("PLAIN", "shown")
+    session.change_view(environment={"AWS_SECRET_ACCESS_KEY": "of-the-session", "DB": "postgres://me:hidden@h/x"})
+    shown = await run(session, "env", only_reads=True)
+    assert "PLAIN=shown" in shown
+    assert not any(secret in shown for secret in ("of-the-machine", "of-the-session", "hidden"))
+    assert "of-the-session" in await run(session, "env")
+
+
 async def test_words_are_split_as_before(session: Session) -> None:
     shown = await run(session, "read IFS <<<x\nprintf -v IFS x\ny='axb c'; printf '<%s>' $y")
     assert "<axb><c>" in shown
