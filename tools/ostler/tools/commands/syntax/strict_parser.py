@@ -153,18 +153,20 @@ class _StrictParser:
         if skipped := _SKIPPED.match(self.text, self.place):
             self.place = skipped.end()
             return True
-        if self.text[self.place] == "#":
+        character = self.text[self.place]
+        if character == "#":
             begin, self.place = self.place, _match_end(_COMMENT.match(self.text, self.place))
             self.comments.append((begin, self.place))
             return True
-        if self.text[self.place] in "()":
-            return self._open_group() if self.text[self.place] == "(" else self._close_group()
+        if character in "()":
+            return self._open_group() if character == "(" else self._close_group()
         if self.closed:
             return False
-        if heredoc := _HEREDOC.match(self.text, self.place):
-            return self._begin_heredoc(heredoc)
-        if redirection := _REDIRECTION.match(self.text, self.place):
-            return self._read_redirection("", redirection)
+        if character in "<>&":
+            if heredoc := _HEREDOC.match(self.text, self.place):
+                return self._begin_heredoc(heredoc)
+            if redirection := _REDIRECTION.match(self.text, self.place):
+                return self._read_redirection("", redirection)
         return self._read_word()
 
     def _open_group(self) -> bool:
@@ -251,12 +253,12 @@ class _StrictParser:
             return False
         self.place = end
         source = word.source.replace("\\\n", "")  # the shell joins continued lines before it looks for a descriptor
-        redirection = _REDIRECTION.match(self.text, end)
         if self.text[end : end + 1] in {"<", ">"} and names_descriptor(source):
             return False
-        if source.isdecimal() and self.text.startswith("<<", end) and redirection is None:
+        redirection = _REDIRECTION.match(self.text, end) if source.isdecimal() else None
+        if redirection is None and source.isdecimal() and self.text.startswith("<<", end):
             return False
-        if source.isdecimal() and redirection is not None:
+        if redirection is not None:
             usual = source == word.source and not redirection.group().startswith("&")
             return usual and self._read_redirection(source, redirection)
         command = self._open_command()
