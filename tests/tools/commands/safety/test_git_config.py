@@ -158,13 +158,10 @@ def test_the_configuration_is_found_from_a_worktree_and_a_linked_folder(reposito
     assert find_git_config_problem(str(repository)) is None
 
 
-@pytest.mark.parametrize(
-    "settings", [(), ("index.version=4",), ("core.splitIndex=true", "splitIndex.maxPercentChange=0")]
-)
+@pytest.mark.parametrize("update", ["--index-version=2", "--index-version=4", "--split-index"])
 def test_a_submodule_asks_though_its_file_is_gone_from_the_work_tree(
-    settings: tuple[str, ...], repository: Path, helper: Path, tmp_path: Path
+    update: str, repository: Path, helper: Path, tmp_path: Path
 ) -> None:
-    more = [word for setting in settings for word in ("-c", setting)]
     nested = repository / "nested"
     nested.mkdir()
     run_git(nested, "init", "-q")
@@ -173,10 +170,14 @@ def test_a_submodule_asks_though_its_file_is_gone_from_the_work_tree(
     run_git(nested, "add", ".")
     run_git(nested, "commit", "-q", "-m", "x")
     (repository / "size").write_text("x" * 0xE000)
-    run_git(repository, *more, "add", "size")
+    (repository / "not-yet").write_text("x")
+    run_git(repository, "add", "size")
+    run_git(repository, "add", "--intent-to-add", "not-yet")
+    run_git(repository, "update-index", update)
     assert find_git_config_problem(str(repository)) is None
     (repository / ".gitmodules").write_text('[submodule "n"]\n\tpath = nested\n\turl = ./n\n\tignore = none\n')
-    run_git(repository, *more, "add", "nested", ".gitmodules")
+    run_git(repository, "add", "nested", ".gitmodules")
+    run_git(repository, "update-index", update)
     run_git(nested, "config", "filter.x.clean", str(helper))
     (repository / ".gitmodules").unlink()
     (nested / "g").write_text("b\n")
@@ -190,12 +191,26 @@ def test_a_submodule_asks_though_its_file_is_gone_from_the_work_tree(
 
 
 def test_an_index_with_hashes_of_another_size_is_read(tmp_path: Path) -> None:
-    run_git(tmp_path, "init", "-q", "--object-format=sha256")
-    for name in ("a", "bb", "c" * 200):
-        (tmp_path / name).write_text(name)
-    run_git(tmp_path, "add", ".")
-    run_git(tmp_path, "add", "--intent-to-add", ".")
-    assert find_git_config_problem(str(tmp_path)) is None
+    top, nested = tmp_path / "top", tmp_path / "top" / "nested"
+    for folder in (top, nested):
+        run_git(tmp_path, "init", "-q", "--object-format=sha256", str(folder))
+        for name in ("a", "bb", "c" * 200):
+            (folder / name).write_text(name)
+    run_git(top, "add", "a", "bb", "c" * 200)
+    (top / "d").write_text("d")
+    run_git(top, "add", "--intent-to-add", "d")
+    assert find_git_config_problem(str(top)) is None
+    run_git(nested, "add", ".")
+    run_git(nested, "commit", "-q", "-m", "x")
+    run_git(top, "add", "nested")
+    assert "submodules" in (find_git_config_problem(str(top)) or "")
+
+
+def test_an_index_that_is_no_file_asks_and_holds_nobody_up(repository: Path) -> None:
+    (repository / ".git" / "index").unlink()
+    assert find_git_config_problem(str(repository)) is None
+    os.mkfifo(repository / ".git" / "index")
+    assert find_git_config_problem(str(repository)) is not None
 
 
 def test_a_folder_that_looks_like_a_bare_repository_is_looked_at(repository: Path) -> None:

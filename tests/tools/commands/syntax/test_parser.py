@@ -173,16 +173,14 @@ def test_any_other_group_or_here_document_is_asked(command: str) -> None:
     assert not is_read_only(parsed, "/").ok
 
 
-def test_braces_and_descriptors_before_a_redirection_are_refused_by_the_strict_parser_too() -> None:
+def test_the_strict_parser_refuses_by_itself_what_the_tree_refuses_too() -> None:
     assert parse_strictly("echo {x} >f") is not None
+    assert parse_strictly("(ls) | cat <<'E'\n$x\nE\nls") is not None
     for line in (
-        "echo {x}>f",
-        "echo {PATH}<f",
-        "echo {x}<<<y",
-        f"echo {'9' * 10}>f",
-        "cat {x}<<E\ny\nE",
-        "cat 2<<E\ny\nE",
-    ):
+        "echo {x}>f", "echo {PATH}<f", "echo {x}<<<y", f"echo {'9' * 10}>f", "cat {x}<<E\ny\nE", "cat 2<<E\ny\nE",
+        "cat <<E\n$y\nE", "cat <<E\n`y`\nE", "cat <<E\n\\y\nE", "cat <<E\ny", "cat <<E | wc 'a\nb'\ny\nE",
+        "((ls))", "((ls); ls)", "(\\\n(ls))", "(ls) ls", "(ls) >f", "(ls", "ls)", "()", "(ls;)", "ls (ls)",
+    ):  # fmt: skip
         assert parse_strictly(line) is None, line
 
 

@@ -69,6 +69,22 @@ def test_a_list_that_cannot_be_looked_at_asks(command: str, project: Path) -> No
     assert not is_read_only(parse_command(command), str(project)).ok
 
 
+@pytest.mark.parametrize("command", ["cat SUMS | sha256sum -c -", "sha256sum -c SUMS -"])
+def test_a_file_with_the_name_of_the_input_is_not_the_list(command: str, project: Path) -> None:
+    for name in ("-", "SUMS"):
+        (project / name).write_text(f"{HASH}  a\n")
+    assert not is_read_only(parse_command(command), str(project)).ok
+
+
+@pytest.mark.parametrize(
+    "command", ["find . -exec {} +", "find . -name SUMS -exec {} \\;", "find . | xargs {}", "git ls-files | xargs {}"]
+)
+def test_no_list_that_is_found_is_used(command: str, tmp_path: Path) -> None:
+    for program, passes in (("sha256sum", True), ("sha256sum -c", False), ("time md5sum --check", False)):
+        line = command.replace("{}", f"{program} {{}}" if "exec" in command else program)
+        assert is_read_only(parse_command(line), str(tmp_path)).ok is passes, line
+
+
 def test_a_list_is_looked_at_before_a_part_counts_as_reading_and_a_deny_rule_asks() -> None:
     parsed = parse_command("sha256sum -c SUMS")
     assert not part_is_read_only(parsed.parts[0])

@@ -57,8 +57,6 @@ def _find_line_problem(line: str, top: str) -> str | None:
     name = found[1] or found[2]
     if name is None:
         return None
-    if os.path.isabs(name.lstrip(" *")) or not os.path.realpath(os.path.join(top, name)).startswith(
-        f"{top.rstrip('/')}/"
-    ):
+    if not os.path.realpath(os.path.join(top, name)).startswith(f"{top.rstrip('/')}/"):
         return f"names {name}, which lies elsewhere"
     return None
