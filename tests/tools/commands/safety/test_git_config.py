@@ -170,9 +170,9 @@ def test_a_submodule_asks_though_its_file_is_gone_from_the_work_tree(
     run_git(nested, "add", ".")
     run_git(nested, "commit", "-q", "-m", "x")
     (repository / "size").write_text("x" * 0xE000)
-    (repository / "not-yet").write_text("x")
+    (repository / "a-new-one").write_text("x")
     run_git(repository, "add", "size")
-    run_git(repository, "add", "--intent-to-add", "not-yet")
+    run_git(repository, "add", "--intent-to-add", "a-new-one")
     run_git(repository, "update-index", update)
     assert find_git_config_problem(str(repository)) is None
     (repository / ".gitmodules").write_text('[submodule "n"]\n\tpath = nested\n\turl = ./n\n\tignore = none\n')
