@@ -310,6 +310,14 @@ def _check_man(tokens: Sequence[Word]) -> ReadAccess:
     return ReadAccess()
 
 
+def _check_info(tokens: Sequence[Word]) -> ReadAccess:
+    """One manual by its name, which may be that of a file in the folder it runs in."""
+    words = _require_literals(tokens)
+    if len(words) != 1 or not _MAN_WORDS.fullmatch(words[0]):
+        raise NotReadOnly("info passes only with the name of a manual")
+    return ReadAccess(add_suffixes(tokens, (".info", ".info.gz", ".gz")))
+
+
 def _check_ar(tokens: Sequence[Word]) -> ReadAccess:
     """`ar t FILE`: the first word says what it does, with a dash or without."""
     if not tokens or tokens[0].literal not in _AR_LISTS:
@@ -439,6 +447,7 @@ SPECIAL: Final[dict[str, Callable[[Sequence[Word]], ReadAccess]]] = {
     "never": _refuse,
     "npm": _check_npm,
     "go": partial(_check_subcommand, "go"),
+    "info": _check_info,
     "man": _check_man,
     "nice": partial(_check_wrapped, "nice"),
     "openssl": _check_openssl,
