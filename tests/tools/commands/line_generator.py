@@ -88,7 +88,7 @@ _SEEDS: Final = (
     "ls [ab].py 2>&1", "echo \\\n a", "npm test # c\nls", "if npm test; then ls; fi", "x=1 npm test -- '*'",
     "time npm test", "echo é",
     "cat <<'E' | wc -l\na $x\nE\nls *.py", "cat <<-E && ls d\n\ta\n\tE\npwd",
-    "(cd src && ls *.py) | head -n 1",
+    "(cd src && ls *.py) | head -n 1", "npm test <<E\n\\\na b\nE\nls",
     "( ls; (cat a) ) && echo b", "head -n 1 <<E\na b\n\nE\n(cat b)", "cat <<\"E\" # c\n`x`\nE",
 )  # fmt: skip
 

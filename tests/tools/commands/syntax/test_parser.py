@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ostler.tools.commands import MAX_BYTES, is_read_only, parse_command
+from ostler.tools.commands import MAX_BYTES, is_read_only, parse_command, part_is_read_only
 from ostler.tools.commands.syntax.strict_parser import parse_strictly
 
 
@@ -171,6 +171,21 @@ def test_any_other_group_or_here_document_is_asked(command: str) -> None:
     parsed = parse_command(command)
     assert not parsed.agreed
     assert not is_read_only(parsed, "/").ok
+
+
+@pytest.mark.parametrize(
+    "command", ["head -n 1 <<E\n\\\na b\n\nE\n(cat b)", "npm test <<E\n\\\na b\nE", "npm test <<E\n\\\n| ls\nE",
+     "cat <<'E'\n\\\nx y\nE"]
+)  # fmt: skip
+def test_text_of_a_here_document_is_not_taken_for_words(command: str) -> None:
+    # The tree takes a first line that is continued for the rest of the command.
+    parsed = parse_command(command)
+    assert parsed.problem is not None
+    assert not is_read_only(parsed, "/").ok
+
+
+def test_a_here_document_in_a_line_of_which_a_rule_allows_the_rest_is_no_part_that_reads() -> None:
+    assert not part_is_read_only(parse_command("npm test; cat <<E\nx\nE").parts[1])
 
 
 def test_the_strict_parser_refuses_by_itself_what_the_tree_refuses_too() -> None:

@@ -272,7 +272,7 @@ def build_read_check(session: SessionView) -> Callable[[SimpleCommand], bool]:
     def reads(part: SimpleCommand) -> bool:
         alone = ParsedCommand(part.text, (part,), None, plain=True, agreed=True)
         # In a line of which only some parts read, the shell expands patterns, whatever the others have made by then.
-        if any(map(commands.may_become_option, part.tokens)):
+        if any(map(commands.may_become_option, part.tokens)) or commands.has_heredoc(part):
             return False
         if not commands.is_read_only(alone, session.shell_folder).ok:
             return False

@@ -105,9 +105,14 @@ def part_is_read_only(part: SimpleCommand) -> bool:
     """Whether one part of a command only reads, as far as its words tell; git does so only with its guard."""
     try:
         access = check_part(part)
-        return not _needs_disk(access)
+        return not _needs_disk(access) and not has_heredoc(part)
     except NotReadOnly:
         return False
+
+
+def has_heredoc(part: SimpleCommand) -> bool:
+    """Whether a here-document is its input, which counts only where both parsers agree on the whole line."""
+    return any(found.operator in {"<<", "<<-"} for found in part.redirections)
 
 
 def _needs_disk(access: ReadAccess) -> bool:
