@@ -87,6 +87,9 @@ _SEEDS: Final = (
     "x=1; npm test",
     "ls [ab].py 2>&1", "echo \\\n a", "npm test # c\nls", "if npm test; then ls; fi", "x=1 npm test -- '*'",
     "time npm test", "echo é",
+    "cat <<'E' | wc -l\na $x\nE\nls *.py", "cat <<-E && ls d\n\ta\n\tE\npwd",
+    "(cd src && ls *.py) | head -n 1", "npm test <<E\n\\\na b\nE\nls",
+    "( ls; (cat a) ) && echo b", "head -n 1 <<E\na b\n\nE\n(cat b)", "cat <<\"E\" # c\n`x`\nE",
 )  # fmt: skip
 
 
@@ -108,7 +111,8 @@ class LineGenerator:
         line = parts[0] + "".join(f"{self.chosen.choice(_SEPARATORS)}{part}" for part in parts[1:])
         if self.chosen.random() < 0.1:
             line = self.chosen.choice((
-                f"( {line} )", f"{{ {line}; }}", f"for x in a *; do {line}; done", f"if {line}; then {line}; fi",
+                f"( {line} )", f"({line}) | cat", f"({line}) && ls", f"cat <<E | {line}\na b\nE\nls",
+                f"{{ {line}; }}", f"for x in a *; do {line}; done", f"if {line}; then {line}; fi",
                 f"! {line}", f"{line} &", f"case a in a) {line};; esac", f"f() {{ {line}; }}; f",
                 f"{{ {line}; }}>/dev/null", f"( {line} ) {{x}}>/dev/null", f"{line} <<E\n$x\nE",
                 f"{line} <<'E'\n$(ls)\nE",

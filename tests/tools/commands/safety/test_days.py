@@ -1,7 +1,7 @@
-"""Three days of three developers, without network and without changes: how much of them is asked about.
+"""Days of several developers, without changes: how much of them is asked about.
 
 The lists are as somebody would type them, and some of it has to be asked about: code of the project (`make -n`),
-files outside of it, expansions.
+files outside of it, expansions, loops, sockets.
 """
 
 import gzip
@@ -48,6 +48,14 @@ SYSTEMS: Final = {
     "rust/main.rs": "fn main() {}\n", "go/main.go": "package main\n", "build/app": "\x7fELF", "build/main.o": "o",
     "build/parser.o": "o", "build/libx.so": "so", "build/libx.a": "!<arch>\n", "build/build.log": "warning: x\n",
     "scripts/run.sh": "ls\n", "target/debug/app": "x", "data.xz": "x",
+}  # fmt: skip
+
+MIXED: Final = {
+    **WEB, **DATA, **SYSTEMS, "src/app.py": "def main():\n  pass\n", "CHANGELOG.md": "x", "data.json": "{}",
+    "data.csv": "a\n", "logs/app.log": "E\n", "old.py": "", "new.py": "", "a.txt": "", "b.txt": "", "config.ini": "",
+    "numbers.txt": "1\n", "data.txt": "1\n", "data.bin": "x", "dist/app": "x", "libfoo.so": "x", "app.o": "x",
+    "cert.pem": "x", "app.db": "x", "hosts.txt": "a\n", "bin/run": "x", "lib/x.py": "", "build/x.o": "",
+    "checksums.md5": f"{'0' * 32}  a.txt\n", "SHA256SUMS": f"{'0' * 64}  a.txt\n",
 }  # fmt: skip
 
 
@@ -100,13 +108,16 @@ def read_day(name: str) -> list[str]:
     return [line.replace("↵", "\n") for line in (DAYS / f"{name}.txt").read_text("utf-8").splitlines()]
 
 
-MOST_ASKED: Final = {"web": 9, "data": 18, "systems": 28}
-"""The first two lists showed what was missing; the third one did not, and was run once all was there."""
+MOST_ASKED: Final = {"web": 9, "data": 15, "systems": 19, "mixed": 20}
+"""The first three lists showed what was missing; the fourth was written before all else and run once all was there.
+
+21 of its 157 were asked about then. Four of them pass with `network_reads`.
+"""
 
 
-@pytest.mark.parametrize(("day", "files"), [("web", WEB), ("data", DATA), ("systems", SYSTEMS)])
+@pytest.mark.parametrize(("day", "files"), [("web", WEB), ("data", DATA), ("systems", SYSTEMS), ("mixed", MIXED)])
 def test_little_of_a_day_without_changes_is_asked_about(day: str, files: Mapping[str, str], tmp_path: Path) -> None:
     commands = read_day(day)
-    assert len(commands) >= 160
+    assert len(commands) >= 157
     asked = list_asked(commands, build_project(tmp_path, files))
     assert len(asked) <= MOST_ASKED[day], asked

@@ -5,9 +5,12 @@ from typing import Final
 
 import pytest
 
-from ostler.tools.commands import is_read_only, may_be_chosen, parse_command
-from ostler.tools.commands.safety.fixed_commands import MAX_FIXED_WORDS, load_fixed_commands
+from ostler.protocol.ids import SessionId
+from ostler.tools.commands import is_read_only, may_be_chosen, parse_command, part_is_read_only
+from ostler.tools.commands.safety.fixed_commands import MAX_FIXED_WORDS, find_chooser, load_fixed_commands
 from ostler.tools.commands.safety.program_table import Program, ReadAccess, build_access, parse_arguments
+from ostler.tools.context import SessionView
+from ostler.tools.shell.bash_policy import judge_nowait
 from tests.tools.commands.safety.test_days import list_asked
 
 CHOOSERS: Final = [
@@ -50,6 +53,47 @@ def test_a_file_that_only_names_a_release_chooses_nothing(name: str, text: str, 
 def test_a_file_that_cannot_be_read_is_taken_for_one_that_chooses(tmp_path: Path) -> None:
     (tmp_path / ".npmrc").mkdir()
     assert not is_read_only(parse_command("npm ls"), str(tmp_path)).ok
+
+
+def test_a_file_that_is_too_long_to_be_searched_is_taken_for_one_that_chooses(tmp_path: Path) -> None:
+    (tmp_path / ".npmrc").write_text("# x\n" * 100_000)
+    assert not is_read_only(parse_command("npm ls"), str(tmp_path)).ok
+
+
+def test_a_device_is_taken_for_a_file_that_chooses(tmp_path: Path) -> None:
+    (tmp_path / ".npmrc").symlink_to("/dev/null")
+    assert not is_read_only(parse_command("npm ls"), str(tmp_path)).ok
+
+
+def test_a_file_that_vanishes_or_is_closed_to_us_is_taken_for_one_that_chooses(tmp_path: Path) -> None:
+    # A link to itself can be seen but not opened, by root neither.
+    (tmp_path / ".npmrc").symlink_to(".npmrc")
+    assert not is_read_only(parse_command("npm ls"), str(tmp_path)).ok
+    # As memory of our own can: this page of it is not mapped.
+    (tmp_path / ".npmrc").unlink()
+    (tmp_path / ".npmrc").symlink_to("/proc/self/mem")
+    assert not is_read_only(parse_command("npm ls"), str(tmp_path)).ok
+
+
+def test_a_file_above_the_real_folder_chooses_and_more_levels_than_are_looked_at_ask(tmp_path: Path) -> None:
+    inside = tmp_path / "project" / "packages"
+    inside.mkdir(parents=True)
+    (tmp_path / "project" / "rust-toolchain").write_text("nightly")
+    (tmp_path / "elsewhere").symlink_to(inside)
+    assert find_chooser(["rust-toolchain"], str(tmp_path / "elsewhere")) is not None
+    deep = tmp_path / Path(*["d"] * 70)
+    deep.mkdir(parents=True)
+    assert find_chooser(["no-such-file"], str(tmp_path)) is None
+    assert find_chooser(["no-such-file"], str(deep)) is not None
+
+
+def test_what_a_file_may_choose_is_no_part_that_reads_and_is_not_decided_without_a_look(tmp_path: Path) -> None:
+    view = SessionView(SessionId("s_1"), str(tmp_path), str(tmp_path), (str(tmp_path),), "default", home="/nowhere")
+    for command in ("cargo --version", "npm ls"):
+        assert not part_is_read_only(parse_command(command).parts[0])
+        assert judge_nowait(command, view, str) is None
+    assert part_is_read_only(parse_command("ls").parts[0])
+    assert judge_nowait("ls", view, str) is not None
 
 
 def test_whether_a_file_may_choose_is_known_by_the_words() -> None:

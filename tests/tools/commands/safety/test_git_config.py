@@ -158,6 +158,61 @@ def test_the_configuration_is_found_from_a_worktree_and_a_linked_folder(reposito
     assert find_git_config_problem(str(repository)) is None
 
 
+@pytest.mark.parametrize("update", ["--index-version=2", "--index-version=4", "--split-index"])
+def test_a_submodule_asks_though_its_file_is_gone_from_the_work_tree(
+    update: str, repository: Path, helper: Path, tmp_path: Path
+) -> None:
+    nested = repository / "nested"
+    nested.mkdir()
+    run_git(nested, "init", "-q")
+    (nested / ".gitattributes").write_text("* filter=x\n")
+    (nested / "g").write_text("a\n")
+    run_git(nested, "add", ".")
+    run_git(nested, "commit", "-q", "-m", "x")
+    (repository / "size").write_text("x" * 0xE000)
+    (repository / "a-new-one").write_text("x")
+    run_git(repository, "add", "size")
+    run_git(repository, "add", "--intent-to-add", "a-new-one")
+    run_git(repository, "update-index", update)
+    assert find_git_config_problem(str(repository)) is None
+    (repository / ".gitmodules").write_text('[submodule "n"]\n\tpath = nested\n\turl = ./n\n\tignore = none\n')
+    run_git(repository, "add", "nested", ".gitmodules")
+    run_git(repository, "update-index", update)
+    run_git(nested, "config", "filter.x.clean", str(helper))
+    (repository / ".gitmodules").unlink()
+    (nested / "g").write_text("b\n")
+    # Under the guard the filter of the submodule would run: this is why it asks.
+    run_command("git status", repository, GIT_GUARD_ENVIRONMENT)
+    assert (tmp_path / "ran").exists()
+    assert "submodules" in (find_git_config_problem(str(repository)) or "")
+    index = repository / ".git" / "index"
+    index.write_bytes(index.read_bytes()[:100])
+    assert find_git_config_problem(str(repository)) is not None
+
+
+def test_an_index_with_hashes_of_another_size_is_read(tmp_path: Path) -> None:
+    top, nested = tmp_path / "top", tmp_path / "top" / "nested"
+    for folder in (top, nested):
+        run_git(tmp_path, "init", "-q", "--object-format=sha256", str(folder))
+        for name in ("a", "bb", "c" * 200):
+            (folder / name).write_text(name)
+    run_git(top, "add", "a", "bb", "c" * 200)
+    (top / "d").write_text("d")
+    run_git(top, "add", "--intent-to-add", "d")
+    assert find_git_config_problem(str(top)) is None
+    run_git(nested, "add", ".")
+    run_git(nested, "commit", "-q", "-m", "x")
+    run_git(top, "add", "nested")
+    assert "submodules" in (find_git_config_problem(str(top)) or "")
+
+
+def test_an_index_that_is_no_file_asks_and_holds_nobody_up(repository: Path) -> None:
+    (repository / ".git" / "index").unlink()
+    assert find_git_config_problem(str(repository)) is None
+    os.mkfifo(repository / ".git" / "index")
+    assert find_git_config_problem(str(repository)) is not None
+
+
 def test_a_folder_that_looks_like_a_bare_repository_is_looked_at(repository: Path) -> None:
     trap = repository / "trap"
     run_git(repository, "init", "-q", "--bare", str(trap))
@@ -216,6 +271,16 @@ def test_the_approved_text_still_works_under_the_guard(repository: Path) -> None
 
 def test_no_variable_of_the_guard_is_unset_again() -> None:
     assert not set(GIT_GUARD_ENVIRONMENT) & set(UNSET_FOR_READ_ONLY)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["time git status", "timeout 5 git status", "nice stdbuf -oL git log", "command git diff", "(git status)"],
+)
+def test_git_is_looked_at_behind_a_wrapper_as_well(command: str, repository: Path) -> None:
+    assert is_read_only(parse_command(command), str(repository)).ok
+    run_git(repository, "config", "filter.x.clean", "x")
+    assert "filter.x.clean" in is_read_only(parse_command(command), str(repository)).reason
 
 
 @pytest.mark.parametrize("command", ["cd $X && git status", "cd - ; git status"])

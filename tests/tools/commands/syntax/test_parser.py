@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from ostler.tools.commands import MAX_BYTES, is_read_only, parse_command
+from ostler.tools.commands import MAX_BYTES, is_read_only, parse_command, part_is_read_only
+from ostler.tools.commands.syntax.strict_parser import parse_strictly
 
 
 def list_words(command: str) -> list[tuple[str | None, ...]]:
@@ -131,15 +132,71 @@ def test_a_word_is_literal_only_where_the_shell_would_leave_it_alone(source: str
     "command",
     [
         "echo $x", "echo ${x@P}", "echo $IFS", "echo $'a'", "echo {a,b}", "echo ~user", "echo $(a)", "echo `a`",
-        "diff <(a) <(b)", "coproc ls", "f() { ls; }", "((1))", "echo $((1))", "[[ a ]]", "(ls)", "{ ls; }", "ls &",
+        "diff <(a) <(b)", "coproc ls", "f() { ls; }", "((1))", "echo $((1))", "[[ a ]]", "((ls); ls)", "(ls) > f",
+        "{ ls; }", "ls &",
         "x=1", "x=1 ls", "! ls", "if ls; then ls; fi", "for i in a; do ls; done", "while ls; do ls; done", "ls |& wc",
-        "cat <<E\nx\nE", "cat <<< $x", "case a in a) ls;; esac", 'echo $"x"', "time", "! time ls",
+        "cat <<E\n$x\nE", "cat <<< $x", "case a in a) ls;; esac", 'echo $"x"', "time", "! time ls",
     ],
 )  # fmt: skip
 def test_any_expansion_substitution_coproc_function_or_arithmetic_is_asked(command: str) -> None:
     parsed = parse_command(command)
     assert not parsed.plain
     assert not is_read_only(parsed, "/").ok
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["(ls)", "( ls )", "((ls) | wc)", "(cd src && ls *.py) | head", "(ls; pwd) && ( (cat a) )", "cat <<E\nx\nE",
+     "cat <<'E' | wc -l && ls\n$(x)\nE\npwd", "cat <<-\"E\" # c\n\tx\n\tE"],
+)  # fmt: skip
+def test_groups_and_here_documents_of_text_are_agreed_on_and_yet_not_plain(command: str) -> None:
+    parsed = parse_command(command)
+    assert parsed.agreed is ("((" not in command)
+    assert not parsed.plain
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["(ls)ls", "(ls) ls", "ls (ls)", "(ls", "ls)", "()", "(ls;;)", "(ls) 2>/dev/null", "x=(ls)", "f() (ls)",
+     "f()(ls)", "time (ls)",
+     "! (ls)", "(! ls)", "(ls &)", "(x=1)", "(\\\n(ls))", "((ls))", "(ls && )", "(&& ls)", "(ls) (ls)",
+     "(if ls; then ls; fi)",
+     "cat <<E", "cat <<E\nx", "cat <<E\nx\nE ", "cat <<'E\nF'\nx", "cat <<E <<F\nx\nE\ny\nF",
+     "cat <<E 'a\nb'\nx\nE", "cat 0<<E\nx\nE",
+     "cat {x}<<E\nx\nE", "cat <<E |\nx\nE\nls", "(cat <<E)\nx\nE", "cat <<$E\nx\n$E", "cat <<E\n`x`\nE",
+     "cat <<E\\\nF\nx\nEF",
+     "cat <<E \\\n-n\nx\nE", "cat <<\\E\nx\nE"],
+)  # fmt: skip
+def test_any_other_group_or_here_document_is_asked(command: str) -> None:
+    parsed = parse_command(command)
+    assert not parsed.agreed
+    assert not is_read_only(parsed, "/").ok
+
+
+@pytest.mark.parametrize(
+    "command", ["head -n 1 <<E\n\\\na b\n\nE\n(cat b)", "npm test <<E\n\\\na b\nE", "npm test <<E\n\\\n| ls\nE",
+     "cat <<'E'\n\\\nx y\nE"]
+)  # fmt: skip
+def test_text_of_a_here_document_is_not_taken_for_words(command: str) -> None:
+    # The tree takes a first line that is continued for the rest of the command.
+    parsed = parse_command(command)
+    assert parsed.problem is not None
+    assert not is_read_only(parsed, "/").ok
+
+
+def test_a_here_document_in_a_line_of_which_a_rule_allows_the_rest_is_no_part_that_reads() -> None:
+    assert not part_is_read_only(parse_command("npm test; cat <<E\nx\nE").parts[1])
+
+
+def test_the_strict_parser_refuses_by_itself_what_the_tree_refuses_too() -> None:
+    assert parse_strictly("echo {x} >f") is not None
+    assert parse_strictly("(ls) | cat <<'E'\n$x\nE\nls") is not None
+    for line in (
+        "echo {x}>f", "echo {PATH}<f", "echo {x}<<<y", f"echo {'9' * 10}>f", "cat {x}<<E\ny\nE", "cat 2<<E\ny\nE",
+        "cat <<E\n$y\nE", "cat <<E\n`y`\nE", "cat <<E\n\\y\nE", "cat <<E\ny", "cat <<E | wc 'a\nb'\ny\nE",
+        "((ls))", "((ls); ls)", "(\\\n(ls))", "(ls) ls", "(ls) >f", "(ls", "ls)", "()", "(ls;)", "ls (ls)",
+    ):  # fmt: skip
+        assert parse_strictly(line) is None, line
 
 
 def test_operators_inside_quotes_are_data() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ostler.tools.shell.bash import Bash
-from ostler.tools.tool import ToolResult
+from ostler.tools.shell.bash_policy import judge
+from ostler.tools.tool import Allow, ToolResult
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +55,35 @@ async def test_no_start_up_file_of_the_repository_is_read_by_a_shell_inside(sess
     for setter in ("export BASH_ENV=./evil", "export ENV=./evil", "read BASH_ENV <<<./evil; export BASH_ENV"):
         assert "PLANTED" not in await run(session, f"{setter}\nbash -c :; sh -c :")
     assert "PLANTED" in await run(session, "export BASH_ENV=./evil\nbash -c :", by_text=False)
+
+
+async def test_what_only_reads_prints_nobodys_secrets_where_there_is_no_sandbox(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert session.make_context().session.config.sandbox is None
+    monkeypatch.setenv("GITHUB_TOKEN", "of-the-machine")
+    monkeypatch.setenv("PLAIN", "shown")
+    session.change_view(environment={"AWS_SECRET_ACCESS_KEY": "of-the-session", "DB": "postgres://me:hidden@h/x"})
+    shown = await run(session, "env", only_reads=True)
+    assert "PLAIN=shown" in shown
+    assert not any(secret in shown for secret in ("of-the-machine", "of-the-session", "hidden"))
+    assert "of-the-session" in await run(session, "env")
+
+
+async def test_here_documents_and_groups_run_as_they_were_judged(session: Session) -> None:
+    (session.folder / "sub").mkdir()
+    (session.folder / "sub" / "a b.py").write_text("")
+    view = session.make_context().session
+    for command, shown in (
+        ("cat <<'E' | wc -l\n$x\n`y`\nE", "2"),
+        ("(cd sub && ls *.py); pwd", f"a b.py\n{session.folder}"),
+        ("tr a-z A-Z <<-E && ls\n\ta 'b'\n\tE\necho 'c  d'", "A 'B'\nsub\nc  d"),
+    ):
+        judged = judge(command, view)
+        assert isinstance(judged.check, Allow)
+        assert judged.literal_command is not None
+        for line in (command, judged.literal_command):
+            assert (await run(session, line, only_reads=True)).strip() == shown
 
 
 async def test_words_are_split_as_before(session: Session) -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ostler.tools.commands.safety.glob_expansion import (
         GlobExpansion,
         has_globs,
+        has_heredoc,
         may_become_option,
         write_literally,
     )
@@ -97,6 +98,7 @@ __all__ = [
     "find_uncovered",
     "find_unnamed_accesses",
     "has_globs",
+    "has_heredoc",
     "has_literal_targets",
     "has_only_simple_file_commands",
     "index_allow_rules",
@@ -183,6 +185,7 @@ __getattr__ = export_lazily(
         "explain_not_read_only": "safety.read_only",
         "GlobExpansion": "safety.glob_expansion",
         "has_globs": "safety.glob_expansion",
+        "has_heredoc": "safety.read_only",
         "may_become_option": "safety.glob_expansion",
         "write_literally": "safety.glob_expansion",
         "explain_parts": "safety.read_only",

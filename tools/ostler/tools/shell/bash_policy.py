@@ -35,6 +35,11 @@ _QUICK_SIGNS: Final = 100
 _SIGNS: Final = re.compile(r"[^A-Za-z0-9_./:=@%+,^ -]")
 _FOLDER_COMMANDS: Final = frozenset({"cd", "pushd", "popd"})
 _HARMLESS_FILES: Final = OWN_STREAMS | {"/dev/null", "/dev/tty"}
+_MACHINE_FILES: Final = frozenset({
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/proc/loadavg", "/proc/uptime", "/etc/os-release",
+    "/usr/lib/os-release",
+})  # fmt: skip
+"""What `lscpu`, `free`, `uname`, `uptime` and `lsb_release` show as well."""
 _VERBS: Final[dict[FileAction, str]] = {
     "read": "reads",
     "write": "writes",
@@ -252,6 +257,8 @@ def _find_outside(about: CommandSubject, session: SessionView, real: paths.PathR
 
 def _is_harmless(place: AccessedPath) -> bool:
     # Both paths are compared: what is written so may lead elsewhere through a link and `..`.
+    if place.action == "read" and place.written in _MACHINE_FILES:
+        return place.real in _MACHINE_FILES
     return place.written in _HARMLESS_FILES and place.real == place.written
 
 
@@ -263,9 +270,9 @@ def build_read_check(session: SessionView) -> Callable[[SimpleCommand], bool]:
     real = cache(paths.resolve_path)
 
     def reads(part: SimpleCommand) -> bool:
-        alone = ParsedCommand(part.text, (part,), None, plain=True)
+        alone = ParsedCommand(part.text, (part,), None, plain=True, agreed=True)
         # In a line of which only some parts read, the shell expands patterns, whatever the others have made by then.
-        if any(map(commands.may_become_option, part.tokens)):
+        if any(map(commands.may_become_option, part.tokens)) or commands.has_heredoc(part):
             return False
         if not commands.is_read_only(alone, session.shell_folder).ok:
             return False

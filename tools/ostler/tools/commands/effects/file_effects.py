@@ -229,6 +229,8 @@ def _list_reads(part: SimpleCommand, access: ReadAccess) -> Iterator[Effect]:
     recurses = name in _READS_HERE and any("recurse" in token.text for token in part.tokens[1:])
     if access.folder or (recurses and not access.files):
         yield FileTarget(None, part.folders, "read", deep, follows, lists)
+    if access.checksums:
+        yield UnknownEffect(f"what {name} reads stands in {access.checksums[0].source}", reads=True)
 
 
 def _list_other_effects(part: SimpleCommand, name: str) -> Iterator[Effect]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from ostler.tools.commands.syntax.strict_parser import parse_plain
+from ostler.tools.commands.syntax.strict_parser import parse_strictly
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,8 @@ def _split_words(text: str) -> tuple[str, ...]:
     """A rule's words without their quotes; where it is no plain command, as they are written."""
     if not text:
         return ()
-    commands = parse_plain(text)
+    reading = parse_strictly(text)
+    commands = reading.commands if reading is not None and reading.plain else None
     if commands is None or len(commands) != 1 or commands[0].redirections:
         return tuple(text.split())
     return tuple(word.text for word in commands[0].words)

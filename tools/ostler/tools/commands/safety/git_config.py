@@ -5,6 +5,7 @@ import re
 from functools import cache
 from typing import Final
 
+from ostler.tools.commands.safety.git_index import may_hold_submodules
 from ostler.tools.commands.safety.git_repository import GitFailure, GitRepository, find_git_repository
 from ostler.tools.commands.safety.program_table import load_toml
 
@@ -64,6 +65,7 @@ UNSET_FOR_READ_ONLY: Final = (
 """Variables with which a program of the table would do more than the table says."""
 
 _MAX_BYTES: Final = 256 * 1024
+_HASH_SIZES: Final = {"sha1": 20, "sha256": 32}
 
 
 def find_git_config_problem(folder: str) -> str | None:
@@ -73,15 +75,18 @@ def find_git_config_problem(folder: str) -> str | None:
     """
     try:
         repository = find_git_repository(folder, GIT_GUARD_ENVIRONMENT)
+        return None if repository is None else _find_problem(repository)
     except GitFailure as error:
         return str(error)
     except (OSError, ValueError) as error:
         return f"the repository cannot be looked at: {error}"
-    return None if repository is None else _find_problem(repository)
 
 
 def _find_problem(repository: GitRepository) -> str | None:
-    if os.path.lexists(os.path.join(repository.work_tree, ".gitmodules")):
+    # Where that file is gone git reads it from the index or HEAD, and its `ignore = none` is stronger than the guard.
+    if os.path.lexists(os.path.join(repository.work_tree, ".gitmodules")) or may_hold_submodules(
+        repository.git_dir, _find_hash_size(repository)
+    ):
         return "the repository has submodules, in which git would run with their own configuration"
     for path in (os.path.join(repository.common_dir, "config"), os.path.join(repository.git_dir, "config.worktree")):
         if os.path.lexists(path) and os.stat(path).st_size > _MAX_BYTES:
@@ -90,6 +95,11 @@ def _find_problem(repository: GitRepository) -> str | None:
         if not _is_harmless(key.key):
             return f"the key {key.key} in {key.file} cannot be switched off"
     return None
+
+
+def _find_hash_size(repository: GitRepository) -> int:
+    formats = [key.value for key in repository.keys if key.key == "extensions.objectformat"]
+    return _HASH_SIZES.get(formats[-1] if formats else "", 20)
 
 
 def find_hooks_folder(folder: str) -> str | None:

@@ -83,6 +83,8 @@ class ReadAccess:
     """The folder that git runs in, where it is told another one."""
     listing: "Listing | None" = None
     """It runs a program on files whose names are known only when it runs."""
+    checksums: tuple[Word, ...] = ()
+    """Lists in which the files stand that it reads besides."""
     choosers: tuple[str, ...] = ()
     """Files that choose what it really runs, here or in a folder above: there may be none."""
 

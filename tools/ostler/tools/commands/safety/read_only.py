@@ -10,6 +10,7 @@ from ostler.tools.commands.safety.git_config import find_git_config_problem
 from ostler.tools.commands.safety.glob_expansion import GlobExpansion, expand_globs, has_globs, put_stand_ins
 from ostler.tools.commands.safety.network_reads import check_network_words
 from ostler.tools.commands.safety.program_table import NotReadOnly, ReadAccess
+from ostler.tools.commands.safety.read_only_programs.checksum_lists import find_checksum_problem
 from ostler.tools.commands.safety.read_only_programs.git_forms import is_same_repository
 from ostler.tools.commands.safety.read_only_programs.listing import find_listing_problem
 from ostler.tools.commands.safety.read_only_programs.xargs_command import check_xargs
@@ -87,7 +88,7 @@ def _check_parts(
     """What each part reads; where one may do more, that."""
     if parsed.problem is not None:
         return ReadOnlyVerdict(ok=False, reason=f"it is not fully understood: {parsed.problem}", part=None)
-    if not parsed.plain:
+    if not parsed.agreed:
         return ReadOnlyVerdict(ok=False, reason="it is not a plain command", part=None)
     if len(parsed.parts) > _MAX_PARTS:
         return ReadOnlyVerdict(ok=False, reason=f"it has more than {_MAX_PARTS} parts", part=None)
@@ -103,11 +104,20 @@ def _check_parts(
 def part_is_read_only(part: SimpleCommand) -> bool:
     """Whether one part of a command only reads, as far as its words tell; git does so only with its guard."""
     try:
-        # What runs on files that are found, and what a file may choose, needs a look at the disk.
         access = check_part(part)
-        return access.listing is None and not access.choosers
+        return not _needs_disk(access) and not has_heredoc(part)
     except NotReadOnly:
         return False
+
+
+def has_heredoc(part: SimpleCommand) -> bool:
+    """Whether a here-document is its input, which counts only where both parsers agree on the whole line."""
+    return any(found.operator in {"<<", "<<-"} for found in part.redirections)
+
+
+def _needs_disk(access: ReadAccess) -> bool:
+    """Whether it runs on files that are found or listed, or a file may choose what it runs."""
+    return access.listing is not None or bool(access.choosers) or bool(access.checksums)
 
 
 def explain_not_read_only(part: SimpleCommand, before: Sequence[SimpleCommand] = ()) -> str | None:
@@ -157,9 +167,9 @@ def _is_null(found: Redirection) -> bool:
 
 
 def _reads_file(found: Redirection) -> bool:
-    """`< file`. Below /dev the shell would open a socket. `<<< text` is the text itself."""
+    """`< file`. Below /dev the shell would open a socket. `<<< text` and a here-document are the text itself."""
     target = found.target
-    if found.operator == "<<<":
+    if found.operator.startswith("<<"):
         return found.fd in {"", "0"} and target.kind == "literal"
     devices = posixpath.normpath(target.text).lstrip("/").partition("/")[0] == "dev" and target.text.startswith("/")
     return found.operator == "<" and found.fd in {"", "0"} and target.kind in {"literal", "home"} and not devices
@@ -188,13 +198,14 @@ def needs_git_guard(parsed: ParsedCommand) -> bool:
 
 def _find_problem_on_disk(part: SimpleCommand, access: ReadAccess, folder: str) -> str | None:
     git = access.git or _runs_git(part)
-    if access.listing is None and not git and not access.choosers:
+    if not git and not _needs_disk(access):
         return None
     if part.folders is None:
         return "it is not known in which folder it would run"
     for place in part.folders:
         here = resolve_folder(folder, place)
         problem = find_listing_problem(access.listing, here) if access.listing is not None else None
+        problem = problem or find_checksum_problem(access.checksums, here)
         problem = problem or (_find_git_problem(access, here) if git else None)
         if problem is None and (chooser := find_chooser(access.choosers, here)) is not None:
             problem = f"{chooser} chooses what it runs"

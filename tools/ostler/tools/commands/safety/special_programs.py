@@ -18,6 +18,7 @@ from ostler.tools.commands.safety.program_table import (
     parse_arguments,
 )
 from ostler.tools.commands.safety.read_only_programs.awk_script import is_own_variable, prints_only
+from ostler.tools.commands.safety.read_only_programs.checksum_lists import check_checksums
 from ostler.tools.commands.safety.read_only_programs.find_command import check_find
 from ostler.tools.commands.safety.read_only_programs.git_forms import check_git
 from ostler.tools.commands.syntax.words import Word, is_named_expansion
@@ -94,6 +95,12 @@ _SHELLS_OWN: Final = frozenset({
     "help", "history", "jobs", "kill", "set", "shopt", "times", "trap", "type", "ulimit", "umask",
 })  # fmt: skip
 """Builtins: what a program runs by such a name is another thing, and `cd` would change where the next part runs."""
+_CERTIFICATE_WORDS: Final = frozenset({
+    "-noout", "-text", "-subject", "-issuer", "-dates", "-startdate", "-enddate", "-serial", "-fingerprint", "-sha1",
+    "-sha256", "-email", "-purpose", "-modulus", "-pubkey", "-hash", "-issuer_hash", "-subject_hash", "-ocsp_uri",
+})  # fmt: skip
+_DIGESTS: Final = frozenset({"-md5", "-sha1", "-sha224", "-sha256", "-sha384", "-sha512"})
+_PRINTED_PLACES: Final = frozenset({'"$PWD"', '"$HOME"'})
 _AR_LISTS: Final = frozenset({"t", "tv", "-t", "-tv"})
 _UNZIP_LISTS: Final = frozenset({"-l", "-v", "-lv", "-lq", "-Z", "-Z1", "-t", "-tq", "-z"})
 
@@ -303,11 +310,52 @@ def _check_man(tokens: Sequence[Word]) -> ReadAccess:
     return ReadAccess()
 
 
+def _check_info(tokens: Sequence[Word]) -> ReadAccess:
+    """One manual by its name, which may be that of a file in the folder it runs in."""
+    words = _require_literals(tokens)
+    if len(words) != 1 or not _MAN_WORDS.fullmatch(words[0]):
+        raise NotReadOnly("info passes only with the name of a manual")
+    return ReadAccess(add_suffixes(tokens, (".info", ".info.gz", ".gz")))
+
+
 def _check_ar(tokens: Sequence[Word]) -> ReadAccess:
     """`ar t FILE`: the first word says what it does, with a dash or without."""
     if not tokens or tokens[0].literal not in _AR_LISTS:
         raise NotReadOnly("ar passes only where it lists a file, as `ar t FILE`")
     return check_options(Program(grammar="own", operands="files", least=1, refused_first="@"), tokens[1:])
+
+
+def _check_openssl(tokens: Sequence[Word]) -> ReadAccess:
+    """What a certificate says (`openssl x509 -in FILE -noout -text`), and digests of files."""
+    words, rest = [token.literal for token in tokens], list(tokens[1:])
+    if words[:1] == ["dgst"] and len(words) > 2 and words[1] in _DIGESTS:
+        return _name_files(rest[1:])
+    files: list[Word] = []
+    while words[:1] == ["x509"] and rest:
+        word = rest.pop(0).literal
+        if word == "-in" and rest:
+            files.append(rest.pop(0))
+        elif word == "-inform" and rest and rest[0].literal in {"PEM", "DER", "pem", "der"}:
+            rest.pop(0)
+        elif word not in _CERTIFICATE_WORDS:
+            raise NotReadOnly(f"{word} is not known to be harmless")
+    if words[:1] != ["x509"] or len(files) > 1:
+        raise NotReadOnly("openssl passes only where it shows a certificate or digests")
+    return _name_files(files)
+
+
+def _name_files(words: Sequence[Word]) -> ReadAccess:
+    """Files by their names. A colon would make a name the address of a provider, and a dash an option."""
+    for word in words:
+        if word.kind not in {"literal", "home"} or ":" in word.text or word.text.startswith("-"):
+            raise NotReadOnly(f"{word.source} may be no file")
+    return ReadAccess(tuple(words))
+
+
+def _check_path_words(name: str, tokens: Sequence[Word]) -> ReadAccess:
+    """`basename "$PWD"`: a whole path in one word is no option, whatever it is."""
+    given = [Word("/x", "/x", "literal") if token.source in _PRINTED_PLACES else token for token in tokens]
+    return check_options(load_programs()[name], given)
 
 
 def _check_yq(tokens: Sequence[Word]) -> ReadAccess:
@@ -366,6 +414,10 @@ def _check_unzip(tokens: Sequence[Word]) -> ReadAccess:
     return ReadAccess(add_suffixes([archive], (".zip", ".ZIP")))
 
 
+def _check_checksums(tokens: Sequence[Word]) -> ReadAccess:
+    return check_checksums(load_programs()["md5sum"], tokens)
+
+
 def _check_found(tokens: Sequence[Word]) -> ReadAccess:
     return check_find(tokens, check_program)
 
@@ -381,7 +433,10 @@ def _refuse(tokens: Sequence[Word]) -> ReadAccess:
 SPECIAL: Final[dict[str, Callable[[Sequence[Word]], ReadAccess]]] = {
     "ar": _check_ar,
     "awk": _check_awk,
+    "basename": partial(_check_path_words, "basename"),
+    "dirname": partial(_check_path_words, "dirname"),
     "cd": _check_cd,
+    "checksums": _check_checksums,
     "command": _check_command,
     "date": _check_date,
     "echo": _check_echo,
@@ -392,8 +447,10 @@ SPECIAL: Final[dict[str, Callable[[Sequence[Word]], ReadAccess]]] = {
     "never": _refuse,
     "npm": _check_npm,
     "go": partial(_check_subcommand, "go"),
+    "info": _check_info,
     "man": _check_man,
     "nice": partial(_check_wrapped, "nice"),
+    "openssl": _check_openssl,
     "pip": partial(_check_subcommand, "pip"),
     "stdbuf": partial(_check_wrapped, "stdbuf"),
     "time": partial(_check_wrapped, "time"),

@@ -82,6 +82,8 @@ class ParsedCommand:
     plain: bool
     """Nothing but simple commands joined by `&&`, `||`, `;`, `|` and newlines: no group, no assignment,
     and no expansion but patterns and `$?`, `$PATH`, `$HOME` and `$PWD`."""
+    agreed: bool = False
+    """As plain, or with `( … )` and here-documents of literal text besides: two parsers agree on every word."""
 
 
 def make_literal_word(text: str) -> Word:

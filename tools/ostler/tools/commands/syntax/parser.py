@@ -8,7 +8,7 @@ from typing import Final
 
 from ostler.tools.commands.syntax import tree
 from ostler.tools.commands.syntax.parsed import ParsedCommand, SimpleCommand
-from ostler.tools.commands.syntax.strict_parser import ASSIGNMENT, RESERVED, PlainCommand, join_lines, parse_plain
+from ostler.tools.commands.syntax.strict_parser import ASSIGNMENT, RESERVED, PlainCommand, join_lines, parse_strictly
 from ostler.tools.commands.syntax.walk import TreeWalk
 from ostler.tools.commands.syntax.words import Word
 
@@ -69,7 +69,7 @@ def _parse_once(command: str) -> ParsedCommand:
     problem = problem or tree_problem
     if root is None:
         return ParsedCommand(command, (), problem, plain=False)
-    commands = parse_plain(command, known) if problem is None else None
+    reading = parse_strictly(command, known) if problem is None else None
     walk = TreeWalk(command, data, known)
     walk.walk_program(root)
     parts = tuple(walk.parts)
@@ -77,12 +77,14 @@ def _parse_once(command: str) -> ParsedCommand:
     if len(parts) > _MAX_PARTS:
         # All parts are kept for deny and ask rules: only what would allow the command stops here.
         problem = problem or f"it has more than {_MAX_PARTS} parts"
-    plain = problem is None and commands is not None
-    if plain and not _agree(commands or [], parts):
-        return ParsedCommand(command, parts, "it can be read in two ways", plain=False)
     if problem is None and not parts:
         problem = "there is no command in it"
-    return ParsedCommand(command, parts, problem, plain=plain)
+    if problem is not None or reading is None:
+        return ParsedCommand(command, parts, problem, plain=False)
+    agreed = _agree(reading.commands, parts)
+    if reading.plain and not agreed:
+        return ParsedCommand(command, parts, "it can be read in two ways", plain=False)
+    return ParsedCommand(command, parts, None, plain=reading.plain, agreed=agreed)
 
 
 def _refuse_too_long(command: str) -> ParsedCommand:
@@ -120,8 +122,14 @@ def _agree(commands: list[PlainCommand], parts: tuple[SimpleCommand, ...]) -> bo
 def _is_same(command: PlainCommand, part: SimpleCommand) -> bool:
     if tuple(command.words) != part.tokens and _strip_sources(command.words) != _strip_sources(part.tokens):
         return False
-    mine = [(fd, operator, *_strip_sources([target])) for fd, operator, target in command.redirections]
-    return mine == [(found.fd, found.operator, *_strip_sources([found.target])) for found in part.redirections]
+    mine = [_strip_redirection(*found) for found in command.redirections]
+    return mine == [_strip_redirection(found.fd, found.operator, found.target) for found in part.redirections]
+
+
+def _strip_redirection(fd: str, operator: str, target: Word) -> tuple[str, ...]:
+    ((text, kind),) = _strip_sources([target])
+    # The tree leaves out with what blanks the text of a here-document begins.
+    return fd, operator, text.strip() if operator in {"<<", "<<-"} else text, kind
 
 
 def _strip_sources(words: Iterable[Word]) -> list[tuple[str, str]]:

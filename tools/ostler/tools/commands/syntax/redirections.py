@@ -1,6 +1,7 @@
 """Reads one redirection node again from the source text: operator, target, and where a heredoc really ends."""
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ostler.tools.commands.syntax.parsed import Folders, Redirection
@@ -106,6 +107,8 @@ def _read_heredoc(node: "Node", data: bytes, folders: Folders) -> "tuple[Redirec
         return "a heredoc has no end"
     if continues_word(start.end_byte, data):
         return f"the delimiter of a heredoc does not end at byte {start.end_byte}"
+    if _goes_on_in_another_line(node, data):
+        return f"what follows the heredoc at byte {start.start_byte} stands in another line"
     written = _decode_text(start, data)
     delimiter = read_word(written).literal
     operator = "<<-" if "<<-" in pieces else "<<"
@@ -118,6 +121,13 @@ def _read_heredoc(node: "Node", data: bytes, folders: Folders) -> "tuple[Redirec
     literal = bool(_QUOTING.search(written)) or not _EXPANDS.search(text)
     target = Word(text, text if literal else "", "literal" if literal else "unknown")
     return Redirection(operator, fd, target, folders), words
+
+
+def _goes_on_in_another_line(node: "Node", data: bytes) -> bool:
+    """Whether the tree took the first line of the text for words: it skips a newline before one that is continued."""
+    before = [child for child in node.children if child.type not in {"heredoc_body", "heredoc_end"}]
+    gaps = (data[left.end_byte : right.start_byte] for left, right in pairwise(before))
+    return any(b"\n" in gap.replace(b"\\\n", b"") for gap in gaps)
 
 
 def _ends_here(data: bytes, begin: int, end: "Node", delimiter: str, *, stripped: bool) -> bool:

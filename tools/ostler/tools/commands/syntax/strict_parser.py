@@ -1,6 +1,7 @@
 """A second, strict parser for plain commands: where it and the syntax tree disagree, a command is not understood.
 
-It knows words, the operators `&&`, `||`, `;`, `|` and newline, comments and simple redirections, and nothing else.
+It knows words, the operators `&&`, `||`, `;`, `|` and newline, comments and simple redirections; for what only reads
+also `( … )` and here-documents of literal text. Nothing else.
 """
 
 import re
@@ -15,6 +16,9 @@ RESERVED: Final = frozenset({
 })  # fmt: skip
 _SEPARATOR: Final = re.compile(r"[ \t]*+(&&|\|\|?(?!&)|;(?![;&])|\n)")
 _REDIRECTION: Final = re.compile(r"&>>|&>|>>|>\||>&|<&|<<<|>|<(?![<>(])")
+_HEREDOC: Final = re.compile(r"<<(-?)[ \t]*+(?:'(\w+)'|\"(\w+)\"|([A-Za-z_]\w*+))(?=[ \t\n|;&]|\Z)", re.ASCII)
+"""The start of a here-document whose end is a plain word, quoted or not."""
+_EXPANDED_TEXT: Final = re.compile(r"[$`\\]")
 _SKIPPED: Final = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT: Final = re.compile(r"#[^\n]*")
 _BARE: Final = re.compile(
@@ -33,21 +37,29 @@ class PlainCommand:
     redirections: list[tuple[str, str, Word]] = field(default_factory=list)
 
 
-def parse_plain(text: str, known: dict[str, Word] | None = None) -> list[PlainCommand] | None:
-    """The simple commands of a plain command; None where it is not one.
+@dataclass(frozen=True, slots=True)
+class StrictReading:
+    """The simple commands of a command, and whether nothing stands around them but operators."""
+
+    commands: list[PlainCommand]
+    plain: bool
+
+
+def parse_strictly(text: str, known: dict[str, Word] | None = None) -> StrictReading | None:
+    """What a command consists of; None where more is in it than this parser knows.
 
     `known`: a cache of literal words by their source; what is found is added.
     """
     reader = _StrictParser(text, {} if known is None else known)
-    if not reader.parse():
+    if not reader.parse() or not all(map(_is_plain, reader.commands)):
         return None
-    return reader.commands if all(map(_is_plain, reader.commands)) else None
+    return StrictReading(reader.commands, not reader.holds_more)
 
 
 def join_lines(text: str) -> str | None:
     """The command without comments, and with `;` for each newline that ends a command; None where it is not plain."""
     reader = _StrictParser(text, {})
-    if "\\\n" in text or not reader.parse():  # only the tree knows which lines are continued
+    if "\\\n" in text or not reader.parse() or reader.holds_more:  # only the tree knows which lines are continued
         return None
     characters = list(text)
     for begin, end in reader.comments:
@@ -85,8 +97,22 @@ def _is_plain(command: PlainCommand) -> bool:
     return first.kind == "literal" and first.source not in RESERVED and not ASSIGNMENT.match(first.source)
 
 
+@dataclass(frozen=True, slots=True)
+class _Heredoc:
+    """A here-document whose text has not been read yet."""
+
+    command: PlainCommand
+    end: str
+    strips: bool
+    quoted: bool
+    place: int
+
+
 class _StrictParser:
-    __slots__ = ("commands", "comments", "known", "line_ends", "open", "place", "text", "waiting", "word_spans")
+    __slots__ = (
+        "closed", "commands", "comments", "depth", "heredoc", "holds_more", "known", "line_ends", "open", "place",
+        "text", "waiting", "word_spans",
+    )  # fmt: skip
 
     def __init__(self, text: str, known: dict[str, Word]) -> None:
         self.text = text
@@ -101,10 +127,18 @@ class _StrictParser:
         self.open: PlainCommand | None = None
         self.waiting = False
         """An operator needs a command after it; newlines may come between."""
+        self.depth = 0
+        """Parentheses that are open."""
+        self.closed = False
+        """One was just closed: an operator has to follow."""
+        self.heredoc: _Heredoc | None = None
+        """Its text begins at the end of the line."""
+        self.holds_more = False
+        """More than a plain command may: a here-document or parentheses."""
 
     def parse(self) -> bool:
         while self.place < len(self.text):
-            if bare := _BARE.match(self.text, self.place):
+            if not self.closed and (bare := _BARE.match(self.text, self.place)):
                 self._read_bare_words(bare)
             elif separator := _SEPARATOR.match(self.text, self.place):
                 self.place = separator.end()
@@ -112,19 +146,81 @@ class _StrictParser:
                     return False
             elif not self._read_token():
                 return False
-        return bool(self.commands) and not self.waiting and (self.open is None or bool(self.open.words))
+        whole = self.depth == 0 and self.heredoc is None and not (self.holds_more and "\\\n" in self.text)
+        return whole and bool(self.commands) and not self.waiting and (self.open is None or bool(self.open.words))
 
     def _read_token(self) -> bool:
         if skipped := _SKIPPED.match(self.text, self.place):
             self.place = skipped.end()
             return True
-        if self.text[self.place] == "#":
+        character = self.text[self.place]
+        if character == "#":
             begin, self.place = self.place, _match_end(_COMMENT.match(self.text, self.place))
             self.comments.append((begin, self.place))
             return True
-        if redirection := _REDIRECTION.match(self.text, self.place):
-            return self._read_redirection("", redirection)
+        if character in "()":
+            return self._open_group() if character == "(" else self._close_group()
+        if self.closed:
+            return False
+        if character in "<>&":
+            if heredoc := _HEREDOC.match(self.text, self.place):
+                return self._begin_heredoc(heredoc)
+            if redirection := _REDIRECTION.match(self.text, self.place):
+                return self._read_redirection("", redirection)
         return self._read_word()
+
+    def _open_group(self) -> bool:
+        self.place += 1
+        self.depth += 1
+        fits = self.open is None and not self.closed and self.heredoc is None
+        # Two of them at once are arithmetic.
+        fits &= self.text[self.place : self.place + 1] != "("
+        self.waiting = self.holds_more = True
+        return fits
+
+    def _close_group(self) -> bool:
+        self.place += 1
+        self.depth -= 1
+        fits = self.depth >= 0 and not self.waiting and self.heredoc is None
+        fits &= self.closed or (self.open is not None and bool(self.open.words))
+        self.open, self.closed = None, True
+        return fits
+
+    def _begin_heredoc(self, found: re.Match[str]) -> bool:
+        if self.heredoc is not None:
+            return False
+        strips, *ends = found.groups()
+        command = self._open_command()
+        self.heredoc = _Heredoc(command, next(filter(None, ends)), bool(strips), ends[2] is None, found.start())
+        command.redirections.append(("", f"<<{strips}", Word("", "", "literal")))
+        self.place = found.end()
+        self.holds_more = True
+        return True
+
+    def _read_heredoc(self, heredoc: "_Heredoc") -> bool:
+        """The lines up to the one that ends it. Behind them a new command begins."""
+        # A quoted newline before this one would be read in another order.
+        if "\n" in self.text[heredoc.place : self.place - 1]:
+            return False
+        begin = line = self.place
+        while line <= len(self.text):
+            end = self.text.find("\n", line)
+            end = len(self.text) if end < 0 else end
+            shown = self.text[line:end].lstrip("\t") if heredoc.strips else self.text[line:end]
+            if shown == heredoc.end:
+                text = self.text[begin:line]
+                self.place = min(end + 1, len(self.text))
+                heredoc.command.redirections = [
+                    (
+                        fd,
+                        operator,
+                        Word(text, text, "literal") if operator.startswith("<<") and operator != "<<<" else word,
+                    )
+                    for fd, operator, word in heredoc.command.redirections
+                ]
+                return heredoc.quoted or _EXPANDED_TEXT.search(text) is None
+            line = end + 1
+        return False
 
     def _read_bare_words(self, found: re.Match[str]) -> None:
         self.place = found.end()
@@ -136,14 +232,18 @@ class _StrictParser:
             words.append(word)
 
     def _read_separator(self, operator: str) -> bool:
-        if self.open is None:
-            return operator == "\n"
-        if not self.open.words:
+        if self.open is None and not self.closed:
+            return operator == "\n" and self.heredoc is None
+        if self.open is not None and not self.open.words:
             return False
+        self.closed = False
         if operator == "\n":
             self.line_ends.append(self.place - 1)
         self.open = None
         self.waiting = operator in {"&&", "||", "|"}
+        if operator == "\n" and self.heredoc is not None:
+            heredoc, self.heredoc = self.heredoc, None
+            return self._read_heredoc(heredoc)
         return True
 
     def _read_word(self) -> bool:
@@ -153,10 +253,12 @@ class _StrictParser:
             return False
         self.place = end
         source = word.source.replace("\\\n", "")  # the shell joins continued lines before it looks for a descriptor
-        redirection = _REDIRECTION.match(self.text, end)
         if self.text[end : end + 1] in {"<", ">"} and names_descriptor(source):
             return False
-        if source.isdecimal() and redirection is not None:
+        redirection = _REDIRECTION.match(self.text, end) if source.isdecimal() else None
+        if redirection is None and source.isdecimal() and self.text.startswith("<<", end):
+            return False
+        if redirection is not None:
             usual = source == word.source and not redirection.group().startswith("&")
             return usual and self._read_redirection(source, redirection)
         command = self._open_command()

@@ -69,7 +69,7 @@ class TreeWalk:
     command: str
     data: bytes
     known: dict[str, Word]
-    """A cache of literal words by their source."""
+    """A cache of words by their source."""
     parts: list[SimpleCommand] = field(default_factory=list)
     problem: str | None = None
     _folder_unknown: bool = False
@@ -286,7 +286,10 @@ class TreeWalk:
             source = self._decode_range(start, end)
             if source[:1] == "#":
                 self._report(f"a comment is taken for a word at byte {start}")
-            words.append(known.get(source) or read_word(source))
+            word = known.get(source)
+            if word is None:
+                word = known[source] = read_word(source)
+            words.append(word)
         return words
 
     def _read_test_words(self, node: "Node") -> list[Word]:

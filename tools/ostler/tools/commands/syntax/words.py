@@ -21,6 +21,9 @@ _NAMED_EXPANSION: Final = re.compile(
 )
 """A word in which nothing is expanded but some of `$?`, `$PATH`, `$HOME` and `$PWD`."""
 
+_NAMED_ALONE: Final = frozenset({"$?", "$PATH", "$HOME", "$PWD", '"$?"', '"$PATH"', '"$HOME"', '"$PWD"'})
+"""What most of these words are."""
+
 WordKind = Literal["literal", "glob", "home", "unknown"]
 
 
@@ -47,7 +50,9 @@ def read_word(source: str) -> Word:
 
 def is_named_expansion(word: Word) -> bool:
     """Whether it is known only at run time, but for nothing else than `$?`, `$PATH`, `$HOME` and `$PWD` in it."""
-    return word.kind == "unknown" and "$" in word.source and _NAMED_EXPANSION.fullmatch(word.source) is not None
+    if word.kind != "unknown" or "$" not in word.source:
+        return False
+    return word.source in _NAMED_ALONE or _NAMED_EXPANSION.fullmatch(word.source) is not None
 
 
 def scan_word(text: str, start: int) -> tuple[Word, int]:

@@ -116,6 +116,8 @@ def check_found(words: Sequence[Word], mark: str | None, check: CheckWords) -> R
     else:
         given = [_FOUND if word.literal == mark else word for word in words]
     access = check(given)
+    if access.checksums:
+        raise NotReadOnly("what stands in a list that is found is not known")
     if _FOUND in given and name not in _PRINT_NAMES and not any(word is _FOUND for word in access.files):
         raise NotReadOnly("what it finds would be no file but a pattern or a script")
     return access
