@@ -1569,7 +1569,7 @@ export interface ServerStats {
 export interface Session {
   /** Its name: `s_` and letters that sort by time. */
   id: string;
-  /** The folder that it works in. */
+  /** The folder that it works in: the one that it was created in, or the git worktree that it has entered. */
   cwd: string;
   /** What people call it. */
   title: string | null;
@@ -1581,7 +1581,7 @@ export interface Session {
   mode: "default" | "acceptEdits" | "plan" | "auto" | "dontAsk" | "bypassPermissions";
   /** `waiting`: an ask is open. */
   status: "idle" | "running" | "waiting" | "archived";
-  /** Further folders that it may work in. */
+  /** Further folders that it may work in; none in a worktree. */
   additional_directories: Array<string>;
   /** Of an agent: the session that it works for. */
   parent_id: string | null;
@@ -1697,7 +1697,7 @@ export interface SessionFork {
 
 /** Which sessions to list. */
 export interface SessionList {
-  /** Only sessions of this folder. */
+  /** Only sessions that were created in this folder. */
   cwd?: string | null;
   /** Only sessions of this status. */
   status?: "idle" | "running" | "waiting" | "archived" | null;

@@ -66,7 +66,8 @@ def test_presets_and_lists_choose_and_say_why_the_rest_is_missing(monkeypatch: p
     assert list_names(registry.for_session("read-only", (), HERE).tools) == readers
     assert list_names(registry.for_session(["More", "Bash"], (), HERE).tools) == ["Bash", "Extra"]
     full = registry.for_session("full", (), HERE)
-    others = ["Bash", "Edit", "Monitor", "NotebookEdit", "TaskCreate", "TaskStop", "TaskUpdate", "Write"]
+    others = ["Bash", "Edit", "EnterWorktree", "ExitWorktree", "Monitor", "NotebookEdit", "TaskCreate", "TaskStop"]
+    others += ["TaskUpdate", "Write"]
     assert list_names(full.tools) == [*sorted([*others, *readers]), "Extra"]
     assert set(full.unavailable) == {"PowerShell", "TestingPermission", "TodoWrite"}
     listed = registry.for_session(["Bash"], (), HERE)

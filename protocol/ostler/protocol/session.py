@@ -48,7 +48,7 @@ class Session(Shape):
     id: SessionId
     """Its name: `s_` and letters that sort by time."""
     cwd: str
-    """The folder that it works in."""
+    """The folder that it works in: the one that it was created in, or the git worktree that it has entered."""
     title: str | None = None
     """What people call it."""
     model: str
@@ -60,7 +60,7 @@ class Session(Shape):
     status: SessionStatus
     """`waiting`: an ask is open."""
     additional_directories: list[str] = []
-    """Further folders that it may work in."""
+    """Further folders that it may work in; none in a worktree."""
     parent_id: SessionId | None = None
     """Of an agent: the session that it works for."""
     root_id: SessionId
@@ -139,7 +139,7 @@ class SessionList(Params):
     """Which sessions to list."""
 
     cwd: PathText | None = None
-    """Only sessions of this folder."""
+    """Only sessions that were created in this folder."""
     status: SessionStatus | None = None
     """Only sessions of this status."""
     text: Line | None = None

@@ -22,10 +22,14 @@ from ostler.tools.todos.task_list import TaskList
 from ostler.tools.todos.task_update import TaskUpdate
 from ostler.tools.todos.todo_write import TodoWrite
 from ostler.tools.tool import AnyTool
+from ostler.tools.worktree.enter_worktree import EnterWorktree
+from ostler.tools.worktree.exit_worktree import ExitWorktree
 
 BUILT_IN: Final[tuple[AnyTool, ...]] = (
     Bash(),
     Edit(),
+    EnterWorktree(),
+    ExitWorktree(),
     Glob(),
     Grep(),
     Monitor(),

@@ -39,6 +39,8 @@ class SessionView:
     """The daemon's own folder, which no command may read."""
     real_home: str | None = None
     """The same with all links resolved, as for the roots."""
+    git_folder: str | None = None
+    """Of a session in a worktree: the git folder of its repository, outside of the roots, which git has to read."""
     may_read: Callable[[str], bool] | None = None
     """Whether the person's rules let a real path be read; null where no rule speaks of paths."""
     background: bool = True

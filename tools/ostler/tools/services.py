@@ -339,6 +339,56 @@ class NoTasks:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class EnteredWorktree:
+    """A git worktree that was made, and that the session is in now."""
+
+    path: str
+    branch: str | None
+    """Null where a hook made it, and checked out no branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftWorktree:
+    """What became of the worktree that the session was in, and where the session is now."""
+
+    path: str
+    branch: str | None
+    folder: str
+    """Where the next command starts."""
+    removed: bool
+    discarded_files: tuple[str, ...] = ()
+    discarded_commits: tuple[str, ...] = ()
+    note: str = ""
+    """What else is to be said of it."""
+
+
+class WorktreeRefused(Exception):
+    """It cannot be made, left or removed like this; the message is for the model."""
+
+
+class Worktrees(Protocol):
+    """The git worktree that the session works in. Both raise WorktreeRefused, and change nothing then."""
+
+    async def enter(self, name: str | None) -> EnteredWorktree:
+        """Makes a worktree and moves the session there; without a name it gets a random one."""
+        ...
+
+    async def leave(self, *, remove: bool, discard: bool) -> LeftWorktree:
+        """Moves the session back; removes the worktree where that is asked for and nothing is lost, or `discard`."""
+        ...
+
+
+class NoWorktrees:
+    """There are no worktrees, as in a program that only uses the tools."""
+
+    async def enter(self, name: str | None) -> EnteredWorktree:
+        raise WorktreeRefused("No worktrees are made here.")
+
+    async def leave(self, *, remove: bool, discard: bool) -> LeftWorktree:
+        raise WorktreeRefused("This session is in no worktree that it made.")
+
+
 class ProfileSnapshot(Protocol):
     """What the person's shell profile changes in a shell."""
 
@@ -389,6 +439,7 @@ class Services:
     """Results of earlier calls that were too long to be shown whole."""
     tasks: Tasks = field(default_factory=NoTasks)
     todos: Todos = field(default_factory=NoTodos)
+    worktrees: Worktrees = field(default_factory=NoWorktrees)
 
     def with_reads(self, reads: FileReads) -> "Services":
         """The same with another memory of what was read."""

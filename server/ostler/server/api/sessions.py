@@ -50,7 +50,7 @@ from ostler.server.settings.trust import build_trust_record, is_trusted
 from ostler.storage import Snapshot, Tx
 from ostler.storage.repositories import idempotency, messages
 from ostler.storage.repositories.idempotency import Key
-from ostler.storage.repositories.sessions import Filter, SessionRecord
+from ostler.storage.repositories.sessions import WORKTREE, Filter, SessionRecord
 
 _OPTIONS = {
     "rules",
@@ -212,6 +212,7 @@ class SessionMethods:
             await self.engine.fire_session_end(member, "delete")
         # Again: to fire the hooks, the sessions had to be loaded.
         await self.engine.stop_sessions(ids)
+        await self.engine.finish_worktrees(members)
 
         left: list[ResultId] = []
 
@@ -265,6 +266,8 @@ class SessionMethods:
                 status="idle",
                 created_at=now,
                 updated_at=now,
+                # A worktree is of one session: the fork begins in the folder that its source was created in.
+                options={name: value for name, value in source.options.items() if name != WORKTREE},
             )
 
             def copy_history() -> None:

@@ -42,6 +42,7 @@ from ostler.server.engine.tasks.recovery import recover_tasks
 from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.engine.turn.options import TurnServices
 from ostler.server.engine.turn.setup import TurnSetup
+from ostler.server.engine.worktrees.session_worktrees import finish_deleted, recover_worktree
 from ostler.server.events.event_log import EventLog
 from ostler.server.mcp.connections import McpConnections
 from ostler.server.observability import logs
@@ -290,6 +291,11 @@ class Engine:
                 await actor.stop()
                 self._forget(session_id)
 
+    async def finish_worktrees(self, records: Sequence[SessionRecord]) -> None:
+        """Remove the unchanged worktrees of sessions that are about to be deleted, and release the others."""
+        for record in records:
+            await finish_deleted(record, self.shared.umask)
+
     def _start_waking(self, session_id: SessionId) -> None:
         """A task has ended, or a monitor has seen something: wake the session, and a call of it that sleeps."""
         if self._group is not None and not self._closing:
@@ -396,6 +402,7 @@ class Engine:
     async def _settle(self, session_id: SessionId, ending: RecoveryEnding) -> bool:
         """Recover the session's rows; true where it has a turn or input to go on with."""
         await clear_left_overs(self.log, session_id, self._started_at)
+        await recover_worktree(self.log, session_id, self.shared.umask)
         tools = {tool.name: tool for tool in (await self.load_registry()).tools}
         settings = self.services.config().results
 

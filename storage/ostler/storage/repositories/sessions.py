@@ -13,6 +13,9 @@ from ostler.protocol.session import Mode, OnAsk, SessionStatus
 from ostler.storage.repositories.file_history import FileHistory
 from ostler.storage.repositories.results import Results
 
+WORKTREE: Final = "worktree"
+"""The option that says which git worktree the session is in."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
@@ -34,6 +37,12 @@ class SessionRecord:
     options: dict[str, Any] = field(default_factory=dict)
     """Options given at creation that only the engine reads: rules, tools, instructions, environment…"""
 
+    @property
+    def worktree_path(self) -> str | None:
+        """The git worktree that the session is in; null where it is in the folder that it was created in."""
+        found = self.options.get(WORKTREE)
+        return str(found["path"]) if found else None
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
@@ -48,8 +57,10 @@ _COLUMNS: Final = (
     " directories_json, metadata_json, options_json"
 )
 
-_LIST_COLUMNS: Final = _COLUMNS.replace("options_json", "'{}'")
-"""For lists: options hold instructions of any length, which no list shows."""
+_LIST_COLUMNS: Final = _COLUMNS.replace(
+    "options_json", f"json_object('{WORKTREE}', json_extract(options_json, '$.{WORKTREE}'))"
+)
+"""For lists: options hold instructions of any length, which no list shows, and the worktree, which every list does."""
 
 
 def _build_record(row: Sequence[Any]) -> SessionRecord:

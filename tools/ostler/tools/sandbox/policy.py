@@ -47,11 +47,18 @@ def choose_confinement(
         hidden=settings.hidden,
         network=settings.hosts if settings.hosts and settings.proxy and not (only_reads or only_edits) else "none",
         proxy=settings.proxy if not (only_reads or only_edits) else None,
+        shown_files=_list_git_folders(session),
         protected=() if only_reads else _list_protected(session),
         unix_sockets=settings.unix_sockets,
         limits=settings.limits,
     )
     return Confinement(profile, support)
+
+
+def _list_git_folders(session: SessionView) -> tuple[str, ...]:
+    """Where the sandbox has other folders in the place of those around it, as in /tmp, git would find no repository."""
+    folder = session.git_folder
+    return (folder,) if folder is not None and os.path.isdir(folder) else ()
 
 
 def _list_protected(session: SessionView) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class Profile:
     own_files: tuple[str, ...] = ()
     """Files of the call itself, which it writes wherever they are. They exist."""
     shown_files: tuple[str, ...] = ()
-    """Files that it may read wherever they are. They exist."""
+    """Files and folders that it may read wherever they are. They exist."""
     protected: tuple[str, ...] = ()
     """Further existing paths inside the roots that stay as they are: what `find_guarded` found."""
     home: str = field(default_factory=lambda: os.path.expanduser("~"))

@@ -35,6 +35,7 @@ from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import BY_MISSING_SANDBOX, TurnState
 from ostler.server.engine.tasks.tool_adapter import SessionTasks
 from ostler.server.engine.todos.tool_adapter import SessionTodos
+from ostler.server.engine.worktrees.session_worktrees import SessionWorktrees
 from ostler.server.models.assembler import ToolUse
 from ostler.server.observability import logs
 from ostler.server.observability.metrics import ToolCounts
@@ -199,6 +200,7 @@ class Pipeline:
                 OwnedResults(self.session.journal.log, self.session.record.id),
                 SessionTasks(self.session.tasks, scope, run.use.id, self.session.view.background),
                 SessionTodos(self.session, call.turn_id),
+                SessionWorktrees(self.session, call.turn_id),
             ),
             progress=send_progress,
             output_folder=self.session.shared.output_folder,

@@ -78,13 +78,14 @@ def build_session(
     """The protocol's `Session` of a record; without a turn and asks, unless they are passed."""
     return Session(
         id=record.id,
-        cwd=record.cwd,
+        cwd=record.worktree_path or record.cwd,
         title=record.title,
         model=record.model,
         provider=record.provider,
         mode=record.mode,
         status=record.status,
-        additional_directories=list(record.directories),
+        # A session in a worktree works nowhere else.
+        additional_directories=[] if record.worktree_path else list(record.directories),
         parent_id=record.parent_id,
         root_id=record.root_id,
         on_ask=record.on_ask,

@@ -1,6 +1,7 @@
 """The effective settings of one session: its mode, its rules and its MCP servers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ostler.protocol.session import Mode
@@ -10,10 +11,13 @@ from ostler.server.settings import (
     RuleSet,
     Settings,
     Source,
+    SourcedRule,
     parse_rules,
     resolve_rules,
     resolve_servers,
 )
+from ostler.server.worktrees.worktree import Worktree
+from ostler.tools.fs.paths import is_inside
 
 FLAG_RULES: Final = "flag_rules"
 """The option that says with which of its rules a session was started; rules that are added later have the source
@@ -30,7 +34,11 @@ def resolve_mode(settings: Settings, wanted: Mode, *, allow_bypass: bool) -> Mod
 
 
 def build_rule_set(
-    settings: Settings, trusted: bool, options: Mapping[str, Any], aliases: Mapping[str, str]
+    settings: Settings,
+    trusted: bool,
+    options: Mapping[str, Any],
+    aliases: Mapping[str, str],
+    worktree: Worktree | None = None,
 ) -> RuleSet:
     """The rules that are in effect in a session, with its own."""
     own_lists: RuleLists = options.get("rules") or {}
@@ -42,7 +50,30 @@ def build_rule_set(
         Origin(source, None, settings.folder, settings.folder, settings.home) for source in _SESSION_SOURCES
     )
     own = (*parse_rules(started_with, flag, expires), *parse_rules(later, session, expires))
-    return resolve_rules(settings, trusted, own, aliases=aliases)
+    found = resolve_rules(settings, trusted, own, aliases=aliases)
+    return found if worktree is None else _move_rules(found, worktree)
+
+
+def _move_rules(rules: RuleSet, worktree: Worktree) -> RuleSet:
+    """The rules for a session in a worktree: it has the same files at other places, and nothing widens.
+
+    What forbids a file of the main work tree forbids it in the worktree, too; what allows one allows it there instead.
+    """
+    return RuleSet.of([_move_rule(rule, worktree) for rule in rules.rules], rules.aliases)
+
+
+def _move_rule(rule: SourcedRule, worktree: Worktree) -> SourcedRule:
+    pattern = rule.pattern
+    if pattern is None:
+        return rule
+    main, place = ((path.lower() if pattern.folds else path) for path in (worktree.main, worktree.path))
+    moved = {
+        base: place + base.removeprefix(main)
+        for base in pattern.bases
+        if is_inside(base, main) and not is_inside(base, place)
+    }
+    kept = (base for base in pattern.bases if rule.behavior != "allow" or base not in moved)
+    return replace(rule, pattern=replace(pattern, bases=(*kept, *moved.values()))) if moved else rule
 
 
 def collect_servers(settings: Settings, trusted: bool, options: Mapping[str, Any]) -> Mapping[str, McpEntry]:

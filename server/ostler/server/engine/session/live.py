@@ -19,7 +19,8 @@ from ostler.server.engine.session.usage import UsageMeter
 from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.hooks import HookRunner
 from ostler.server.settings import McpEntry, RuleSet, Settings
-from ostler.storage.repositories.sessions import SessionRecord
+from ostler.server.worktrees.worktree import Worktree
+from ostler.storage.repositories.sessions import WORKTREE, SessionRecord
 from ostler.tools.context import SessionView, WakeSignal
 from ostler.tools.fs import paths
 from ostler.tools.registry import ToolSet
@@ -35,6 +36,7 @@ class _CachedRules:
     trusted: bool
     rules: Any
     expires: Any
+    worktree: Worktree | None
     rule_set: RuleSet
 
 
@@ -99,15 +101,28 @@ class LiveSession:
             or cached.trusted is not self.trusted
             or cached.rules is not options.get("rules")
             or cached.expires is not options.get("rule_expires")
+            or cached.worktree != self.worktree
         ):
             cached = self._cached_rules = _CachedRules(
                 self.settings,
                 self.trusted,
                 options.get("rules"),
                 options.get("rule_expires"),
-                build_rule_set(self.settings, self.trusted, options, self.shared.aliases),
+                self.worktree,
+                build_rule_set(self.settings, self.trusted, options, self.shared.aliases, self.worktree),
             )
         return cached.rule_set
+
+    @property
+    def worktree(self) -> Worktree | None:
+        """The git worktree that the session is in; null where it is in the folder that it was created in."""
+        stored = self.record.options.get(WORKTREE)
+        return Worktree.from_json(stored) if stored else None
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Further folders that a person has let the session work in; none in a worktree."""
+        return () if self.worktree is not None else self.record.directories
 
     @property
     def permission(self) -> PermissionContext:
@@ -144,11 +159,15 @@ class LiveSession:
         return cached.view
 
     def _build_view(self, config: ToolConfig) -> SessionView:
-        roots = (self.record.cwd, *self.record.directories, *self.settings.additional_directories)
+        worktree = self.worktree
+        folder = worktree.path if worktree is not None else self.record.cwd
+        # In a worktree the session has no other root: the main work tree is outside.
+        further = self.settings.additional_directories if worktree is None else ()
+        roots = (folder, *self.directories, *further)
         return SessionView(
             session_id=self.record.id,
-            folder=self.record.cwd,
-            shell_folder=self.state.get("shell_folder") or self.record.cwd,
+            folder=folder,
+            shell_folder=self.state.get("shell_folder") or folder,
             roots=roots,
             real_roots=tuple(map(self._resolve_folder, roots)),
             mode=self.mode,
@@ -156,6 +175,7 @@ class LiveSession:
             environment={**self.settings.env, **(self.record.options.get("env") or {})},
             home=self.shared.home,
             real_home=self._resolve_folder(self.shared.home),
+            git_folder=worktree.common_dir if worktree is not None else None,
             background=config.tools.background,
             servers={name: entry.digest for name, entry in self._servers.items()},
             # Assistant mode is for root sessions: an agent works for its parent, which waits for it.
@@ -184,6 +204,11 @@ class LiveSession:
         if (known := self._real_paths.get(folder)) is None:
             known = self._real_paths[folder] = paths.resolve_path(folder)
         return known
+
+    def move_to(self, record: SessionRecord, state: dict[str, Any]) -> None:
+        """Another folder, as it is stored already; what was resolved of folders is resolved again."""
+        self.record, self.state = record, state
+        self._real_paths.clear()
 
     def build_toolset(self, *of_the_turn: AnyTool) -> ToolSet:
         """The tools of the session, and those that only this turn has."""

@@ -17,7 +17,7 @@ _PREVIOUS_KEY: Final = "facts_before_opening"
 
 async def read_session_facts(live: LiveSession) -> EnvironmentFacts:
     """All facts as they are now, read from the disk."""
-    return await read_facts(live.record.cwd, live.record.directories, live.mode)
+    return await read_facts(live.view.folder, live.directories, live.mode)
 
 
 def load_sent_facts(live: LiveSession) -> EnvironmentFacts | None:
@@ -28,7 +28,7 @@ def load_sent_facts(live: LiveSession) -> EnvironmentFacts | None:
 
 def update_session_facts(live: LiveSession, sent: EnvironmentFacts, git: GitState | None) -> EnvironmentFacts:
     """The facts in the middle of a turn: what is in memory, and git as it was last read."""
-    return update_facts(sent, live.record.cwd, live.record.directories, live.mode, git)
+    return update_facts(sent, live.view.folder, live.directories, live.mode, git)
 
 
 def build_input_state(live: LiveSession, facts: EnvironmentFacts) -> dict[str, Any]:

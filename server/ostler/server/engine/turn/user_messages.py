@@ -41,7 +41,7 @@ class UserMessages:
 
     async def refresh_git(self) -> None:
         """Read the state of git again: calls have changed something, perhaps the branch."""
-        self._git = await read_git_state(self.session.record.cwd)
+        self._git = await read_git_state(self.session.view.folder)
 
     async def add(
         self,

@@ -80,7 +80,7 @@ def find_git_repository(folder: str, guard: Mapping[str, str]) -> GitRepository 
     `guard`: the variables that git runs with later, so that it finds the same now. Raises GitFailure.
     """
     here = os.path.realpath(folder)
-    environment = _build_environment(guard)
+    environment = build_git_environment(guard)
     way = _follow_way_up(here)
     if way is not None and (known := _kept.find(here, environment, way)) is not None:
         return known.repository
@@ -96,7 +96,7 @@ def find_git_repository(folder: str, guard: Mapping[str, str]) -> GitRepository 
 
 def _ask_git(here: str, environment: dict[str, str]) -> GitRepository | None:
     _refuse_pipes(here)
-    git = _find_git(here)
+    git = find_git(here)
     if git is None:
         raise GitFailure("git was not found outside of the session's folders, so that nothing is known of it")
     where, what = _run_all(git, (_WHERE, _WHAT), here, environment)
@@ -150,12 +150,13 @@ def _shorten(words: str) -> str:
     return " ".join(words.split())[:200] or "it says nothing"
 
 
-def _build_environment(guard: Mapping[str, str]) -> dict[str, str]:
+def build_git_environment(guard: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a git that the daemon starts itself: the person's own files count, nothing else of theirs."""
     own = {name: os.environ[name] for name in _OWN_VARIABLES if name in os.environ}
     return {**own, **guard, "LC_ALL": "C", "PATH": ":".join(_SYSTEM_FOLDERS)}
 
 
-def _find_git(here: str) -> str | None:
+def find_git(here: str) -> str | None:
     """Where the system has it, else on the daemon's search path, but never in a repository around the folder."""
     inside = [level for level in _list_levels(here) if level == here or os.path.lexists(os.path.join(level, ".git"))]
     return next((path for path in _list_gits(os.environ.get("PATH", "")) if not _is_below(path, inside)), None)

@@ -219,7 +219,7 @@ def _wrap_in_sandbox(prepared: PreparedCommand, by: Confinement, definitions: st
         by.profile,
         folder=prepared.folder,
         own_files=(prepared.output.end_path,),
-        shown_files=(definitions,) if definitions is not None else (),
+        shown_files=(*by.profile.shown_files, *((definitions,) if definitions is not None else ())),
     )
     held: HeldPlaceholders | None = None
     if profile.kind == "workspace":

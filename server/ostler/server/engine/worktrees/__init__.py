@@ -1,0 +1,1 @@
+"""The worktrees that sessions enter and leave, and that agents are given."""
