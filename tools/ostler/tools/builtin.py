@@ -6,6 +6,9 @@ from ostler.tools.files.edit import Edit
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
+from ostler.tools.interaction.ask_user_question import AskUserQuestion
+from ostler.tools.plan.enter_plan_mode import EnterPlanMode
+from ostler.tools.plan.exit_plan_mode import ExitPlanMode
 from ostler.tools.registry import Registry, collect, from_entry_points
 from ostler.tools.search.glob import Glob
 from ostler.tools.search.grep import Grep
@@ -24,8 +27,11 @@ from ostler.tools.todos.todo_write import TodoWrite
 from ostler.tools.tool import AnyTool
 
 BUILT_IN: Final[tuple[AnyTool, ...]] = (
+    AskUserQuestion(),
     Bash(),
     Edit(),
+    EnterPlanMode(),
+    ExitPlanMode(),
     Glob(),
     Grep(),
     Monitor(),

@@ -41,7 +41,7 @@ from ostler.server.engine.journal.session_view import (
     resolve_provider,
     store_session,
 )
-from ostler.server.engine.session.effective_settings import FLAG_RULES
+from ostler.server.engine.session.effective_settings import FLAG_RULES, GRANTS, enter_mode
 from ostler.server.events.event_log import EventLog
 from ostler.server.rpc.paging import make_page_token, parse_page_token
 from ostler.server.settings import POLICY, PolicyLimits, Settings, check_lists, resolve_default_mode
@@ -261,6 +261,8 @@ class SessionMethods:
                 id=session_id,
                 root_id=session_id,
                 parent_id=None,
+                # What was approved with a plan was approved for that session.
+                options={name: value for name, value in source.options.items() if name != GRANTS},
                 title=params.title or source.title,
                 status="idle",
                 created_at=now,
@@ -387,7 +389,8 @@ def _collect_changes(
         changes["model"] = params.model or default_model
         changes["provider"] = resolve_provider(changes["model"])
     if "mode" in changed_fields:
-        changes["mode"] = params.mode or "default"
+        record = enter_mode(record, params.mode or "default")
+        changes |= {"mode": record.mode, "options": record.options}
     if "on_ask" in changed_fields:
         changes["on_ask"] = params.on_ask or "ask"
     if "additional_directories" in changed_fields:
