@@ -7,6 +7,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +52,8 @@ from ostler.storage import Snapshot, Tx
 from ostler.storage.repositories import idempotency, messages
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import Filter, SessionRecord
+from ostler.tools.permissions.plan_file import build_plan_path
+from ostler.tools.threads import change_in_thread
 
 _OPTIONS = {
     "rules",
@@ -228,7 +231,14 @@ class SessionMethods:
 
         deleted = await self.log.write(remove, await self._find_root(params.session_id))
         await drop_pieces(self.log, left)
+        await change_in_thread(self._remove_plans, deleted.session_ids)
         return deleted
+
+    def _remove_plans(self, session_ids: Sequence[SessionId]) -> None:
+        for session_id in session_ids:
+            # What cannot be removed is no reason to keep the session.
+            with suppress(OSError):
+                os.unlink(build_plan_path(self.engine.shared.home, session_id))
 
     async def messages(self, params: SessionMessages) -> MessagePage:
         after = parse_page_token(SESSION_MESSAGES.name, params, params.page, (int,))

@@ -59,6 +59,8 @@ def test_an_approved_plan_brings_back_the_mode_before(harness: Harness) -> None:
     output = driver.list_event_data("tool.completed")[1]["call"]["output"]
     assert (output["plan"], output["file_path"], output["plan_was_edited"]) == (PLAN, str(file), False)
     assert "The permission mode is now acceptEdits" in list_notes(harness)
+    harness.daemon.call("session/delete", session_id=driver.id)
+    assert not file.exists()
 
 
 def test_the_plan_file_and_nothing_else_is_written_while_it_plans(harness: Harness) -> None:

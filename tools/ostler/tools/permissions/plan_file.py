@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from ostler.protocol.ids import SessionId
 from ostler.tools.context import SessionView
 
 MAX_PLAN_BYTES: Final = 100_000
@@ -13,6 +14,11 @@ MAX_PLAN_BYTES: Final = 100_000
 
 class BadPlanFile(Exception):
     """The file holds no plan that could be shown; the message is for the model."""
+
+
+def build_plan_path(home: str, session_id: SessionId) -> str:
+    """Where the plan of a session is written."""
+    return os.path.join(home, "plans", f"{session_id}.md")
 
 
 def is_plan_file(written: str, place: str, session: SessionView) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ostler.protocol.events import PullRequest
@@ -31,6 +30,7 @@ from ostler.server.settings import McpEntry, RuleSet, Settings
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.tools.context import SessionView, WakeSignal
 from ostler.tools.fs import paths
+from ostler.tools.permissions.plan_file import build_plan_path
 from ostler.tools.registry import ToolSet
 from ostler.tools.tool import AnyTool, Change, FolderChanged, GitChanged, PlanApproved, PlanBegun
 from ostler.tools.tool_config import SandboxSettings, ToolConfig
@@ -190,7 +190,7 @@ class LiveSession:
         """Where the plan is written; none for agents, whose work is part of a plan, and where nobody could approve."""
         if self.record.parent_id is not None or (self.turn_on_ask or self.record.on_ask) == "deny":
             return None
-        return str(Path(self.shared.home) / "plans" / f"{self.record.id}.md") if self.shared.home else None
+        return build_plan_path(self.shared.home, self.record.id) if self.shared.home else None
 
     def _add_tools(self, view: SessionView) -> SessionView:
         tools = self._select_tools(view)
