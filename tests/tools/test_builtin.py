@@ -13,6 +13,7 @@ from ostler.tools.tool import AnyTool, AskFirst
 from tests.support.tool_calls import Session
 
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "AskUserQuestion": {"questions": [{"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}]},
     "ExitWorktree": {"action": "keep"},
     "Monitor": {"command": "make", "description": "a", "timeout": 1000},
     "NotebookEdit": {"notebook_path": "/a.ipynb", "cell_id": "a", "new_source": "b"},

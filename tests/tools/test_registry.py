@@ -62,14 +62,14 @@ def test_presets_and_lists_choose_and_say_why_the_rest_is_missing(monkeypatch: p
     monkeypatch.setattr(program, "find_pwsh", lambda: None)
     registry = collect(BUILT_IN, [build_plug_in("Extra", "More")])
     assert list_names(registry.for_session("minimal", (), HERE).tools) == ["Bash", "Edit", "Read"]
-    readers = ["Glob", "Grep", "Read", "Sleep", "TaskGet", "TaskList", "TaskOutput"]
+    readers = ["AskUserQuestion", "Glob", "Grep", "Read", "Sleep", "TaskGet", "TaskList", "TaskOutput"]
     assert list_names(registry.for_session("read-only", (), HERE).tools) == readers
     assert list_names(registry.for_session(["More", "Bash"], (), HERE).tools) == ["Bash", "Extra"]
     full = registry.for_session("full", (), HERE)
     others = ["Bash", "Edit", "EnterWorktree", "ExitWorktree", "Monitor", "NotebookEdit", "TaskCreate", "TaskStop"]
     others += ["TaskUpdate", "Write"]
     assert list_names(full.tools) == [*sorted([*others, *readers]), "Extra"]
-    assert set(full.unavailable) == {"PowerShell", "TestingPermission", "TodoWrite"}
+    assert set(full.unavailable) == {"EnterPlanMode", "ExitPlanMode", "PowerShell", "TestingPermission", "TodoWrite"}
     listed = registry.for_session(["Bash"], (), HERE)
     assert listed.find("Read") == "The tool Read cannot be used here: it is not on the session's list of tools."
 

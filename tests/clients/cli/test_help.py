@@ -28,7 +28,7 @@ def test_what_has_to_be_given_stands_in_the_usage_as_it_is_called(cli: Cli) -> N
         return cli.run(*command, "--help").out.splitlines()[0]
 
     assert usage("run") == "Usage: ostler run [OPTIONS] PROMPT"
-    assert usage("answer") == "Usage: ostler answer [OPTIONS] ID CHOICE"
+    assert usage("answer") == "Usage: ostler answer [OPTIONS] ID ANSWER..."
     assert usage("delete") == "Usage: ostler delete [OPTIONS] ID..."
     assert usage("attach") == "Usage: ostler attach [OPTIONS] [ID]"
     assert usage("rules", "add") == "Usage: ostler rules add [OPTIONS] <allow|ask|deny> RULE"

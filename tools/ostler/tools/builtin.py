@@ -6,6 +6,9 @@ from ostler.tools.files.edit import Edit
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
+from ostler.tools.interaction.ask_user_question import AskUserQuestion
+from ostler.tools.plan.enter_plan_mode import EnterPlanMode
+from ostler.tools.plan.exit_plan_mode import ExitPlanMode
 from ostler.tools.registry import Registry, collect, from_entry_points
 from ostler.tools.search.glob import Glob
 from ostler.tools.search.grep import Grep
@@ -26,9 +29,12 @@ from ostler.tools.worktree.enter_worktree import EnterWorktree
 from ostler.tools.worktree.exit_worktree import ExitWorktree
 
 BUILT_IN: Final[tuple[AnyTool, ...]] = (
+    AskUserQuestion(),
     Bash(),
     Edit(),
+    EnterPlanMode(),
     EnterWorktree(),
+    ExitPlanMode(),
     ExitWorktree(),
     Glob(),
     Grep(),

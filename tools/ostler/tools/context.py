@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ostler.protocol.ask import GiveAnswers
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.session import Mode
 from ostler.tools.services import Services
@@ -51,6 +52,10 @@ class SessionView:
     """Files that hooks and MCP servers in effect run, as a script of a trusted folder: to write one is asked about."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The session's MCP servers by name, each with a digest of its entry."""
+    is_agent: bool = False
+    """It works for another session, and not for people."""
+    plan_file: str | None = None
+    """Where its plan is written in plan mode; null where nobody could approve one."""
     assistant: Assistant | None = None
     """Null: the session is not in assistant mode, or is only an agent of one that is."""
 
@@ -104,6 +109,21 @@ class PartialOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanApproval:
+    """A person approved a plan."""
+
+    plan: str
+    """As they approved it."""
+    edited: bool
+    """They changed it."""
+    mode: Mode | None
+    """The mode from now on; null: the one before planning."""
+
+
+PeopleAnswer = GiveAnswers | PlanApproval
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """What one call of a tool is given."""
 
@@ -125,6 +145,8 @@ class ToolContext:
     wake_signal: WakeSignal = field(default_factory=WakeSignal)
     changed_by_person: bool = False
     """The input is not what the model gave: a person changed it before they allowed it."""
+    answer: PeopleAnswer | None = None
+    """What the people answered, where the tool's check was an `AskPeople`."""
     partial_output: PartialOutput = field(default_factory=PartialOutput)
 
     @property

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, Union
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from ostler.protocol.session import Mode
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.description import render_description
 from ostler.tools.traits import NO_PERMISSION_TRAITS, NO_SHELL, PermissionTraits, ShellTraits
@@ -74,6 +75,34 @@ class AskFirst:
 
 
 @dataclass(frozen=True, slots=True)
+class Questions:
+    """What the model wants to know, as the ask of kind `question` shows it."""
+
+    questions: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProposal:
+    """A plan to be approved, as the ask of kind `plan` shows it."""
+
+    plan: str
+    path: str
+    """The file that holds it."""
+    allowed_prompts: tuple[dict[str, Any], ...] = ()
+    """What it asks to be allowed along with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskPeople:
+    """Only people can say how the call goes on, in every mode: their answer is `context.answer` when it runs."""
+
+    message: str
+    about: Questions | PlanProposal
+    otherwise: str
+    """What the model is told where nobody can be asked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refuse:
     """It must not run."""
 
@@ -85,7 +114,7 @@ class Pass:
     """No opinion: a rule or a person decides."""
 
 
-Check = Allow[Any] | AskFirst | Refuse | Pass
+Check = Allow[Any] | AskFirst | AskPeople | Refuse | Pass
 
 
 # What a call changes beside its result.
@@ -115,7 +144,22 @@ class GitChanged:
     """What happened, as the output tells it: `commit`, `push`, `branch`, `pr`."""
 
 
-Change = FolderChanged | FileChanged | GitChanged
+@dataclass(frozen=True, slots=True)
+class PlanBegun:
+    """The session is in plan mode from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanApproved:
+    """A person approved a plan: plan mode is over."""
+
+    mode: Mode | None
+    """The mode from now on; null: the one before planning."""
+    granted: tuple[str, ...] = ()
+    """What commands may do unasked from now on, in words."""
+
+
+Change = FolderChanged | FileChanged | GitChanged | PlanBegun | PlanApproved
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ostler.protocol.ask import Allow, Answer, AskList, AskPage, AskRef, AskResolve, TrustFolder
+from ostler.protocol.ask import Allow, Answer, Approve, AskList, AskPage, AskRef, AskResolve, TrustFolder
 from ostler.protocol.errors import AskNotFound, Conflict, InvalidParams
 from ostler.protocol.ids import AskId, Cursor
 from ostler.protocol.methods import ASK_LIST
@@ -16,6 +16,7 @@ from ostler.server.engine.asks.asks import (
     find_remembered_rule,
     get_changed_input,
 )
+from ostler.server.engine.asks.people import check_approval
 from ostler.server.engine.asks.trust import describe_project_acts
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.server.engine.engine import Engine
@@ -66,6 +67,8 @@ class AskMethods:
             raise build_resolved_error(await self._find_ask(ask.id))
         if isinstance(params.answer, Allow):
             _check_changed_input(actor, ask, params.answer)
+        if isinstance(params.answer, Approve):
+            check_approval(params.answer, actor.live.resolve_mode)
         settled = await self._settle(actor, run.asks, ask, params.answer, client)
         if settled.record is not None:
             actor.replace_record(settled.record)

@@ -7,6 +7,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +42,7 @@ from ostler.server.engine.journal.session_view import (
     resolve_provider,
     store_session,
 )
-from ostler.server.engine.session.effective_settings import FLAG_RULES
+from ostler.server.engine.session.effective_settings import FLAG_RULES, GRANTS, enter_mode
 from ostler.server.events.event_log import EventLog
 from ostler.server.rpc.paging import make_page_token, parse_page_token
 from ostler.server.settings import POLICY, PolicyLimits, Settings, check_lists, resolve_default_mode
@@ -51,6 +52,8 @@ from ostler.storage import Snapshot, Tx
 from ostler.storage.repositories import idempotency, messages
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import WORKTREE, Filter, SessionRecord
+from ostler.tools.permissions.plan_file import build_plan_path
+from ostler.tools.threads import change_in_thread
 
 _OPTIONS = {
     "rules",
@@ -229,7 +232,14 @@ class SessionMethods:
 
         deleted = await self.log.write(remove, await self._find_root(params.session_id))
         await drop_pieces(self.log, left)
+        await change_in_thread(self._remove_plans, deleted.session_ids)
         return deleted
+
+    def _remove_plans(self, session_ids: Sequence[SessionId]) -> None:
+        for session_id in session_ids:
+            # What cannot be removed is no reason to keep the session.
+            with suppress(OSError):
+                os.unlink(build_plan_path(self.engine.shared.home, session_id))
 
     async def messages(self, params: SessionMessages) -> MessagePage:
         after = parse_page_token(SESSION_MESSAGES.name, params, params.page, (int,))
@@ -266,8 +276,9 @@ class SessionMethods:
                 status="idle",
                 created_at=now,
                 updated_at=now,
-                # A worktree is of one session: the fork begins in the folder that its source was created in.
-                options={name: value for name, value in source.options.items() if name != WORKTREE},
+                # A worktree is of one session: the fork begins in the folder that its source was created in. So is what
+                # was approved with a plan.
+                options={name: value for name, value in source.options.items() if name not in {WORKTREE, GRANTS}},
             )
 
             def copy_history() -> None:
@@ -390,7 +401,8 @@ def _collect_changes(
         changes["model"] = params.model or default_model
         changes["provider"] = resolve_provider(changes["model"])
     if "mode" in changed_fields:
-        changes["mode"] = params.mode or "default"
+        record = enter_mode(record, params.mode or "default")
+        changes |= {"mode": record.mode, "options": record.options}
     if "on_ask" in changed_fields:
         changes["on_ask"] = params.on_ask or "ask"
     if "additional_directories" in changed_fields:

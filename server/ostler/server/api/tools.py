@@ -26,7 +26,17 @@ class ToolMethods:
         else:
             shared = self.engine.shared
             config = shared.config()
-            view = SessionView(SessionId(""), "/", "/", (), "default", config, background=config.tools.background)
+            view = SessionView(
+                SessionId(""),
+                "/",
+                "/",
+                (),
+                "default",
+                config,
+                background=config.tools.background,
+                # As in a session in which somebody can be asked.
+                plan_file=shared.home,
+            )
             toolset = (await self.engine.load_registry()).for_session("full", (), view)
         page, token = paginate_list(TOOL_LIST.name, params, _list_tools(toolset, view))
         return ToolPage(tools=page, next=token)

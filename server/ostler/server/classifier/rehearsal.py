@@ -1,5 +1,6 @@
 """The classifier of the model `rehearsal`: a short, deterministic table in the place of a model."""
 
+import re
 import time
 from typing import Final
 
@@ -12,6 +13,7 @@ from ostler.tools import commands
 from ostler.tools.commands import parse_command
 from ostler.tools.threads import read_in_thread
 
+_WORD: Final = re.compile(r"\w+")
 _REASON_PREFIX: Final = "The stand-in of `rehearsal`, a table and no model, says:"
 
 
@@ -37,11 +39,25 @@ def _look_up(question: Question) -> tuple[Behavior, str]:
     risk = find_high_risk(question)
     if risk is not None:
         return "ask", f"high risk, {risk}"
+    if question.granted:
+        return _find_grant(question)
     if question.read_only:
         return "allow", "it only reads"
     if is_command and _is_plain_work(question.text):
         return "allow", "it is a plain build, test or listing"
     return "ask", "it is not in the table"
+
+
+def _find_grant(question: Question) -> tuple[Behavior, str]:
+    """Whether the command is in a row of the table whose word stands in what was approved."""
+    reading = parse_command(question.text)
+    for prompt in question.granted:
+        words = set(_WORD.findall(prompt.casefold()))
+        for row in load_table("rehearsal.toml")["grants"]:
+            fits = not words.isdisjoint(row["words"]) and reading.plain
+            if fits and not commands.find_uncovered(reading, row["commands"], commands.part_is_read_only):
+                return "allow", f"it is meant by {prompt!r}"
+    return "ask", "none of what was approved means it"
 
 
 def _find_denial(command: str) -> str | None:

@@ -19,6 +19,8 @@ class Question:
     """What the person last asked the agent for."""
     read_only: bool
     destructive: bool
+    granted: tuple[str, ...] = ()
+    """What a person approved with a plan, in words. Where it is given, `allow` means that the call is one of these."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.executor import Executor
 from ostler.server.engine.calls.stages import Parsed, Running
 from ostler.server.engine.loading import StoredSession
+from ostler.server.engine.session.effective_settings import enter_mode
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.settings_loader import SettingsLoader
 from ostler.server.engine.session.turn_state import BY_DELETION, BY_PERSON
@@ -248,7 +249,8 @@ class SessionActor:
         return begun
 
     async def _change_mode(self, mode: Mode) -> None:
-        self.live.record = await self.live.journal.change_session(mode=mode)
+        changed = enter_mode(self.live.record, mode)
+        self.live.record = await self.live.journal.change_session(mode=changed.mode, options=changed.options)
 
     # Running turns, one after the other.
 

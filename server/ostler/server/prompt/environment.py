@@ -30,6 +30,8 @@ class EnvironmentFacts:
     git_root: str | None
     git_branch: str | None
     """The branch; a commit in short where no branch is checked out."""
+    plan_file: str | None = None
+    """In plan mode, where the plan is written."""
 
     @property
     def branch_words(self) -> str:
@@ -58,20 +60,30 @@ async def read_git_state(folder: str) -> GitState:
 
 
 def update_facts(
-    told: EnvironmentFacts, folder: str, directories: Sequence[str], mode: Mode, git: GitState | None
+    told: EnvironmentFacts,
+    folder: str,
+    directories: Sequence[str],
+    mode: Mode,
+    git: GitState | None,
+    plan_file: str | None = None,
 ) -> EnvironmentFacts:
     """The facts without reading any file: where no git state is given, it is as it was last told."""
     git = git or GitState(told.git_root, told.git_branch)
-    return EnvironmentFacts(folder, tuple(directories), mode, _today(), git.root, git.branch)
+    return EnvironmentFacts(folder, tuple(directories), mode, _today(), git.root, git.branch, plan_file)
 
 
 async def read_facts(
-    folder: str, directories: Sequence[str], mode: Mode, *, today: date | None = None
+    folder: str,
+    directories: Sequence[str],
+    mode: Mode,
+    *,
+    today: date | None = None,
+    plan_file: str | None = None,
 ) -> EnvironmentFacts:
     """Reads the facts as they are now."""
     git = await read_git_state(folder)
     return EnvironmentFacts(
-        folder, tuple(directories), mode, today.isoformat() if today else _today(), git.root, git.branch
+        folder, tuple(directories), mode, today.isoformat() if today else _today(), git.root, git.branch, plan_file
     )
 
 

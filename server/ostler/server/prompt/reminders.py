@@ -56,8 +56,15 @@ def is_ours(text: str) -> bool:
     return text.startswith(_OWN_TAGS)
 
 
-def describe_mode(mode: Mode) -> str:
-    return f"{mode}: {_MODE_TEXTS[mode]}"
+def describe_mode(facts: EnvironmentFacts) -> str:
+    """The mode, what it means, and in plan mode where the plan goes."""
+    text = f"{facts.mode}: {_MODE_TEXTS[facts.mode]}"
+    if facts.plan_file is None:
+        return text
+    return (
+        f"{text}. Write the plan to {to_printable(facts.plan_file)}, the one file that can be written now, "
+        "and call ExitPlanMode when it is ready to be approved"
+    )
 
 
 def describe_changes(before: EnvironmentFacts, after: EnvironmentFacts) -> list[str]:
@@ -68,7 +75,7 @@ def describe_changes(before: EnvironmentFacts, after: EnvironmentFacts) -> list[
     if after.folder != before.folder:
         notes.append(f"Working directory: {to_printable(after.folder)}")
     if after.mode != before.mode:
-        notes.append(f"The permission mode is now {describe_mode(after.mode)}.")
+        notes.append(f"The permission mode is now {describe_mode(after)}.")
     notes += _describe_folders(before, after)
     notes += _describe_git(before, after)
     return [wrap_note(text) for text in notes]

@@ -60,7 +60,7 @@ def _render_environment(facts: EnvironmentFacts, model: str) -> str:
         f"Working directory: {to_printable(facts.folder)}",
         *(f"Further folder: {to_printable(path)}" for path in facts.directories),
         f"Git: {_describe_git(facts)}",
-        f"Permission mode: {describe_mode(facts.mode)}",
+        f"Permission mode: {describe_mode(facts)}",
         f"Platform: {system.sysname.lower()}, {to_printable(system.release)}, {system.machine}",
         "Shell: bash, without the person's own aliases and options",
         f"Date: {facts.date}",

@@ -129,7 +129,7 @@ def test_questions_are_answered_one_after_the_other_by_number_or_in_words() -> N
     ask = make_prompt("question", questions=QUESTIONS)
     assert "  1  SQLite: one file" in [text for text, _ in ask.render()]
     assert ask.parse_line("1") is ReplyKind.MORE
-    assert "  Which parts?" in [text for text, _ in ask.render_more()]
+    assert "  2/2 Which parts?" in [text for text, _ in ask.render_more()]
     assert ask.parse_line("1, 3") == GiveAnswers(answers={"Which database?": ["SQLite"], "Which parts?": ["a", "c"]})
 
 
@@ -138,6 +138,23 @@ def test_a_question_takes_words_of_ones_own_and_can_be_declined() -> None:
         answers={"Which database?": ["7"]}
     )
     assert make_prompt("question", questions=QUESTIONS[:1]).parse_line("-") == Decline()
+
+
+def test_a_question_takes_a_note_and_one_of_several_may_be_left_out() -> None:
+    ask = make_prompt("question", questions=QUESTIONS)
+    assert ask.parse_line("-") is ReplyKind.MORE
+    assert ask.parse_line("2: most of it") == GiveAnswers(
+        answers={"Which parts?": ["b"]}, notes={"Which parts?": "most of it"}
+    )
+
+
+def test_two_numbers_where_one_can_be_chosen_are_asked_for_again() -> None:
+    ask = make_prompt("question", questions=QUESTIONS)
+    assert ask.parse_line("1,2") is ReplyKind.MORE
+    assert ask.render_more()[-1] == ("  Only one of them can be chosen.", "yellow")
+    assert ask.parse_line("sqlite") is ReplyKind.MORE
+    assert ask.go_back()
+    assert "  1/2 Which database?" in [text for text, _ in ask.render_more()]
 
 
 def render_lines(ask: AskPrompt) -> list[str]:
@@ -229,5 +246,23 @@ def test_what_a_plan_wants_along_with_it_is_shown() -> None:
         "? This is the plan.",
         "  │ 1. look",
         "  │ 2. leap",
-        '  along with it: {"tool": "Bash", "prompt": "run tests"}',
+        "  along with it: Bash: run tests",
     ]
+
+
+def test_a_plan_is_approved_in_a_mode_that_is_named() -> None:
+    ask = make_prompt("plan", plan="1. look")
+    assert ask.parse_line("m") is ReplyKind.MORE
+    assert ask.parse_line("plan") is ReplyKind.MORE
+    assert "default, acceptEdits" in ask.prompt
+    assert ask.parse_line("ACCEPTEDITS") == Approve(mode="acceptEdits")
+    assert make_prompt("plan", plan="1. look").parse_line("e") is ReplyKind.EDIT
+
+
+def test_a_plan_that_was_changed_here_is_approved_so() -> None:
+    ask = make_prompt("plan", plan="1. look")
+    assert not ask.change_plan(" \n")
+    assert not ask.change_plan("1. look")
+    assert ask.change_plan("1. listen")
+    assert "  │ 1. listen" in render_lines(ask)
+    assert ask.parse_line("y") == Approve(plan="1. listen")

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import anyio
@@ -84,6 +84,13 @@ class OneKeyConsole:
 
     def on_resize(self) -> None:
         return
+
+    @property
+    def is_lent(self) -> bool:
+        return False
+
+    async def run_program(self, command: Sequence[str]) -> int:
+        raise OSError("there is no terminal")
 
 
 async def test_who_was_too_late_is_told_what_was_decided_and_by_whom() -> None:

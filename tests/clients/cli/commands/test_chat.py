@@ -4,6 +4,8 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.clients.cli.chat.chat_driver import ChatDriver
 from tests.clients.conftest import Cli
 from tests.support.daemon import Daemon
@@ -384,3 +386,40 @@ def test_a_hangup_restores_the_terminal_and_leaves(rehearsal_cli: Cli, project: 
         driver.process.send_signal(signal.SIGTERM)
         assert driver.wait() == 0
     assert driver.output.count("\x1b[?2004h") == driver.output.count("\x1b[?2004l") == 1
+
+
+def test_a_question_is_answered_in_a_chat(rehearsal_cli: Cli, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.type("ask me which one: tea, coffee or water\r")
+        driver.read_until("? Which one?")
+        driver.read_until("answer: ")
+        driver.type("1,2\r")
+        driver.read_until("Only one of them can be chosen.")
+        driver.type("2: black\r")
+        driver.read_until("Which one? coffee")
+        driver.read_until("The person's note: black")
+
+
+def test_a_plan_is_read_changed_in_the_editor_and_approved_in_a_chat(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", "sed -i s/README/OTHER/")
+    monkeypatch.setenv("PAGER", "head -n 50")
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.read_until("> ")
+        driver.type("plan read README.md\r")
+        driver.read_until("Go ahead with this plan?")
+        driver.read_until("[y/a/m/n/d/e/v] ")
+        driver.type("v")
+        driver.read_until("1. read README.md")
+        driver.read_until("[y/a/m/n/d/e/v] ")
+        driver.type("e")
+        driver.read_until("The plan is changed; it counts when you approve it.")
+        driver.read_until("│ 1. read OTHER.md")
+        driver.read_until("(as you changed it)")
+        driver.type("y")
+        driver.read_until("approve")
+        driver.read_until("The person changed the plan and approved it.")
+    (ask,) = rehearsal_daemon.call("ask/list", status="resolved")["asks"]
+    assert "1. read OTHER.md" in ask["answer"]["plan"]

@@ -18,6 +18,7 @@ from ostler.tools.fs import cached_io, paths
 from ostler.tools.fs.file_type import HEAD_BYTES, FileKind, detect_kind
 from ostler.tools.fs.similar_paths import build_path_filter, describe_missing
 from ostler.tools.fs.text_file import Unreadable, is_stream, open_regular
+from ostler.tools.permissions.plan_file import is_plan_file
 from ostler.tools.permissions.subject import Subject, TextSubject
 from ostler.tools.search.stored_text import parse_result_path
 from ostler.tools.text import MAX_LINE, cut_requested_line
@@ -158,6 +159,8 @@ def _check_access(path: str, session: SessionView, real: paths.PathResolver) -> 
 
 def _may_read(path: str, place: str, session: SessionView, real: paths.PathResolver) -> Check:
     """Allowed inside the roots, refused in the daemon's own folder, and asked for elsewhere."""
+    if is_plan_file(path, place, session):
+        return Allow()
     if paths.is_in_daemon_home(place, session, real):
         return Refuse(f"{path} is in the daemon's own folder.")
     if paths.is_inside_roots(place, session, real):

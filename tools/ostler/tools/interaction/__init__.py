@@ -1,1 +1,1 @@
-"""The tools that answer people and callers: StructuredOutput."""
+"""The tools that speak with people and callers: AskUserQuestion, StructuredOutput."""

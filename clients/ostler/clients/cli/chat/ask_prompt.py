@@ -2,14 +2,16 @@
 
 import json
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from ostler.clients.cli.question_answers import BadAnswer, parse_question_answer
 from ostler.clients.cli.render.ask import (
     ScreenArea,
     StyledLine,
     measure_screen,
     render_body,
     render_head,
+    render_question,
     render_reasons,
     truncate_lines,
 )
@@ -29,6 +31,7 @@ from ostler.protocol.ask import (
     RestrictFolder,
     TrustFolder,
 )
+from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Ask
 
 _KEY_WORDS: Final = {
@@ -40,11 +43,13 @@ _KEY_WORDS: Final = {
     "no": "n",
     "allow": "y",
     "deny": "n",
+    "approve": "y",
+    "edit": "e",
     "trust": "t",
     "restrict": "r",
 }
 
-_ANY_KEY: Final = "yalnxdevctr"
+_ANY_KEY: Final = "yalnxdevctrm"
 _MAX_STRAY_KEYS: Final = 3
 
 
@@ -54,6 +59,7 @@ class ReplyKind(Enum):
     MORE = "a further line is needed"
     VIEW = "all of the ask is wanted"
     SAME = "the input was to be changed, and was not"
+    EDIT = "the plan is to be changed in an editor"
     OTHER = "it is something else"
 
 
@@ -67,15 +73,20 @@ class AskPrompt:
         self.ask = ask
         self._elsewhere = describe_folder(folder)
         """The folder that it is about, where the person is in another one."""
-        self._body, self._missing = truncate_lines(render_body(ask), area or measure_screen())
-        self.prompt, self.keys = self._build_key_prompt()
-        """What is typed for it, and the keys that need no Enter."""
-        self.openers: str
-        """Keys that begin a line."""
         self.prefill = ""
         """What the next line begins with."""
         self._requested: str | None = None
         self._answers: dict[str, list[str]] = {}
+        self._notes: dict[str, str] = {}
+        self._left_out = 0
+        self._complaint: str | None = None
+        self.plan = ask.plan or ""
+        """The plan as it would be approved: perhaps changed here."""
+        self._body, self._missing = truncate_lines(self._render_body(), area or measure_screen())
+        self.prompt, self.keys = self._build_key_prompt()
+        """What is typed for it, and the keys that need no Enter."""
+        self.openers: str
+        """Keys that begin a line."""
         if ask.kind == "question":
             self._prompt_question()
 
@@ -91,7 +102,7 @@ class AskPrompt:
 
     def render_whole(self) -> list[StyledLine]:
         """The lines that show the ask, with nothing left out."""
-        return [render_head(self.ask), *render_body(self.ask), *self._render_reasons(), *self._render_choices()]
+        return [render_head(self.ask), *self._render_body(), *self._render_reasons(), *self._render_choices()]
 
     def _render_reasons(self) -> list[StyledLine]:
         elsewhere: list[StyledLine] = [(f"  in the folder {self._elsewhere}", "yellow")] if self._elsewhere else []
@@ -110,8 +121,17 @@ class AskPrompt:
         what = f"{typed!r} is" if typed else "That is"
         return f"{what} no answer to this: {shown}. /say TEXT is for the agent; Esc stops the turn."
 
+    def _render_body(self) -> list[StyledLine]:
+        # Questions are shown one after the other, each as it comes to be answered.
+        if self.ask.kind == "question":
+            return []
+        return render_body(self.ask.changed(plan=self.plan) if self.ask.kind == "plan" else self.ask)
+
     def go_back(self) -> bool:
-        """Go back from typing words or an input to the keys; whether that was possible."""
+        """Go back from typing words or an input to the keys, or to the first question; whether that was possible."""
+        if self._answers or self._left_out:
+            self.start_again()
+            return True
         if self._requested is None:
             return False
         self._requested, self.prefill = None, ""
@@ -123,7 +143,7 @@ class AskPrompt:
         shown = _KEYS[kind]
         if kind == "permission" and _render_always(self.ask):
             shown = "yalnxde" if _holds_in_folder(self.ask) else "yanxde"
-        more = "v" if self._missing else ""
+        more = "v" if self._missing or kind == "plan" else ""
         self.openers = "".join({*shown} - {*_INSTANT_KEYS.get(kind, shown)})
         return f"[{'/'.join(shown + more)}] ", _INSTANT_KEYS.get(kind, shown) + more
 
@@ -135,11 +155,16 @@ class AskPrompt:
             case "question":
                 return self._render_question()
             case "plan":
+                changed: list[StyledLine] = (
+                    [("  (as you changed it)", "yellow")] if self.plan != (self.ask.plan or "") else []
+                )
                 return [
+                    *changed,
+                    ("  [y] go ahead  [a] go ahead, and accept edits  [m] go ahead, in another mode", "cyan"),
                     (
-                        "  [y] go ahead  [a] go ahead, and accept edits  [n] go on planning  [d] say what is wrong",
+                        "  [n] go on planning  [d] say what is wrong  [e] change it in an editor  [v] read it",
                         "cyan",
-                    )
+                    ),
                 ]
             case "trust":
                 return [("  [t] trust it  [r] restrict it: what it brings does nothing", "cyan")]
@@ -178,16 +203,25 @@ class AskPrompt:
                 return self._build_refusal(rest) if rest else self._request_line("d", "words: ")
             case "permission", _:
                 return Deny()
-            case "plan", "n":
-                return Reject()
             case "plan", _:
-                return Approve(mode="acceptEdits") if key == "a" else Approve()
+                return ReplyKind.OTHER if rest else self._parse_plan_key(key)
             case "trust", _:
                 return TrustFolder() if key in {"t", "y"} else RestrictFolder()
             case _, "y":
                 return self._parse_accept(rest)
             case _:
                 return Cancel() if key == "c" else Decline()
+
+    def _parse_plan_key(self, key: str) -> Reply:
+        match key:
+            case "n":
+                return Reject()
+            case "e":
+                return ReplyKind.EDIT
+            case "m":
+                return self._request_line("m", "mode: ")
+            case _:
+                return self._approve("acceptEdits" if key == "a" else None)
 
     @property
     def _input(self) -> dict[str, Any]:
@@ -202,7 +236,29 @@ class AskPrompt:
         self.go_back()
         if not line.strip():
             return ReplyKind.MORE  # thought better of it: back to the keys
+        if what == "m":
+            return self._parse_mode(line.strip())
         return self._parse_input(line) if what == "e" else self._build_refusal(line)
+
+    @property
+    def _changed_plan(self) -> str | None:
+        return self.plan if self.plan != (self.ask.plan or "") else None
+
+    def _approve(self, mode: Mode | None) -> Reply:
+        return Approve(plan=self._changed_plan, mode=mode)
+
+    def _parse_mode(self, name: str) -> Reply:
+        modes: dict[str, Mode] = {mode.casefold(): mode for mode in get_args(Mode) if mode != "plan"}
+        mode = modes.get(name.casefold())
+        return self._request_line("m", f"mode ({', '.join(modes.values())}): ") if mode is None else self._approve(mode)
+
+    def change_plan(self, text: str) -> bool:
+        """Take the plan as a person changed it, to be approved so; whether it is another one."""
+        if not text.strip() or text == self.plan:
+            return False
+        self.plan = text
+        self._body, self._missing = truncate_lines(self._render_body(), measure_screen())
+        return True
 
     def _build_refusal(self, words: str) -> Reply:
         return Reject(message=words) if self.ask.kind == "plan" else Deny(message=words)
@@ -221,40 +277,56 @@ class AskPrompt:
     # A question may be several, and each may take several answers.
 
     @property
+    def _at(self) -> int:
+        """Which question is to be answered next."""
+        return min(len(self._answers) + self._left_out, len(self.ask.questions or [{}]) - 1)
+
+    @property
     def _question(self) -> dict[str, Any]:
-        return (self.ask.questions or [{}])[len(self._answers)]
+        return (self.ask.questions or [{}])[self._at]
 
     def _prompt_question(self) -> None:
-        many = "numbers, " if self._question.get("multiSelect") else "a number, "
-        self.prompt, self.keys = f"{many}your own words, or - for no answer: ", ""
+        self.prompt, self.keys = "answer: ", ""
 
     def _render_question(self) -> list[StyledLine]:
-        question = self._question
-        lines: list[StyledLine] = [(f"  {question.get('question', '')}", "bold")]
-        for number, option in enumerate(question.get("options") or [], start=1):
-            what = f": {option['description']}" if option.get("description") else ""
-            lines.append((f"  {number}  {option.get('label', '')}{what}", "cyan"))
-        return lines
+        several = "numbers, as 1,2" if self._question.get("multiSelect") else "a number"
+        keys = f"  {several}, one with a note (1: words), or your own words; - leaves it out"
+        complaint: list[StyledLine] = [(f"  {self._complaint}", "yellow")] if self._complaint else []
+        return [*(render_question(self.ask, self._at) if self.ask.questions else []), (keys, "dim"), *complaint]
 
     def render_more(self) -> list[StyledLine]:
         """What to show where a further line is needed."""
         return self._render_question() if self.ask.kind == "question" else []
 
+    def start_again(self) -> None:
+        """The answers did not count: they are asked for from the first question on."""
+        self._answers, self._notes, self._left_out, self._complaint = {}, {}, 0, None
+        if self.ask.kind == "question":
+            self._prompt_question()
+
     def _parse_question_answer(self, line: str) -> Reply:
-        if line.strip() == "-":
-            return Decline()
+        self._complaint = None
         if not line.strip():
             return ReplyKind.MORE
-        self._answers[str(self._question.get("question", ""))] = _parse_choice(
-            line, self._question.get("options") or []
-        )
-        if len(self._answers) < len(self.ask.questions or []):
+        if line.strip() == "-":
+            self._left_out += 1
+        else:
+            try:
+                answer = parse_question_answer(self._question, line)
+            except BadAnswer as wrong:
+                self._complaint = str(wrong)
+                return ReplyKind.MORE
+            text = str(self._question.get("question", ""))
+            if answer.note:
+                self._notes[text] = answer.note
+            self._answers[text] = answer.chosen
+        if len(self._answers) + self._left_out < len(self.ask.questions or []):
             self._prompt_question()
             return ReplyKind.MORE
-        return GiveAnswers(answers=self._answers)
+        return GiveAnswers(answers=self._answers, notes=self._notes) if self._answers else Decline()
 
 
-_KEYS: Final = {"permission": "ynde", "question": "", "plan": "yand", "elicitation": "ync", "trust": "tr"}
+_KEYS: Final = {"permission": "ynde", "question": "", "plan": "yamnde", "elicitation": "ync", "trust": "tr"}
 _INSTANT_KEYS: Final = {"elicitation": "nc", "trust": "tryn"}
 """The keys that need no Enter, where they are not those that are shown: `y` may be followed by JSON."""
 
@@ -275,13 +347,6 @@ def _render_always(ask: Ask) -> list[StyledLine]:
 def _holds_in_folder(ask: Ask) -> bool:
     """In a folder that nobody trusts it would not, and is not suggested."""
     return any(each.scope == "local" for each in ask.suggestions)
-
-
-def _parse_choice(line: str, options: list[dict[str, Any]]) -> list[str]:
-    parts = [part.strip() for part in line.split(",")]
-    if all(part.isdecimal() and 0 < int(part) <= len(options) for part in parts):
-        return [str(options[int(part) - 1].get("label", part)) for part in parts]
-    return [line.strip()]
 
 
 def _parse_object(text: str) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from ostler.clients import Ostler
 from ostler.clients.cli.chat.ask_prompt import AskPrompt, ReplyKind
 from ostler.clients.cli.chat.ask_queue import AskQueue
+from ostler.clients.cli.chat.external_programs import edit_text, page_text
 from ostler.clients.cli.output import Colour
 from ostler.clients.cli.render.ask import name_answerer
 from ostler.clients.cli.render.turn import TurnRenderer
@@ -224,6 +225,9 @@ class ChatSession:
         if not isinstance(reply, ReplyKind):
             await self._resolve(ask_prompt, reply)
             return True
+        if ask_prompt.ask.kind == "plan" and self._console.is_terminal and reply in {ReplyKind.EDIT, ReplyKind.VIEW}:
+            await self._open_plan(ask_prompt, edits=reply is ReplyKind.EDIT)
+            return True
         self._refresh_prompt()
         if reply is ReplyKind.SAME:
             self.tell("The input is as it was. [y] allows it as it is.", "yellow")
@@ -232,6 +236,23 @@ class ChatSession:
         self._console.fill(ask_prompt.prefill)
         return True
 
+    async def _open_plan(self, ask_prompt: AskPrompt, *, edits: bool) -> None:
+        """Let the plan be read in the person's pager, or changed in their editor."""
+        changed = False
+        try:
+            if edits:
+                changed = ask_prompt.change_plan(await edit_text(self._console, ask_prompt.plan))
+            elif not await page_text(self._console, ask_prompt.plan):
+                for text, colour in ask_prompt.render_whole():
+                    self._renderer.write_line(text, colour)
+        except OSError as error:
+            self.tell(f"That program could not be run: {error}", "red")
+        if edits:
+            self.tell("The plan is changed; it counts when you approve it." if changed else "The plan is as it was.")
+        for text, colour in ask_prompt.render() if changed else ():
+            self._renderer.write_line(text, colour)
+        self._refresh_prompt()
+
     async def _resolve(self, ask_prompt: AskPrompt, answer: Answer) -> None:
         self._asks.mark_sent(ask_prompt)
         self._refresh_prompt()
@@ -239,9 +260,11 @@ class ChatSession:
             await self.ostler.resolve(ask_prompt.ask, answer)
         except ProtocolError as error:
             self._asks.mark_unsent(ask_prompt)
+            ask_prompt.start_again()
             self.tell(f"That is no answer to this: {error.message}", "red")
         except ClientError:
             self._asks.mark_unsent(ask_prompt)
+            ask_prompt.start_again()
             raise
         finally:
             self._refresh_prompt()
@@ -347,6 +370,8 @@ class ChatSession:
 
     def _handle_ctrl_c(self, group: TaskGroup) -> None:
         """One thing after the other: what is half typed, then the turn, and only then this terminal."""
+        if self._console.is_lent:
+            return  # it was for the program that has the terminal
         if self._go_back_to_keys() or self._drop_line():
             return
         if self.turn is not None:

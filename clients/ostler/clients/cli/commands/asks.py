@@ -1,6 +1,7 @@
 """`asks`, `answer`: what agents want to know, and the answer from any terminal."""
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -25,33 +26,24 @@ from ostler.protocol.errors import AskResolved
 if TYPE_CHECKING:
     from ostler.clients import Ostler
 
-Choice = Literal[
-    "allow",
-    "allow_always",
-    "deny",
-    "deny_always",
-    "answer",
-    "decline",
-    "approve",
-    "reject",
-    "accept",
-    "cancel",
-    "trust",
-    "restrict",
-]
 ScopeName = Literal["session", "local", "project", "user"]
 
-_CHOICE_OPTIONS: Final[dict[str, frozenset[str]]] = {
+CHOICE_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "allow": frozenset({"input"}),
     "allow_always": frozenset({"rule", "scope"}),
     "deny": frozenset({"message", "interrupt"}),
     "deny_always": frozenset({"rule", "scope", "message", "interrupt"}),
     "answer": frozenset({"input"}),
     "decline": frozenset({"message"}),
-    "approve": frozenset({"message"}),
+    "approve": frozenset({"message", "mode"}),
     "reject": frozenset({"message"}),
     "accept": frozenset({"input"}),
+    "cancel": frozenset(),
+    "trust": frozenset(),
+    "restrict": frozenset(),
 }
+_TAKE_WORDS: Final = frozenset({"deny", "deny_always", "decline", "reject"})
+"""Choices after which words for the model may follow."""
 _ANSWER_FIELDS: Final = {("answer", "input"): "answers", ("accept", "input"): "content", ("approve", "message"): "plan"}
 
 
@@ -114,7 +106,7 @@ def _show_ask(ask: dict[str, Any], folders: dict[str, str], format: Format) -> N
     if format == "json":
         say_json(ask)
         return
-    from ostler.clients.cli.render.ask import render_body, render_head, render_reasons
+    from ostler.clients.cli.render.ask import describe_choices, render_body, render_head, render_reasons
     from ostler.protocol.shapes import Ask
 
     known = Ask.model_validate(ask)
@@ -125,7 +117,7 @@ def _show_ask(ask: dict[str, Any], folders: dict[str, str], format: Format) -> N
     for text, colour in (render_head(known), *render_body(known), *render_reasons(known)):
         _say_line(text, colour)
     if known.status == "open":
-        note(f"Answer with `ostler answer {known.id} {'|'.join(known.choices)}`.")
+        note(f"Answer with `ostler answer {known.id} {describe_choices(known)}`.")
 
 
 def _say_line(text: str, colour: Colour | None) -> None:
@@ -137,7 +129,14 @@ def _say_line(text: str, colour: Colour | None) -> None:
 def answer(
     context: typer.Context,
     ask_id: Annotated[str, typer.Argument(metavar="ID", help="The ask: its id, or the start or end of it.")],
-    choice: Annotated[Choice, typer.Argument(help="One of the ask's choices.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ANSWER...",
+            help=f"One of the ask's choices ({', '.join(CHOICE_OPTIONS)}), with words after a no. For a question the "
+            "number or label of an option, or your own words; for several, QUESTION=ANSWER each.",
+        ),
+    ],
     message: Annotated[
         str | None, typer.Option("--message", metavar="TEXT", help="Words for the model; for a plan, the changed plan.")
     ] = None,
@@ -149,6 +148,7 @@ def answer(
         str | None,
         typer.Option("--input", metavar="JSON", help="A changed input, the answers by question, or what is asked for."),
     ] = None,
+    mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="The mode for an approved plan.")] = None,
     interrupt: Annotated[
         bool | None,
         typer.Option("--interrupt/--no-interrupt", help="Whether a denial ends the turn; else only without words."),
@@ -156,20 +156,27 @@ def answer(
 ) -> None:
     """Answer an ask; the first answer wins."""
     changed = parse_json_object(input) if input is not None else None
-    given = {"message": message, "rule": rule, "scope": scope, "input": changed, "interrupt": interrupt}
-    payload = _build_answer(choice, {name: value for name, value in given.items() if value is not None})
+    options = {"message": message, "rule": rule, "scope": scope, "input": changed, "interrupt": interrupt}
+    options["mode"] = mode
+    given = {name: value for name, value in options.items() if value is not None}
+    if words[0] in CHOICE_OPTIONS:
+        _check_options(words[0], given)
 
-    async def resolve(ostler: "Ostler") -> dict[str, Any]:
+    async def resolve(ostler: "Ostler") -> tuple[dict[str, Any], dict[str, Any]]:
         found = await _find_ask(ostler, ask_id)
+        payload = _build_answer(found, words, given)
         try:
             await ostler.request("ask/resolve", {"ask_id": found["id"], "answer": payload})
         except AskResolved as late:
             raise ClientError(await _describe_outcome(ostler, late.data["ask"])) from late
-        return found
+        return found, payload
 
-    ask = run_with_daemon(context, resolve)
-    say(f"Answered {ask['id']}: {choice}")
-    _tell_subject(ask, changed if choice == "allow" else None)
+    ask, payload = run_with_daemon(context, resolve)
+    say(f"Answered {ask['id']}: {payload['choice']}")
+    _tell_subject(ask, changed if payload["choice"] == "allow" else None)
+    for question, answers in (payload.get("answers") or {}).items():
+        # Which option a number stood for is seen now, and not by the model first.
+        note(sanitize(f"  {question} {', '.join(map(str, answers))}"))
 
 
 def _tell_subject(ask: dict[str, Any], changed: dict[str, Any] | None) -> None:
@@ -185,11 +192,70 @@ def _tell_subject(ask: dict[str, Any], changed: dict[str, Any] | None) -> None:
         note(sanitize(text) if is_terminal(sys.stderr) else text)
 
 
-def _build_answer(choice: str, given: dict[str, Any]) -> dict[str, Any]:
-    strange = sorted(given.keys() - _CHOICE_OPTIONS.get(choice, frozenset()))
+def _build_answer(ask: dict[str, Any], words: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """The answer that words and options give to this ask."""
+    choice, *rest = words
+    if ask["kind"] == "question" and not _is_bare_choice(ask, words):
+        choice, rest, given = "answer", [], {**given, "input": _parse_answers(ask, words)}
+    if choice not in CHOICE_OPTIONS:
+        raise typer.BadParameter(f"{choice!r} is no answer to this: {', '.join(ask['choices'])}")
+    if rest and (choice not in _TAKE_WORDS or "message" in given):
+        raise typer.BadParameter(f"{' '.join(rest)!r}: nothing more may follow {choice}")
+    if rest:
+        given = {**given, "message": " ".join(rest)}
+    _check_options(choice, given)
+    if choice == "answer" and isinstance(given.get("input"), QuestionAnswers):
+        return {"choice": choice, "answers": given["input"].answers, "notes": given["input"].notes}
+    return {"choice": choice, **{_ANSWER_FIELDS.get((choice, name), name): value for name, value in given.items()}}
+
+
+def _check_options(choice: str, given: dict[str, Any]) -> None:
+    strange = sorted(given.keys() - CHOICE_OPTIONS[choice])
     if strange:
         raise typer.BadParameter(f"{', '.join(f'--{name}' for name in strange)}: not together with {choice}")
-    return {"choice": choice, **{_ANSWER_FIELDS.get((choice, name), name): value for name, value in given.items()}}
+
+
+def _is_bare_choice(ask: dict[str, Any], words: list[str]) -> bool:
+    """Whether the first word is a choice, and not what an option of the question says."""
+    labels = [str(option.get("label")) for one in ask.get("questions") or [] for option in one.get("options") or []]
+    if words[0] in labels:
+        return False
+    return words[0] == "decline" or words == ["answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswers:
+    """Answers to the questions of one ask."""
+
+    answers: dict[str, list[str]]
+    notes: dict[str, str]
+
+
+def _parse_answers(ask: dict[str, Any], words: list[str]) -> QuestionAnswers:
+    from ostler.clients.cli.question_answers import BadAnswer, find_question, parse_question_answer
+
+    questions = ask.get("questions") or []
+    pairs: list[tuple[dict[str, Any], str]] = []
+    for word in words:
+        name, equals, line = word.partition("=")
+        question = find_question(questions, name) if equals else None
+        if question is not None:
+            pairs.append((question, line))
+    if len(pairs) < len(words):
+        if len(questions) != 1:
+            names = ", ".join(f"{at}={one['question']!r}" for at, one in enumerate(questions, start=1))
+            raise typer.BadParameter(f"say QUESTION=ANSWER for each, where QUESTION may be its number: {names}")
+        pairs = [(questions[0], " ".join(words))]
+    answers, notes = dict[str, list[str]](), dict[str, str]()
+    for question, line in pairs:
+        try:
+            answer = parse_question_answer(question, line)
+        except BadAnswer as wrong:
+            raise typer.BadParameter(f"{question['question']} {wrong}") from wrong
+        answers[question["question"]] = answer.chosen
+        if answer.note:
+            notes[question["question"]] = answer.note
+    return QuestionAnswers(answers, notes)
 
 
 async def _find_ask(ostler: "Ostler", given: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ostler.clients.cli.errors import USAGE_ERRORS, describe_error, describe_inv
 from ostler.clients.cli.exit_codes import Outcome
 from ostler.clients.cli.notices import REHEARSAL, is_rehearsal
 from ostler.clients.cli.output import note, sanitize
+from ostler.clients.cli.render.ask import describe_choices, render_body, render_head
 from ostler.clients.cli.render.ask_line import describe_folder
 from ostler.clients.cli.session_choice import find_newest_session
 from ostler.clients.sdk.errors import ClientError
@@ -207,9 +208,14 @@ class HeadlessRunner:
 
 def _tell_ask(ask: Ask, folder: str | None) -> None:
     """What is asked, as far as it takes to answer it from another terminal."""
-    waiting = f"waiting for `ostler answer {ask.id} {'|'.join(ask.choices)}`"
+    waiting = f"waiting for `ostler answer {ask.id} {describe_choices(ask)}`"
     elsewhere = f" (in {shown})" if (shown := describe_folder(folder)) else ""
     brought = [str(one.get("text", "")) for one in ask.what or []]
+    if ask.kind in {"question", "plan"}:
+        for text, _ in (render_head(ask), *render_body(ask)):
+            note(sanitize(text))
+        note(f"  {waiting}")
+        return
     if not brought:
         subject = f"{ask.call.tool} {ask.call.summary}" if ask.call else ask.message
         note(sanitize(f"? {subject}{elsewhere}: {waiting}"))

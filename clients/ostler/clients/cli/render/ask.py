@@ -61,13 +61,42 @@ def render_body(ask: Ask) -> list[StyledLine]:
     lines = _render_input(ask)
     for text, colour in render_patch(ask.diff or ""):
         lines.append((f"  {text}", colour))
+    for number in range(len(ask.questions or [])):
+        lines += render_question(ask, number)
     lines += _quote_lines(ask.plan, None) if ask.plan else []
     lines += [
         line
         for wish in ask.allowed_prompts or []
-        for line in _render_parameter("along with it", _format_json(wish), "bold")
+        for line in _render_parameter("along with it", f"{wish.get('tool', '')}: {wish.get('prompt', '')}", "bold")
     ]
     lines += [line for what in ask.what or [] for line in _render_trust_item(what)]
+    return lines
+
+
+def describe_choices(ask: Ask) -> str:
+    """What can follow `ostler answer ID`, as it would be typed."""
+    if ask.kind == "question":
+        several = len(ask.questions or []) > 1
+        return "QUESTION=ANSWER … | decline" if several else "ANSWER | decline"
+    return "approve [--mode MODE] | reject WORDS" if ask.kind == "plan" else "|".join(ask.choices)
+
+
+def render_question(ask: Ask, at: int) -> list[StyledLine]:
+    """One question of an ask, with its options; the only one stands in the head of the ask already."""
+    questions = ask.questions or []
+    question = questions[at]
+    text = str(question.get("question", ""))
+    lines: list[StyledLine] = []
+    if len(questions) > 1 or text != ask.message:
+        header = f"{question['header']}: " if question.get("header") else ""
+        number = f"{at + 1}/{len(questions)} " if len(questions) > 1 else ""
+        first, *rest = text.split("\n")
+        lines += [(f"  {number}{header}{first}", "bold"), *((f"{_BAR}{line}", "bold") for line in rest)]
+    for choice, option in enumerate(question.get("options") or [], start=1):
+        what = f": {option['description']}" if option.get("description") else ""
+        first, *rest = f"{option.get('label', '')}{what}".split("\n")
+        lines += [(f"  {choice}  {first}", "cyan"), *_quote_lines("\n".join(rest), "cyan")[: len(rest)]]
+        lines += _quote_lines(str(option["preview"]), "dim") if option.get("preview") else []
     return lines
 
 

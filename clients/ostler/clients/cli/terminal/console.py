@@ -6,9 +6,9 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 
@@ -66,11 +66,21 @@ class Console(Protocol):
     def on_resize(self) -> None:
         """The terminal has another size (SIGWINCH)."""
 
+    @property
+    def is_lent(self) -> bool:
+        """Another program has the terminal, and its signals."""
+        ...
+
+    async def run_program(self, command: Sequence[str]) -> int:
+        """Lend the terminal to a program until it ends; its exit code. Raises OSError."""
+        ...
+
 
 class PipeConsole:
     """Lines from a pipe or a file, answers to stdout; nothing is drawn."""
 
     is_terminal = False
+    is_lent = False
     pressed_at = -math.inf
 
     def __init__(self) -> None:
@@ -110,6 +120,9 @@ class PipeConsole:
     def on_resize(self) -> None:
         return
 
+    async def run_program(self, command: Sequence[str]) -> int:
+        raise OSError(f"{command[0]} needs a terminal")
+
 
 class TerminalConsole:
     """A person at a keyboard."""
@@ -121,6 +134,9 @@ class TerminalConsole:
         self._screen = Screen(self._editor)
         self._prompt = ""
         self._reading = False
+        self.is_lent = False
+        self._before: list[Any] | None = None
+        """The terminal's attributes before the chat, which other programs get."""
         self.pressed_at = -math.inf
 
     @property
@@ -128,7 +144,7 @@ class TerminalConsole:
         return self._screen
 
     async def read_input(self) -> AsyncGenerator[InputEvent, None]:
-        with _enter_cbreak(sys.stdin.fileno()):
+        with _enter_cbreak(sys.stdin.fileno()) as self._before:
             try:
                 self._reading = True
                 self._screen.set_prompt(self._prompt)
@@ -167,7 +183,25 @@ class TerminalConsole:
         self._screen.end_line()
         self._screen.write_note(f"{self._prompt}{_shorten_echo(text)}\n", "bold")
 
+    async def run_program(self, command: Sequence[str]) -> int:
+        descriptor = sys.stdin.fileno()
+        ours = termios.tcgetattr(descriptor)
+        self._screen.hold()
+        self.is_lent = True
+        try:
+            if self._before is not None:
+                termios.tcsetattr(descriptor, termios.TCSADRAIN, self._before)
+            async with await anyio.open_process(command, stdin=None, stdout=None, stderr=None) as process:
+                return await process.wait()
+        finally:
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, ours)
+            self.is_lent = False
+            self._screen.release()
+            self._screen.set_prompt(self._prompt if self._reading else None)
+
     def resume(self) -> None:
+        if self.is_lent:
+            return
         tty.setcbreak(sys.stdin.fileno(), termios.TCSADRAIN)
         self._screen.redraw()
 
@@ -202,13 +236,13 @@ async def _read_chunk(descriptor: int) -> bytes:
 
 
 @contextmanager
-def _enter_cbreak(descriptor: int) -> Iterator[None]:
+def _enter_cbreak(descriptor: int) -> Iterator[list[Any]]:
     """Cbreak mode: keys come as they are pressed and are not shown by the terminal; Ctrl-C stays a signal."""
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor, termios.TCSADRAIN)
     sys.stdout.write(_PASTE_ON)
     try:
-        yield
+        yield before
     finally:
         sys.stdout.write(_PASTE_OFF)
         sys.stdout.flush()

@@ -36,6 +36,8 @@ class Screen:
         """The columns of the row that was drawn above the typed one; 0: there is none."""
         self._cursor = 0
         """The column in which the cursor was left."""
+        self._held: list[str] | None = None
+        """What was written while another program had the terminal."""
 
     def write_text(self, text: str, colour: Colour | None = None) -> None:
         self._append_text(text, colour)
@@ -60,7 +62,20 @@ class Screen:
         """Show what was typed meanwhile, or on how much room it is."""
         self._write(self._erase_rows() + self._render_rows())
 
+    def hold(self) -> None:
+        """Keep what is written back: another program has the terminal."""
+        self.set_prompt(None)
+        self._held = []
+
+    def release(self) -> None:
+        """Write what was kept back."""
+        held, self._held = self._held, None
+        self._write("".join(held or ()))
+
     def _write(self, output: str) -> None:
+        if self._held is not None:
+            self._held.append(output)
+            return
         self._stream.write(output)
         self._stream.flush()
 

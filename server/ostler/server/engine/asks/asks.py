@@ -11,11 +11,12 @@ from typing import Any, Final, Literal
 import anyio
 
 from ostler.protocol import times
-from ostler.protocol.ask import Allow, AllowAlways, Answer, Deny, DenyAlways
+from ostler.protocol.ask import Allow, AllowAlways, Answer, Deny, DenyAlways, GiveAnswers
 from ostler.protocol.ask import Scope as Reach
 from ostler.protocol.errors import AskResolved, InvalidParams
 from ostler.protocol.ids import AskId, new_ask_id
-from ostler.protocol.shapes import Ask, AskedCall, Call, Suggestion
+from ostler.protocol.shapes import Ask, AskedCall, AskKind, Call, Suggestion
+from ostler.server.engine.asks.people import check_answers
 from ostler.server.engine.journal.asks import Settlement
 from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.journal.journal import Journal
@@ -32,6 +33,8 @@ HOOK_PREFIX: Final = "hook: "
 """The prefix of `answered_by` where a hook answered."""
 CLASSIFIER_PREFIX: Final = "classifier: "
 """The same where the classifier did; its model follows."""
+_LATE_CHOICES: Final[dict[AskKind, str]] = {"trust": "restrict", "question": "decline", "plan": "reject"}
+"""What counts as the answer where the time limit was over; elsewhere `deny`."""
 AfterSettling = Callable[[Settlement], Awaitable[Settlement]]
 """Runs when an answer has won and before its call goes on, for example to write a rule."""
 _SuggestedScope = Literal["session", "local"]
@@ -152,7 +155,7 @@ class TurnAsks:
             with anyio.move_on_after(_compute_seconds_left(waiting.ask)):
                 await waiting.settled.wait()
                 return waiting.ask
-            refusal = {"choice": "restrict" if waiting.ask.kind == "trust" else "deny"}
+            refusal = {"choice": _LATE_CHOICES.get(waiting.ask.kind, "deny")}
             return (await self._settle(waiting.ask, "expired", refusal, "time limit")).ask
         except anyio.get_cancelled_exc_class():
             # Interrupted: an ask that no call waits for must not be answered.
@@ -208,6 +211,8 @@ def check_answer(ask: Ask, answer: Answer) -> None:
     """Check that this ask allows the answer. Raises InvalidParams."""
     if answer.choice not in ask.choices:
         raise InvalidParams.of("answer.choice", f"is {answer.choice!r}, and this ask takes {', '.join(ask.choices)}")
+    if isinstance(answer, GiveAnswers):
+        check_answers(ask.questions or (), answer)
     find_remembered_rule(answer, ask)
 
 

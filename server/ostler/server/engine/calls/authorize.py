@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 
 from ostler.protocol import times
 from ostler.protocol.ask import Allow as Allowed
-from ostler.protocol.ask import Answer, Deny, DenyAlways
+from ostler.protocol.ask import Answer, Decline, Deny, DenyAlways, Reject
 from ostler.protocol.errors import AskResolved
 from ostler.protocol.shapes import Ask, Call, Decision
-from ostler.server.classifier import Question
+from ostler.server.classifier import Opinion, Question
 from ostler.server.engine.asks.asks import (
     CLASSIFIER_PREFIX,
     HOOK_PREFIX,
@@ -27,6 +27,7 @@ from ostler.server.engine.asks.asks import (
     has_words,
 )
 from ostler.server.engine.asks.classification import Classification, EarlyClassification
+from ostler.server.engine.asks.people import build_people_ask, describe_refusal, take_answer, translate_refusal
 from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.call_writer import CallWriter
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
@@ -48,7 +49,7 @@ from ostler.tools.context import ToolContext
 from ostler.tools.permissions.subject import Subject, TextSubject
 from ostler.tools.text import cut_text
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Allow, Check, Pass, Refuse
+from ostler.tools.tool import Allow, AskPeople, Check, Pass, Refuse
 
 T = TypeVar("T")
 _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
@@ -123,7 +124,10 @@ class Authorizer:
             raise Denied(verdict, f"Permission to use {parsed.tool.name} was denied. {verdict.reason}")
         if verdict.behavior == "allow":
             return parsed, None
-        return await self._ask(run, parsed, context, verdict, classification if verdict.classifies else None)
+        if isinstance(check, AskPeople):
+            # Whatever asks for it, a rule or a hook: a bare yes would be no answer.
+            return await self._ask_for_answer(run, parsed, context, check)
+        return await self._ask_permission(run, parsed, context, verdict, classification if verdict.classifies else None)
 
     async def _run_pre_hooks(self, run: CallRun, parsed: Parsed, context: ToolContext) -> tuple[Parsed, Outcome]:
         """Step 4: PreToolUse hooks."""
@@ -196,9 +200,19 @@ class Authorizer:
         subject: Subject = TextSubject(find_rule_text(tool, parsed.input))
         if needs_subject(self.session.rules, tool) or tool.shell.writes_files(parsed.input):
             subject = await find_subject(tool, parsed.input, self.session.view)
+        case = Case(tool, parsed.input, check, subject, outcome, judge_grants=self._build_grant_judge(parsed))
         if classification is None:
-            return Case(tool, parsed.input, check, subject, outcome)
-        return Case(tool, parsed.input, check, subject, outcome, classification.classify, classification.is_there)
+            return case
+        return replace(case, classify=classification.classify, is_classified=classification.is_there)
+
+    def _build_grant_judge(self, parsed: Parsed) -> Callable[[], Awaitable[Opinion]] | None:
+        """Asks the small model whether the call is meant by what was approved with a plan; it remembers the answer."""
+        grants = self.session.permission.grants
+        question = self._build_question(parsed) if grants else None
+        if question is None:
+            return None
+        # What the person said last is no part of it: they approved this before.
+        return partial(self.session.classifier.consider, replace(question, last_input="", granted=grants))
 
     def _build_question(self, parsed: Parsed) -> Question | None:
         tool = parsed.tool
@@ -224,7 +238,15 @@ class Authorizer:
 
     # The people.
 
-    async def _ask(
+    async def _ask_for_answer(
+        self, run: CallRun, parsed: Parsed, context: ToolContext, check: AskPeople
+    ) -> tuple[Parsed, Ask]:
+        """Ask the people what only they can say."""
+        parsed = run.reach(replace(parsed, call=parsed.call.changed(status="waiting")))
+        ask = build_people_ask(parsed.call, check, self.session.record, self.expire_seconds)
+        return parsed, await self._put(run, parsed, context, ask, None)
+
+    async def _ask_permission(
         self,
         run: CallRun,
         parsed: Parsed,
@@ -242,23 +264,34 @@ class Authorizer:
         ask = build_permission_ask(
             parsed.call, tool, verdict, record, limit, destructive=destructive, bound_to=bound_to
         )
+        return parsed, await self._put(run, parsed, context, ask, classification)
+
+    async def _put(
+        self,
+        run: CallRun,
+        parsed: Parsed,
+        context: ToolContext,
+        ask: Ask,
+        classification: Classification | None,
+    ) -> Ask:
+        """Open the ask, and wait until somebody has settled it."""
         draft, known = self.writer.take_unwritten(run)
         run.spans.begin("ask")
         asking = self.asks.ask(ask, parsed.call, draft, queued=known)
         # Hooks, the classifier and people are asked at the same time: the first answer counts.
         others: list[Callable[[], Coroutine[Any, Any, None]]] = []
         hooks = self.session.hooks
-        if hooks.has_hooks_for("PermissionRequest", tool.name) or hooks.has_hooks_for("Notification"):
+        if hooks.has_hooks_for("PermissionRequest", parsed.tool.name) or hooks.has_hooks_for("Notification"):
             others.append(partial(self._ask_hooks, run, parsed, ask, classification))
         if classification is not None:
             others.append(partial(self._settle_by_classifier, ask, classification, parsed, context))
-        return parsed, await (_run_beside(asking, *others) if others else asking)
+        return await (_run_beside(asking, *others) if others else asking)
 
     async def _ask_hooks(self, run: CallRun, parsed: Parsed, ask: Ask, classification: Classification | None) -> None:
         """Resolve the ask where a PermissionRequest hook answers it; else tell Notification hooks of it."""
         hooks = SessionHooks(self.session, parsed.call.turn_id)
         outcome = run.notes.add(await hooks.fire_for_call("PermissionRequest", parsed.call))
-        answer = build_hook_answer(outcome)
+        answer = translate_refusal(ask.kind, build_hook_answer(outcome))
         if answer is None:
             if classification is not None:
                 # Nobody is called to the screen for what the classifier settles in a moment.
@@ -277,12 +310,24 @@ class Authorizer:
         by = ask.answered_by or "somebody"
         if isinstance(answer, Deny | DenyAlways):
             raise self._build_denial(ask, answer)
+        if isinstance(answer, Decline | Reject):
+            words = describe_refusal(ask, answer)
+            decision = Decision(
+                behavior="deny",
+                by="time limit" if ask.status == "expired" else "hook" if by.startswith(HOOK_PREFIX) else "person",
+                source=by,
+                reason=answer.message or words,
+                decided_at=ask.answered_at or times.now(),
+            )
+            run.reach(replace(parsed, call=parsed.call.changed(decision=decision)))
+            raise CallFailed(words)
         who = "hook" if by.startswith(HOOK_PREFIX) else "classifier" if by.startswith(CLASSIFIER_PREFIX) else "person"
         rule, at = getattr(answer, "rule", None), ask.answered_at or times.now()
         reason = ask.reason if who == "classifier" else None
         source = by.removeprefix(CLASSIFIER_PREFIX)
         decision = Decision(behavior="allow", by=who, rule=rule, source=source, reason=reason, decided_at=at)
-        parsed = run.reach(replace(parsed, call=parsed.call.changed(decision=decision)))
+        answered = replace(parsed, call=parsed.call.changed(decision=decision), answer=take_answer(ask, answer))
+        parsed = run.reach(answered)
         if who != "classifier":
             self.session.classifier.reset_denials()
         changed = get_changed_input(answer)

@@ -27,7 +27,7 @@ from ostler.server.engine.calls.spans import Spans
 from ostler.server.engine.calls.stages import Authorized, Ended, Parsed, Running, Unusable, set_input
 from ostler.server.engine.calls.stored_results import OwnedResults
 from ostler.server.engine.journal.calls import CompletedCall
-from ostler.server.engine.permissions.decide import uses_classifier
+from ostler.server.engine.permissions.decide import uses_classifier, uses_grants
 from ostler.server.engine.session.file_history import TurnFiles
 from ostler.server.engine.session.file_reads import CallFileReads
 from ostler.server.engine.session.hooks import SessionHooks, build_tool_response
@@ -86,9 +86,9 @@ class Pipeline:
         """Whether hooks or the classifier may take long before the call starts, or is asked about."""
         if tool is None:
             return False
-        return self.session.hooks.has_hooks_for("PreToolUse", tool.name) or uses_classifier(
-            tool, self.session.permission
-        )
+        permission = self.session.permission
+        asks_model = uses_classifier(tool, permission) or uses_grants(tool, permission)
+        return asks_model or self.session.hooks.has_hooks_for("PreToolUse", tool.name)
 
     # The other steps, once the call may start.
 
@@ -100,8 +100,8 @@ class Pipeline:
             reads = self.session.reads.create_recorder()
             context = self._build_context(run, reads)
             parsed = await self.authorizer.authorize(run, run.stage, context)
-            if parsed.changed_by_person:
-                context = replace(context, changed_by_person=True)
+            if parsed.changed_by_person or parsed.answer is not None:
+                context = replace(context, changed_by_person=parsed.changed_by_person, answer=parsed.answer)
             return Authorized(parsed, context, reads)
         return None
 

@@ -7,7 +7,7 @@ from typing import Any
 from ostler.protocol.shapes import Call
 from ostler.server.engine.session.file_reads import CallFileReads
 from ostler.server.observability import logs
-from ostler.tools.context import ToolContext
+from ostler.tools.context import PeopleAnswer, ToolContext
 from ostler.tools.tool import AnyTool, Block, Change, ToolInput
 
 
@@ -36,6 +36,8 @@ class Parsed:
     input: ToolInput
     changed_by_person: bool = False
     """Its input is not the model's: the person who allowed it has changed it."""
+    answer: PeopleAnswer | None = None
+    """What the people answered, where only they can say how it goes on."""
 
     @property
     def is_safe(self) -> bool:

@@ -22,9 +22,10 @@ from ostler.tools.call_subject import find_subject
 from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.permissions.guards import find_known_guard
+from ostler.tools.permissions.rule_families import BASH
 from ostler.tools.permissions.subject import AccessedPath, CommandSubject, Subject
 from ostler.tools.threads import read_in_thread
-from ostler.tools.tool import Allow, AnyTool, AskFirst, Check, Pass, Refuse, ToolInput
+from ostler.tools.tool import Allow, AnyTool, AskFirst, AskPeople, Check, Pass, Refuse, ToolInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class PermissionContext:
     """Commands run in the workspace's sandbox, and the configuration exempts them from ask rules."""
     only_policy_allows: bool = False
     """The managed policy says that allow rules from elsewhere do not count."""
+    grants: tuple[str, ...] = ()
+    """What commands may do since a plan was approved, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class Case:
     """Asks the classifier; null where there is none."""
     is_classified: Callable[[], bool] = lambda: False
     """Whether its opinion is there already."""
+    judge_grants: Callable[[], Awaitable[Opinion]] | None = None
+    """Asks whether the call is meant by what was approved with a plan; null where nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class Verdict:
 
     behavior: Literal["allow", "ask", "deny"]
     by: str
-    """rule, hook, mode, tool, safety, read_only, classifier, on_ask, default."""
+    """rule, hook, mode, tool, safety, read_only, grant, classifier, on_ask, default."""
     reason: str = ""
     rule: str | None = None
     source: str | None = None
@@ -114,9 +119,11 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     if hook.decision == "ask":
         by_hook = Verdict("ask", "hook", hook.reason, source=hook.by, ask=_get_tool_ask(check))
         return _deny_if_nobody_answers(by_hook, context)
-    # 4. The tool's own check: its refusal, and asks about safety, which hold in every mode.
+    # 4. The tool's own check: its refusal, and asks about safety and for answers, which hold in every mode.
     if isinstance(check, Refuse):
         return Verdict("deny", "tool", check.reason)
+    if isinstance(check, AskPeople):
+        return _deny_if_nobody_answers(Verdict("ask", "safety"), context, check.otherwise)
     if isinstance(check, AskFirst) and check.safety:
         return _deny_if_nobody_answers(Verdict("ask", "safety", check.reason, ask=check), context)
     # 5. Modes that decide all other calls: bypassPermissions allows, plan denies what changes more than our own state.
@@ -134,7 +141,12 @@ async def decide(case: Case, context: PermissionContext) -> Verdict:  # noqa: PL
     # 7. The tool's own check: what it allows by itself.
     if isinstance(check, Allow):
         return Verdict("allow", "read_only" if tool.is_read_only(parsed_input) else "tool")
-    # 8. The classifier: in mode auto, and for commands where it is switched on for them. It is waited for where the
+    # 8. What a person approved with a plan, where the small model finds the call meant by it; in every mode.
+    if case.judge_grants is not None and uses_grants(tool, context):
+        opinion = await case.judge_grants()
+        if opinion.behavior == "allow":
+            return Verdict("allow", "grant", opinion.reason, source=opinion.model)
+    # And the classifier: in mode auto, and for commands where it is switched on for them. It is waited for where the
     #    mode is auto, or nobody can be asked; else the ask opens at once, and the classifier may settle it.
     reason = check.reason if isinstance(check, AskFirst) else ""
     classify = case.classify if uses_classifier(tool, context) else None
@@ -199,6 +211,11 @@ def uses_classifier(tool: AnyTool, context: PermissionContext) -> bool:
     return context.mode == "auto" or (tool.shell.runs_commands and for_commands)
 
 
+def uses_grants(tool: AnyTool, context: PermissionContext) -> bool:
+    """Whether a person approved commands along with a plan, which this tool runs."""
+    return bool(context.grants) and tool.name == BASH
+
+
 def _waits_for_classifier(context: PermissionContext) -> bool:
     return context.mode in {"auto", "dontAsk"} or context.on_ask == "deny"
 
@@ -235,11 +252,11 @@ def _get_tool_ask(check: Check) -> AskFirst | None:
     match check:
         case AskFirst():
             return check
-        case Allow() | Refuse() | Pass():
+        case Allow() | AskPeople() | Refuse() | Pass():
             return None
 
 
-def _deny_if_nobody_answers(ask: Verdict, context: PermissionContext) -> Verdict:
+def _deny_if_nobody_answers(ask: Verdict, context: PermissionContext, otherwise: str = "") -> Verdict:
     """Step 9: where nobody can be asked, the ask becomes a denial, whose reason names a rule that would help."""
     if context.mode == "dontAsk":
         who = "The mode dontAsk denies whatever would be asked."
@@ -247,6 +264,8 @@ def _deny_if_nobody_answers(ask: Verdict, context: PermissionContext) -> Verdict
         who = "Nobody is asked in this session (on_ask is deny)."
     else:
         return ask
+    if otherwise:
+        return Verdict("deny", ask.by, f"{who} {otherwise}")
     if ask.by == "safety":
         return Verdict("deny", ask.by, f"{who} No rule allows this: a person has to see it. {ask.reason}".strip())
     by = "mode" if context.mode == "dontAsk" else "on_ask"

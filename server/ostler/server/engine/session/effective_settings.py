@@ -17,11 +17,15 @@ from ostler.server.settings import (
     resolve_servers,
 )
 from ostler.server.worktrees.worktree import Worktree
+from ostler.storage.repositories.sessions import SessionRecord
 from ostler.tools.fs.paths import is_inside
 
 FLAG_RULES: Final = "flag_rules"
 """The option that says with which of its rules a session was started; rules that are added later have the source
 `session`."""
+GRANTS: Final = "grants"
+"""The option that holds what commands may do since a plan was approved, in words."""
+_MODE_BEFORE: Final = "mode_before_plan"
 _SESSION_SOURCES: Final[tuple[Source, Source]] = ("flag", "session")
 RuleLists = Mapping[str, Sequence[str]]
 
@@ -31,6 +35,24 @@ def resolve_mode(settings: Settings, wanted: Mode, *, allow_bypass: bool) -> Mod
     mode = settings.frozen_mode or wanted
     forbidden = mode == "bypassPermissions" and (not allow_bypass or settings.bypass_disabled)
     return settings.limits.limit_mode("default" if forbidden else mode)
+
+
+def enter_mode(record: SessionRecord, mode: Mode) -> SessionRecord:
+    """The record with another mode. While the session plans it keeps the one before, to which approval returns."""
+    options = {name: value for name, value in record.options.items() if name != _MODE_BEFORE}
+    if mode == "plan":
+        options[_MODE_BEFORE] = record.options.get(_MODE_BEFORE, "default") if record.mode == "plan" else record.mode
+    return replace(record, mode=mode, options=options)
+
+
+def leave_plan_mode(record: SessionRecord, mode: Mode | None, granted: Sequence[str]) -> SessionRecord:
+    """The record after a plan was approved, with what was granted along with it."""
+    before: Mode = record.options.get(_MODE_BEFORE, "default")
+    changed = enter_mode(record, mode or before)
+    if not granted:
+        return changed
+    grants = dict.fromkeys((*changed.options.get(GRANTS, ()), *granted))
+    return replace(changed, options={**changed.options, GRANTS: list(grants)})
 
 
 def build_rule_set(

@@ -1,7 +1,8 @@
 """The state of a session in memory: what its turns, calls and permission decisions read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ostler.protocol.events import PullRequest
@@ -10,7 +11,14 @@ from ostler.server.classifier import SessionClassifier
 from ostler.server.engine.journal.journal import Journal, add_pull_link
 from ostler.server.engine.permissions.decide import PermissionContext
 from ostler.server.engine.permissions.rule_match import make_read_filter
-from ostler.server.engine.session.effective_settings import build_rule_set, collect_servers, resolve_mode
+from ostler.server.engine.session.effective_settings import (
+    GRANTS,
+    build_rule_set,
+    collect_servers,
+    enter_mode,
+    leave_plan_mode,
+    resolve_mode,
+)
 from ostler.server.engine.session.file_reads import SessionFileReads
 from ostler.server.engine.session.history import History
 from ostler.server.engine.session.processes import StoredProcesses
@@ -23,8 +31,9 @@ from ostler.server.worktrees.worktree import Worktree
 from ostler.storage.repositories.sessions import WORKTREE, SessionRecord
 from ostler.tools.context import SessionView, WakeSignal
 from ostler.tools.fs import paths
+from ostler.tools.permissions.plan_file import build_plan_path
 from ostler.tools.registry import ToolSet
-from ostler.tools.tool import AnyTool, Change, FolderChanged, GitChanged
+from ostler.tools.tool import AnyTool, Change, FolderChanged, GitChanged, PlanApproved, PlanBegun
 from ostler.tools.tool_config import SandboxSettings, ToolConfig
 
 
@@ -48,6 +57,7 @@ class _CachedView:
     state: dict[str, Any]
     rules: RuleSet
     config: ToolConfig
+    turn_on_ask: OnAsk | None
     view: SessionView
 
 
@@ -136,12 +146,17 @@ class LiveSession:
             bash_classifier=self.shared.permissions().bash_classifier,
             skips_ask_rules=_skips_ask_rules(sandbox),
             only_policy_allows=self.settings.forbid_other_allow_rules,
+            grants=tuple(self.record.options.get(GRANTS, ())),
         )
 
     @property
     def mode(self) -> Mode:
         """The session's mode, unless the managed policy sets another, or the daemon does not allow it any more."""
-        return resolve_mode(self.settings, self.record.mode, allow_bypass=self.shared.permissions().allow_bypass)
+        return self.resolve_mode(self.record.mode)
+
+    def resolve_mode(self, wanted: Mode) -> Mode:
+        """What a mode comes to here."""
+        return resolve_mode(self.settings, wanted, allow_bypass=self.shared.permissions().allow_bypass)
 
     @property
     def view(self) -> SessionView:
@@ -153,9 +168,10 @@ class LiveSession:
             or cached.state is not self.state
             or cached.rules is not rules
             or cached.config is not config
+            or cached.turn_on_ask != self.turn_on_ask
         ):
             view = self._add_tools(self._build_view(config))
-            cached = self._cached_view = _CachedView(self.record, self.state, rules, config, view)
+            cached = self._cached_view = _CachedView(self.record, self.state, rules, config, self.turn_on_ask, view)
         return cached.view
 
     def _build_view(self, config: ToolConfig) -> SessionView:
@@ -179,6 +195,8 @@ class LiveSession:
             background=config.tools.background,
             servers={name: entry.digest for name, entry in self._servers.items()},
             # Assistant mode is for root sessions: an agent works for its parent, which waits for it.
+            is_agent=self.record.parent_id is not None,
+            plan_file=self._plan_file,
             assistant=config.assistant if self.record.parent_id is None else None,
             may_read=make_read_filter(self.rules),
             trusted_files=(
@@ -186,6 +204,13 @@ class LiveSession:
                 *(self.settings.project_effects.guarded if self.trusted else ()),
             ),
         )
+
+    @property
+    def _plan_file(self) -> str | None:
+        """Where the plan is written; none for agents, whose work is part of a plan, and where nobody could approve."""
+        if self.record.parent_id is not None or (self.turn_on_ask or self.record.on_ask) == "deny":
+            return None
+        return build_plan_path(self.shared.home, self.record.id) if self.shared.home else None
 
     def _add_tools(self, view: SessionView) -> SessionView:
         tools = self._select_tools(view)
@@ -225,6 +250,14 @@ class LiveSession:
             self.remember(shell_folder=change.path)
         elif isinstance(change, GitChanged) and (pull := change.facts.get("pr")) and pull["action"] == "created":
             self.link_pull(PullRequest.model_validate(pull))
+        elif isinstance(change, PlanBegun):
+            self._change_record(partial(enter_mode, mode="plan"))
+        elif isinstance(change, PlanApproved):
+            self._change_record(partial(leave_plan_mode, mode=change.mode, granted=change.granted))
+
+    def _change_record(self, change: Callable[[SessionRecord], SessionRecord]) -> None:
+        self.record = change(self.record)
+        self.journal.post_session_change(change)
 
     def link_pull(self, pull: PullRequest) -> None:
         """Add a pull request that the session has opened to its metadata."""

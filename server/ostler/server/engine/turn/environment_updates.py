@@ -17,7 +17,7 @@ _PREVIOUS_KEY: Final = "facts_before_opening"
 
 async def read_session_facts(live: LiveSession) -> EnvironmentFacts:
     """All facts as they are now, read from the disk."""
-    return await read_facts(live.view.folder, live.directories, live.mode)
+    return await read_facts(live.view.folder, live.directories, live.mode, plan_file=_get_plan_file(live))
 
 
 def load_sent_facts(live: LiveSession) -> EnvironmentFacts | None:
@@ -28,7 +28,11 @@ def load_sent_facts(live: LiveSession) -> EnvironmentFacts | None:
 
 def update_session_facts(live: LiveSession, sent: EnvironmentFacts, git: GitState | None) -> EnvironmentFacts:
     """The facts in the middle of a turn: what is in memory, and git as it was last read."""
-    return update_facts(sent, live.view.folder, live.directories, live.mode, git)
+    return update_facts(sent, live.view.folder, live.directories, live.mode, git, _get_plan_file(live))
+
+
+def _get_plan_file(live: LiveSession) -> str | None:
+    return live.view.plan_file if live.mode == "plan" else None
 
 
 def build_input_state(live: LiveSession, facts: EnvironmentFacts) -> dict[str, Any]:
