@@ -184,6 +184,16 @@ def test_text_of_a_here_document_is_not_taken_for_words(command: str) -> None:
     assert not is_read_only(parsed, "/").ok
 
 
+@pytest.mark.parametrize(
+    "command", ["npm test\n<f 2>&1 a=b", "npm test\n<1 \\\n2>&1 a=b", "npm test\n<f 2>&1 rm x", "ls\n>f 2>&1"]
+)
+def test_redirections_in_a_line_of_their_own_belong_to_another_command(command: str) -> None:
+    parsed = parse_command(command)
+    assert parsed.problem is not None or len(parsed.parts) == 2
+    assert not any("rm" in part.words[1:] for part in parsed.parts)
+    assert not is_read_only(parsed, "/").ok
+
+
 def test_a_here_document_in_a_line_of_which_a_rule_allows_the_rest_is_no_part_that_reads() -> None:
     assert not part_is_read_only(parse_command("npm test; cat <<E\nx\nE").parts[1])
 

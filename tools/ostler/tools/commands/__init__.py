@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from ostler.tools.commands.safety.glob_expansion import (
         GlobExpansion,
         has_globs,
-        has_heredoc,
         may_become_option,
         write_literally,
     )
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
         ReadOnlyVerdict,
         explain_not_read_only,
         explain_parts,
+        has_heredoc,
         is_read_only,
         may_be_chosen,
         needs_git_guard,

@@ -372,6 +372,10 @@ def _flatten(nodes: "Iterable[Node]") -> "list[_Statement | str]":
             if kind == "heredoc_redirect":
                 waiting.extend(_find_trailing_statements(node)[::-1])
         elif kind in _TRANSPARENT:
+            begins = kind == "redirected_statement" and node.children[0].type in _REDIRECTS
+            if begins and tokens and isinstance(tokens[-1], _Statement):
+                # A command that is nothing but redirections, in a line of its own.
+                tokens.append(";")
             waiting.extend(node.children[::-1])
         elif kind in _STATEMENTS:
             if tokens and isinstance(tokens[-1], _Statement):
