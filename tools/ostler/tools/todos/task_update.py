@@ -51,9 +51,9 @@ class TaskUpdateOutput(ToolOutput):
 
     success: bool
     todo_id: TodoId = Field(serialization_alias="taskId")
-    updated_fields: list[str] = Field([], serialization_alias="updatedFields")
+    updated_fields: list[str] = Field(default_factory=list, serialization_alias="updatedFields")
     error: str | None = None
-    status_change: StatusChange | None = Field(None, serialization_alias="statusChange")
+    status_change: StatusChange | None = Field(default=None, serialization_alias="statusChange")
     verification_nudge_needed: bool = False
 
 

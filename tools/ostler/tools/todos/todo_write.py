@@ -39,7 +39,7 @@ class TodoItem(ToolOutput):
 
     content: str
     status: TodoStatus
-    active_form: str | None = Field(None, serialization_alias="activeForm")
+    active_form: str | None = Field(default=None, serialization_alias="activeForm")
     id: TodoId
     priority: Literal["high", "medium", "low"] | None = None
 
