@@ -13,6 +13,7 @@ import pytest
 
 from scripts.house_picture import find_unlayered_modules
 from tests.support.repository import ROOT
+from tests.support.tables import try_each
 
 ROOMS: Final = ("protocol", "storage", "tools", "server", "clients")
 GLOSSARY: Final[dict[str, dict[str, Any]]] = tomllib.loads(Path(__file__).with_name("glossary.toml").read_text("utf-8"))
@@ -133,7 +134,7 @@ def test_a_wrong_word_is_noticed(name: str, word: str) -> None:
     assert is_wrong(name, word, WORDS[word])
 
 
-@pytest.mark.parametrize("word", WORDS)
+@try_each("word", WORDS)
 def test_every_exception_of_the_glossary_is_needed(word: str) -> None:
     patterns = WORDS[word].get("other_meaning", {})
     assert not [pattern for pattern in patterns if not any(re.search(pattern, name) for name in defined_names())]

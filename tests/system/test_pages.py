@@ -9,6 +9,7 @@ from scripts.house_picture import draw_house
 from scripts.page_links import BrokenLink, refresh_links
 from tests.support.adding_pages import ADDING_PAGES, read_steps
 from tests.support.repository import DOCS, ROOT
+from tests.support.tables import try_each
 
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
@@ -34,13 +35,13 @@ def test_a_link_to_a_function_that_is_gone_is_noticed(tmp_path: Path) -> None:
             refresh_links(page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@try_each("page", PAGES)
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text())
     assert not [link for link in links if not (page.parent / link).exists()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@try_each("page", PAGES)
 def test_paths_of_code_in_prose_exist(page: Path) -> None:
     paths = re.findall(
         r"`((?:protocol|storage|tools|server|clients|tests|scripts)/[\w./-]+\.(?:py|toml|md))`", page.read_text()

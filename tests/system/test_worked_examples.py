@@ -7,6 +7,8 @@ import pytest
 from tests.support.repository import DOCS
 from tests.support.worked_examples import follow
 
+pytestmark = pytest.mark.daemon  # what the pages say to run starts one
+
 
 @pytest.mark.parametrize("page", ["adding-a-method.md", "adding-an-event.md"])
 def test_who_does_what_the_page_says_has_it_at_the_end(tmp_path: Path, page: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from ostler.clients.cli.exit_codes import Outcome
 from ostler.protocol.shapes import Turn
+from tests.support.tables import try_each
 
 DENIAL = {"tool": "Bash", "input": {}, "reason": "no"}
 
@@ -14,7 +15,7 @@ def make_turn(**fields: Any) -> Turn:
     return Turn.model_validate({"id": "t_1", "session_id": "s_1", "status": "ended", "cursor": 1, **fields})
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("reason", "code"),
     [
         ("completed", 0),
@@ -47,7 +48,7 @@ def test_a_missing_sandbox_is_7() -> None:
     assert Outcome("s_1", make_turn(reason="failed", error={"code": "sandbox_missing", "message": "x"})).exit_code == 7
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("word", "code"),
     [
         ("interrupted", 130),

@@ -12,6 +12,7 @@ from ostler.protocol.generate.schema import Schema, build_wire_definitions, list
 from ostler.protocol.limits import DEFAULT_PAGE
 from ostler.protocol.methods import METHODS
 from scripts.generate import DOCS
+from tests.support.tables import try_each
 
 SHAPES = build_wire_definitions("")
 RECEIVED = {name: shape for name, shape in SHAPES.items() if shape.get("additionalProperties") is False}
@@ -57,12 +58,12 @@ def test_every_method_has_a_section_with_what_it_locks_and_gives(page: str) -> N
         assert f"Result: [{method.result.__name__}]" in text, name
 
 
-@pytest.mark.parametrize("name", METHODS)
+@try_each("name", METHODS)
 def test_every_param_is_documented(name: str, page: str) -> None:
     assert find_undocumented(get_descriptions(SHAPES[METHODS[name].params.__name__]), extract_section(page, name)) == []
 
 
-@pytest.mark.parametrize("name", sorted(RECEIVED.keys() - {method.params.__name__ for method in METHODS.values()}))
+@try_each("name", sorted(RECEIVED.keys() - {method.params.__name__ for method in METHODS.values()}))
 def test_every_field_inside_params_is_documented(name: str, page: str) -> None:
     assert find_undocumented(get_descriptions(RECEIVED[name]), extract_section(page, name)) == []
 
@@ -112,7 +113,7 @@ def test_what_the_page_says_otherwise_is_named(page: str) -> None:
     assert find_undocumented({"session/create": "Create two sessions."}, page) == ["session/create"]
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name.endswith("/list")])
+@try_each("name", [name for name in METHODS if name.endswith("/list")])
 def test_every_list_is_given_in_pages(name: str) -> None:
     method = METHODS[name]
     limit = method.params.model_fields["limit"]

@@ -1,16 +1,15 @@
 """Which model the classifier asks."""
 
-import pytest
-
 from ostler.protocol.shapes import Usage
 from ostler.server.classifier import choose_small_model
 from ostler.server.classifier.tables import load_table
 from ostler.server.models.pricing import compute_cost, is_priced
+from tests.support.tables import try_each
 
 _ONE = Usage(input_tokens=1_000, output_tokens=1_000)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("main", "configured", "small"),
     [
         ("claude-sonnet-5", None, "claude-haiku-5-5"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ostler.server.hooks import EVENTS, ReplacedOutput
 from ostler.server.hooks.answers import Answer, HookFailure, HookOutput, read_answer
+from tests.support.tables import try_each
 
 SPECIFIC = "hookSpecificOutput"
 
@@ -71,7 +72,7 @@ def test_an_mcp_tools_output_is_replaced_by_any_json() -> None:
     assert parse_output("PostToolUse", {SPECIFIC: {}}).replaced_output is None
 
 
-@pytest.mark.parametrize(
+@try_each(
     "found",
     [
         {SPECIFIC: {"permissionDecision": "Allow"}},

@@ -4,9 +4,10 @@ import pytest
 
 from ostler.server.hooks.events import EVENTS, find_matched_value, takes_matcher
 from ostler.server.hooks.matchers import BadMatcher, compile_matcher
+from tests.support.tables import try_each
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("matcher", "those", "not_those"),
     [
         ("", ["Bash", "mcp__a__b", ""], []),
@@ -36,7 +37,7 @@ def test_a_matcher_is_all_or_names_or_a_regular_expression_that_is_found_in_the_
     assert [name for name in not_those if matches(name)] == []
 
 
-@pytest.mark.parametrize("matcher", ["(", "*Bash", "a)|(b", "[", "(a{0,100}){0,1000}", r"\p{Nothing}", "(a" * 600])
+@try_each("matcher", ["(", "*Bash", "a)|(b", "[", "(a{0,100}){0,1000}", r"\p{Nothing}", "(a" * 600])
 def test_what_is_no_regular_expression_is_refused(matcher: str) -> None:
     with pytest.raises(BadMatcher):
         compile_matcher(matcher)

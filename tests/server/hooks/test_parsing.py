@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ostler.server.hooks import EVENTS, Hook, Problem, format_hook_rows, parse_hooks
+from tests.support.tables import try_each
 
 # As people have them in `.claude/settings.json`, with all that we do not know.
 IN_THE_WILD = """
@@ -59,14 +60,14 @@ def test_the_format_of_claude_settings_is_read_as_it_is() -> None:
     assert {(hook.source, hook.file) for hook in hooks} == {("project", ".claude/settings.json")}
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@try_each("event", EVENTS)
 def test_every_event_can_be_declared(event: str) -> None:
     hooks, problems = parse_one({"type": "command", "command": "true"}, event)
     assert [hook.event for hook in hooks] == [event]
     assert problems == ()
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("declared", "path", "words"),
     [
         ([], "", "an object is expected"),
@@ -87,7 +88,7 @@ def test_what_cannot_be_read_is_reported_with_file_and_place(declared: Any, path
     assert words in problem.message
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("declared", "below", "words"),
     [
         ({"type": "agent", "prompt": "x"}, ".type", "'agent' cannot"),
@@ -140,7 +141,7 @@ def test_a_policys_hook_of_an_event_without_decision_is_only_reported() -> None:
     assert len(problems) == 1
 
 
-@pytest.mark.parametrize("timeout", [0, -1, "10", True, 1e9, float("nan"), [1]])
+@try_each("timeout", [0, -1, "10", True, 1e9, float("nan"), [1]])
 def test_a_wrong_time_limit_is_reported_and_does_not_cost_the_hook(timeout: Any) -> None:
     (hook,), (problem,) = parse_one({"type": "command", "command": "true", "timeout": timeout})
     assert hook.timeout_seconds == 60

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ostler.server.mcp.server_config import BadEntry, HttpServerConfig, StdioServerConfig, parse_server
+from tests.support.tables import try_each
 
 KNOWN = {"HOME": "/home/a", "EMPTY": ""}
 
@@ -28,7 +29,7 @@ def test_an_address_has_its_headers(given: str | None, kind: Any) -> None:
     assert parse_server(entry, KNOWN) == HttpServerConfig(kind, "https://x//home/a", {"A": ""}, ("/home/a",))
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("entry", "words"),
     [
         ({}, "command is a text"),

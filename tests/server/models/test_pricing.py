@@ -2,18 +2,18 @@
 
 from decimal import Decimal
 
-import pytest
 from pydantic import TypeAdapter
 
 from ostler.protocol.config import Price
 from ostler.protocol.shapes import Usage
 from ostler.protocol.wire import Usd
 from ostler.server.models.pricing import Window, compute_cost, find_window, format_usd, is_priced
+from tests.support.tables import try_each
 
 MILLION = 1_000_000
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("model", "given", "taken"),
     [
         ("claude-sonnet-5", "2", "10"),
@@ -76,7 +76,7 @@ def test_a_model_newer_than_the_list_is_taken_as_one_of_its_family() -> None:
     assert compute_cost("claude-opus-9", Usage(input_tokens=MILLION), {}) == 5
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("amount", "text"),
     [("0", "0"), ("0E-7", "0"), ("1E+3", "1000"), ("0.00000004", "0"), ("1.2345678", "1.2345678"), ("10.50", "10.5")],
 )

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from ostler.server.models.anthropic.provider import AnthropicProvider, AnthropicSettings
 from ostler.server.models.pricing import knows_extras
 from ostler.server.models.tool_extras import Allowance, build_strict_schema
+from tests.support.tables import try_each
 
 
 def make_schema(optional: int = 0, **properties: Any) -> dict[str, Any]:
@@ -45,7 +44,7 @@ def test_what_may_be_left_out_need_not_be_null() -> None:
     assert build_parameter(required) == required
 
 
-@pytest.mark.parametrize(
+@try_each(
     "schema",
     [
         {"type": "string", "pattern": "^a"},
@@ -92,7 +91,7 @@ def test_unions_and_tools_are_counted_too() -> None:
     assert [allowance.take(make_schema()) for _ in range(20)] == [True] * 19 + [False]
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("model", "knows"),
     [
         ("claude-sonnet-5", True),

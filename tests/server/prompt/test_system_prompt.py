@@ -14,6 +14,7 @@ from ostler.server.prompt.instructions import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX
 from ostler.server.prompt.mentions import MAX_BYTES, expand
 from ostler.server.prompt.reminders import INTERRUPTED, describe_changes, is_ours, wrap_note
 from ostler.server.prompt.system_prompt import build_system_prompt
+from tests.support.tables import try_each
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +92,7 @@ def test_nothing_is_said_when_nothing_changed() -> None:
     assert describe_changes(make_facts(), make_facts()) == []
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("after", "said"),
     [
         (make_facts(date="2026-11-17"), "The date is now 2026-11-17."),

@@ -1,9 +1,8 @@
 """The rules in force: found by tool, in the order of their sources, while they last."""
 
-import pytest
-
 from ostler.server.settings import Origin, RuleSet, parse_rules, resolve_rules
 from tests.server.settings.machine import PersonMachine, format_rules
+from tests.support.tables import try_each
 
 ORIGIN = Origin("session", None, "/p", "/p", "/h")
 
@@ -12,7 +11,7 @@ def make_rules(*denied: str, allow: tuple[str, ...] = ()) -> RuleSet:
     return RuleSet.of(parse_rules({"deny": denied, "allow": allow}, ORIGIN), {"Task": "Agent", "Skill": "Skill"})
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("rule", "tools", "others"),
     [
         ("Edit(a)", ["Edit", "Write", "NotebookEdit"], ["Read", "Bash", "Grep"]),

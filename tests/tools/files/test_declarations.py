@@ -13,6 +13,7 @@ from ostler.tools.search.glob import Glob
 from ostler.tools.search.grep import Grep
 from ostler.tools.shell.bash import Bash
 from ostler.tools.tool import AnyTool, ToolOutput
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 
 READ, WRITE, EDIT, NOTEBOOK, GLOB, GREP = Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep()
@@ -87,7 +88,7 @@ def test_parameters_have_the_names_and_defaults_that_models_know(
     assert all(field["description"] for field in schema["properties"].values())
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("output", "names"),
     [
         (TextOutput, "kind content num_lines start_line total_lines"),
@@ -136,7 +137,7 @@ def test_the_descriptions_say_what_these_tools_do_and_do_not(session: Session) -
     assert "missing or empty is created from its JSON" in words(WRITE)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("tool", "given", "summary", "classified"),
     [
         (WRITE, {"file_path": "/p/a", "content": "c\n"}, "Write /p/a", "/p/a\nc\n"),

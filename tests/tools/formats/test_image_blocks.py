@@ -7,6 +7,7 @@ import pytest
 
 from ostler.tools.formats.image import MAX_BASE64, image_block
 from ostler.tools.formats.image_blocks import correct_images
+from tests.support.tables import try_each
 
 HEADS = {
     "image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff\xe0", "image/gif": b"GIF89a",
@@ -14,8 +15,8 @@ HEADS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("called", [*HEADS, "image/svg+xml", "application/pdf"])
-@pytest.mark.parametrize("is_a", HEADS)
+@try_each("called", [*HEADS, "image/svg+xml", "application/pdf"])
+@try_each("is_a", HEADS)
 def test_an_image_has_the_media_type_of_its_bytes(is_a: str, called: str) -> None:
     data = base64.b64encode(HEADS[is_a] + bytes(40)).decode()
     assert correct_images([image_block(called, data)]) == [image_block(is_a, data)]

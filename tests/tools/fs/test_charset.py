@@ -8,6 +8,7 @@ from ostler.tools.files.read import Read
 from ostler.tools.files.reading import line_reader
 from ostler.tools.fs.encoding import PIECE, Encoding, decode_bytes, detect_encoding, split_pieces
 from ostler.tools.fs.text_file import load
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -54,8 +55,8 @@ SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("times", [1, 40])
-@pytest.mark.parametrize(("codec", "text"), SAMPLES)
+@try_each("times", [1, 40])
+@try_each(("codec", "text"), SAMPLES)
 def test_an_everyday_text_is_read_in_the_encoding_that_it_is_in(codec: str, text: str, times: int) -> None:
     for written in (text * times, (text * times).replace("\n", "\r\n")):
         assert decode_bytes(written.encode(codec))[0] == written
@@ -89,7 +90,7 @@ async def test_read_shows_what_edit_finds(
     assert [line[:1900] for line in shown.split("\n")] == [line[:1900] for line in found[: len(shown.split("\n"))]]
 
 
-@pytest.mark.parametrize("codec", ["cp932", "gb18030", "cp949", "utf-8", "utf-16-le", "cp1252"])
+@try_each("codec", ["cp932", "gb18030", "cp949", "utf-8", "utf-16-le", "cp1252"])
 def test_a_text_in_pieces_is_the_text(codec: str) -> None:
     text = {"cp1252": "grün\n", "gb18030": "这是一个中文\n", "cp949": "이것은 한국어\n"}.get(codec, JAPANESE) * 50_000
     data, encoding = text.encode(codec), Encoding(codec)

@@ -1,11 +1,10 @@
 """Protected paths: never written without a person's yes, name by name as the security page lists them."""
 
-import pytest
-
 from ostler.tools.fs.protected_paths import find_protection_reason
+from tests.support.tables import try_each
 
 
-@pytest.mark.parametrize(
+@try_each(
     "path",
     [
         "/p/.ostler/settings.json", "/p/.ostler/settings.local.json", "/p/.ostler/agents/a.md",

@@ -12,6 +12,7 @@ from ostler.tools.context import SessionView
 from ostler.tools.permissions.guards import GuardCheck
 from ostler.tools.shell.bash_policy import judge
 from ostler.tools.tool import Allow, AskFirst
+from tests.support.tables import try_each
 
 
 @pytest.fixture
@@ -33,8 +34,8 @@ def is_guarded(command: str, view: SessionView) -> bool:
     return isinstance(check, AskFirst) and check.safety
 
 
-@pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions"])
-@pytest.mark.parametrize(
+@try_each("mode", ["acceptEdits", "bypassPermissions"])
+@try_each(
     "command",
     [
         "echo x > scripts/h.sh", "cp f scripts/h.sh", "mv f scripts/h.sh", "rm scripts/h.sh", "rm -r scripts",

@@ -20,13 +20,14 @@ from ostler.tools.permissions import (
     parse_rule,
 )
 from ostler.tools.permissions.gitignore import translate
+from tests.support.tables import try_each
 
 
 def compile_pattern(content: str, *, folds: bool = False) -> PathPattern:
     return compile_path(content, settings_root="/repo", cwd="/repo/app", home="/home/me", folds=folds)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("content", "inside", "outside"),
     [
         ("//etc/passwd", ["/etc/passwd"], ["/repo/etc/passwd", "/repo/app/etc/passwd", "/etc/passwd2"]),

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ostler.tools.permissions import BadRule, Rule, format_rule, is_whole, matches_text, parse_rule
+from tests.support.tables import try_each
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("text", "tool", "content"),
     [
         ("Bash", "Bash", None),
@@ -45,7 +46,7 @@ def test_a_rule_is_a_tool_and_perhaps_a_content(text: str, tool: str, content: s
     assert (rule.tool, rule.content, rule.text) == (tool, content, text.strip())
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("text", "position", "words"),
     [
         ("", 0, "begins with the name of a tool"),
@@ -133,7 +134,7 @@ def test_reading_a_rule_gives_one_or_says_why_not(text: str) -> None:
     assert found.text.startswith(found.tool)
 
 
-@pytest.mark.parametrize(
+@try_each(
     "text",
     ["Bash", "Bash(*)", "Bash(:*)", "Bash(* *)", "Bash(**)", "Edit(**)", "Edit(*)", "Edit(/)", "Edit(/**)",
      "Edit(//**)", "Edit(~/)", "Edit(~)", "Edit(./**/*)", "Edit(../**)", "Read(//)", "WebFetch(domain:*)", "mcp__db",
@@ -144,7 +145,7 @@ def test_a_whole_tool_is_whole_in_every_spelling(text: str) -> None:
     assert is_whole(rule.tool, rule.content)
 
 
-@pytest.mark.parametrize(
+@try_each(
     "text",
     ["Bash(npm:*)", "Edit(src/**)", "Edit(*.py)", "Edit(.*)", "WebFetch(domain:*.a.b)", "Skill(x:*)", "Tally(a/**)"],
 )
@@ -153,7 +154,7 @@ def test_a_part_of_a_tool_is_not_the_whole(text: str) -> None:
     assert not is_whole(rule.tool, rule.content)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("rule", "text", "matches"),
     [
         ("WebFetch(domain:example.com)", "example.com", True),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ostler.tools.sandbox import clean_path, confine_environment, resolve_program, scrub_environment
+from tests.support.tables import try_each
 
 
 @pytest.fixture
@@ -89,14 +90,14 @@ HARMLESS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OURS)
+@try_each("name", OURS)
 def test_our_token_and_the_api_key_are_never_in_a_childs_environment(name: str) -> None:
     assert (
         scrub_environment({name: "x", "HOME": "/h"}) == confine_environment({name: "x", "HOME": "/h"}) == {"HOME": "/h"}
     )
 
 
-@pytest.mark.parametrize("name", [*SECRETS, *WAYS_OUT, *LOADING])
+@try_each("name", [*SECRETS, *WAYS_OUT, *LOADING])
 def test_a_sandboxed_command_gets_no_secret_no_way_out_and_nothing_to_load(name: str) -> None:
     assert confine_environment({name: "x", "HOME": "/h"}) == {"HOME": "/h"}
     # Outside, these are the person's own.
@@ -114,6 +115,6 @@ def test_an_address_with_a_password_is_a_secret_whatever_its_name() -> None:
     assert scrub_environment(given) == given
 
 
-@pytest.mark.parametrize("name", HARMLESS)
+@try_each("name", HARMLESS)
 def test_what_is_harmless_is_left(name: str) -> None:
     assert scrub_environment({name: "x"}) == confine_environment({name: "x"}) == {name: "x"}

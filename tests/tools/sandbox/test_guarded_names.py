@@ -47,7 +47,7 @@ CREATED = {
     "in a closed folder": "mkdir -p closed/in && echo x > closed/in/.npmrc && chmod 0 closed",
     "in a folder that cannot be written": "echo x > pkg/.npmrc && chmod 555 pkg",
     "unreadable": "echo x > pkg/.npmrc && chmod 0 pkg/.npmrc",
-    "many": "for each in $(seq 100); do mkdir -p many/$each; echo x > many/$each/.npmrc; done",
+    "many": "mkdir -p many/{1..100}; for each in many/*; do echo x > $each/.npmrc; done",
     "with an old time": "echo x > pkg/.npmrc; touch -d 2001-01-01 pkg/.npmrc pkg",
 }
 

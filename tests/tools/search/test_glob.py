@@ -10,6 +10,7 @@ from ostler.tools.search.glob import Glob
 from ostler.tools.search.glob_pattern import BadPattern, compile_pattern, expand
 from ostler.tools.search.grep import Grep
 from ostler.tools.tool import Allow, AskFirst, Failure, Refuse
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 from tests.tools.search.search_files import glob_sorted, grep, put_file
 
@@ -37,7 +38,7 @@ async def test_the_newest_comes_first(session: Session) -> None:
     assert await session.expect_text(GLOB, pattern="src/*.py") == "src/a.py"
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("pattern", "path", "matches"),
     [
         ("*.py", "a.py", True),
@@ -90,7 +91,7 @@ def test_braces_are_looked_through_once_however_deep_they_are() -> None:
     assert expand("{a" * 20_000 + "}" * 20_000) == ["a" * 20_000]
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("pattern", "alternatives"),
     [
         ("a{b,{c,d}e}f", ["abf", "acef", "adef"]),

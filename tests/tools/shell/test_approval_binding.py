@@ -10,6 +10,7 @@ from ostler.protocol.ids import SessionId
 from ostler.tools.commands import parse_command
 from ostler.tools.context import SessionView
 from ostler.tools.shell.approval_binding import compute_binding, may_change_what_runs
+from tests.support.tables import try_each
 
 FILES = (
     "x.sh",
@@ -133,7 +134,7 @@ def test_what_a_command_writes_may_change_meanwhile(project: Path) -> None:
     assert compute_binding("./x.sh > f", build_view(project)) == before
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     ["make", "npm test", "cargo run", "pytest", "pytest -q x", "sudo make install", "cd sub && npm run build",
      "go test ./...",
@@ -145,7 +146,7 @@ def test_where_nothing_can_be_bound_the_ask_says_so(command: str) -> None:
     assert may_change_what_runs(parse_command(command))
 
 
-@pytest.mark.parametrize("command", ["./x.sh", "bash x.sh", "rm f", "git commit -m x", "bash $PWD/x.sh", "curl -o f x",
+@try_each("command", ["./x.sh", "bash x.sh", "rm f", "git commit -m x", "bash $PWD/x.sh", "curl -o f x",
                                      "ls | xargs rm"])  # fmt: skip
 def test_where_it_is_bound_the_ask_says_nothing_of_it(command: str) -> None:
     assert not may_change_what_runs(parse_command(command))

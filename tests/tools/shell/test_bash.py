@@ -20,6 +20,7 @@ from ostler.tools.shell.running import command as running_command
 from ostler.tools.shell.sleep_detection import begins_with_sleep, only_sleeps
 from ostler.tools.tool import AskFirst, Failure, FolderChanged
 from tests.support.clock import expire_limit_when
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session, is_alive, poll_until
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +48,7 @@ async def test_no_match_of_grep_is_no_error(session: Session) -> None:
     assert BASH.render(result.output)[0]["text"] == "(exit code 1: no match)"
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "harmless"),
     [
         ("grep a f", True),
@@ -97,10 +98,8 @@ def measure_milliseconds(work: Callable[[], object]) -> float:
     return min(found)
 
 
-@pytest.mark.parametrize("length", [1_200, 100_000])
-@pytest.mark.parametrize(
-    "part", ["a\n", "a|", "word ", "'", "''", "(", "&", ";", "\\", "#", "A=1 ", "x", " ", "sleep 1 ", "\n"]
-)
+@try_each("length", [1_200, 100_000])
+@try_each("part", ["a\n", "a|", "word ", "'", "''", "(", "&", ";", "\\", "#", "A=1 ", "x", " ", "sleep 1 ", "\n"])
 def test_a_command_is_judged_at_once_whatever_it_is(part: str, length: int) -> None:
     command = (part * length)[: length - 8] + " grep x"
     assert measure_milliseconds(lambda: explain_exit_code(command, 1)) < 5
@@ -317,7 +316,7 @@ async def test_the_output_file_is_private_and_does_not_stay(session: Session) ->
     await poll_until(lambda: not list(session.outputs.iterdir()))
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "refused"),
     [
         ("sleep 5", True),
@@ -383,7 +382,7 @@ def test_a_command_that_begins_by_waiting_is_recognised(command: str, refused: b
     assert begins_with_sleep(command) is refused
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "only"),
     [
         ("sleep 1; sleep 0.5", True),

@@ -14,6 +14,7 @@ from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.bash_policy import build_read_check, judge, judge_nowait, parse_command
 from ostler.tools.shell.result import ShellOutput
 from ostler.tools.tool import Allow, AskFirst, Failure, ToolResult
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +52,7 @@ EVERYDAY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", EVERYDAY)
+@try_each("command", EVERYDAY)
 def test_a_pattern_that_finds_files_inside_the_roots_needs_no_question(project: Path, command: str) -> None:
     judged = judge(command, build_view(project))
     assert judged.check == Allow(), judged.check
@@ -68,7 +69,7 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", OUTSIDE)
+@try_each("command", OUTSIDE)
 def test_a_match_that_leads_out_of_the_roots_asks(project: Path, command: str) -> None:
     assert isinstance(judge(command, build_view(project)).check, AskFirst)
 

@@ -10,6 +10,7 @@ from ostler.tools.context import SessionView
 from ostler.tools.shell.bash_policy import judge
 from ostler.tools.tool import Allow, AskFirst
 from ostler.tools.tool_config import SandboxSettings, Support, ToolConfig
+from tests.support.tables import try_each
 
 
 @pytest.fixture
@@ -68,15 +69,15 @@ GUARDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions"])
-@pytest.mark.parametrize("command", GUARDED)
+@try_each("mode", ["acceptEdits", "bypassPermissions"])
+@try_each("command", GUARDED)
 def test_a_guarded_file_is_asked_about_however_a_command_writes_it(project: Path, command: str, mode: Mode) -> None:
     check = judge(command, build_view(project, mode)).check
     assert isinstance(check, AskFirst)
     assert check.safety, check.reason
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "cp src/victim sub", "cp src/victim sub/", "cp -t sub src/victim", "cp src/victim sub/victim",

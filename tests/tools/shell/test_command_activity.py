@@ -1,13 +1,12 @@
 """How clients fold a command: by what it is there for, and `echo` is neutral."""
 
-import pytest
-
 from ostler.tools.shell.bash import Bash
+from tests.support.tables import try_each
 
 BASH = Bash()
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "activity"),
     [
         ("grep -rn needle src", "search"),

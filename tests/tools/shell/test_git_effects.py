@@ -9,6 +9,7 @@ import pytest
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.git_effects import find_git_changes
 from ostler.tools.tool import GitChanged
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -239,9 +240,7 @@ async def test_what_only_looks_at_pull_requests_is_not_told(session: Session, co
     assert await run_for_git_facts(session, command) is None
 
 
-@pytest.mark.parametrize(
-    "piece", ["http://", "https://a/pull/", "[a", " ", "* ", "#", "a/a#", '"html_url":"http://', "\n* "]
-)
+@try_each("piece", ["http://", "https://a/pull/", "[a", " ", "* ", "#", "a/a#", '"html_url":"http://', "\n* "])
 def test_what_was_printed_is_read_at_once_whatever_it_is(piece: str) -> None:
     output = piece * (1_000_000 // len(piece))
     for command in ("git commit; git push; git merge x; git rebase y", "gh pr merge", "curl -d x /repos/a/b/pulls"):

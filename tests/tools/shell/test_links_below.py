@@ -10,6 +10,7 @@ from ostler.tools.commands.effects import file_access
 from ostler.tools.context import SessionView
 from ostler.tools.shell.bash_policy import judge
 from ostler.tools.tool import Allow, AskFirst
+from tests.support.tables import try_each
 
 
 @pytest.fixture
@@ -52,14 +53,14 @@ FOLLOWING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("folder", ["leads", "folder", "chain"])
-@pytest.mark.parametrize("command", FOLLOWING)
+@try_each("folder", ["leads", "folder", "chain"])
+@try_each("command", FOLLOWING)
 def test_a_read_that_follows_links_out_of_the_roots_asks(project: Path, command: str, folder: str) -> None:
     assert isinstance(judge_in(project, command.format(folder)), AskFirst)
 
 
-@pytest.mark.parametrize("folder", ["src", "deep", "stays"])
-@pytest.mark.parametrize("command", [each for each in FOLLOWING if not each.endswith(" .") or each.startswith("cd")])
+@try_each("folder", ["src", "deep", "stays"])
+@try_each("command", [each for each in FOLLOWING if not each.endswith(" .") or each.startswith("cd")])
 def test_one_that_stays_inside_needs_no_question(project: Path, command: str, folder: str) -> None:
     assert judge_in(project, command.format(folder)) == Allow()
 

@@ -24,6 +24,7 @@ from ostler.tools.shell.running.program import ShellStart, build_powershell_scri
 from ostler.tools.shell.sleep_detection import parse_powershell_sleep
 from ostler.tools.tool import Allow, AskFirst, Failure, FolderChanged
 from tests.support.clock import expire_limit_when
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +34,7 @@ POWERSHELL = PowerShell()
 # The parser.
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "words"),
     [
         ("Get-ChildItem", [("Get-ChildItem",)]),
@@ -51,7 +52,7 @@ def test_plain_commands_are_taken_apart(command: str, words: list[tuple[str, ...
     assert [each.words for each in found] == words
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "",
@@ -108,7 +109,7 @@ def test_what_is_not_plain_is_not_understood(command: str) -> None:
 # The table.
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "paths"),
     [
         ("Get-Content a.txt", ["a.txt"]),
@@ -133,7 +134,7 @@ def test_what_only_reads_is_known_with_all_that_it_reads(command: str, paths: li
     assert [each.path for each in list_read_paths(command)] == paths
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "Remove-Item x",
@@ -191,7 +192,7 @@ def test_the_table_is_in_order() -> None:
         assert not dangerous & (cmdlet.switches | cmdlet.values | cmdlet.paths)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "kind"),
     [
         ("Get-Content x", "read"),
@@ -250,7 +251,7 @@ def test_rules_about_files_see_what_it_touches(session: Session) -> None:
 # Waiting.
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "seconds"),
     [
         ("Start-Sleep 5", 5),
@@ -294,7 +295,7 @@ def test_a_wait_is_known_in_all_its_spellings(command: str, seconds: float) -> N
     assert POWERSHELL.begins_with_sleep(command) is (seconds >= 2)
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "Get-Date; Start-Sleep 5",

@@ -15,6 +15,7 @@ from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.sed_command import parse_sed_command
 from ostler.tools.tool import Allow, AskFirst, Failure, FileChanged, Refuse
 from tests.support.examples import count_examples
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +27,7 @@ def run_bash(command: str, folder: Path) -> int:
     return subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, check=False).returncode
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "sed -i s/a/b/ f",
@@ -52,7 +53,7 @@ def test_what_only_substitutes_is_an_edit(command: str) -> None:
     assert parse_sed_command(command) is not None
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "sed s/a/b/ f",

@@ -7,6 +7,7 @@ import pytest
 
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +19,7 @@ BASH, POWERSHELL = Bash(), PowerShell()
 # Waiting.
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("tool", "command", "only"),
     [
         (BASH.only_sleeps, "sleep 1", True),

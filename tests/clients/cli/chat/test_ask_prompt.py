@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from ostler.clients.cli.chat.ask_prompt import AskPrompt, ReplyKind
 from ostler.clients.cli.render.ask import ScreenArea
 from ostler.protocol.ask import (
@@ -21,6 +19,7 @@ from ostler.protocol.ask import (
     TrustFolder,
 )
 from ostler.protocol.shapes import Ask
+from tests.support.tables import try_each
 
 BASE: dict[str, Any] = {
     "id": "k_1",
@@ -42,7 +41,7 @@ def make_prompt(kind: str, **fields: Any) -> AskPrompt:
     return AskPrompt(Ask.model_validate({**BASE, "kind": kind, **fields}))
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("kind", "line", "answer"),
     [
         ("permission", "y", Allow()),
@@ -75,7 +74,7 @@ def test_a_line_is_an_answer(kind: str, line: str, answer: Any) -> None:
     assert make_prompt(kind, call=CALL).parse_line(line) == answer
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("kind", "line"),
     [
         ("permission", ""),

@@ -12,6 +12,7 @@ from ostler.clients.cli.output import sanitize
 from ostler.clients.cli.terminal import screen as screen_module
 from ostler.clients.cli.terminal.line_editor import EndOfInput, Escape, InputEvent, Line, LineEditor, StrayKeys
 from ostler.clients.cli.terminal.screen import Screen
+from tests.support.tables import try_each
 
 COLUMNS = 20
 PASTED = 200_000
@@ -215,7 +216,7 @@ def test_no_letter_is_lost_whatever_is_told_and_typed(steps: list[str]) -> None:
     assert "".join(rows[:-1]).replace(" ", "") == told.replace("\n", "").replace(" ", "")
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("keys", "text"),
     [
         ("abc\x7f", "ab"),
@@ -313,7 +314,7 @@ def test_what_a_key_means_is_known_only_after_the_one_before_it() -> None:
     assert editor.text == "y"
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("text", "shown"),
     [
         ("👩\u200d💻 👩🏽\u200d🔬", "👩\u200d💻 👩🏽\u200d🔬"),

@@ -160,8 +160,9 @@ async def test_what_was_stored_ahead_comes_out_as_it_was(journal: Journal) -> No
 
 @pytest.mark.without_daemon
 async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Store, journal: Journal) -> None:
-    count = 64 * 1024 * 1024 // len(LINES)
-    long_text = StreamedText(lambda: (LINES for _ in range(count)))
+    piece = LINES * 16
+    count = 64 * 1024 * 1024 // len(piece)
+    long_text = StreamedText(lambda: (piece for _ in range(count)))
     stalls, writer = StallMonitor(), ConcurrentWriter(store)
     async with anyio.create_task_group() as group:
         group.start_soon(stalls.watch)
@@ -173,8 +174,8 @@ async def test_a_text_from_elsewhere_is_stored_whole_without_a_stall(store: Stor
         record = await find_result(journal.log, _get_result_id(shown))
         pieces = [piece async for piece in read_pieces(journal.log, record)]
         assert {len(piece) for piece in pieces[:-1]} == {PIECE_CHARS}
-        assert "".join(pieces) == LINES * count
-        assert (record.total_chars, record.total_bytes) == (count * len(LINES), count * len(LINES.encode()))
+        assert "".join(pieces) == piece * count
+        assert (record.total_chars, record.total_bytes) == (count * len(piece), count * len(piece.encode()))
         text = shown.limited.blocks[0]["text"]
         assert text.startswith(f"<persisted-output>\nOutput too large ({record.total_bytes / 1024:.1f} KB).")
         assert shown.output == {"text": "only a little"}

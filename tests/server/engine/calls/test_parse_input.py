@@ -11,6 +11,7 @@ from pydantic import Field
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.tools.context import ToolContext
 from ostler.tools.tool import Tool, ToolInput, ToolOutput, ToolResult
+from tests.support.tables import try_each
 
 
 class Inner(ToolInput):
@@ -73,7 +74,7 @@ def test_good_input_is_left_alone() -> None:
     assert repair_input(**given) == given
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("field", "written", "meant"),
     [
         ("number", "5", 5),
@@ -98,7 +99,7 @@ def test_common_slips_are_mended(field: str, written: Any, meant: Any) -> None:
     assert type(repaired[field]) is type(meant)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("field", "written", "meant"),
     [
         ("parts", [{"count": "5"}], [{"count": 5}]),
@@ -141,7 +142,7 @@ def test_many_slips_are_mended_in_little_time() -> None:
     assert time.process_time() - began < 2
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("field", "written"),
     [
         ("number", "five"),

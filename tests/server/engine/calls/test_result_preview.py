@@ -1,12 +1,11 @@
 """The placeholder that the model gets instead of a text that is too long."""
 
-import pytest
-
 from ostler.protocol.ids import ResultId
 from ostler.server.engine.calls.result_limits import build_placeholder
 from ostler.tools.search.grep import Grep
 from ostler.tools.shell.bash import Bash
 from ostler.tools.tool import AnyTool
+from tests.support.tables import try_each
 
 HEAD = "<persisted-output>\nOutput too large ({size} KB). Full output saved to: result://r_8f3k2m1q\n"
 
@@ -28,9 +27,7 @@ def test_the_size_is_in_bytes() -> None:
     assert "(0.2 KB)" in render_placeholder(Grep(), "\ud800" * 205)
 
 
-@pytest.mark.parametrize(
-    ("newline", "length"), [(999, 2000), (1000, 1000), (1500, 1500), (1999, 1999), (2000, 2000), (2001, 2000)]
-)
+@try_each(("newline", "length"), [(999, 2000), (1000, 1000), (1500, 1500), (1999, 1999), (2000, 2000), (2001, 2000)])
 def test_the_preview_ends_at_a_newline_between_its_half_and_its_end(newline: int, length: int) -> None:
     text = "x" * newline + "\n" + "y" * 10_000
     preview = render_placeholder(Grep(), text).split("KB):\n", 1)[1].removesuffix("\n…\n</persisted-output>")

@@ -17,6 +17,7 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.permissions.subject import TextSubject
 from ostler.tools.tool import Allow, AskFirst, Check, Pass, Refuse, Tool, ToolInput, ToolOutput, ToolResult
 from ostler.tools.traits import PermissionTraits
+from tests.support.tables import try_each
 
 
 class ActInput(ToolInput):
@@ -94,24 +95,24 @@ READING: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("reads", [False, True], ids=["changing", "reading"])
+@try_each("mode", MODES)
+@try_each("check", CHECKS)
+@try_each("reads", [False, True])
 def test_modes_against_checks(mode: Mode, check: str, reads: bool) -> None:
     expected = (READING if reads else CHANGING)[check][MODES.index(mode)]
     assert decide_call(CHECKS[check], mode, reads=reads).behavior == expected
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("check", CHECKS)
+@try_each("mode", MODES)
+@try_each("check", CHECKS)
 def test_a_deny_rule_denies_in_every_mode_whatever_allows(mode: Mode, check: str) -> None:
     rules = {"deny": ["Act(it)"], "allow": ["Act"], "ask": ["Act"]}
     found = decide_call(CHECKS[check], mode, rules)
     assert (found.behavior, found.by, found.rule, found.source) == ("deny", "rule", "Act(it)", "session")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("check", ["pass", "allow", "ask"])
+@try_each("mode", MODES)
+@try_each("check", ["pass", "allow", "ask"])
 def test_an_ask_rule_asks_whatever_allows(mode: Mode, check: str) -> None:
     found = decide_call(CHECKS[check], mode, {"ask": ["Act(it)"], "allow": ["Act"]})
     assert found.behavior == ("deny" if mode == "dontAsk" else "ask")
@@ -177,15 +178,15 @@ def test_deny_rules_alone_can_be_asked_again() -> None:
 HOOKS: Final = {word: Outcome(decision=word, reason="because", by="user hook x") for word in ("allow", "ask", "deny")}
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("check", CHECKS)
+@try_each("mode", MODES)
+@try_each("check", CHECKS)
 def test_a_hooks_deny_denies_in_every_mode_whatever_allows(mode: Mode, check: str) -> None:
     found = decide_call(CHECKS[check], mode, {"allow": ["Act"]}, hook=HOOKS["deny"])
     assert (found.behavior, found.by, found.source, found.reason) == ("deny", "hook", "user hook x", "because")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("check", ["pass", "allow", "ask"])
+@try_each("mode", MODES)
+@try_each("check", ["pass", "allow", "ask"])
 def test_a_hooks_ask_asks_whatever_allows(mode: Mode, check: str) -> None:
     found = decide_call(CHECKS[check], mode, {"allow": ["Act"]}, hook=HOOKS["ask"])
     assert found.behavior == ("deny" if mode == "dontAsk" else "ask")

@@ -1,7 +1,5 @@
 """Waits before retries, sums of usage, and the limits and previews of results."""
 
-import pytest
-
 from ostler.protocol.config import Model
 from ostler.protocol.ids import ResultId
 from ostler.protocol.shapes import Usage
@@ -12,6 +10,7 @@ from ostler.server.models.provider import ModelFailure
 from ostler.tools.files.read import Read
 from ostler.tools.search.grep import Grep
 from ostler.tools.shell.bash import Bash
+from tests.support.tables import try_each
 
 SETTINGS = Model(first_wait_seconds=1, max_wait_seconds=60)
 
@@ -20,7 +19,7 @@ def compute_waits(failure: ModelFailure, attempt: int) -> list[float]:
     return [compute_retry_wait(attempt, failure, SETTINGS) for _ in range(50)]
 
 
-@pytest.mark.parametrize(("attempt", "most"), [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (50, 60)])
+@try_each(("attempt", "most"), [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (50, 60)])
 def test_waits_are_doubled_up_to_a_bound_and_spread(attempt: int, most: float) -> None:
     found = compute_waits(ModelFailure("server", "x"), attempt)
     assert max(found) <= most

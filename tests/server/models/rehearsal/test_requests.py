@@ -29,6 +29,7 @@ from ostler.server.models.rehearsal.steps import (
     Write,
 )
 from ostler.server.models.rehearsal.suggestions import suggest_requests
+from tests.support.tables import try_each
 
 
 def parse_steps(text: str) -> list[Step]:
@@ -47,7 +48,7 @@ def test_a_list_holds_what_is_understood_and_what_is_only_to_be_written_down() -
     assert isinstance(parse_steps("make a list: plan to read a")[0], MakeList)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("text", "expected"),
     [
         ("read README.md", [Read("README.md")]),
@@ -111,7 +112,7 @@ def test_one_request_is_understood(text: str, expected: list[Step]) -> None:
     assert parse_steps(text) == expected
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("text", "joins"),
     [
         ("read a then run b", ["apart", "after"]),
@@ -131,7 +132,7 @@ def test_steps_are_joined_as_the_words_between_them_say(text: str, joins: list[s
     assert [planned.join for planned in parse(text)] == joins
 
 
-@pytest.mark.parametrize(
+@try_each(
     "text",
     [
         "fix the bug",

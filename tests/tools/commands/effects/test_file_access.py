@@ -10,13 +10,14 @@ from ostler.tools.commands import (
     is_simple_file_command,
     parse_command,
 )
+from tests.support.tables import try_each
 
 
 def list_accesses(command: str, folder: str = "/w") -> set[tuple[str, str]]:
     return {(found.path, "w" if found.writes else "r") for found in find_file_accesses(parse_command(command), folder)}
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "expected"),
     [
         ("cat a b", {("/w/a", "r"), ("/w/b", "r")}), ("echo x > f", {("/w/f", "w")}), ("ls >> f", {("/w/f", "w"),
@@ -60,12 +61,12 @@ def test_a_glob_is_what_it_finds_and_the_folder_it_looks_into(tmp_path: Path) ->
     assert [Path(each.path) for each in found if each.deep] == [tmp_path]
 
 
-@pytest.mark.parametrize("command", ["grep -r x d", "rg x d", "find d", "ls -R d", "tree d", "du d", "diff -r d d"])
+@try_each("command", ["grep -r x d", "rg x d", "find d", "ls -R d", "tree d", "du d", "diff -r d d"])
 def test_what_goes_through_a_whole_folder_says_so(command: str) -> None:
     assert all(found.deep and found.path == "/w/d" for found in find_file_accesses(parse_command(command), "/w"))
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command", ["mkdir -p a", "touch a b", "cp a b", "mv -n a b", "rm a", "rm -f a", "rmdir a", "sed -i s/a/b/g f",
                 "sed -i -E 's|a/b|c|' f g", "cp -- a b", "mkdir a && cp x a/", "ls && mkdir a", "mkdir a; touch a/b"]
 )  # fmt: skip
@@ -73,7 +74,7 @@ def test_simple_file_commands_pass(command: str) -> None:
     assert has_only_simple_file_commands(parse_command(command))
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command", ["rm -rf a", "rm -r a", "rm --recursive a", "cp -r a b", "cp -a a b", "ln -s a b",
     "mv a b && cp c b/d", "chmod +x a",
                 "sed -i s/a/b/e f", "sed -i 's/a/b/w x' f", "sed -i '1e id' f", "sed -i s/a/b/;id f",

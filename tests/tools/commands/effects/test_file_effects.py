@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ostler.tools.commands import find_file_effects, parse_command
+from tests.support.tables import try_each
 
 TREE = {
     "tmpl/settings.json": "{}", "tmpl/.envrc": "x", "tmpl/hooks/pre-commit": "x", "src/victim": "new", "src/a b": "x",
@@ -171,7 +172,7 @@ def test_whatever_git_changes_in_the_tree_was_said_beforehand(repository: Path, 
     assert not unsaid or effects.unknown_writes
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         each
@@ -212,7 +213,7 @@ def test_of_what_names_its_files_all_is_known(tree: Path, command: str) -> None:
     assert (effects.unknown_reads, effects.unknown_writes) == (False, False)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "path", "action"),
     [
         ("cp tmpl/settings.json .claude", ".claude", "create"),

@@ -15,6 +15,7 @@ from ostler.tools.commands import (
     parse_command,
 )
 from ostler.tools.commands.syntax.parser import clear_cache
+from tests.support.tables import try_each
 from tests.tools.commands.rules.everyday_lines import EVERYDAY
 from tests.tools.commands.rules.hidden_lines import list_hidden_lines, list_removing_lines
 
@@ -103,7 +104,7 @@ def test_no_way_of_writing_a_line_hides_its_program_from_a_rule(program: str, ar
     assert open_lines == []
 
 
-@pytest.mark.parametrize("command", DELETING)
+@try_each("command", DELETING)
 def test_a_rule_about_rm_asks_about_what_deletes_in_its_place(command: str) -> None:
     assert not is_open(command, "rm:*")
     assert not is_open(command, "rm -rf *")
@@ -113,12 +114,12 @@ def test_no_other_way_is_open_either() -> None:
     assert [command for command in OTHER_WAYS if is_open(command, "rm:*")] == []
 
 
-@pytest.mark.parametrize("command", PUSHING)
+@try_each("command", PUSHING)
 def test_a_rule_about_git_push_is_seen_through_aliases_subcommands_and_settings(command: str) -> None:
     assert not is_open(command, "git push:*")
 
 
-@pytest.mark.parametrize("command", FETCHING)
+@try_each("command", FETCHING)
 def test_a_rule_about_curl_is_seen_through_what_runs_it(command: str) -> None:
     assert not is_open(command, "curl:*")
 
@@ -148,12 +149,12 @@ DENIED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", DENIED)
+@try_each("command", DENIED)
 def test_what_visibly_runs_the_program_is_denied_and_not_only_asked(command: str) -> None:
     assert is_denied(command, "rm:*")
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("content", "command"),
     [
         ("kubectl delete:*", "kubectl -n a delete pod x"),

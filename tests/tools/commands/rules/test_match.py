@@ -14,13 +14,14 @@ from ostler.tools.commands import (
     suggest_rules,
     unwrap,
 )
+from tests.support.tables import try_each
 
 
 def is_allowed(command: str, *contents: str) -> bool:
     return find_uncovered(parse_command(command), contents, part_is_read_only) == []
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("content", "command"),
     [
         ("npm test", "npm test"), ("npm test", "npm  'test'"), ("npm test:*", "npm test"),
@@ -39,7 +40,7 @@ def test_a_rule_allows_what_it_says(content: str, command: str) -> None:
     assert is_allowed(command, content)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("content", "command"),
     [
         ("npm test", "npm test x"), ("npm test:*", "npm testing"), ("npm test:*", "npm"),
@@ -64,7 +65,7 @@ def test_a_rule_does_not_allow_more_than_it_says(content: str, command: str) -> 
         assert not rule_allows("rm:*", parse_command(command).parts[0])
 
 
-@pytest.mark.parametrize(
+@try_each(
     "name",
     ["LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "GIT_SSH_COMMAND", "BASH_ENV", "ENV", "IFS", "PYTHONPATH", "NODE_OPTIONS",
      "PERL5OPT", "RUBYOPT", "http_proxy", "npm_config_script_shell", "PS4", "HOME", "GOFLAGS", "CARGO_HOME"],
@@ -111,14 +112,14 @@ WRAPPED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", WRAPPED)
+@try_each("command", WRAPPED)
 def test_deny_and_ask_look_at_the_basename_of_argv0_through_every_wrapper(command: str) -> None:
     parsed = parse_command(command)
     assert find_forbidding_rule(parsed, ["rm:*"]) == "rm:*"
     assert any(rule_matches("rm:*", part) for part in parsed.parts)
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     ["git push", "git -C x push", "git -c a=b push -f", "git --git-dir=x --work-tree y push", "git --no-pager push",
      "/usr/bin/git -C x push", "sudo git -C x push", "git -p push", "git --exec-path=/x push", "git -C x -C y push",
@@ -137,7 +138,7 @@ def test_a_deny_rule_does_not_catch_mere_words(command: str) -> None:
     assert not may_be_forbidden(parsed, ["rm:*", "git push:*"])
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("content", "command", "caught"),
     [
         ("rm -rf /", "rm -rf /", True), ("rm -rf /", "rm -rf /x", False), ("rm*", "rm -rf x", True),
@@ -150,7 +151,7 @@ def test_forms_of_deny_rules(content: str, command: str, caught: bool) -> None:
     assert (find_forbidding_rule(parse_command(command), [content]) is not None) == caught
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     ["$X y", "$(echo rm) x", "r* x", "sudo $X y", "sh -c \"$X\"", "eval $X", "bash -c \"a $X\"", "echo 'rm x' | sh",
      "cat f | bash", "bash < f", "xargs $X", "find . $X", "env $X ls", "timeout $N ls", "bash <<E\n$X\nE", "ls 'a",
@@ -201,7 +202,7 @@ def test_the_part_itself_comes_first_with_its_bare_name() -> None:
     assert [part.words for part in found] == [("sudo", "/bin/rm", "x"), ("rm", "x")]
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "rules"),
     [
         ("npm test", ["npm test"]), ("npm run build -- -x", ["npm run build -- -x"]),
@@ -222,7 +223,7 @@ def test_suggested_rules_are_neither_too_wide_nor_useless(command: str, rules: l
     assert suggest_rules(parse_command(command)) == rules
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "touch a", "mkdir -p a/b", "git mv a b", "git switch main", "prettier --write a", "eslint a", "mypy a",

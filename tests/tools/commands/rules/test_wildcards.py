@@ -18,6 +18,7 @@ from ostler.tools.commands import (
 from ostler.tools.commands.rules.wildcards import compile_wildcards
 from ostler.tools.commands.syntax.parsed import make_literal_word
 from tests.support.examples import count_examples
+from tests.support.tables import try_each
 
 # A matcher that backtracks would not finish most of these.
 HOSTILE = [
@@ -117,7 +118,7 @@ def test_many_stars_still_find_what_they_are_looking_for() -> None:
     assert find_uncovered(parsed, [content], part_is_read_only) == []
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("content", "command"),
     [
         ("make * a*c", "make a abc"), ("make * a*c d", "make x ab ac d"), ("* x*:y *", "run xa xb:y z"),

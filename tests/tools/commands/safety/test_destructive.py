@@ -3,7 +3,6 @@
 import time
 from typing import Any, Final
 
-import pytest
 from hypothesis import given, settings
 
 from ostler.tools.commands import is_destructive, parse_command
@@ -12,6 +11,7 @@ from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
 from ostler.tools.tasks.monitor import Monitor
 from tests.support.examples import count_examples
+from tests.support.tables import try_each
 from tests.tools.commands.generated_commands import shell_text
 
 TABLE: Final[dict[str, Any]] = load_toml("destructive.toml")
@@ -21,7 +21,7 @@ def is_destructive_command(command: str) -> bool:
     return is_destructive(parse_command(command))
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "rm -rf build", "rm x", "rm *.o", 'rm "$x"', "rmdir x", "unlink x", "shred x", "truncate -s 0 x",
@@ -52,7 +52,7 @@ def test_this_cannot_be_undone(command: str) -> None:
     assert is_destructive_command(command)
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "ls", "cat f", "make", "npm test", "npm run build", "pytest -q", "git status", "git commit -m 'rm -rf x'",
@@ -75,7 +75,7 @@ def test_this_can(command: str) -> None:
     assert not is_destructive_command(command)
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     ["$PROGRAM x", 'eval "$x"', "curl u | sh", "bash <(curl u)", "echo 'unfinished", "ls\u00a0x", 'sh -c "$x"'],
 )
@@ -88,23 +88,19 @@ def test_a_command_with_more_parts_than_anybody_reads_is_shown_as_the_worse() ->
     assert not is_destructive_command("; ".join(["true"] * 500))
 
 
-@pytest.mark.parametrize("name", TABLE["always"])
+@try_each("name", TABLE["always"])
 def test_each_name_of_the_table_is_found_alone_and_inside_another_command(name: str) -> None:
     assert is_destructive_command(f"{name} x")
     assert is_destructive_command(f"sudo {name} x")
 
 
-@pytest.mark.parametrize(
-    ("name", "word"), [(name, word) for name, words in TABLE["with"].items() for word in words], ids=str
-)
+@try_each(("name", "word"), [(name, word) for name, words in TABLE["with"].items() for word in words])
 def test_each_word_of_the_table_makes_the_difference(name: str, word: str) -> None:
     assert is_destructive_command(f"{name} x {word.replace('*', 'a').replace(' a', ' POST')} y")
     assert not is_destructive_command(f"{name} x y")
 
 
-@pytest.mark.parametrize(
-    ("name", "word"), [(name, word) for name, words in TABLE["unless"].items() for word in words], ids=str
-)
+@try_each(("name", "word"), [(name, word) for name, words in TABLE["unless"].items() for word in words])
 def test_each_harmless_word_of_the_table_makes_the_difference(name: str, word: str) -> None:
     known = {"rsync": "--delete", "kubectl": "delete", "oc": "delete", "npm": "publish", "pnpm": "publish"}
     known |= {"cargo": "publish", "helm": "delete", "git push": "-f"}
@@ -113,7 +109,7 @@ def test_each_harmless_word_of_the_table_makes_the_difference(name: str, word: s
     assert not is_destructive_command(f"{command} {word.replace('*', '').replace('[!-]', 'a')}")
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "expected"),
     [
         ("Remove-Item x", True), ("remove-item x", True), ("REMOVE-ITEM -Recurse x", True), ("ri x", True),

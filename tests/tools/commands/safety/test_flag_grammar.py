@@ -13,6 +13,7 @@ import pytest
 
 from ostler.tools.commands import find_file_accesses, is_read_only, parse_command
 from ostler.tools.commands.safety.program_table import load_programs
+from tests.support.tables import try_each
 from tests.tools.commands.safety.test_program_table import NO_PROGRAMS
 
 TABLE = tomllib.loads(resources.files("ostler.tools.commands.safety").joinpath("programs.toml").read_text("utf-8"))
@@ -90,7 +91,7 @@ def test_the_program_opens_no_word_that_is_the_value_of_an_option_for_us(name: s
         assert not re.search(r"zzvalue'?: No such file|(?:open|access|stat) '?zzvalue", said), (command, said)
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "tree -Po x FILE", "tree -Io x FILE", "tree -LPo 1 x FILE", "tree -aIo x FILE", "xxd in -p", "xxd -p in FILE",

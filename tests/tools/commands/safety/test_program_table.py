@@ -8,6 +8,7 @@ import pytest
 
 from ostler.tools.commands import is_read_only, needs_git_guard, parse_command
 from ostler.tools.commands.safety.program_table import load_git_forms, load_programs
+from tests.support.tables import try_each
 
 FORMS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("program_table.toml").read_text("utf-8"))
 NO_PROGRAMS = {name for name in load_programs() if " " in name} | {"find-words", "found-files"}
@@ -16,14 +17,14 @@ PASSES = [command for entry in FORMS.values() for command in entry["passes"]]
 ASKS = [command for entry in FORMS.values() for command in entry["asks"]]
 
 
-@pytest.mark.parametrize("program", FORMS)
+@try_each("program", FORMS)
 def test_this_only_reads(program: str, tmp_path: Path) -> None:
-    (tmp_path / "x").mkdir()
+    (tmp_path / "x").mkdir(exist_ok=True)
     verdicts = {command: is_read_only(parse_command(command), str(tmp_path)) for command in FORMS[program]["passes"]}
     assert {command: verdict.reason for command, verdict in verdicts.items() if not verdict.ok} == {}
 
 
-@pytest.mark.parametrize("program", FORMS)
+@try_each("program", FORMS)
 def test_this_is_asked(program: str, tmp_path: Path) -> None:
     verdicts = {command: is_read_only(parse_command(command), str(tmp_path)) for command in FORMS[program]["asks"]}
     assert [command for command, verdict in verdicts.items() if verdict.ok or not verdict.reason] == []
@@ -52,7 +53,7 @@ def test_what_only_reads_does_not_any_more_behind_this(first: str, tmp_path: Pat
     assert [command for command in PASSES if is_read_only(parse_command(first + command), str(tmp_path)).ok] == []
 
 
-@pytest.mark.parametrize("program", sorted(set(load_programs()) - NO_PROGRAMS - {"echo", "printf", "test", "["}))
+@try_each("program", sorted(set(load_programs()) - NO_PROGRAMS - {"echo", "printf", "test", "["}))
 def test_flags_are_allowed_by_list_and_abbreviated_spellings_refused(program: str, tmp_path: Path) -> None:
     for flag in ("--zzzz", "--zzzz=x", "-\u00e9", "--outp=f"):
         assert not is_read_only(parse_command(f"{program} {flag}"), str(tmp_path)).ok

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ostler.tools.commands import find_uncovered, is_read_only, parse_command, part_is_read_only
+from tests.support.tables import try_each
 
 OPERATORS = [">", ">>", ">|", ">&", "<", "<&", "<>", "<<<", "<<", "&>", "&>>", ">&-", "<&-"]
 NAMES = ["{PATH}", "{x}", "{a[0]}", "{a[PATH=1]}", "{a['x y']}", "{}", "{_}", "{x\\\n}"]
@@ -15,8 +16,8 @@ def is_allowed(command: str, *rules: str) -> bool:
     return not find_uncovered(parse_command(command), rules or ["npm test:*"], part_is_read_only)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("operator", OPERATORS)
+@try_each("name", NAMES)
+@try_each("operator", OPERATORS)
 def test_a_word_that_names_a_descriptor_variable_is_not_understood(operator: str, name: str) -> None:
     target = "" if operator.endswith("-") else "E\nE" if operator == "<<" else "/dev/null"
     for begin in ("echo ", "echo a ", "npm test ", "echo >/dev/null ", "npm test 2>&1 ", "{ npm test; } ", ""):
@@ -34,7 +35,7 @@ def test_braces_that_touch_no_redirection_are_a_word_like_others(command: str) -
     assert is_read_only(parse_command(command), "/nowhere").ok
 
 
-@pytest.mark.parametrize(
+@try_each(
     "command",
     [
         "echo 2\\\n>/dev/null",
@@ -77,7 +78,7 @@ SETTERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("setter", SETTERS)
+@try_each("setter", SETTERS)
 def test_what_changes_the_shell_is_neither_read_only_nor_covered_by_a_rule_for_another_program(setter: str) -> None:
     for command in (setter, f"{setter}; ls", f"{setter}\nnpm test", f"{setter} && npm test", f"npm test || {setter}"):
         assert not is_read_only(parse_command(command), "/nowhere").ok, command
@@ -97,7 +98,7 @@ def test_the_shell_does_put_a_descriptor_there(tmp_path: Path) -> None:
     assert done.stdout.split() == ["11"] or done.stdout.split()[0].isdecimal()
 
 
-@pytest.mark.parametrize("delimiter", ["'E''x'", "'E'{PATH}", "E'x'", "'E'\\x", "'E'$x", '"E"x', "E\\\nx"])
+@try_each("delimiter", ["'E''x'", "'E'{PATH}", "E'x'", "'E'\\x", "'E'$x", '"E"x', "E\\\nx"])
 def test_a_delimiter_that_goes_on_behind_its_quotes_is_not_understood(delimiter: str) -> None:
     assert not is_allowed(f"npm test <<{delimiter}\na\nE")
 

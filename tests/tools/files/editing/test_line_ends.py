@@ -5,6 +5,7 @@ import pytest
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.editing import text_match
 from ostler.tools.files.read import Read
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +18,7 @@ def replace_text(text: str, old: str, new: str) -> str:
     return text_match.apply_replacements(text, places)
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("old", "new", "after"),
     [
         ("\nint b;", "\nint c;", "int a;\r\n\r\nint c;\r\n"),

@@ -15,6 +15,7 @@ from ostler.tools.shell.output.cleaning import StreamCleaner
 from ostler.tools.shell.output.full_output import FullOutput, open_full_output
 from ostler.tools.shell.output.long_text import LongOutput, LongText
 from ostler.tools.shell.output.output_file import SHOWN_BYTES, OutputFile, decode_output
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session, poll_until
 
 BASH = Bash()
@@ -63,7 +64,7 @@ TRICKY = [
 ]
 
 
-@pytest.mark.parametrize("text", [*TRICKY, "".join(TRICKY), "".join(reversed(TRICKY))])
+@try_each("text", [*TRICKY, "".join(TRICKY), "".join(reversed(TRICKY))])
 def test_wherever_it_is_cut_it_is_cleaned_as_the_whole(text: str) -> None:
     for size in range(1, len(text) + 1):
         assert clean_in_pieces(text, size) == clean_for_model(text), size

@@ -6,6 +6,7 @@ import pytest
 
 from ostler.tools.shell.bash import Bash
 from ostler.tools.shell.powershell import PowerShell
+from tests.support.tables import try_each
 from tests.support.tool_calls import Session
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +45,7 @@ async def test_exit_code_two_of_the_same_is_one(session: Session, command: str) 
     assert result.output.return_code_interpretation is None
 
 
-@pytest.mark.parametrize(
+@try_each(
     ("command", "meaning"),
     [
         ("rg needle", "no match"),

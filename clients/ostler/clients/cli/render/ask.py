@@ -91,7 +91,8 @@ def render_question(ask: Ask, at: int) -> list[StyledLine]:
         header = f"{question['header']}: " if question.get("header") else ""
         number = f"{at + 1}/{len(questions)} " if len(questions) > 1 else ""
         first, *rest = text.split("\n")
-        lines += [(f"  {number}{header}{first}", "bold"), *((f"{_BAR}{line}", "bold") for line in rest)]
+        lines.append((f"  {number}{header}{first}", "bold"))
+        lines += [(f"{_BAR}{line}", "bold") for line in rest]
     for choice, option in enumerate(question.get("options") or [], start=1):
         what = f": {option['description']}" if option.get("description") else ""
         first, *rest = f"{option.get('label', '')}{what}".split("\n")

@@ -4,9 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from ostler.tools.commands.safety.read_only_programs.awk_script import prints_only
+from tests.support.tables import try_each
 
 PRINTS = [
     "{print $1}", "{ print $1, $2 }", "NR==3", "NR>1{print}", "/a b/", "!/x/", "$1>2",
@@ -36,12 +35,12 @@ DOES_MORE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("script", PRINTS)
+@try_each("script", PRINTS)
 def test_a_script_that_prints_fields_passes(script: str) -> None:
     assert prints_only(script)
 
 
-@pytest.mark.parametrize("script", DOES_MORE)
+@try_each("script", DOES_MORE)
 def test_a_script_that_may_do_more_than_print_does_not_pass(script: str) -> None:
     assert not prints_only(script)
 
