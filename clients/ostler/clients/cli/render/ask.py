@@ -92,11 +92,12 @@ def render_question(ask: Ask, at: int) -> list[StyledLine]:
         number = f"{at + 1}/{len(questions)} " if len(questions) > 1 else ""
         first, *rest = text.split("\n")
         lines.append((f"  {number}{header}{first}", "bold"))
-        lines += [(f"{_BAR}{line}", "bold") for line in rest]
+        lines += _quote_rest(rest, "bold")
     for choice, option in enumerate(question.get("options") or [], start=1):
         what = f": {option['description']}" if option.get("description") else ""
         first, *rest = f"{option.get('label', '')}{what}".split("\n")
-        lines += [(f"  {choice}  {first}", "cyan"), *_quote_lines("\n".join(rest), "cyan")[: len(rest)]]
+        lines.append((f"  {choice}  {first}", "cyan"))
+        lines += _quote_rest(rest, "cyan")
         lines += _quote_lines(str(option["preview"]), "dim") if option.get("preview") else []
     return lines
 
@@ -158,6 +159,11 @@ def _render_parameter(name: str, text: str, colour: Colour | None) -> list[Style
     if "\n" not in text:
         return [(f"  {name}: {text}", colour)]
     return [(f"  {name}:", colour), *_quote_lines(text, colour)]
+
+
+def _quote_rest(rest: list[str], colour: Colour | None) -> list[StyledLine]:
+    """The further lines of what began on a line of ours."""
+    return _quote_lines("\n".join(rest), colour) if rest else []
 
 
 def _quote_lines(text: str, colour: Colour | None) -> list[StyledLine]:
