@@ -153,9 +153,9 @@ export interface AskedCall {
   summary: string;
 }
 
-/** The agent that an ask comes from. */
+/** The agent that an ask or a refused call comes from. */
 export interface AskingAgent {
-  /** Its name, if it has one. */
+  /** Its name, or what it does in a few words. */
   name: string | null;
   /** What kind of agent it is. */
   kind: string;
@@ -353,6 +353,7 @@ export interface Config {
   listen?: ConfigListen;
   limits?: ConfigLimits;
   turns?: ConfigTurns;
+  agents?: ConfigAgents;
   asks?: ConfigAsks;
   permissions?: ConfigPermissions;
   sandbox?: ConfigSandbox;
@@ -364,6 +365,12 @@ export interface Config {
   todos?: "v1" | "v2";
   /** Assistant mode, for sessions that stay open all day: commands are waited for 15 s, and Sleep wakes by ticks. */
   assistant?: boolean;
+}
+
+/** Bounds of the agents that work for a session. */
+export interface ConfigAgents {
+  /** How many agents may stand below each other. 0: no agents. */
+  max_depth?: number;
 }
 
 /** Questions to the people. */
@@ -622,6 +629,8 @@ export interface Denial {
   reason: string;
   /** A rule that would have allowed it, or null where none could. */
   allow_with: string | null;
+  /** Whose call it was, where an agent made it. */
+  agent: AskingAgent | null;
 }
 
 /** Permission: no. */

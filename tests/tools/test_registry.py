@@ -68,7 +68,7 @@ def test_presets_and_lists_choose_and_say_why_the_rest_is_missing(monkeypatch: p
     full = registry.for_session("full", (), HERE)
     others = ["Bash", "Edit", "Monitor", "NotebookEdit", "TaskCreate", "TaskStop", "TaskUpdate", "Write"]
     assert list_names(full.tools) == [*sorted([*others, *readers]), "Extra"]
-    assert set(full.unavailable) == {"PowerShell", "TestingPermission", "TodoWrite"}
+    assert set(full.unavailable) == {"Agent", "PowerShell", "TestingPermission", "TodoWrite"}
     listed = registry.for_session(["Bash"], (), HERE)
     assert listed.find("Read") == "The tool Read cannot be used here: it is not on the session's list of tools."
 

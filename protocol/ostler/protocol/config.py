@@ -115,6 +115,13 @@ class Turns(Section):
     """How long a session that nothing happens in stays in memory."""
 
 
+class Agents(Section):
+    """Bounds of the agents that work for a session."""
+
+    max_depth: Annotated[int, Field(ge=0, le=10)] = 3
+    """How many agents may stand below each other. 0: no agents."""
+
+
 class Asks(Section):
     """Questions to the people."""
 
@@ -205,6 +212,7 @@ class Config(Section):
     listen: Listen = Listen()
     limits: Limits = Limits()
     turns: Turns = Turns()
+    agents: Agents = Agents()
     asks: Asks = Asks()
     permissions: Permissions = Permissions()
     sandbox: Sandbox = Sandbox()

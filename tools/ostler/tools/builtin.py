@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ostler.tools.agents.agent import Agent
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
@@ -24,6 +25,7 @@ from ostler.tools.todos.todo_write import TodoWrite
 from ostler.tools.tool import AnyTool
 
 BUILT_IN: Final[tuple[AnyTool, ...]] = (
+    Agent(),
     Bash(),
     Edit(),
     Glob(),

@@ -68,7 +68,7 @@ class AskMethods:
             _check_changed_input(actor, ask, params.answer)
         settled = await self._settle(actor, run.asks, ask, params.answer, client)
         if settled.record is not None:
-            actor.replace_record(settled.record)
+            self.engine.replace_record(settled.record)
         if isinstance(params.answer, TrustFolder):
             await apply_trust_change(self.engine, actor.live.settings)
         return settled.ask

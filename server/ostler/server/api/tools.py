@@ -26,7 +26,8 @@ class ToolMethods:
         else:
             shared = self.engine.shared
             config = shared.config()
-            view = SessionView(SessionId(""), "/", "/", (), "default", config, background=config.tools.background)
+            background, kinds = config.tools.background, self.engine.agents.list_root_kinds()
+            view = SessionView(SessionId(""), "/", "/", (), "default", config, background=background, agent_kinds=kinds)
             toolset = (await self.engine.load_registry()).for_session("full", (), view)
         page, token = paginate_list(TOOL_LIST.name, params, _list_tools(toolset, view))
         return ToolPage(tools=page, next=token)

@@ -1,15 +1,22 @@
 """The state of a session in memory: what its turns, calls and permission decisions read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ostler.protocol.events import PullRequest
 from ostler.protocol.session import Mode, OnAsk
+from ostler.protocol.shapes import Call, Denial
 from ostler.server.classifier import SessionClassifier
 from ostler.server.engine.journal.journal import Journal, add_pull_link
 from ostler.server.engine.permissions.decide import PermissionContext
 from ostler.server.engine.permissions.rule_match import make_read_filter
+from ostler.server.engine.session.agent_facts import (
+    AgentFacts,
+    find_agent_facts,
+    find_settings_folder,
+    narrow_mode,
+)
 from ostler.server.engine.session.effective_settings import build_rule_set, collect_servers, resolve_mode
 from ostler.server.engine.session.file_reads import SessionFileReads
 from ostler.server.engine.session.history import History
@@ -23,6 +30,7 @@ from ostler.storage.repositories.sessions import SessionRecord
 from ostler.tools.context import SessionView, WakeSignal
 from ostler.tools.fs import paths
 from ostler.tools.registry import ToolSet
+from ostler.tools.services import AgentKind, Agents
 from ostler.tools.tool import AnyTool, Change, FolderChanged, GitChanged
 from ostler.tools.tool_config import SandboxSettings, ToolConfig
 
@@ -49,6 +57,15 @@ class _CachedView:
     view: SessionView
 
 
+class AgentSource(Protocol):
+    """Starts agents for the calls of sessions."""
+
+    def list_kinds(self, session: "LiveSession") -> tuple[AgentKind, ...]:
+        """The kinds that a session may start; none where it is too deep down."""
+
+    def for_call(self, parent: "LiveSession", call: Call) -> Agents: ...
+
+
 @dataclass(slots=True, weakref_slot=True)
 class LiveSession:
     """One session in memory; its actor owns it."""
@@ -68,6 +85,9 @@ class LiveSession:
     classifier: SessionClassifier
     tasks: TaskRegistry
     usage_meter: UsageMeter
+    agents: AgentSource
+    parent: "LiveSession | None" = None
+    """Of an agent: the session that it works for."""
     asked_trust: str | None = None
     """The digest of what a person was last asked to trust."""
     settings_loaded: bool = False
@@ -89,9 +109,42 @@ class LiveSession:
     _cached_view: "_CachedView | None" = None
 
     @property
+    def agent(self) -> AgentFacts | None:
+        """What makes it an agent; None for a session of a person's."""
+        return find_agent_facts(self.record)
+
+    @property
+    def settings_folder(self) -> str:
+        """The folder whose settings hold: of an agent that of the session at the top."""
+        return find_settings_folder(self.record)
+
+    @property
+    def parents(self) -> "Iterator[LiveSession]":
+        """The sessions above an agent, nearest first."""
+        above = self.parent
+        while above is not None:
+            yield above
+            above = above.parent
+
+    @property
+    def root(self) -> "LiveSession":
+        """The session at the top of its tree: what people decide holds for the whole of it."""
+        return next((above for above in self.parents if above.parent is None), self)
+
+    @property
+    def on_ask(self) -> OnAsk:
+        """What becomes of asks: an agent never asks where its parent does not."""
+        own = self.turn_on_ask or self.record.on_ask
+        return own if self.parent is None or own == "deny" or not self.parent.asks_nobody else "deny"
+
+    @property
+    def asks_nobody(self) -> bool:
+        return self.on_ask == "deny" or self.mode == "dontAsk"
+
+    @property
     def rules(self) -> RuleSet:
         """Cached: built again only when a file, the trust or the session's own rules have changed."""
-        options = self.record.options
+        options = self.root.record.options
         cached = self._cached_rules
         if (
             cached is None
@@ -115,7 +168,7 @@ class LiveSession:
         sandbox = self.shared.sandbox()
         return PermissionContext(
             view.mode,
-            self.turn_on_ask or self.record.on_ask,
+            self.on_ask,
             self.rules,
             view,
             bash_classifier=self.shared.permissions().bash_classifier,
@@ -126,6 +179,8 @@ class LiveSession:
     @property
     def mode(self) -> Mode:
         """The session's mode, unless the managed policy sets another, or the daemon does not allow it any more."""
+        if self.parent is not None and (agent := self.agent) is not None:
+            return narrow_mode(self.parent.mode, agent.mode)
         return resolve_mode(self.settings, self.record.mode, allow_bypass=self.shared.permissions().allow_bypass)
 
     @property
@@ -138,13 +193,16 @@ class LiveSession:
             or cached.state is not self.state
             or cached.rules is not rules
             or cached.config is not config
+            or (self.parent is not None and cached.view.mode != self.mode)
         ):
             view = self._add_tools(self._build_view(config))
             cached = self._cached_view = _CachedView(self.record, self.state, rules, config, view)
         return cached.view
 
     def _build_view(self, config: ToolConfig) -> SessionView:
-        roots = (self.record.cwd, *self.record.directories, *self.settings.additional_directories)
+        agent = self.agent
+        further = (*self.record.directories, *self.settings.additional_directories)
+        roots = (self.record.cwd, *(further if agent is None or not agent.one_folder else ()))
         return SessionView(
             session_id=self.record.id,
             folder=self.record.cwd,
@@ -161,6 +219,7 @@ class LiveSession:
             # Assistant mode is for root sessions: an agent works for its parent, which waits for it.
             assistant=config.assistant if self.record.parent_id is None else None,
             may_read=make_read_filter(self.rules),
+            agent_kinds=self.agents.list_kinds(self),
             trusted_files=(
                 *self.settings.own_scripts,
                 *(self.settings.project_effects.guarded if self.trusted else ()),
@@ -191,7 +250,8 @@ class LiveSession:
         return found.extend(of_the_turn) if of_the_turn else found
 
     def _select_tools(self, view: SessionView) -> ToolSet:
-        wanted = self.record.options.get("tools") or "full"
+        wanted = self.record.options.get("tools")
+        wanted = "full" if wanted is None else wanted  # an empty list is no preset
         return self.shared.registry.for_session(wanted, self.rules.list_denied_tools(), view)
 
     def apply_change(self, change: Change) -> None:
@@ -200,6 +260,14 @@ class LiveSession:
             self.remember(shell_folder=change.path)
         elif isinstance(change, GitChanged) and (pull := change.facts.get("pr")) and pull["action"] == "created":
             self.link_pull(PullRequest.model_validate(pull))
+
+    def add_denial(self, denial: Denial) -> None:
+        """Note a refused call of an agent in the turns above it, with the agent's name."""
+        if (agent := self.agent) is None:
+            return
+        for above in self.parents:
+            if above.usage_meter.state is not None:
+                above.usage_meter.state.add_denial(denial.changed(agent=denial.agent or agent.shown))
 
     def link_pull(self, pull: PullRequest) -> None:
         """Add a pull request that the session has opened to its metadata."""
