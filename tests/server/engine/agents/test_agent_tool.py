@@ -127,7 +127,7 @@ def test_it_has_the_tools_of_its_kind_and_never_those_of_the_main_session(harnes
     names = ["agent-all", "agent-explore", "agent-few"]
     for name in names:
         harness.api.script(name, report())
-    given = [{}, {"subagent_type": "Explore"}, {"allowed_tools": ["Read", "Agent"]}]
+    given: list[Json] = [{}, {"subagent_type": "Explore"}, {"allowed_tools": ["Read", "Agent"]}]
     driver = open_with(
         harness,
         *(
