@@ -355,7 +355,11 @@ class AgentKind:
     """A model, or a name as `haiku`; null: that of the session that it works for."""
     mode: Mode | None = None
     """Its permission mode, where it is to be narrower."""
+    max_budget_usd: str | None = None
+    """What one agent of it may cost, within what its parent has left."""
     source: str = "built-in"
+    path: str | None = None
+    """The file that it comes from."""
 
 
 @dataclass(frozen=True, slots=True)

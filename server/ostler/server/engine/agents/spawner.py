@@ -23,6 +23,7 @@ from ostler.server.engine.session.turn_state import BY_PARENT
 from ostler.server.engine.turn.options import TurnRequest, TurnServices
 from ostler.server.events.event_log import EventLog
 from ostler.server.prompt.agent_kinds import load_built_in_kinds
+from ostler.server.settings import resolve_agents
 from ostler.storage import Tx
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.tools.fs import paths
@@ -50,7 +51,8 @@ class AgentSpawner:
 
     def list_kinds(self, session: LiveSession) -> tuple[AgentKind, ...]:
         """See `AgentSource`."""
-        return self._list_kinds_at(sum(1 for _ in session.parents))
+        kinds = self._list_kinds_at(sum(1 for _ in session.parents))
+        return (*kinds, *resolve_agents(session.settings, session.trusted)) if kinds else ()
 
     def list_root_kinds(self) -> tuple[AgentKind, ...]:
         """The kinds that a session at the top may start."""
@@ -125,6 +127,7 @@ class CallAgents:
         inherited: dict[str, Any] = {
             name: parent.record.options[name] for name in _INHERITED if name in parent.record.options
         }
+        limits = {"max_budget_usd": kind.max_budget_usd} if kind.max_budget_usd is not None else {}
         now = times.now()
         return SessionRecord(
             id=new_session_id(),
@@ -140,7 +143,7 @@ class CallAgents:
             title=request.name or request.description,
             trusted=parent.trusted,
             directories=parent.record.directories,
-            options={**inherited, "tools": tools, OPTION: facts.as_json()},
+            options={**inherited, **limits, "tools": tools, OPTION: facts.as_json()},
         )
 
     def _select_tools(self, kind: AgentKind, request: AgentRequest) -> list[str]:
