@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from ostler.protocol.session import Mode
-from ostler.server.settings.agent_files import load_agent_files
+from ostler.server.settings.agent_kinds.files import load_agent_files
 from ostler.server.settings.document import Document, read_document
 from ostler.server.settings.locations import (
     SettingsPlaces,

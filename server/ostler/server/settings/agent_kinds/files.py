@@ -10,7 +10,7 @@ from typing import Final, get_args
 
 from ostler.protocol.session import Mode
 from ostler.server.prompt.agent_kinds import load_built_in_kinds
-from ostler.server.settings.front_matter import BadFrontMatter, Entry, parse_front_matter
+from ostler.server.settings.agent_kinds.front_matter import BadFrontMatter, Entry, parse_front_matter
 from ostler.server.settings.locations import SettingsPlaces, list_project_folders
 from ostler.server.settings.safe_read import Unreadable, read_bytes
 from ostler.server.settings.types import AgentEntry, Problem, Source
@@ -119,7 +119,7 @@ def _build_kind(entries: dict[str, Entry], body: str, file: str, source: Source)
         tools=None if tools in {None, ("*",)} else tools,
         model=None if model in {None, "", "inherit"} else model,
         mode=_read_mode(entries),
-        max_budget_usd=_read_budget(entries),
+        max_budget_usd=_read_cost_limit(entries),
         source=source,
         path=file,
     )
@@ -144,7 +144,7 @@ def _read_mode(entries: dict[str, Entry]) -> Mode | None:
     return None
 
 
-def _read_budget(entries: dict[str, Entry]) -> str | None:
+def _read_cost_limit(entries: dict[str, Entry]) -> str | None:
     if "max_budget_usd" not in entries:
         return None
     text = entries["max_budget_usd"].as_text()
