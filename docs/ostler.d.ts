@@ -371,6 +371,8 @@ export interface Config {
 export interface ConfigAgents {
   /** How many agents may stand below each other. 0: no agents. */
   max_depth?: number;
+  /** How long a call waits for its agent before that goes on in the background; not where nobody is asked. */
+  background_seconds?: number;
 }
 
 /** Questions to the people. */
@@ -1402,8 +1404,8 @@ export interface Run {
   mcp_servers?: Record<string, unknown>;
   /** What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself. */
   on_restart?: "interrupt" | "resume";
-  /** The end of a background task starts a turn when none runs. */
-  wake_on_task_end?: boolean;
+  /** Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all. */
+  wake_on_task_end?: boolean | "none" | "agents" | "all";
   /** Free JSON of the client's own. */
   metadata?: Record<string, unknown>;
   /** What the agent shall do: words, or blocks. */
@@ -1648,8 +1650,8 @@ export interface SessionCreate {
   mcp_servers?: Record<string, unknown>;
   /** What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself. */
   on_restart?: "interrupt" | "resume";
-  /** The end of a background task starts a turn when none runs. */
-  wake_on_task_end?: boolean;
+  /** Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all. */
+  wake_on_task_end?: boolean | "none" | "agents" | "all";
   /** Free JSON of the client's own. */
   metadata?: Record<string, unknown>;
   /** An absolute path to the folder that the session works in. */

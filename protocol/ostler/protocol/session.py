@@ -110,8 +110,8 @@ class SessionOptions(Params):
     """MCP servers by name, as in `.mcp.json`."""
     on_restart: Literal["interrupt", "resume"] = "interrupt"
     """What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself."""
-    wake_on_task_end: bool = False
-    """The end of a background task starts a turn when none runs."""
+    wake_on_task_end: bool | Literal["none", "agents", "all"] = "none"
+    """Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all."""
     metadata: JsonObject = {}
     """Free JSON of the client's own."""
 

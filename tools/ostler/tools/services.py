@@ -375,6 +375,8 @@ class AgentRequest:
     folder: str | None = None
     max_requests: int | None = None
     tools: tuple[str, ...] | None = None
+    background: bool = False
+    """Nobody waits for it: it is a background task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +409,14 @@ class AgentOutcome:
     duration_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class AgentLaunched:
+    """An agent that goes on in the background."""
+
+    agent_id: SessionId
+    task_id: TaskId
+
+
 class AgentRefused(Exception):
     """The agent cannot be started; the message is for the model."""
 
@@ -414,8 +424,10 @@ class AgentRefused(Exception):
 class Agents(Protocol):
     """The agents that work for the session."""
 
-    async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome:
+    async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome | AgentLaunched:
         """Starts an agent and waits for its end; where the call is cancelled, the agent is stopped first.
+
+        One in the background is not waited for, and one that takes long goes there.
 
         Raises AgentRefused.
         """
@@ -425,7 +437,7 @@ class Agents(Protocol):
 class NoAgents:
     """There are no agents, as in a program that only uses the tools."""
 
-    async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome:
+    async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome | AgentLaunched:
         raise AgentRefused("No agents work here.")
 
 

@@ -315,7 +315,8 @@ class SessionActor:
     async def wake(self) -> None:
         """A task has ended, or a monitor has seen something: with `wake_on_task_end` that starts a turn."""
         self.live.wake_signal.set(self.live.tasks.notifications.find_waker(self.record.id))
-        if self.run is None and self.record.options.get("wake_on_task_end"):
+        wanted = self.record.options.get("wake_on_task_end")
+        if self.run is None and self.live.tasks.notifications.wakes(self.record.id, wanted):
             self.group.start_soon(self._run_guarded, self._begin_for_notifications)
 
     async def _wake_for_late_notifications(self) -> None:

@@ -16,6 +16,7 @@ from ostler.protocol.errors import ProtocolError, ReadOnly, SessionNotFound, Shu
 from ostler.protocol.ids import SessionId
 from ostler.protocol.shapes import Call
 from ostler.server.engine.actor import SessionActor
+from ostler.server.engine.agents.running_agent import AgentTaskSource
 from ostler.server.engine.agents.spawner import AgentSpawner
 from ostler.server.engine.background import (
     end_left_over_processes,
@@ -50,6 +51,7 @@ from ostler.server.observability import logs
 from ostler.storage import Tx
 from ostler.storage.repositories.processes import ProcessRecord
 from ostler.storage.repositories.sessions import SessionRecord
+from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.registry import Registry
 from ostler.tools.shell.output.output_file_pool import drop_spares
 from ostler.tools.threads import change_in_thread, read_in_thread, run_deferred
@@ -103,7 +105,9 @@ class Engine:
         self.settings_loader = SettingsLoader(services.provider, services.config)
         self.servers = McpConnections(log, build_finder(log, shared), self._left_overs_ended.wait)
         self.agents = AgentSpawner(log, services, self.get_actor, self._is_in_charge)
-        self.tasks = TaskRegistry(log, shared.output_folder, self._start_waking, self.servers, self.get_actor)
+        self.tasks = TaskRegistry(
+            log, shared.output_folder, self._start_waking, self.servers, self.get_actor, resume_agent=self._resume_agent
+        )
 
     @property
     def live(self) -> int:
@@ -166,6 +170,9 @@ class Engine:
         for session_id, actor in list(self._actors.items()):
             if actor.evictable and actor.used_at < long_ago and session_id not in kept:
                 self._forget(session_id)
+
+    async def _resume_agent(self, record: TaskRecord) -> AgentTaskSource | None:
+        return await self.agents.resume_task(record)
 
     def _is_in_charge(self, live: LiveSession) -> bool:
         actor = self._actors.get(live.record.id)
@@ -325,7 +332,8 @@ class Engine:
     async def _wants_to_be_woken(self, session_id: SessionId) -> bool:
         """Whether a session that is not in memory is loaded for a notification."""
         record = await self.log.read(lambda snapshot: snapshot.sessions.find(session_id))
-        return record is not None and bool(record.options.get("wake_on_task_end"))
+        wanted = record.options.get("wake_on_task_end") if record is not None else None
+        return self.tasks.notifications.wakes(session_id, wanted)
 
     def _give_up(self, actor: SessionActor, error: Exception) -> None:
         """Drop a session whose state in memory cannot be trusted any more; it is loaded again from what is stored."""

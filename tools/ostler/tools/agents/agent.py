@@ -1,15 +1,15 @@
 """Agent: hands a piece of work to a session of its own, and waits for its last words."""
 
 import difflib
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field
 
-from ostler.protocol.ids import SessionId
+from ostler.protocol.ids import SessionId, TaskId
 from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Usage
 from ostler.tools.context import SessionView, ToolContext
-from ostler.tools.services import AgentKind, AgentProgress, AgentRefused, AgentRequest, AgentStatus
+from ostler.tools.services import AgentKind, AgentLaunched, AgentProgress, AgentRefused, AgentRequest, AgentStatus
 from ostler.tools.text import one_line
 from ostler.tools.tool import Allow, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 from ostler.tools.traits import PermissionTraits
@@ -28,6 +28,7 @@ class AgentInput(ToolInput):
     model: str | None = Field(
         None, min_length=1, max_length=200, description="`sonnet`, `opus`, `haiku` or a full id; by default the kind's."
     )
+    run_in_background: bool = Field(False, description="Do not wait: you are told when it has ended.")
     name: str | None = Field(None, min_length=1, max_length=64, description="A name for it, which people are shown.")
     mode: Mode | None = Field(None, description="A narrower permission mode.")
     cwd: str | None = Field(None, description="A folder inside yours, as an absolute path: its only one.")
@@ -50,13 +51,25 @@ class AgentOutput(ToolOutput):
     duration_ms: int
 
 
-class Agent(Tool[AgentInput, AgentOutput]):
+class AgentStarted(ToolOutput):
+    """It goes on in the background."""
+
+    status: Literal["async_launched"] = "async_launched"
+    agent_id: SessionId
+    task_id: TaskId
+    """Its task, for TaskOutput and TaskStop."""
+    description: str
+    prompt: str
+
+
+class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
     """Runs an agent."""
 
     name = "Agent"
     aliases = ("Task",)
     Input = AgentInput
-    Output = AgentOutput
+    Output = ToolOutput
+    output_kinds = (AgentOutput, AgentStarted)
     title = "Hands work to an agent of its own"
     search_hint = "delegate subagent parallel research spawn worker"
     max_result_chars = 100_000
@@ -87,7 +100,7 @@ class Agent(Tool[AgentInput, AgentOutput]):
         hint = f"Did you mean {' or '.join(close)}?" if close else f"The kinds are: {', '.join(names)}."
         return Failure(f"There is no kind of agent {given.subagent_type!r}. {hint}")
 
-    async def run(self, given: AgentInput, context: ToolContext) -> ToolResult[AgentOutput] | Failure:
+    async def run(self, given: AgentInput, context: ToolContext) -> ToolResult[AgentOutput | AgentStarted] | Failure:
         def report(progress: AgentProgress) -> None:
             said = f": {progress.text}" if progress.text else ""
             context.partial_output.text = f"agent {progress.agent_id}{said}"
@@ -105,11 +118,21 @@ class Agent(Tool[AgentInput, AgentOutput]):
             folder=given.cwd,
             max_requests=given.max_turns,
             tools=tuple(given.allowed_tools) if given.allowed_tools is not None else None,
+            background=given.run_in_background,
         )
         try:
             outcome = await context.services.agents.run(request, report)
         except AgentRefused as refused:
             return Failure(str(refused))
+        if isinstance(outcome, AgentLaunched):
+            return ToolResult(
+                AgentStarted(
+                    agent_id=outcome.agent_id,
+                    task_id=outcome.task_id,
+                    description=given.description,
+                    prompt=given.prompt,
+                )
+            )
         output = AgentOutput(
             status=outcome.status,
             agent_id=outcome.agent_id,
@@ -121,7 +144,10 @@ class Agent(Tool[AgentInput, AgentOutput]):
         )
         return ToolResult(output, is_error=outcome.status != "completed")
 
-    def render(self, output: AgentOutput) -> list[Block]:
+    def render(self, output: AgentOutput | AgentStarted) -> list[Block]:
+        if isinstance(output, AgentStarted):
+            look = f"You are told when it ends; TaskOutput with {output.task_id} shows its report then."
+            return [text_block(f"Running in background as {output.task_id} (agent {output.agent_id}). {look}")]
         if output.status == "completed":
             return [text_block(f"{output.result}\n\n(agent {output.agent_id})")]
         so_far = f"\nWhat it has so far:\n{output.result}" if output.result.strip() else ""

@@ -1,7 +1,6 @@
 """Starts agents: makes the child session of a call, runs its turn, and hands back how it ended."""
 
 import os
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,34 +8,41 @@ from typing import Any, Final
 import anyio
 
 from ostler.protocol import times
-from ostler.protocol.errors import BudgetExceeded, ProtocolError
-from ostler.protocol.ids import SessionId, TurnId, new_session_id
-from ostler.protocol.shapes import Call, Turn, Usage
+from ostler.protocol.errors import BudgetExceeded
+from ostler.protocol.ids import SessionId, new_session_id
+from ostler.protocol.shapes import Call, Usage
 from ostler.protocol.turn import TurnOptions
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.agents.model_choice import choose_agent_model
-from ostler.server.engine.agents.outcome import build_outcome
+from ostler.server.engine.agents.running_agent import AgentTaskSource, RunningAgent
 from ostler.server.engine.journal.session_view import append_session_event, resolve_provider
 from ostler.server.engine.session.agent_facts import OPTION, AgentFacts, narrow_mode
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.session.turn_state import BY_PARENT
+from ostler.server.engine.tasks.output_files import open_or_create
 from ostler.server.engine.turn.options import TurnRequest, TurnServices
 from ostler.server.events.event_log import EventLog
 from ostler.server.prompt.agent_kinds import load_built_in_kinds
 from ostler.server.settings import resolve_agents
-from ostler.storage import Tx
+from ostler.storage import Scope, Tx
 from ostler.storage.repositories.sessions import SessionRecord
+from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.fs import paths
-from ostler.tools.services import AgentKind, AgentOutcome, AgentProgress, AgentRefused, AgentRequest
-from ostler.tools.threads import read_in_thread
+from ostler.tools.process.environment import build_output_prefix
+from ostler.tools.services import AgentKind, AgentLaunched, AgentOutcome, AgentProgress, AgentRefused, AgentRequest
+from ostler.tools.shell.output.output_file import OutputFile
+from ostler.tools.threads import change_in_thread, read_in_thread
 
 NEVER_GIVEN: Final = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 """Tools for the session that a person talks to."""
+BACKGROUND_TOOLS: Final = frozenset(
+    {
+        "Bash", "Edit", "Glob", "Grep", "NotebookEdit", "PowerShell", "Read", "Skill", "StructuredOutput", "TaskCreate",
+        "TaskGet", "TaskList", "TaskUpdate", "TodoWrite", "ToolSearch", "WebFetch", "WebSearch", "Write",
+        "EnterWorktree", "ExitWorktree",
+    }
+)  # fmt: skip
+"""All that an agent in the background is given, beside tools of MCP servers."""
 _INHERITED: Final = ("env", "mcp_servers", "instructions", "thinking")
-_PROGRESS_SECONDS: Final = 1.0
-_STOP_SECONDS: Final = 15.0
-"""For the calls of an agent that an interrupt lets finish."""
-_RETRY_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -61,6 +67,17 @@ class AgentSpawner:
     def _list_kinds_at(self, depth: int) -> tuple[AgentKind, ...]:
         return load_built_in_kinds() if depth < self.services.config().agents.max_depth else ()
 
+    async def resume_task(self, record: TaskRecord) -> AgentTaskSource | None:
+        """Follow an agent on that an earlier daemon started; None where the task is none, or its agent is gone."""
+        agent_id, path = record.task.agent_id, record.output
+        if agent_id is None or path is None:
+            return None
+        turns = await self.log.read(lambda snapshot: snapshot.turns.list_page(agent_id, None, 1))
+        if not turns:
+            return None
+        output = await read_in_thread(open_or_create, path)
+        return AgentTaskSource(RunningAgent(self.log, self.get_actor, agent_id, turns[0].id), output)
+
     def for_call(self, parent: LiveSession, call: Call) -> "CallAgents":
         return CallAgents(self, parent, call)
 
@@ -73,20 +90,47 @@ class CallAgents:
     parent: LiveSession
     call: Call
 
-    async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome:
-        began = time.monotonic()
-        with anyio.CancelScope(shield=True):  # half an agent would be left behind
-            actor, turn = await self._start(request)
-        agent = _RunningAgent(self.spawner, actor, turn.id, began, report)
+    async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome | AgentLaunched:
+        if request.background:
+            self._check_background()
+            with anyio.CancelScope(shield=True):  # an agent that nobody watches would be left behind
+                return await self._move_to_background(request, await self._start(request))
+        with anyio.CancelScope(shield=True):
+            agent = await self._start(request)
         try:
-            return await agent.wait()
+            with anyio.move_on_after(self._get_blocking_seconds()):
+                return await agent.wait(report)
+            with anyio.CancelScope(shield=True):
+                return await self._move_to_background(request, agent)
         except anyio.get_cancelled_exc_class():
             if self.spawner.is_in_charge(self.parent):
-                with anyio.CancelScope(shield=True), anyio.move_on_after(_STOP_SECONDS):
-                    await agent.stop()
+                with anyio.CancelScope(shield=True):
+                    ended = await agent.stop()
+                if ended is not None:
+                    report(AgentProgress(ended.agent_id, ended.duration_ms, ended.tool_calls, ended.result))
             raise
+        raise AssertionError("a shielded scope is never left early")
 
-    async def _start(self, request: AgentRequest) -> tuple[SessionActor, Turn]:
+    def _check_background(self) -> None:
+        if not self.parent.view.background:
+            raise AgentRefused("Nothing goes on in the background here. Call it without run_in_background.")
+        if self.parent.parent is not None:
+            raise AgentRefused("An agent has none in the background: nobody would hear of them when it has ended.")
+
+    def _get_blocking_seconds(self) -> float | None:
+        """How long the call waits before the agent goes on in the background; None: to its end."""
+        may_move = self.parent.view.background and self.parent.parent is None and not self.parent.asks_nobody
+        return self.spawner.services.config().agents.background_seconds if may_move else None
+
+    async def _move_to_background(self, request: AgentRequest, agent: RunningAgent) -> AgentLaunched:
+        tasks = self.parent.tasks
+        output = await change_in_thread(OutputFile.create, tasks.folder, build_output_prefix(self.call.call_id))
+        scope = Scope(self.parent.record.id, self.parent.record.root_id, self.call.turn_id)
+        source = AgentTaskSource(agent, output)
+        begun = await tasks.watch_agent(scope, source, self.call, request.description, agent.agent_id)
+        return AgentLaunched(agent.agent_id, begun.task.id)
+
+    async def _start(self, request: AgentRequest) -> RunningAgent:
         record = await self._build_record(request)
 
         def create(tx: Tx) -> None:
@@ -100,7 +144,7 @@ class CallAgents:
             turn = await actor.start(TurnRequest(options, on_ask=self.parent.turn_on_ask, by_model=True))
         except BudgetExceeded as error:
             raise AgentRefused(error.message) from None
-        return actor, turn
+        return RunningAgent(self.spawner.log, self.spawner.get_actor, record.id, turn.id, actor)
 
     async def _build_record(self, request: AgentRequest) -> SessionRecord:
         """The child session; everything in it is at most what its parent has. Raises AgentRefused."""
@@ -127,6 +171,7 @@ class CallAgents:
         inherited: dict[str, Any] = {
             name: parent.record.options[name] for name in _INHERITED if name in parent.record.options
         }
+        on_restart = {"on_restart": "resume"} if request.background else {}
         limits = {"max_budget_usd": kind.max_budget_usd} if kind.max_budget_usd is not None else {}
         now = times.now()
         return SessionRecord(
@@ -143,7 +188,7 @@ class CallAgents:
             title=request.name or request.description,
             trusted=parent.trusted,
             directories=parent.record.directories,
-            options={**inherited, **limits, "tools": tools, OPTION: facts.as_json()},
+            options={**inherited, **limits, **on_restart, "tools": tools, OPTION: facts.as_json()},
         )
 
     def _select_tools(self, kind: AgentKind, request: AgentRequest) -> list[str]:
@@ -151,6 +196,8 @@ class CallAgents:
         if request.tools is not None and (unknown := registry.find_unknown(request.tools)):
             raise AgentRefused(f"allowed_tools names tools that there are not: {', '.join(unknown)}.")
         given = [tool.name for tool in toolset.tools if tool.name not in NEVER_GIVEN]
+        if request.background:
+            given = [name for name in given if name in BACKGROUND_TOOLS or name.startswith("mcp__")]
         for wanted in (kind.tools, request.tools):
             if wanted is not None:
                 names = {toolset.by_name[name].name for name in wanted if name in toolset.by_name}
@@ -173,62 +220,3 @@ class CallAgents:
         if problem is not None:
             raise AgentRefused(problem)
         return paths.normalize_path(folder)
-
-
-@dataclass(slots=True)
-class _RunningAgent:
-    """An agent that a call waits for."""
-
-    spawner: AgentSpawner
-    actor: SessionActor
-    turn_id: TurnId
-    began: float
-    report: Callable[[AgentProgress], None]
-
-    async def wait(self) -> AgentOutcome:
-        """Until it has ended, by itself or because somebody stopped it."""
-        ended: list[Turn] = []
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._report_now_and_then)
-            ended.append(await self._wait_for_end())
-            group.cancel_scope.cancel()
-        return build_outcome(ended[0], self._measure_ms())
-
-    async def stop(self) -> None:
-        """Stop it, and wait until it has ended; what it has said so far is reported."""
-        run = self.actor.run
-        if run is not None and run.turn.id == self.turn_id:
-            self.actor.halt(BY_PARENT)
-        turn = await self._wait_for_end()
-        self._report(turn, turn.result_text or "", None)
-
-    async def _wait_for_end(self) -> Turn:
-        while True:
-            run = self.actor.run
-            if run is not None and run.turn.id == self.turn_id:
-                await run.over.wait()
-                if run.state.turn.status == "ended":
-                    return run.state.turn
-            turn = await self.spawner.log.read(lambda snapshot: snapshot.turns.find(self.turn_id))
-            if turn is not None and turn.status == "ended":
-                return turn
-            # It was given up, because of its disk or a bug: what is stored decides how it goes on, or ended.
-            try:
-                self.actor = await self.spawner.get_actor(self.actor.record.id)
-            except ProtocolError:
-                await anyio.sleep(_RETRY_SECONDS)
-            if self.actor.run is None:
-                await anyio.sleep(_RETRY_SECONDS)
-
-    async def _report_now_and_then(self) -> None:
-        while True:
-            await anyio.sleep(_PROGRESS_SECONDS)
-            run = self.actor.run
-            if run is not None and run.turn.id == self.turn_id:
-                self._report(run.state.turn, run.last_text, run.describe_call())
-
-    def _report(self, turn: Turn, text: str, call: str | None) -> None:
-        self.report(AgentProgress(turn.session_id, self._measure_ms(), turn.tool_calls, text, call))
-
-    def _measure_ms(self) -> int:
-        return int((time.monotonic() - self.began) * 1000)
