@@ -383,13 +383,15 @@ class AgentRequest:
 class AgentProgress:
     """How far an agent is."""
 
-    agent_id: SessionId
+    agent_id: SessionId | None
+    """None while it waits for a place."""
     elapsed_ms: int
     tool_calls: int
     text: str
     """What it has said last."""
     call: str | None = None
     """What it does now, in one line."""
+    status: Literal["queued", "running"] = "running"
 
 
 AgentStatus = Literal["completed", "failed", "interrupted"]

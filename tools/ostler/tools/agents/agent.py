@@ -103,9 +103,15 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
     async def run(self, given: AgentInput, context: ToolContext) -> ToolResult[AgentOutput | AgentStarted] | Failure:
         def report(progress: AgentProgress) -> None:
             said = f": {progress.text}" if progress.text else ""
-            context.partial_output.text = f"agent {progress.agent_id}{said}"
+            if progress.agent_id is not None:
+                context.partial_output.text = f"agent {progress.agent_id}{said}"
             if progress.elapsed_ms >= _PROGRESS_AFTER_MS:
-                data = {"agent_id": progress.agent_id, "tool_calls": progress.tool_calls, "call": progress.call}
+                data = {
+                    "agent_id": progress.agent_id,
+                    "status": progress.status,
+                    "tool_calls": progress.tool_calls,
+                    "call": progress.call,
+                }
                 context.progress("agent", data)
 
         request = AgentRequest(

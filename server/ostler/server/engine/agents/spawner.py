@@ -1,15 +1,16 @@
 """Starts agents: makes the child session of a call, runs its turn, and hands back how it ended."""
 
 import os
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
 
 from ostler.protocol import times
 from ostler.protocol.errors import BudgetExceeded
-from ostler.protocol.ids import SessionId, new_session_id
+from ostler.protocol.ids import SessionId, TurnId, new_session_id
 from ostler.protocol.shapes import Call, Usage
 from ostler.protocol.turn import TurnOptions
 from ostler.server.engine.actor import SessionActor
@@ -17,6 +18,7 @@ from ostler.server.engine.agents.model_choice import choose_agent_model
 from ostler.server.engine.agents.running_agent import AgentTaskSource, RunningAgent
 from ostler.server.engine.journal.session_view import append_session_event, resolve_provider
 from ostler.server.engine.session.agent_facts import OPTION, AgentFacts, narrow_mode
+from ostler.server.engine.session.agent_slots import AgentSlot, TreeSlots
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.tasks.output_files import open_or_create
 from ostler.server.engine.turn.options import TurnRequest, TurnServices
@@ -42,6 +44,7 @@ BACKGROUND_TOOLS: Final = frozenset(
     }
 )  # fmt: skip
 """All that an agent in the background is given, beside tools of MCP servers."""
+_PROGRESS_SECONDS: Final = 1.0
 _INHERITED: Final = ("env", "mcp_servers", "instructions", "thinking")
 
 
@@ -54,6 +57,7 @@ class AgentSpawner:
     get_actor: Callable[[SessionId], Awaitable[SessionActor]]
     is_in_charge: Callable[[LiveSession], bool]
     """Whether a session is still the one in memory: one that was given up, or whose daemon stops, decides nothing."""
+    _trees: dict[SessionId, TreeSlots] = field(default_factory=dict)
 
     def list_kinds(self, session: LiveSession) -> tuple[AgentKind, ...]:
         """See `AgentSource`."""
@@ -66,6 +70,12 @@ class AgentSpawner:
 
     def _list_kinds_at(self, depth: int) -> tuple[AgentKind, ...]:
         return load_built_in_kinds() if depth < self.services.config().agents.max_depth else ()
+
+    def get_slots(self, root_id: SessionId) -> TreeSlots:
+        """The places for agents in a tree."""
+        for known in [key for key, slots in self._trees.items() if slots.unused and key != root_id]:
+            del self._trees[known]
+        return self._trees.setdefault(root_id, TreeSlots(lambda: self.services.config().agents.max_running))
 
     async def resume_task(self, record: TaskRecord) -> AgentTaskSource | None:
         """Follow an agent on that an earlier daemon started; None where the task is none, or its agent is gone."""
@@ -93,10 +103,38 @@ class CallAgents:
     async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome | AgentLaunched:
         if request.background:
             self._check_background()
+        async with self.parent.waiting():
+            slot = await self._take_slot(report)
+            return await self._run_in(slot, request, report)
+        raise AssertionError("the wait is left by its result, or by an exception")
+
+    async def _take_slot(self, report: Callable[[AgentProgress], None]) -> AgentSlot:
+        """Wait until fewer agents work in the tree than may; whoever came first is first."""
+        began = time.monotonic()
+        slot = AgentSlot(self.spawner.get_slots(self.parent.record.root_id))
+        async with anyio.create_task_group() as group:
+
+            async def tell() -> None:
+                while True:
+                    await anyio.sleep(_PROGRESS_SECONDS)
+                    waited = int((time.monotonic() - began) * 1000)
+                    report(
+                        AgentProgress(None, waited, 0, "", "It waits: as many agents work as may at once.", "queued")
+                    )
+
+            group.start_soon(tell)
+            await slot.take()
+            group.cancel_scope.cancel()
+        return slot
+
+    async def _run_in(
+        self, slot: AgentSlot, request: AgentRequest, report: Callable[[AgentProgress], None]
+    ) -> AgentOutcome | AgentLaunched:
+        if request.background:
             with anyio.CancelScope(shield=True):  # an agent that nobody watches would be left behind
-                return await self._move_to_background(request, await self._start(request))
+                return await self._move_to_background(request, await self._start(request, slot))
         with anyio.CancelScope(shield=True):
-            agent = await self._start(request)
+            agent = await self._start(request, slot)
         try:
             with anyio.move_on_after(self._get_blocking_seconds()):
                 return await agent.wait(report)
@@ -130,7 +168,14 @@ class CallAgents:
         begun = await tasks.watch_agent(scope, source, self.call, request.description, agent.agent_id)
         return AgentLaunched(agent.agent_id, begun.task.id)
 
-    async def _start(self, request: AgentRequest) -> RunningAgent:
+    async def _start(self, request: AgentRequest, slot: AgentSlot) -> RunningAgent:
+        try:
+            return await self._start_in(slot, request)
+        except BaseException:
+            slot.end()
+            raise
+
+    async def _start_in(self, slot: AgentSlot, request: AgentRequest) -> RunningAgent:
         record = await self._build_record(request)
 
         def create(tx: Tx) -> None:
@@ -144,6 +189,8 @@ class CallAgents:
             turn = await actor.start(TurnRequest(options, on_ask=self.parent.turn_on_ask, by_model=True))
         except BudgetExceeded as error:
             raise AgentRefused(error.message) from None
+        actor.live.slot = slot
+        actor.group.start_soon(_end_slot_with, actor, turn.id, slot)
         return RunningAgent(self.spawner.log, self.spawner.get_actor, record.id, turn.id, actor)
 
     async def _build_record(self, request: AgentRequest) -> SessionRecord:
@@ -220,3 +267,12 @@ class CallAgents:
         if problem is not None:
             raise AgentRefused(problem)
         return paths.normalize_path(folder)
+
+
+async def _end_slot_with(actor: SessionActor, turn_id: TurnId, slot: AgentSlot) -> None:
+    """Give the place back when the turn is over, or was abandoned."""
+    run = actor.run
+    if run is not None and run.turn.id == turn_id:
+        await run.over.wait()
+    actor.live.slot = None
+    slot.end()

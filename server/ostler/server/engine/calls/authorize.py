@@ -88,7 +88,8 @@ class Authorizer:
         """The call as it may run; raises CallFailed or Denied where it may not."""
         if run.ask is not None:
             run.spans.begin("ask")
-            ask: Ask | None = await self._wait_again(run.ask, parsed, context)
+            async with self.session.waiting():
+                ask: Ask | None = await self._wait_again(run.ask, parsed, context)
         else:
             run.spans.begin("validate")
             # Before the tool's own checks: what a rule denies is told as denied, whatever else is wrong with it.
@@ -259,7 +260,9 @@ class Authorizer:
             others.append(partial(self._ask_hooks, run, parsed, ask, classification))
         if classification is not None:
             others.append(partial(self._settle_by_classifier, ask, classification, parsed, context))
-        return parsed, await (_run_beside(asking, *others) if others else asking)
+        async with self.session.waiting():
+            return parsed, await (_run_beside(asking, *others) if others else asking)
+        raise AssertionError("the wait is left by its result, or by an exception")
 
     async def _ask_hooks(self, run: CallRun, parsed: Parsed, ask: Ask, classification: Classification | None) -> None:
         """Resolve the ask where a PermissionRequest hook answers it; else tell Notification hooks of it."""

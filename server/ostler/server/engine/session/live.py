@@ -1,6 +1,7 @@
 """The state of a session in memory: what its turns, calls and permission decisions read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from ostler.server.engine.session.agent_facts import (
     find_settings_folder,
     narrow_mode,
 )
+from ostler.server.engine.session.agent_slots import AgentSlot
 from ostler.server.engine.session.effective_settings import build_rule_set, collect_servers, resolve_mode
 from ostler.server.engine.session.file_reads import SessionFileReads
 from ostler.server.engine.session.history import History
@@ -88,6 +90,8 @@ class LiveSession:
     agents: AgentSource
     parent: "LiveSession | None" = None
     """Of an agent: the session that it works for."""
+    slot: AgentSlot | None = None
+    """Its place among the agents of its tree, while it works."""
     asked_trust: str | None = None
     """The digest of what a person was last asked to trust."""
     settings_loaded: bool = False
@@ -136,6 +140,15 @@ class LiveSession:
         """What becomes of asks: an agent never asks where its parent does not."""
         own = self.turn_on_ask or self.record.on_ask
         return own if self.parent is None or own == "deny" or not self.parent.asks_nobody else "deny"
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """The body waits for an ask or for an agent: until then, another agent may work."""
+        if self.slot is None:
+            yield
+            return
+        async with self.slot.lend():
+            yield
 
     @property
     def asks_nobody(self) -> bool:
