@@ -103,7 +103,7 @@ class CallAgents:
     async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome | AgentLaunched:
         if request.background:
             self._check_background()
-        async with self.parent.waiting():
+        async with self.parent.lend_slot():
             slot = await self._take_slot(report)
             return await self._run_in(slot, request, report)
         raise AssertionError("the wait is left by its result, or by an exception")

@@ -88,7 +88,7 @@ class Authorizer:
         """The call as it may run; raises CallFailed or Denied where it may not."""
         if run.ask is not None:
             run.spans.begin("ask")
-            async with self.session.waiting():
+            async with self.session.lend_slot():
                 ask: Ask | None = await self._wait_again(run.ask, parsed, context)
         else:
             run.spans.begin("validate")
@@ -260,7 +260,7 @@ class Authorizer:
             others.append(partial(self._ask_hooks, run, parsed, ask, classification))
         if classification is not None:
             others.append(partial(self._settle_by_classifier, ask, classification, parsed, context))
-        async with self.session.waiting():
+        async with self.session.lend_slot():
             return parsed, await (_run_beside(asking, *others) if others else asking)
         raise AssertionError("the wait is left by its result, or by an exception")
 

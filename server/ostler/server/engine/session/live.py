@@ -142,7 +142,7 @@ class LiveSession:
         return own if self.parent is None or own == "deny" or not self.parent.asks_nobody else "deny"
 
     @asynccontextmanager
-    async def waiting(self) -> AsyncIterator[None]:
+    async def lend_slot(self) -> AsyncIterator[None]:
         """The body waits for an ask or for an agent: until then, another agent may work."""
         if self.slot is None:
             yield
