@@ -377,6 +377,8 @@ class AgentRequest:
     tools: tuple[str, ...] | None = None
     background: bool = False
     """Nobody waits for it: it is a background task."""
+    resume: str | None = None
+    """An agent of the session's own that goes on with this, knowing what it knew."""
 
 
 @dataclass(frozen=True, slots=True)

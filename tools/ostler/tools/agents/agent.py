@@ -32,6 +32,9 @@ class AgentInput(ToolInput):
     name: str | None = Field(None, min_length=1, max_length=64, description="A name for it, which people are shown.")
     mode: Mode | None = Field(None, description="A narrower permission mode.")
     cwd: str | None = Field(None, description="A folder inside yours, as an absolute path: its only one.")
+    resume: str | None = Field(
+        None, max_length=100, description="The id of an agent of yours that has ended: it goes on with this prompt."
+    )
     max_turns: int | None = Field(None, ge=1, description="Requests to the model at most.")
     allowed_tools: list[str] | None = Field(None, description="Only these of its tools.")
 
@@ -93,6 +96,10 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
         return Allow(own_state=True)
 
     async def validate(self, given: AgentInput, context: ToolContext) -> Failure | None:
+        if not given.prompt.strip():
+            return Failure("prompt says nothing: the agent would not know what to do.")
+        if given.resume is not None and (more := _list_unfit_parameters(given)):
+            return Failure(f"resume does not go with {', '.join(more)}: the agent stays what it is.")
         names = [kind.name for kind in context.session.agent_kinds]
         if given.subagent_type in names:
             return None
@@ -125,6 +132,7 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
             max_requests=given.max_turns,
             tools=tuple(given.allowed_tools) if given.allowed_tools is not None else None,
             background=given.run_in_background,
+            resume=given.resume,
         )
         try:
             outcome = await context.services.agents.run(request, report)
@@ -158,6 +166,12 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
             return [text_block(f"{output.result}\n\n(agent {output.agent_id})")]
         so_far = f"\nWhat it has so far:\n{output.result}" if output.result.strip() else ""
         return [text_block(f"The agent {output.agent_id} did not complete: {output.error}{so_far}")]
+
+
+def _list_unfit_parameters(given: AgentInput) -> list[str]:
+    """What only a new agent can be given."""
+    changes = given.model_fields_set - {"description", "prompt", "resume", "max_turns", "subagent_type"}
+    return sorted(name for name in changes if getattr(given, name))
 
 
 def _describe_kind(kind: AgentKind) -> str:

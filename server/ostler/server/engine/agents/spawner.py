@@ -9,7 +9,7 @@ from typing import Any, Final
 import anyio
 
 from ostler.protocol import times
-from ostler.protocol.errors import BudgetExceeded
+from ostler.protocol.errors import BudgetExceeded, Conflict, TurnRunning
 from ostler.protocol.ids import SessionId, TurnId, new_session_id
 from ostler.protocol.shapes import Call, Usage
 from ostler.protocol.turn import TurnOptions
@@ -176,6 +176,33 @@ class CallAgents:
             raise
 
     async def _start_in(self, slot: AgentSlot, request: AgentRequest) -> RunningAgent:
+        if request.resume is not None:
+            actor = await self._find_own(request.resume)
+        else:
+            actor = await self._create(request)
+        record = actor.record
+        options = TurnOptions(input=request.prompt, max_requests=request.max_requests)
+        try:
+            turn = await actor.start(TurnRequest(options, on_ask=self.parent.turn_on_ask, by_model=True))
+        except (BudgetExceeded, Conflict) as error:
+            raise AgentRefused(error.message) from None
+        except TurnRunning:
+            raise AgentRefused(f"The agent {record.id} is at work: wait for its end.") from None
+        actor.live.slot = slot
+        actor.group.start_soon(_end_slot_with, actor, turn.id, slot)
+        return RunningAgent(self.spawner.log, self.spawner.get_actor, record.id, turn.id, actor)
+
+    async def _find_own(self, agent_id: str) -> SessionActor:
+        """An agent of this session that is at rest, to go on with what it knows. Raises AgentRefused."""
+        own = SessionId(agent_id)
+        record = await self.spawner.log.read(lambda snapshot: snapshot.sessions.find(own))
+        if record is None or record.parent_id != self.parent.record.id or record.options.get(OPTION) is None:
+            raise AgentRefused(
+                f"{agent_id[:100]!r} is no agent of this session: only its own can be resumed, by their id."
+            )
+        return await self.spawner.get_actor(own)
+
+    async def _create(self, request: AgentRequest) -> SessionActor:
         record = await self._build_record(request)
 
         def create(tx: Tx) -> None:
@@ -183,15 +210,7 @@ class CallAgents:
             append_session_event(tx, "session.created", record, Usage(), None)
 
         await self.spawner.log.write(create, record.root_id)
-        actor = await self.spawner.get_actor(record.id)
-        options = TurnOptions(input=request.prompt, max_requests=request.max_requests)
-        try:
-            turn = await actor.start(TurnRequest(options, on_ask=self.parent.turn_on_ask, by_model=True))
-        except BudgetExceeded as error:
-            raise AgentRefused(error.message) from None
-        actor.live.slot = slot
-        actor.group.start_soon(_end_slot_with, actor, turn.id, slot)
-        return RunningAgent(self.spawner.log, self.spawner.get_actor, record.id, turn.id, actor)
+        return await self.spawner.get_actor(record.id)
 
     async def _build_record(self, request: AgentRequest) -> SessionRecord:
         """The child session; everything in it is at most what its parent has. Raises AgentRefused."""
