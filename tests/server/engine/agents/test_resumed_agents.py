@@ -1,9 +1,11 @@
 """An agent that goes on with a further prompt."""
 
+from collections.abc import Callable
+
 from tests.server.engine.agents.test_agent_tool import agent, find_child, last_output, open_with, report
 from tests.support.driver import Harness
-from tests.support.messages_api.replies import calls, message
-from tests.support.model_replies import DONE
+from tests.support.messages_api.replies import calls, message, says
+from tests.support.model_replies import DONE, bash
 
 
 def resume(agent_id: str, **more: object) -> dict[str, object]:
@@ -53,3 +55,19 @@ def test_one_that_is_at_work_is_not_resumed(harness: Harness) -> None:
     assert "is at work" in driver.fetch_result_texts()[-1]
     driver.answer(ask, "deny")
     driver.wait("task.ended")
+
+
+def test_one_that_a_call_waited_for_ends_with_it_after_a_kill(own_harness: Callable[..., Harness]) -> None:
+    harness = own_harness()
+    driver = open_with(harness, agent(harness, message(says("So far."), bash("touch it")), report()))
+    driver.start()
+    ask = driver.wait_for_ask()
+    harness.restart()
+    state = driver.fetch_state()
+    assert (state["status"], state["turn"], state["asks"], state["agents"]) == ("idle", None, [], [])
+    assert harness.daemon.call("ask/get", ask_id=ask["id"])["status"] == "cancelled"
+    (one,) = harness.daemon.call("agent/list", session_id=driver.id)["agents"]
+    assert (one["agent_id"], one["status"]) == (ask["session_id"], "killed")
+    assert "outcome unknown" in driver.fetch_result_texts()[0]
+    assert not (driver.folder / "it").exists()
+    driver.expect_usable()

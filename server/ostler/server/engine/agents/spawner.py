@@ -130,24 +130,23 @@ class CallAgents:
     async def _run_in(
         self, slot: AgentSlot, request: AgentRequest, report: Callable[[AgentProgress], None]
     ) -> AgentOutcome | AgentLaunched:
+        agent = await self._start_shielded(request, slot)
         if request.background:
-            with anyio.CancelScope(shield=True):  # an agent that nobody watches would be left behind
-                return await self._move_to_background(request, await self._start(request, slot))
-        with anyio.CancelScope(shield=True):
-            agent = await self._start(request, slot)
+            return await self._move_to_background(request, agent)
         try:
             with anyio.move_on_after(self._get_blocking_seconds()):
                 return await agent.wait(report)
-            with anyio.CancelScope(shield=True):
-                return await self._move_to_background(request, agent)
         except anyio.get_cancelled_exc_class():
             if self.spawner.is_in_charge(self.parent):
-                with anyio.CancelScope(shield=True):
-                    ended = await agent.stop()
-                if ended is not None:
-                    report(AgentProgress(ended.agent_id, ended.duration_ms, ended.tool_calls, ended.result))
+                await _stop_shielded(agent, report)
             raise
-        raise AssertionError("a shielded scope is never left early")
+        return await self._move_to_background(request, agent)
+
+    async def _start_shielded(self, request: AgentRequest, slot: AgentSlot) -> RunningAgent:
+        """Shielded from cancellation: half an agent would be left behind."""
+        with anyio.CancelScope(shield=True):
+            return await self._start(request, slot)
+        raise AssertionError("nobody cancels that scope")
 
     def _check_background(self) -> None:
         if not self.parent.view.background:
@@ -162,11 +161,14 @@ class CallAgents:
 
     async def _move_to_background(self, request: AgentRequest, agent: RunningAgent) -> AgentLaunched:
         tasks = self.parent.tasks
-        output = await change_in_thread(OutputFile.create, tasks.folder, build_output_prefix(self.call.call_id))
         scope = Scope(self.parent.record.id, self.parent.record.root_id, self.call.turn_id)
-        source = AgentTaskSource(agent, output)
-        begun = await tasks.watch_agent(scope, source, self.call, request.description, agent.agent_id)
-        return AgentLaunched(agent.agent_id, begun.task.id)
+        # Shielded: where the call is cancelled meanwhile, nobody would watch the agent.
+        with anyio.CancelScope(shield=True):
+            output = await change_in_thread(OutputFile.create, tasks.folder, build_output_prefix(self.call.call_id))
+            source = AgentTaskSource(agent, output)
+            begun = await tasks.watch_agent(scope, source, self.call, request.description, agent.agent_id)
+            return AgentLaunched(agent.agent_id, begun.task.id)
+        raise AssertionError("nobody cancels that scope")
 
     async def _start(self, request: AgentRequest, slot: AgentSlot) -> RunningAgent:
         try:
@@ -295,3 +297,11 @@ async def _end_slot_with(actor: SessionActor, turn_id: TurnId, slot: AgentSlot) 
         await run.over.wait()
     actor.live.slot = None
     slot.end()
+
+
+async def _stop_shielded(agent: RunningAgent, report: Callable[[AgentProgress], None]) -> None:
+    """Stop an agent whose call is cancelled, and report what it has so far."""
+    with anyio.CancelScope(shield=True):
+        ended = await agent.stop()
+        if ended is not None:
+            report(AgentProgress(ended.agent_id, ended.duration_ms, ended.tool_calls, ended.result))

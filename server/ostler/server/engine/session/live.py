@@ -64,6 +64,7 @@ class AgentSource(Protocol):
 
     def list_kinds(self, session: "LiveSession") -> tuple[AgentKind, ...]:
         """The kinds that a session may start; none where it is too deep down."""
+        ...
 
     def for_call(self, parent: "LiveSession", call: Call) -> Agents: ...
 
