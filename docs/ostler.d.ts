@@ -9,6 +9,56 @@ export interface Accept {
   content?: Record<string, unknown> | null;
 }
 
+/** An agent: a session that works for another. */
+export interface AgentInfo {
+  /** Its session. */
+  agent_id: string;
+  /** Its task, where it is in the background. */
+  task_id: string | null;
+  /** Its name, if it was given one. */
+  name: string | null;
+  /** What kind of agent it is. */
+  kind: string;
+  /** `waiting`: it has an open ask. `killed`: somebody stopped it. */
+  status: "queued" | "running" | "waiting" | "completed" | "failed" | "killed";
+  /** The session that it works for. */
+  parent_id: string;
+  /** What it does, in a few words. */
+  description: string;
+  /** The model that answers. */
+  model: string;
+  /** Its permission mode when it started. */
+  mode: string;
+  /** What it and its own agents have used. */
+  usage: Usage;
+  /** When it was started. */
+  started_at: string;
+  /** When it ended. */
+  ended_at: string | null;
+}
+
+/** Whose agents to list. */
+export interface AgentList {
+  /** The session; the agents of its agents are listed, too. */
+  session_id: string;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
+/** Agents, parents before children, in the order of their beginnings. */
+export interface AgentPage {
+  /** The agents of this page. */
+  agents: Array<AgentInfo>;
+  /** The kinds that the session may start. */
+  kinds: Array<KindInfo>;
+  /** The files of kinds that cannot be used. */
+  errors: Array<KindProblem>;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
+}
+
 /** Permission: yes, this once. */
 export interface Allow {
   /** Always `allow`. */
@@ -153,9 +203,9 @@ export interface AskedCall {
   summary: string;
 }
 
-/** The agent that an ask comes from. */
+/** The agent that an ask or a refused call comes from. */
 export interface AskingAgent {
-  /** Its name, if it has one. */
+  /** Its name, or what it does in a few words. */
   name: string | null;
   /** What kind of agent it is. */
   kind: string;
@@ -353,6 +403,7 @@ export interface Config {
   listen?: ConfigListen;
   limits?: ConfigLimits;
   turns?: ConfigTurns;
+  agents?: ConfigAgents;
   asks?: ConfigAsks;
   permissions?: ConfigPermissions;
   sandbox?: ConfigSandbox;
@@ -364,6 +415,16 @@ export interface Config {
   todos?: "v1" | "v2";
   /** Assistant mode, for sessions that stay open all day: commands are waited for 15 s, and Sleep wakes by ticks. */
   assistant?: boolean;
+}
+
+/** Bounds of the agents that work for a session. */
+export interface ConfigAgents {
+  /** How many agents may stand below each other. 0: no agents. */
+  max_depth?: number;
+  /** How many may work at once below one session; the others wait in order. One that waits does not count. */
+  max_running?: number;
+  /** How long a call waits for its agent before that goes on in the background; not where nobody is asked. */
+  background_seconds?: number;
 }
 
 /** Questions to the people. */
@@ -622,6 +683,8 @@ export interface Denial {
   reason: string;
   /** A rule that would have allowed it, or null where none could. */
   allow_with: string | null;
+  /** Whose call it was, where an agent made it. */
+  agent: AskingAgent | null;
 }
 
 /** Permission: no. */
@@ -1046,6 +1109,30 @@ export interface KeyState {
   problem: string | null;
 }
 
+/** A kind of agent. */
+export interface KindInfo {
+  /** Its name. */
+  name: string;
+  /** What it is for. */
+  description: string;
+  /** Its tools; null: those of the session that starts it. */
+  tools: Array<string> | null;
+  /** `built-in`, `project` or `user`. */
+  source: string;
+  /** The file that it comes from. */
+  path: string | null;
+}
+
+/** What is wrong in a file of a kind. */
+export interface KindProblem {
+  /** The file. */
+  path: string;
+  /** The line, counted from 1. */
+  line: number;
+  /** What is wrong. */
+  message: string;
+}
+
 /** The bounds that a client should know before it runs into them. */
 export interface Limits {
   /** The largest body of a request. */
@@ -1393,8 +1480,8 @@ export interface Run {
   mcp_servers?: Record<string, unknown>;
   /** What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself. */
   on_restart?: "interrupt" | "resume";
-  /** The end of a background task starts a turn when none runs. */
-  wake_on_task_end?: boolean;
+  /** Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all. */
+  wake_on_task_end?: boolean | "none" | "agents" | "all";
   /** Free JSON of the client's own. */
   metadata?: Record<string, unknown>;
   /** What the agent shall do: words, or blocks. */
@@ -1603,6 +1690,8 @@ export interface Session {
   message: Message | null;
   /** The calls that run, each with the end of what it has printed. Only `session/get` has them. */
   calls: Array<RunningCall>;
+  /** The agents that are at work for it. Only `session/get` has them. */
+  agents: Array<AgentInfo>;
   /** The open asks, its agents' included. */
   asks: Array<Ask>;
   /** Tokens and money so far. */
@@ -1639,8 +1728,8 @@ export interface SessionCreate {
   mcp_servers?: Record<string, unknown>;
   /** What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself. */
   on_restart?: "interrupt" | "resume";
-  /** The end of a background task starts a turn when none runs. */
-  wake_on_task_end?: boolean;
+  /** Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all. */
+  wake_on_task_end?: boolean | "none" | "agents" | "all";
   /** Free JSON of the client's own. */
   metadata?: Record<string, unknown>;
   /** An absolute path to the folder that the session works in. */
@@ -2402,6 +2491,8 @@ export interface Methods {
   "task/wait": { params: TaskWait; result: Task };
   /** End a task with all that it started; one that is over stays as it is. */
   "task/stop": { params: TaskRef; result: Task };
+  /** The agents that work, or have worked, for a session, and the kinds that it may start. */
+  "agent/list": { params: AgentList; result: AgentPage };
   /** The work list of a session. */
   "todo/list": { params: TodoList; result: TodoPage };
   /** Add an item to a work list. */

@@ -63,7 +63,7 @@ SESSION_CREATE_PARAMS: dict[str, Any] = {
     "mcp_servers": {},
     "max_budget_usd": "5.00",
     "on_restart": "interrupt",
-    "wake_on_task_end": False,
+    "wake_on_task_end": "none",
     "metadata": {},
     "idempotency_key": "5f2c-1",
 }

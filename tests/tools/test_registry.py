@@ -69,7 +69,14 @@ def test_presets_and_lists_choose_and_say_why_the_rest_is_missing(monkeypatch: p
     others = ["Bash", "Edit", "EnterWorktree", "ExitWorktree", "Monitor", "NotebookEdit", "TaskCreate", "TaskStop"]
     others += ["TaskUpdate", "Write"]
     assert list_names(full.tools) == [*sorted([*others, *readers]), "Extra"]
-    assert set(full.unavailable) == {"EnterPlanMode", "ExitPlanMode", "PowerShell", "TestingPermission", "TodoWrite"}
+    assert set(full.unavailable) == {
+        "Agent",
+        "EnterPlanMode",
+        "ExitPlanMode",
+        "PowerShell",
+        "TestingPermission",
+        "TodoWrite",
+    }
     listed = registry.for_session(["Bash"], (), HERE)
     assert listed.find("Read") == "The tool Read cannot be used here: it is not on the session's list of tools."
 

@@ -115,6 +115,17 @@ class Turns(Section):
     """How long a session that nothing happens in stays in memory."""
 
 
+class Agents(Section):
+    """Bounds of the agents that work for a session."""
+
+    max_depth: Annotated[int, Field(ge=0, le=10)] = 3
+    """How many agents may stand below each other. 0: no agents."""
+    max_running: Annotated[int, Field(ge=1, le=1000)] = 10
+    """How many may work at once below one session; the others wait in order. One that waits does not count."""
+    background_seconds: Annotated[float, Field(gt=0, le=86_400)] = 120
+    """How long a call waits for its agent before that goes on in the background; not where nobody is asked."""
+
+
 class Asks(Section):
     """Questions to the people."""
 
@@ -205,6 +216,7 @@ class Config(Section):
     listen: Listen = Listen()
     limits: Limits = Limits()
     turns: Turns = Turns()
+    agents: Agents = Agents()
     asks: Asks = Asks()
     permissions: Permissions = Permissions()
     sandbox: Sandbox = Sandbox()

@@ -5,6 +5,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict
 
+from ostler.protocol.agent import AgentList, AgentPage
 from ostler.protocol.ask import AskList, AskPage, AskRef, AskResolve
 from ostler.protocol.auth import AuthRemove, AuthSet, AuthState, AuthStatus
 from ostler.protocol.client import (
@@ -305,6 +306,14 @@ TASK_STOP: Final = Method(
     "End a task with all that it started; one that is over stays as it is.",
     needs="recovered",
 )
+AGENT_LIST: Final = Method(
+    "agent/list",
+    AgentList,
+    AgentPage,
+    "nothing",
+    "The agents that work, or have worked, for a session, and the kinds that it may start.",
+    needs="owner",
+)
 TODO_LIST: Final = Method(
     "todo/list",
     TodoList,
@@ -474,6 +483,7 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         TASK_OUTPUT,
         TASK_WAIT,
         TASK_STOP,
+        AGENT_LIST,
         TODO_LIST,
         TODO_CREATE,
         TODO_UPDATE,

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
+from ostler.protocol.agent import AgentInfo
 from ostler.protocol.ids import Cursor, MessageId, SessionId
 from ostler.protocol.limits import DEFAULT_PAGE, MAX_DIRECTORIES, MAX_PAGE, MAX_RULES
 from ostler.protocol.shapes import Ask, Message, RunningCall, Turn, Usage
@@ -81,6 +82,8 @@ class Session(Shape):
     """The message in progress, as far as it has come. Only `session/get` has it; others follow `message.delta`."""
     calls: list[RunningCall] = []
     """The calls that run, each with the end of what it has printed. Only `session/get` has them."""
+    agents: list[AgentInfo] = []
+    """The agents that are at work for it. Only `session/get` has them."""
     asks: list[Ask] = []
     """The open asks, its agents' included."""
     usage: Usage = Field(default_factory=Usage)
@@ -110,8 +113,8 @@ class SessionOptions(Params):
     """MCP servers by name, as in `.mcp.json`."""
     on_restart: Literal["interrupt", "resume"] = "interrupt"
     """What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself."""
-    wake_on_task_end: bool = False
-    """The end of a background task starts a turn when none runs."""
+    wake_on_task_end: bool | Literal["none", "agents", "all"] = "none"
+    """Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all."""
     metadata: JsonObject = {}
     """Free JSON of the client's own."""
 

@@ -34,6 +34,15 @@ class Usage(Shape):
     """Null where the price of a model is unknown."""
 
 
+class AskingAgent(Shape):
+    """The agent that an ask or a refused call comes from."""
+
+    name: str | None = None
+    """Its name, or what it does in a few words."""
+    kind: str
+    """What kind of agent it is."""
+
+
 class Denial(Shape):
     """A call that was refused, and the rule that would have let it pass."""
 
@@ -45,6 +54,8 @@ class Denial(Shape):
     """Why it was refused."""
     allow_with: str | None = None
     """A rule that would have allowed it, or null where none could."""
+    agent: AskingAgent | None = None
+    """Whose call it was, where an agent made it."""
 
 
 TurnStatus = Literal["queued", "running", "waiting", "ended"]
@@ -207,15 +218,6 @@ class Suggestion(Shape):
     """The rule, as it would be written down."""
     scope: Literal["session", "local", "project", "user"]
     """How far it would reach: this session, or the settings that it would be written to."""
-
-
-class AskingAgent(Shape):
-    """The agent that an ask comes from."""
-
-    name: str | None = None
-    """Its name, if it has one."""
-    kind: str
-    """What kind of agent it is."""
 
 
 class Ask(Shape):

@@ -39,6 +39,7 @@ def test_a_new_session_has_the_shape_that_the_protocol_promises(shared_daemon: D
         "turn": None,
         "message": None,
         "calls": [],
+        "agents": [],
         "asks": [],
         "usage": {
             "input_tokens": 0,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ostler.tools.agents.agent import Agent
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
@@ -29,6 +30,7 @@ from ostler.tools.worktree.enter_worktree import EnterWorktree
 from ostler.tools.worktree.exit_worktree import ExitWorktree
 
 BUILT_IN: Final[tuple[AnyTool, ...]] = (
+    Agent(),
     AskUserQuestion(),
     Bash(),
     Edit(),

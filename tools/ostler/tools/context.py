@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ostler.protocol.ask import GiveAnswers
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.session import Mode
-from ostler.tools.services import Services
+from ostler.tools.services import AgentKind, Services
 from ostler.tools.tool_config import DEFAULT_CONFIG, Assistant, ToolConfig
 
 ProgressKind = Literal["shell", "agent", "mcp", "search", "skill"]
@@ -58,6 +58,9 @@ class SessionView:
     """Where its plan is written in plan mode; null where nobody could approve one."""
     assistant: Assistant | None = None
     """Null: the session is not in assistant mode, or is only an agent of one that is."""
+
+    agent_kinds: tuple[AgentKind, ...] = ()
+    """The kinds of agents that it may start; empty where it may start none."""
 
     def has(self, *tools: str) -> bool:
         """Whether the session has all of these tools, so that a description may name them."""

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ostler.protocol.ids import CallId, ResultId, TaskId, TodoId
-from ostler.protocol.shapes import Task
+from ostler.protocol.ids import CallId, ResultId, SessionId, TaskId, TodoId
+from ostler.protocol.session import Mode
+from ostler.protocol.shapes import Task, Usage
 from ostler.protocol.todo import Todo
 
 if TYPE_CHECKING:
@@ -389,6 +390,111 @@ class NoWorktrees:
         raise WorktreeRefused("This session is in no worktree that it made.")
 
 
+@dataclass(frozen=True, slots=True)
+class AgentKind:
+    """A kind of agent: what it is for, how it is instructed, and what it may use."""
+
+    name: str
+    description: str
+    """For the model that chooses: what it is for."""
+    instructions: str
+    """Its part of the system prompt."""
+    tools: tuple[str, ...] | None = None
+    """Names of its tools; null: those of the session that it works for. It has an Agent tool only where named here."""
+    model: str | None = None
+    """A model, or a name as `haiku`; null: that of the session that it works for."""
+    mode: Mode | None = None
+    """Its permission mode, where it is to be narrower."""
+    max_budget_usd: str | None = None
+    """What one agent of it may cost, within what its parent has left."""
+    source: str = "built-in"
+    path: str | None = None
+    """The file that it comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """What an agent is to do, and within which bounds: each only narrows what its parent has."""
+
+    description: str
+    prompt: str
+    kind: str
+    name: str | None = None
+    model: str | None = None
+    mode: Mode | None = None
+    folder: str | None = None
+    max_requests: int | None = None
+    tools: tuple[str, ...] | None = None
+    background: bool = False
+    """Nobody waits for it: it is a background task."""
+    resume: str | None = None
+    """An agent of the session's own that goes on with this, knowing what it knew."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProgress:
+    """How far an agent is."""
+
+    agent_id: SessionId | None
+    """None while it waits for a place."""
+    elapsed_ms: int
+    tool_calls: int
+    text: str
+    """What it has said last."""
+    call: str | None = None
+    """What it does now, in one line."""
+    status: Literal["queued", "running"] = "running"
+
+
+AgentStatus = Literal["completed", "failed", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOutcome:
+    """How an agent ended."""
+
+    agent_id: SessionId
+    status: AgentStatus
+    result: str
+    """Its last words; of one that did not complete, what it has so far."""
+    error: str | None
+    usage: Usage
+    tool_calls: int
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLaunched:
+    """An agent that goes on in the background."""
+
+    agent_id: SessionId
+    task_id: TaskId
+
+
+class AgentRefused(Exception):
+    """The agent cannot be started; the message is for the model."""
+
+
+class Agents(Protocol):
+    """The agents that work for the session."""
+
+    async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome | AgentLaunched:
+        """Starts an agent and waits for its end; where the call is cancelled, the agent is stopped first.
+
+        One in the background is not waited for, and one that takes long goes there.
+
+        Raises AgentRefused.
+        """
+        ...
+
+
+class NoAgents:
+    """There are no agents, as in a program that only uses the tools."""
+
+    async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome | AgentLaunched:
+        raise AgentRefused("No agents work here.")
+
+
 class ProfileSnapshot(Protocol):
     """What the person's shell profile changes in a shell."""
 
@@ -440,6 +546,7 @@ class Services:
     tasks: Tasks = field(default_factory=NoTasks)
     todos: Todos = field(default_factory=NoTodos)
     worktrees: Worktrees = field(default_factory=NoWorktrees)
+    agents: Agents = field(default_factory=NoAgents)
 
     def with_reads(self, reads: FileReads) -> "Services":
         """The same with another memory of what was read."""

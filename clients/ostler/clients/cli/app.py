@@ -12,6 +12,7 @@ import typer
 
 from ostler.clients.cli import errors, exit_codes
 from ostler.clients.cli.commands import (
+    agents,
     asks,
     chat,
     completion,
@@ -52,6 +53,7 @@ for group in (
     diff,
     asks,
     tasks,
+    agents,
     todos,
     tools,
     rules,

@@ -71,7 +71,7 @@ class AskMethods:
             check_approval(params.answer, actor.live.resolve_mode)
         settled = await self._settle(actor, run.asks, ask, params.answer, client)
         if settled.record is not None:
-            actor.replace_record(settled.record)
+            self.engine.replace_record(settled.record)
         if isinstance(params.answer, TrustFolder):
             await apply_trust_change(self.engine, actor.live.settings)
         return settled.ask

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ostler.protocol import times
+from ostler.protocol.agent import AgentInfo
 from ostler.protocol.errors import BadFolder, InvalidParams, MessageNotFound, ModeForbidden, TurnRunning
 from ostler.protocol.ids import ResultId, SessionId, new_session_id
 from ostler.protocol.methods import SESSION_CREATE, SESSION_FORK, SESSION_LIST, SESSION_MESSAGES
@@ -33,6 +34,7 @@ from ostler.protocol.session import (
 from ostler.protocol.shapes import Call, Message, Usage
 from ostler.server.api.trust import apply_trust_change
 from ostler.server.config.configuration import Configuration
+from ostler.server.engine.agents.listing import list_agents
 from ostler.server.engine.calls.stored_results import drop_pieces
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal.session_view import (
@@ -164,16 +166,19 @@ class SessionMethods:
         return SessionPage(sessions=page, next=token)
 
     async def get(self, params: SessionRef) -> Session:
-        def read_rows(snapshot: Snapshot) -> tuple[Session, list[Call]]:
+        def read_rows(snapshot: Snapshot) -> tuple[Session, list[Call], list[AgentInfo]]:
             session = read_session(snapshot, snapshot.sessions.get(params.session_id), snapshot.events.load_head())
             unfinished = snapshot.calls.list_unfinished(session.id) if session.turn is not None else []
-            return session, [call for call in unfinished if call.status == "running"]
+            agents = [agent for agent in list_agents(snapshot, session.id) if agent.ended_at is None]
+            return session, [call for call in unfinished if call.status == "running"], agents
 
-        session, running = await self.log.read(read_rows)
+        session, running, agents = await self.log.read(read_rows)
         await self.log.wait_for_cursor(session.cursor)
         message = self.log.partial_messages.find_message(session.id, session.cursor)
         shown = [self.log.running_calls.describe(call) for call in running]
-        return session.model_copy(update={"message": message, "calls": shown}) if message or shown else session
+        if not (message or shown or agents):
+            return session
+        return session.model_copy(update={"message": message, "calls": shown, "agents": agents})
 
     async def update(self, params: SessionUpdate) -> Session:
         changed_fields = params.model_fields_set - {"session_id"}

@@ -36,6 +36,7 @@ class ToolMethods:
                 background=config.tools.background,
                 # As in a session in which somebody can be asked.
                 plan_file=shared.home,
+                agent_kinds=self.engine.agents.list_root_kinds(),
             )
             toolset = (await self.engine.load_registry()).for_session("full", (), view)
         page, token = paginate_list(TOOL_LIST.name, params, _list_tools(toolset, view))

@@ -145,12 +145,16 @@ class TurnMethods:
         return created.id
 
     async def _wait_for_end_or_ask(self, turn_id: TurnId) -> Turn:
-        """Wait until the turn has ended, or waits for an ask."""
-        with self.waiters.register(turn_id) as waiter:
+        """Wait until the turn has ended, or it or an agent of its session waits for an ask."""
+        session_id = (await self._find_turn(turn_id)).session_id
+        root_id = (await self.engine.log.read(lambda snapshot: snapshot.sessions.get(session_id))).root_id
+        with self.waiters.register(turn_id, root_id) as waiter:
             while True:
                 next_event = waiter.next_event
-                turn = await self._find_turn(turn_id)
-                if turn.status in {"ended", "waiting"}:
+                turn, asked = await self.engine.log.read(lambda snapshot: _read_turn(snapshot, turn_id))
+                if turn is None:
+                    raise TurnNotFound(turn_id)
+                if turn.status in {"ended", "waiting"} or (asked and turn.status == "running"):
                     return turn
                 await next_event.wait()
 
@@ -162,3 +166,16 @@ class TurnMethods:
         if turn is None:
             raise TurnNotFound(turn_id)
         return turn
+
+
+def _read_turn(snapshot: Snapshot, turn_id: TurnId) -> tuple[Turn | None, bool]:
+    """A turn, and whether an agent below its session has an open ask."""
+    turn = snapshot.turns.find(turn_id)
+    record = snapshot.sessions.find(turn.session_id) if turn is not None else None
+    if turn is None or record is None:
+        return turn, False
+    asks = [ask for ask in snapshot.asks.list_open(record.root_id) if ask.session_id != record.id]
+    if not asks or record.id == record.root_id:
+        return turn, bool(asks)
+    below = {member.id for member in snapshot.sessions.list_family(record.id)}
+    return turn, any(ask.session_id in below for ask in asks)

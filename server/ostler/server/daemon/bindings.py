@@ -11,6 +11,7 @@ from ostler.protocol.ids import CallId, SessionId, TurnId
 from ostler.protocol.methods import METHODS, Method
 from ostler.protocol.shapes import Turn
 from ostler.protocol.wire import Params, Shape
+from ostler.server.api.agents import AgentMethods
 from ostler.server.api.asks import AskMethods
 from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
@@ -54,6 +55,7 @@ class HandlerGroups:
     trust: TrustMethods
     tools: ToolMethods
     tasks: TaskMethods
+    agents: AgentMethods
     todos: TodoMethods
     results: ResultMethods
     clients: ClientMethods
@@ -203,6 +205,7 @@ def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:  # noqa: PLR09
     bind(table.TASK_OUTPUT, api.tasks.output)
     bind(table.TASK_WAIT, api.tasks.wait)
     bind(table.TASK_STOP, api.tasks.stop)
+    bind_owner(table.AGENT_LIST, api.agents.list)
     bind_owner(table.TODO_LIST, api.todos.list)
     bind_owner(table.TODO_CREATE, api.todos.create)
     bind_owner(table.TODO_UPDATE, api.todos.update)

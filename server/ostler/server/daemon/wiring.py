@@ -14,6 +14,7 @@ from ostler.protocol.config import Config, Sandbox
 from ostler.protocol.methods import METHODS
 from ostler.protocol.places import Places
 from ostler.protocol.shapes import Usage
+from ostler.server.api.agents import AgentMethods
 from ostler.server.api.asks import AskMethods
 from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
@@ -228,6 +229,7 @@ def assemble_daemon(
         trust=TrustMethods(engine),
         tools=ToolMethods(engine),
         tasks=TaskMethods(engine),
+        agents=AgentMethods(engine),
         todos=TodoMethods(),
         results=ResultMethods(log),
         clients=ClientMethods(log, presence, client_tools),

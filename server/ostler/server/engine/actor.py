@@ -89,7 +89,7 @@ class SessionActor:
                 raise Conflict("The session is archived. Take it out of the archive first.", session_id=self.record.id)
             self.turn_setup.check(start.options)
             settings = self.turn_setup.build_settings(start.options, start.on_ask)
-            blocks = await self.turn_setup.expand_input(start.options.input)
+            blocks = await self._read_input(start)
             if self.run is not None and not start.queue:
                 turn_id = self.run.turn.id
                 raise TurnRunning(f"The turn {turn_id} runs. Wait, steer it, or queue behind it.", turn_id=turn_id)
@@ -102,6 +102,11 @@ class SessionActor:
                 self._queued += queued.id == turn.id  # not where the same key was used before
                 return queued
             return await self._begin_turn(turn, blocks, settings, start.options.mode, stored, start.key)
+
+    async def _read_input(self, start: TurnRequest) -> list[dict[str, Any]]:
+        if start.by_model:  # a mention in it would read a file that no rule was asked about
+            return [{"type": "text", "text": str(start.options.input)}]
+        return await self.turn_setup.expand_input(start.options.input)
 
     async def steer(self, turn_id: TurnId, user_input: Input, *, now: bool) -> Turn:
         run = self._find_running_turn(turn_id)
@@ -257,7 +262,7 @@ class SessionActor:
     def _launch(self, run: TurnLoop) -> None:
         self.run = run
         self.live.turn_on_ask = run.settings.on_ask
-        self.live.usage_meter.state = run.state
+        self.live.usage_meter.state, self.live.usage_meter.max_turn_usd = run.state, run.settings.max_budget_usd
         self.idle = anyio.Event()
         self._scope = anyio.CancelScope()
         self.group.start_soon(self._run_turn, run, self._scope)
@@ -267,6 +272,7 @@ class SessionActor:
         with scope:
             await self._run_guarded(lambda: self._run_to_end(run))
         run.release()
+        run.over.set()
         if self.run is run:  # it was abandoned: what is stored decides how it goes on
             self.run = None
             self.idle.set()
@@ -311,7 +317,8 @@ class SessionActor:
     async def wake(self) -> None:
         """A task has ended, or a monitor has seen something: with `wake_on_task_end` that starts a turn."""
         self.live.wake_signal.set(self.live.tasks.notifications.find_waker(self.record.id))
-        if self.run is None and self.record.options.get("wake_on_task_end"):
+        wanted = self.record.options.get("wake_on_task_end")
+        if self.run is None and self.live.tasks.notifications.wakes(self.record.id, wanted):
             self.group.start_soon(self._run_guarded, self._begin_for_notifications)
 
     async def _wake_for_late_notifications(self) -> None:
@@ -385,6 +392,11 @@ class SessionActor:
         self._launch(run)
 
     # The end.
+
+    def halt(self, by: str) -> None:
+        """End the turn that runs, for a reason that is not the person's."""
+        if self.run is not None:
+            self.run.state.halt("interrupted", by)
 
     async def stop(self) -> None:
         """Before the session is deleted: end the turn that runs, and wait for it; queued turns do not begin."""

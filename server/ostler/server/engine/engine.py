@@ -16,6 +16,8 @@ from ostler.protocol.errors import ProtocolError, ReadOnly, SessionNotFound, Shu
 from ostler.protocol.ids import SessionId
 from ostler.protocol.shapes import Call
 from ostler.server.engine.actor import SessionActor
+from ostler.server.engine.agents.running_agent import AgentTaskSource
+from ostler.server.engine.agents.spawner import AgentSpawner
 from ostler.server.engine.background import (
     end_left_over_processes,
     load_command_tables,
@@ -29,6 +31,7 @@ from ostler.server.engine.journal.journal import Journal
 from ostler.server.engine.loading import load_session
 from ostler.server.engine.mcp_servers import build_finder
 from ostler.server.engine.recovery import RecoveryEnding, settle_session
+from ostler.server.engine.session.agent_facts import find_settings_folder
 from ostler.server.engine.session.file_history import clear_left_overs
 from ostler.server.engine.session.file_reads import SessionFileReads
 from ostler.server.engine.session.hooks import SessionHooks
@@ -49,6 +52,7 @@ from ostler.server.observability import logs
 from ostler.storage import Tx
 from ostler.storage.repositories.processes import ProcessRecord
 from ostler.storage.repositories.sessions import SessionRecord
+from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.registry import Registry
 from ostler.tools.shell.output.output_file_pool import drop_spares
 from ostler.tools.threads import change_in_thread, read_in_thread, run_deferred
@@ -101,7 +105,10 @@ class Engine:
         """Files that an earlier daemon left half written are older."""
         self.settings_loader = SettingsLoader(services.provider, services.config)
         self.servers = McpConnections(log, build_finder(log, shared), self._left_overs_ended.wait)
-        self.tasks = TaskRegistry(log, shared.output_folder, self._start_waking, self.servers, self.get_actor)
+        self.agents = AgentSpawner(log, services, self.get_actor, self._is_in_charge)
+        self.tasks = TaskRegistry(
+            log, shared.output_folder, self._start_waking, self.servers, self.get_actor, resume_agent=self._resume_agent
+        )
 
     @property
     def live(self) -> int:
@@ -159,9 +166,18 @@ class Engine:
 
     def _evict(self, after: float) -> None:
         long_ago = time.monotonic() - after
+        # What binds an agent is read from the sessions above it.
+        kept = {above.record.id for live in self._list_running() for above in live.parents}
         for session_id, actor in list(self._actors.items()):
-            if actor.evictable and actor.used_at < long_ago:
+            if actor.evictable and actor.used_at < long_ago and session_id not in kept:
                 self._forget(session_id)
+
+    async def _resume_agent(self, record: TaskRecord) -> AgentTaskSource | None:
+        return await self.agents.resume_task(record)
+
+    def _is_in_charge(self, live: LiveSession) -> bool:
+        actor = self._actors.get(live.record.id)
+        return not self._closing and actor is not None and actor.live is live
 
     def _forget(self, session_id: SessionId) -> None:
         self._actors.pop(session_id, None)
@@ -233,9 +249,10 @@ class Engine:
                 self._give_up(found, error)
 
         journal = Journal(self.log, stored.record.id, stored.record.root_id, stored.used, on_write_failure)
-        usage_meter = UsageMeter(journal, self.services.cost)
         record = loading.changed_record or stored.record
-        settings = await self.shared.settings.get(record.cwd)
+        parent = (await self.get_actor(record.parent_id)).live if record.parent_id is not None else None
+        usage_meter = UsageMeter(journal, self.services.cost, parent.usage_meter if parent is not None else None)
+        settings = await self.shared.settings.get(find_settings_folder(record))
         live = LiveSession(
             record=loading.changed_record or record,
             journal=journal,
@@ -250,6 +267,8 @@ class Engine:
             classifier=self.settings_loader.build_classifier(record.model, usage_meter.charge),
             tasks=self.tasks,
             usage_meter=usage_meter,
+            agents=self.agents,
+            parent=parent,
         )
         await self.settings_loader.load(live)
         assert self._group is not None
@@ -258,6 +277,10 @@ class Engine:
             live, self.services, self._group, turn_setup, self._give_up, self.settings_loader, stored.last_reason
         )
         self._actors[session_id], owner = actor, weakref.ref(actor)
+        for child in self._actors.values():
+            if child.record.parent_id == session_id:
+                # It was loaded while its parent was in memory before: that one is no more.
+                child.live.parent, child.live.usage_meter.parent = live, usage_meter
         try:
             await actor.resume(stored, queued)
         except Exception as error:
@@ -275,6 +298,8 @@ class Engine:
 
     async def fire_session_end(self, record: SessionRecord, reason: str) -> None:
         """Fire the SessionEnd hooks of a session, with a time limit."""
+        if record.parent_id is not None:
+            return  # an agent's end is that of its turn, which SubagentStop tells of
         settings = await self.shared.settings.get(record.cwd)
         if not self.shared.settings.may_fire(settings, "SessionEnd"):
             return
@@ -313,7 +338,8 @@ class Engine:
     async def _wants_to_be_woken(self, session_id: SessionId) -> bool:
         """Whether a session that is not in memory is loaded for a notification."""
         record = await self.log.read(lambda snapshot: snapshot.sessions.find(session_id))
-        return record is not None and bool(record.options.get("wake_on_task_end"))
+        wanted = record.options.get("wake_on_task_end") if record is not None else None
+        return self.tasks.notifications.wakes(session_id, wanted)
 
     def _give_up(self, actor: SessionActor, error: Exception) -> None:
         """Drop a session whose state in memory cannot be trusted any more; it is loaded again from what is stored."""

@@ -1,5 +1,6 @@
 """Finds the MCP servers of a session, and what they are started with."""
 
+from ostler.server.engine.session.agent_facts import find_settings_folder
 from ostler.server.engine.session.effective_settings import collect_servers
 from ostler.server.engine.session.shared import SharedServices
 from ostler.server.events.event_log import EventLog
@@ -18,7 +19,7 @@ def build_finder(log: EventLog, shared: SharedServices) -> FindServer:
         record = await log.read(lambda snapshot: snapshot.sessions.find(want.session_id))
         if record is None:
             raise NoSuchServer("Its session is gone.")
-        settings = await shared.settings.get(record.cwd)
+        settings = await shared.settings.get(find_settings_folder(record))
         trusted = await log.read(lambda snapshot: is_trusted(snapshot, settings))
         entry = collect_servers(settings, trusted, record.options).get(want.server)
         if entry is None:

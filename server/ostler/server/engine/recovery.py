@@ -11,7 +11,8 @@
     input that hooks had not let pass            withdrawn; the hooks run again where the turn goes on
 
 A turn with an ask that is open, or answered and not acted upon, stays alive. Any other ends as interrupted, or goes on
-with the next request where `on_restart` says so; one whose final answer is stored has nothing left to do.
+with the next request where `on_restart` says so; an agent whose call was cut off ends with it. One whose final answer
+is stored has nothing left to do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from ostler.protocol.shapes import Ask, Call, Message, Turn
 from ostler.server.engine.calls.executor import OUTCOME_UNKNOWN
 from ostler.server.engine.journal.session_view import store_session
 from ostler.server.engine.loading import extract_message_text, read_paused_text
+from ostler.server.engine.session.agent_facts import find_agent_facts
 from ostler.server.engine.session.history import build_tool_result
 from ostler.server.engine.turn.environment_updates import revert_input_state
 from ostler.server.engine.turn.model_attempt import DISCARDED
@@ -61,11 +63,23 @@ def settle_session(tx: Tx, session_id: SessionId, ending: RecoveryEnding, fit: F
         case = _UnfinishedTurn(tx, record, turn, fit)
         case.settle_draft()
         case.settle_calls()
-        if ending.may_resume and case.can_resume():
+        if ending.may_resume and case.can_resume() and not _is_left_alone(tx, record):
             case.keep_alive()
             return True
         case.end(ending)
     return bool(tx.turns.list_queued(session_id) or tx.steers.list_by_session(session_id))
+
+
+def _is_left_alone(tx: Tx, record: SessionRecord) -> bool:
+    """Whether it is an agent whose call did not outlive the crash: nobody would hear of its end."""
+    facts = find_agent_facts(record)
+    if facts is None or record.parent_id is None:
+        return False
+    if any(task.task.agent_id == record.id for task in tx.tasks.list_by_sessions([record.parent_id])):
+        return False  # it went to the background, and its task tells of its end
+    call = tx.calls.find(facts.call_id)
+    # Its parent may have been recovered before it, or is after it.
+    return call is not None and (call.status == "running" or OUTCOME_UNKNOWN in str(call.content))
 
 
 class _UnfinishedTurn:

@@ -50,7 +50,7 @@ async def remember_rule(actor: SessionActor, change: RuleChange, by: ClientId | 
     """Add a rule to its scope; it takes effect at once. Raises Conflict where it would not, or cannot be written."""
     live = actor.live
     if change.scope == "session":
-        actor.replace_record(await _change_session(live, lambda options: _add_rule_option(options, change)))
+        live.root.record = await _change_session(live, lambda options: _add_rule_option(options, change))
         return _build_entry(change, None)
     file = await _write_rule(live, actor.settings_loader, change, by, add=True)
     return _build_entry(change, file)
@@ -60,9 +60,9 @@ async def forget_rule(actor: SessionActor, change: RuleChange, by: ClientId | No
     """Remove a rule. Raises InvalidParams where there is none."""
     live = actor.live
     if change.scope == "session":
-        if change.rule not in ((live.record.options.get("rules") or {}).get(change.behavior) or ()):
+        if change.rule not in ((live.root.record.options.get("rules") or {}).get(change.behavior) or ()):
             raise InvalidParams.of("rule", f"{change.rule!r} is no {change.behavior} rule of this session")
-        actor.replace_record(await _change_session(live, lambda options: _remove_rule_option(options, change)))
+        live.root.record = await _change_session(live, lambda options: _remove_rule_option(options, change))
         return _build_entry(change, None)
     file = await _write_rule(live, actor.settings_loader, change, by, add=False)
     return _build_entry(change, file)
@@ -82,11 +82,11 @@ async def _write_rule(
     Trust in the folder is kept: nobody is asked to trust what they have just written themselves.
     """
     assert change.scope != "session"
-    before = await live.shared.settings.get(live.record.cwd)
+    before = await live.shared.settings.get(live.settings_folder)
     trusted = await _is_trusted_now(live, before)
     if add and _needs_trust(change) and not trusted:
         raise _build_untrusted_error(change, before)
-    to = resolve_destination(change.scope, live.record.cwd, live.shared.settings.places, live.shared.umask)
+    to = resolve_destination(change.scope, live.settings_folder, live.shared.settings.places, live.shared.umask)
     try:
         if add:
             await change_in_thread(add_rule, to, change.behavior, change.rule, change.expires_at)
@@ -94,7 +94,7 @@ async def _write_rule(
             raise InvalidParams.of("rule", f"{change.rule!r} is no {change.behavior} rule in {to.file}")
     except CannotWrite as error:
         raise Conflict(f"The rule was not written: {error}", file=to.file) from None
-    settings = await live.shared.settings.get(live.record.cwd)
+    settings = await live.shared.settings.get(live.settings_folder)
     if trusted and settings.project_effects.lines and adds_only(settings, before, change.rule.strip() if add else None):
 
         def grant(tx: Tx) -> None:
@@ -107,7 +107,7 @@ async def _write_rule(
 
 async def check_takes_effect(live: LiveSession, change: RuleChange) -> None:
     """Raises Conflict where a rule would be written and have no effect."""
-    settings = await live.shared.settings.get(live.record.cwd)
+    settings = await live.shared.settings.get(live.settings_folder)
     if _needs_trust(change) and not await _is_trusted_now(live, settings):
         raise _build_untrusted_error(change, settings)
 
@@ -131,7 +131,7 @@ def _build_untrusted_error(change: RuleChange, settings: Settings) -> Conflict:
 
 async def _change_session(live: LiveSession, change: Any) -> SessionRecord:
     def work(tx: Tx) -> SessionRecord:
-        record = tx.sessions.get(live.record.id)
+        record = tx.sessions.get(live.root.record.id)
         record = replace(record, options=change(record.options))
         tx.sessions.put(record)
         return record
@@ -174,7 +174,7 @@ class RememberedRuleWriter:
         assert self.rule.scope != "session"
         live = self.actor.live
         await check_takes_effect(live, self._change)
-        to = resolve_destination(self.rule.scope, live.record.cwd, live.shared.settings.places, live.shared.umask)
+        to = resolve_destination(self.rule.scope, live.settings_folder, live.shared.settings.places, live.shared.umask)
         try:
             await read_in_thread(check_addition, to, self.rule.behavior, self.rule.rule)
         except CannotWrite as error:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from ostler.protocol.ids import TurnId
+from ostler.protocol.ids import SessionId, TurnId
 from ostler.storage.repositories.events import LoggedEvent
 
 
@@ -22,23 +22,31 @@ class TurnWaiter:
 
 
 class TurnWaiters:
-    """All waiters, by turn."""
+    """All waiters, by turn, and by the tree of sessions in which an agent may ask."""
 
     def __init__(self) -> None:
-        self._by_turn: dict[TurnId, set[TurnWaiter]] = {}
+        self._waiters: dict[TurnId | SessionId, set[TurnWaiter]] = {}
 
     def on_event(self, event: LoggedEvent) -> None:
         if event.turn_id is not None and event.type in {"turn.updated", "turn.ended"}:
-            for waiter in self._by_turn.get(event.turn_id, ()):
-                waiter.wake()
+            self._wake(event.turn_id)
+        elif event.root_id is not None and event.type == "ask.opened":
+            self._wake(event.root_id)
+
+    def _wake(self, key: TurnId | SessionId) -> None:
+        for waiter in self._waiters.get(key, ()):
+            waiter.wake()
 
     @contextmanager
-    def register(self, turn_id: TurnId) -> Iterator[TurnWaiter]:
+    def register(self, turn_id: TurnId, root_id: SessionId) -> Iterator[TurnWaiter]:
+        """A waiter for what happens to a turn, and for asks in its tree."""
         waiter = TurnWaiter()
-        self._by_turn.setdefault(turn_id, set()).add(waiter)
+        for key in (turn_id, root_id):
+            self._waiters.setdefault(key, set()).add(waiter)
         try:
             yield waiter
         finally:
-            self._by_turn[turn_id].discard(waiter)
-            if not self._by_turn[turn_id]:
-                del self._by_turn[turn_id]
+            for key in (turn_id, root_id):
+                self._waiters[key].discard(waiter)
+                if not self._waiters[key]:
+                    del self._waiters[key]

@@ -15,7 +15,7 @@ BLOCKING_EVENTS: Final = frozenset(
 """A no keeps the thing from happening."""
 FEEDBACK_EVENTS: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 """It has happened: a no is told to the model."""
-CONTEXT_EVENTS: Final = frozenset({"UserPromptSubmit", "SessionStart"})
+CONTEXT_EVENTS: Final = frozenset({"UserPromptSubmit", "SessionStart", "SubagentStart"})
 """Plain words that a hook prints are for the model."""
 
 # What a matcher is compared with. Where there is nothing to compare with, it selects nothing and every hook runs.

@@ -22,12 +22,13 @@ async def build_system_prompt(
     tools: Collection[str],
     instructions: str | None = None,
     *,
+    role: str | None = None,
     config: Path,
     home: Path | None = None,
 ) -> str:
     """Who the model is and how it works here, where it is, and what people wrote down for it."""
     files = await find_instructions(facts.folder, config=config, home=home)
-    parts = [_render_rules(tools), _render_environment(facts, model), _render_instruction_files(files)]
+    parts = [_render_rules(tools), role, _render_environment(facts, model), _render_instruction_files(files)]
     if instructions and instructions.strip():
         parts.append(f"# From the person who started this session\n\n{instructions.strip()}")
     return "\n\n".join(part for part in parts if part)

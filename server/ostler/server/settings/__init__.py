@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 from ostler.protocol.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from ostler.server.settings.effective import resolve_default_mode, resolve_hooks, resolve_rules, resolve_servers
+    from ostler.server.settings.effective import (
+        resolve_agents,
+        resolve_default_mode,
+        resolve_hooks,
+        resolve_rules,
+        resolve_servers,
+    )
     from ostler.server.settings.load import check_policy, is_stale, load_settings
     from ostler.server.settings.locations import POLICY, Candidate, SettingsPlaces, compute_signature, list_candidates
     from ostler.server.settings.rule_lists import Origin, check_lists, parse_rules
@@ -65,6 +71,7 @@ __all__ = [
     "load_settings",
     "parse_rules",
     "remove_rule",
+    "resolve_agents",
     "resolve_default_mode",
     "resolve_destination",
     "resolve_hooks",
@@ -95,6 +102,7 @@ __getattr__ = export_lazily(
         "Signature": "types",
         "Source": "types",
         "SourcedRule": "types",
+        "resolve_agents": "effective",
         "resolve_hooks": "effective",
         "resolve_servers": "effective",
         "add_rule": "write",

@@ -9,6 +9,7 @@ from ostler.server.settings.rule_set import RuleSet
 from ostler.server.settings.trust import may_allow
 from ostler.server.settings.types import NEED_TRUST, HookEntry, McpEntry, Settings, Source, SourcedRule
 from ostler.tools.permissions import RealPathCache
+from ostler.tools.services import AgentKind
 
 _RULE_PRECEDENCE: Final[tuple[Source, ...]] = ("policy", "flag", "session", "local", "project", "user")
 _SERVER_PRECEDENCE: Final[tuple[Source, ...]] = ("policy", "session", "user", "local", "project")
@@ -54,6 +55,16 @@ def resolve_servers(settings: Settings, trusted: bool, own: Iterable[McpEntry] =
             if server.source == source and (trusted or source not in NEED_TRUST):
                 found.setdefault(server.name, server)
     return found
+
+
+def resolve_agents(settings: Settings, trusted: bool) -> tuple[AgentKind, ...]:
+    """The kinds of agents from files: of equal names the project's, and of one place that of `.ostler`."""
+    found: dict[str, AgentKind] = {}
+    for source in ("project", "user"):
+        for agent in settings.agents:
+            if agent.source == source and (trusted or source not in NEED_TRUST):
+                found.setdefault(agent.kind.name, agent.kind)
+    return tuple(found[name] for name in sorted(found))
 
 
 def _is_in_force(rule: SourcedRule, settings: Settings, trusted: bool, real: RealPathCache) -> bool:

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Final
 
 from ostler.protocol.session import Mode
+from ostler.server.settings.agent_kinds.files import load_agent_files
 from ostler.server.settings.document import Document, read_document
 from ostler.server.settings.locations import (
     SettingsPlaces,
@@ -40,7 +42,8 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
     hooks = tuple(hook for document in documents for hook in document.hooks)
     servers = tuple(server for document in documents for server in document.mcp_servers)
     local_mode = _find_mode(documents, "local")
-    effects = collect_project_effects(rules, hooks, servers, local_mode, folder, places.user_home)
+    agents = load_agent_files(folder, places)
+    effects = collect_project_effects(rules, hooks, servers, agents.entries, local_mode, folder, places.user_home)
     return Settings(
         folder=folder,
         home=places.user_home,
@@ -54,11 +57,12 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
         hooks=hooks,
         env=_merge_environment(documents),
         mcp_servers=servers,
+        agents=agents.entries,
         additional_directories=tuple(_list_directories(documents)),
-        problems=tuple(problem for document in documents for problem in document.problems),
-        project_effects=effects,
+        problems=(*(problem for document in documents for problem in document.problems), *agents.problems),
+        project_effects=replace(effects, watched=(*effects.watched, *agents.watched)),
         own_scripts=list_guarded_paths(find_trusted_files(hooks, servers, folder, places.user_home, _OWN_SOURCES)),
-        signature=mask_recent_changes((*taken, *compute_file_signature(effects.watched))),
+        signature=mask_recent_changes((*taken, *compute_file_signature((*effects.watched, *agents.watched)))),
     )
 
 

@@ -14,6 +14,7 @@ from ostler.protocol.session import Mode
 from ostler.server.settings.trusted_files import find_trusted_files, list_guarded_paths
 from ostler.server.settings.types import (
     NEED_TRUST,
+    AgentEntry,
     HookEntry,
     McpEntry,
     ProjectEffects,
@@ -33,6 +34,7 @@ def collect_project_effects(
     rules: Iterable[SourcedRule],
     hooks: Sequence[HookEntry],
     servers: Sequence[McpEntry],
+    agents: Sequence[AgentEntry],
     local_mode: Mode | None,
     folder: str,
     home: str,
@@ -55,6 +57,10 @@ def collect_project_effects(
             effects.append(
                 (f"MCP server {server.name}: {_describe_server(server.entry)}", ["mcp", server.name, server.entry])
             )
+    for agent in agents:
+        if agent.source in NEED_TRUST:
+            fact = ["agent", agent.kind.name, agent.digest]
+            effects.append((f"agent {agent.kind.name}: {agent.kind.description}", fact))
     if local_mode:
         effects.append((f"mode {local_mode}", ["mode", local_mode]))
     named = find_trusted_files(hooks, servers, folder, home)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from ostler.protocol.session import Mode
 from ostler.tools.permissions import PathPattern, Rule, matches_both, matches_either
+from ostler.tools.services import AgentKind
 
 Source = Literal["policy", "flag", "session", "local", "project", "user"]
 Behavior = Literal["allow", "ask", "deny"]
@@ -89,6 +90,17 @@ class McpEntry:
         return hashlib.sha256(to_canonical_json(self.entry).encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class AgentEntry:
+    """A kind of agent from a file."""
+
+    kind: AgentKind
+    source: Source
+    file: str
+    digest: str
+    """SHA-256 of the file."""
+
+
 def to_canonical_json(value: Any) -> str:
     """JSON in one spelling: equal values have equal texts."""
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -151,6 +163,8 @@ class Settings:
     env: Mapping[str, str]
     """Of policy and user. A project's environment never counts, trusted or not."""
     mcp_servers: tuple[McpEntry, ...]
+    agents: tuple[AgentEntry, ...]
+    """Kinds of agents, in the order of the files."""
     additional_directories: tuple[str, ...]
     """Of the user's own files: a project does not choose roots."""
     problems: tuple[Problem, ...]

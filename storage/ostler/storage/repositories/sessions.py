@@ -149,8 +149,8 @@ class Sessions:
         return record
 
     def list_page(self, wanted: Filter, after: Position | None, limit: int) -> list[SessionRecord]:
-        """Sessions by newest activity, without their options."""
-        conditions: list[str] = []
+        """Sessions by newest activity, without their options, and without agents: those are found by their parents."""
+        conditions = ["parent_id IS NULL"]
         values: list[Any] = []
         if after is not None:
             conditions.append("(updated_at, id) < (?, ?)")
@@ -166,7 +166,7 @@ class Sessions:
         if wanted.text:
             conditions.append("instr(search_text, ?) > 0")
             values.append(wanted.text.casefold())
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        where = f" WHERE {' AND '.join(conditions)}"
         rows = self._connection.execute(
             f"SELECT {_LIST_COLUMNS} FROM sessions{where} ORDER BY updated_at DESC, id DESC LIMIT ?",  # noqa: S608
             (*values, limit),

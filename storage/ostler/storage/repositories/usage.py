@@ -36,19 +36,25 @@ class UsageRows:
         return self.sum_sessions([session_id])[session_id]
 
     def sum_sessions(self, session_ids: Sequence[SessionId]) -> dict[SessionId, Usage]:
-        """The sum of each session; zeros where nothing was used, no cost where one price is unknown."""
+        """The sum of each session with its agents; zeros where nothing was used, no cost where a price is unknown."""
         placeholders = ", ".join("?" * len(session_ids))
         rows = self._connection.execute(
-            f"SELECT DISTINCT session_id FROM usage WHERE session_id IN ({placeholders})",  # noqa: S608 - placeholders
-            session_ids,
+            f"SELECT DISTINCT session_id FROM usage WHERE session_id IN ({placeholders})"  # noqa: S608 - placeholders
+            f" UNION SELECT parent_id FROM sessions WHERE parent_id IN ({placeholders})",
+            (*session_ids, *session_ids),
         )
         used = {row[0] for row in rows}  # most sessions of a long list have not used anything
         return {one: self._sum_rows(one) if one in used else Usage() for one in session_ids}
 
     def _sum_rows(self, session_id: SessionId) -> Usage:
         rows = self._connection.execute(
-            "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd FROM usage"
-            " WHERE session_id = ?",
+            """
+            WITH RECURSIVE family(member) AS (
+                SELECT ? UNION ALL SELECT child.id FROM sessions AS child JOIN family ON child.parent_id = member
+            )
+            SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
+            FROM family JOIN usage ON usage.session_id = member
+            """,
             (session_id,),
         ).fetchall()
         if not rows:

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from ostler.tools.sandbox import probe_sandbox
+from tests.server.engine.agents.test_agent_tool import agent
 from tests.server.engine.turn.test_environment_updates import list_all_notes
 from tests.support.daemon import wait_until
 from tests.support.driver import Harness, SessionDriver
@@ -433,3 +434,26 @@ def test_a_worktree_that_was_half_made_when_the_daemon_was_killed_is_taken_back(
     (tmp_path / "go").touch()
     run_another_turn(harness, driver, enter(), leave())
     assert "was removed" in get_last_text(driver)
+
+
+def test_an_agent_of_a_session_in_a_worktree_works_there_and_is_bound_by_the_same_rules(harness: Harness) -> None:
+    files = {"secret/key": "k", "a.txt": "a"}
+    rules = {"allow": ["EnterWorktree", "Bash(pwd)"], "deny": ["Read(/secret/**)"]}
+    driver = open_in_repository(harness, files, rules=rules)
+    tree = get_tree(driver)
+    steps = (bash("pwd"), read(tree / "a.txt"), read(tree / "secret" / "key"), read(driver.folder / "a.txt"))
+    work = agent(harness, *map(message, steps), otherwise=DONE)
+    run_scripted_turn(harness, driver, enter(), work)
+    results = [
+        (data["call"]["tool"], data["call"]["is_error"], data["call"]["content"][0]["text"])
+        for data in driver.list_event_data("tool.completed")
+        if data["call"]["session_id"] != driver.id
+    ]
+    assert [(tool, failed) for tool, failed, _ in results] == [
+        ("Bash", False),
+        ("Read", False),
+        ("Read", True),
+        ("Read", True),
+    ]
+    assert results[0][2] == str(tree)
+    assert "Read(/secret/**)" in results[2][2]

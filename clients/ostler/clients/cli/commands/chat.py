@@ -38,7 +38,7 @@ def chat(
         from ostler.protocol.methods import SESSION_CREATE
         from ostler.protocol.session import SessionCreate
 
-        wanted = SessionCreate(cwd=folder, model=model, trust=trust)
+        wanted = SessionCreate(cwd=folder, model=model, trust=trust, wake_on_task_end="agents")
         # Left out where it was not given: settings say it then.
         wanted = wanted.model_copy(update={"mode": mode}) if mode else wanted
         session = await ostler.call(SESSION_CREATE, wanted)

@@ -15,6 +15,8 @@ CHOICES = ["trust", "restrict"]
 
 def is_trust_settled(session: LiveSession) -> bool:
     """Whether the folder is trusted, or was asked about already."""
+    if session.parent is not None:
+        return True  # its folder is that of the session at the top, whose turns ask
     return session.trusted or session.asked_trust == session.settings.project_effects.digest
 
 

@@ -89,7 +89,8 @@ class Authorizer:
         """The call as it may run; raises CallFailed or Denied where it may not."""
         if run.ask is not None:
             run.spans.begin("ask")
-            ask: Ask | None = await self._wait_again(run.ask, parsed, context)
+            async with self.session.lend_slot():
+                ask: Ask | None = await self._wait_again(run.ask, parsed, context)
         else:
             run.spans.begin("validate")
             # Before the tool's own checks: what a rule denies is told as denied, whatever else is wrong with it.
@@ -225,11 +226,16 @@ class Authorizer:
             text=text,
             folder=view.shell_folder,
             roots=view.roots,
-            last_input=self.state.input_text,
+            # An agent's input is a model's: what the person wants stands at the top.
+            last_input=self._find_person_input(),
             read_only=tool.is_read_only(parsed.input),
             # For commands the classifier has a table of its own, which knows more about the paths than the text says.
             destructive=not tool.shell.runs_commands and tool.is_destructive(parsed.input),
         )
+
+    def _find_person_input(self) -> str:
+        state = self.session.root.usage_meter.state
+        return state.input_text if self.session.parent is not None and state is not None else self.state.input_text
 
     async def _validate(self, parsed: Parsed, context: ToolContext) -> None:
         failure = await parsed.tool.validate(parsed.input, context)
@@ -275,6 +281,8 @@ class Authorizer:
         classification: Classification | None,
     ) -> Ask:
         """Open the ask, and wait until somebody has settled it."""
+        if (agent := self.session.agent) is not None:
+            ask = ask.changed(agent=agent.shown)
         draft, known = self.writer.take_unwritten(run)
         run.spans.begin("ask")
         asking = self.asks.ask(ask, parsed.call, draft, queued=known)
@@ -285,7 +293,9 @@ class Authorizer:
             others.append(partial(self._ask_hooks, run, parsed, ask, classification))
         if classification is not None:
             others.append(partial(self._settle_by_classifier, ask, classification, parsed, context))
-        return await (_run_beside(asking, *others) if others else asking)
+        async with self.session.lend_slot():
+            return await (_run_beside(asking, *others) if others else asking)
+        raise AssertionError("the wait is left by its result, or by an exception")
 
     async def _ask_hooks(self, run: CallRun, parsed: Parsed, ask: Ask, classification: Classification | None) -> None:
         """Resolve the ask where a PermissionRequest hook answers it; else tell Notification hooks of it."""
@@ -371,13 +381,19 @@ class Authorizer:
             words = f"{'A hook' if hook else 'The person'} said no to this call, in these words: {answer.message}"
         else:
             words = "The person said no to this call. Do not try the same in another way."
-        if ask.status == "resolved" and ends_turn(answer):
+        if self.session.agent is not None:
+            words += " Do what can be done without it, and report back what could not be done."
+        if ask.status == "resolved" and self._ends_turn(answer):
             self.state.halt("interrupted", BY_HOOK if hook else BY_REFUSAL)
         allow_with = ask.suggestions[0].rule if ask.suggestions else None
         reason = answer.message if has_words(answer) else None
         at = ask.answered_at
         verdict = Verdict("deny", by, reason or words, source=ask.answered_by, allow_with=allow_with, decided_at=at)
         return Denied(verdict, words)
+
+    def _ends_turn(self, answer: Deny | DenyAlways) -> bool:
+        """A no without words ends the turn; that of an agent only where the person says so: it is to report back."""
+        return answer.interrupt is True if self.session.agent is not None else ends_turn(answer)
 
     def _replace_input(
         self, run: CallRun, parsed: Parsed, as_json: dict[str, Any], *, by_person: bool = False

@@ -201,6 +201,7 @@ class Pipeline:
                 SessionTasks(self.session.tasks, scope, run.use.id, self.session.view.background),
                 SessionTodos(self.session, call.turn_id),
                 SessionWorktrees(self.session, call.turn_id),
+                self.session.agents.for_call(self.session, call),
             ),
             progress=send_progress,
             output_folder=self.session.shared.output_folder,
@@ -275,14 +276,14 @@ class Pipeline:
     def _end_denied(self, run: CallRun, denied: Denied) -> None:
         assert isinstance(run.stage, Parsed)
         parsed = run.reach(replace(run.stage, call=run.call.changed(decision=denied.verdict.to_decision())))
-        self.state.add_denial(
-            Denial(
-                tool=parsed.tool.name,
-                input=cut_fields(parsed.call.input, 2000),
-                reason=denied.verdict.reason or denied.words,
-                allow_with=denied.verdict.allow_with,
-            )
+        denial = Denial(
+            tool=parsed.tool.name,
+            input=cut_fields(parsed.call.input, 2000),
+            reason=denied.verdict.reason or denied.words,
+            allow_with=denied.verdict.allow_with,
         )
+        self.state.add_denial(denial)
+        self.session.add_denial(denial)
         self.end_with_error(run, denied.words, parsed.tool.permissions.denied_code)
 
     # Step 9.

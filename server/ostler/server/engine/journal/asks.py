@@ -72,7 +72,8 @@ class AskJournal:
         return await self.writes.write(work)
 
     def _add_session_rule(self, tx: Tx, behavior: Behavior, rule: str) -> SessionRecord:
-        record = tx.sessions.get(self.writes.session_id)
+        """To the session at the top: what is remembered holds for its whole tree of agents."""
+        record = tx.sessions.get(self.writes.root_id)
         rules = dict(record.options.get("rules") or {})
         rules[behavior] = [*(text for text in rules.get(behavior) or () if text != rule), rule]
         record = replace(record, options={**record.options, "rules": rules})

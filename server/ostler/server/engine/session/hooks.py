@@ -37,6 +37,14 @@ class SessionHooks:
             return NO_OUTCOME
         return await self._run(event, more, None)
 
+    async def fire_end(self, *, again: bool) -> Outcome:
+        """Fire Stop, or SubagentStop in an agent; `again`: such a hook has kept the turn from ending before."""
+        if (agent := self.session.agent) is None:
+            return await self.fire("Stop", stop_hook_active=again)
+        return await self.fire(
+            "SubagentStop", agent_id=self.session.record.id, agent_type=agent.kind, stop_hook_active=again
+        )
+
     async def fire_file_changed(self, path: str) -> None:
         """Fire the event about a file that a call of the session changed, or that was read and changed since."""
         await self.fire("FileChanged", file_path=path, file_name=os.path.basename(path))

@@ -1,16 +1,25 @@
 """The state of a session in memory: what its turns, calls and permission decisions read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from ostler.protocol.events import PullRequest
 from ostler.protocol.session import Mode, OnAsk
+from ostler.protocol.shapes import Call, Denial
 from ostler.server.classifier import SessionClassifier
 from ostler.server.engine.journal.journal import Journal, add_pull_link
 from ostler.server.engine.permissions.decide import PermissionContext
 from ostler.server.engine.permissions.rule_match import make_read_filter
+from ostler.server.engine.session.agent_facts import (
+    AgentFacts,
+    find_agent_facts,
+    find_settings_folder,
+    narrow_mode,
+)
+from ostler.server.engine.session.agent_slots import AgentSlot
 from ostler.server.engine.session.effective_settings import (
     GRANTS,
     build_rule_set,
@@ -33,6 +42,7 @@ from ostler.tools.context import SessionView, WakeSignal
 from ostler.tools.fs import paths
 from ostler.tools.permissions.plan_file import build_plan_path
 from ostler.tools.registry import ToolSet
+from ostler.tools.services import AgentKind, Agents
 from ostler.tools.tool import AnyTool, Change, FolderChanged, GitChanged, PlanApproved, PlanBegun
 from ostler.tools.tool_config import SandboxSettings, ToolConfig
 
@@ -61,6 +71,16 @@ class _CachedView:
     view: SessionView
 
 
+class AgentSource(Protocol):
+    """Starts agents for the calls of sessions."""
+
+    def list_kinds(self, session: "LiveSession") -> tuple[AgentKind, ...]:
+        """The kinds that a session may start; none where it is too deep down."""
+        ...
+
+    def for_call(self, parent: "LiveSession", call: Call) -> Agents: ...
+
+
 @dataclass(slots=True, weakref_slot=True)
 class LiveSession:
     """One session in memory; its actor owns it."""
@@ -80,6 +100,11 @@ class LiveSession:
     classifier: SessionClassifier
     tasks: TaskRegistry
     usage_meter: UsageMeter
+    agents: AgentSource
+    parent: "LiveSession | None" = None
+    """Of an agent: the session that it works for."""
+    slot: AgentSlot | None = None
+    """Its place among the agents of its tree, while it works."""
     asked_trust: str | None = None
     """The digest of what a person was last asked to trust."""
     settings_loaded: bool = False
@@ -101,9 +126,51 @@ class LiveSession:
     _cached_view: "_CachedView | None" = None
 
     @property
+    def agent(self) -> AgentFacts | None:
+        """What makes it an agent; None for a session of a person's."""
+        return find_agent_facts(self.record)
+
+    @property
+    def settings_folder(self) -> str:
+        """The folder whose settings hold: of an agent that of the session at the top."""
+        return find_settings_folder(self.record)
+
+    @property
+    def parents(self) -> "Iterator[LiveSession]":
+        """The sessions above an agent, nearest first."""
+        above = self.parent
+        while above is not None:
+            yield above
+            above = above.parent
+
+    @property
+    def root(self) -> "LiveSession":
+        """The session at the top of its tree: what people decide holds for the whole of it."""
+        return next((above for above in self.parents if above.parent is None), self)
+
+    @property
+    def on_ask(self) -> OnAsk:
+        """What becomes of asks: an agent never asks where its parent does not."""
+        own = self.turn_on_ask or self.record.on_ask
+        return own if self.parent is None or own == "deny" or not self.parent.asks_nobody else "deny"
+
+    @asynccontextmanager
+    async def lend_slot(self) -> AsyncIterator[None]:
+        """The body waits for an ask or for an agent: until then, another agent may work."""
+        if self.slot is None:
+            yield
+            return
+        async with self.slot.lend():
+            yield
+
+    @property
+    def asks_nobody(self) -> bool:
+        return self.on_ask == "deny" or self.mode == "dontAsk"
+
+    @property
     def rules(self) -> RuleSet:
         """Cached: built again only when a file, the trust or the session's own rules have changed."""
-        options = self.record.options
+        options = self.root.record.options
         cached = self._cached_rules
         if (
             cached is None
@@ -111,15 +178,15 @@ class LiveSession:
             or cached.trusted is not self.trusted
             or cached.rules is not options.get("rules")
             or cached.expires is not options.get("rule_expires")
-            or cached.worktree != self.worktree
+            or cached.worktree != self.worktree_above
         ):
             cached = self._cached_rules = _CachedRules(
                 self.settings,
                 self.trusted,
                 options.get("rules"),
                 options.get("rule_expires"),
-                self.worktree,
-                build_rule_set(self.settings, self.trusted, options, self.shared.aliases, self.worktree),
+                self.worktree_above,
+                build_rule_set(self.settings, self.trusted, options, self.shared.aliases, self.worktree_above),
             )
         return cached.rule_set
 
@@ -128,6 +195,13 @@ class LiveSession:
         """The git worktree that the session is in; null where it is in the folder that it was created in."""
         stored = self.record.options.get(WORKTREE)
         return Worktree.from_json(stored) if stored else None
+
+    @property
+    def worktree_above(self) -> Worktree | None:
+        """The same of an agent whose parent is in one: what rules forbid in the main work tree, they forbid there."""
+        if self.worktree is not None or self.parent is None:
+            return self.worktree
+        return self.parent.worktree_above
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -140,7 +214,7 @@ class LiveSession:
         sandbox = self.shared.sandbox()
         return PermissionContext(
             view.mode,
-            self.turn_on_ask or self.record.on_ask,
+            self.on_ask,
             self.rules,
             view,
             bash_classifier=self.shared.permissions().bash_classifier,
@@ -152,6 +226,8 @@ class LiveSession:
     @property
     def mode(self) -> Mode:
         """The session's mode, unless the managed policy sets another, or the daemon does not allow it any more."""
+        if self.parent is not None and (agent := self.agent) is not None:
+            return narrow_mode(self.parent.mode, agent.mode)
         return self.resolve_mode(self.record.mode)
 
     def resolve_mode(self, wanted: Mode) -> Mode:
@@ -169,17 +245,18 @@ class LiveSession:
             or cached.rules is not rules
             or cached.config is not config
             or cached.turn_on_ask != self.turn_on_ask
+            or (self.parent is not None and cached.view.mode != self.mode)
         ):
             view = self._add_tools(self._build_view(config))
             cached = self._cached_view = _CachedView(self.record, self.state, rules, config, self.turn_on_ask, view)
         return cached.view
 
     def _build_view(self, config: ToolConfig) -> SessionView:
-        worktree = self.worktree
+        agent, worktree = self.agent, self.worktree
         folder = worktree.path if worktree is not None else self.record.cwd
         # In a worktree the session has no other root: the main work tree is outside.
         further = self.settings.additional_directories if worktree is None else ()
-        roots = (folder, *self.directories, *further)
+        roots = (folder, *((*self.directories, *further) if agent is None or not agent.one_folder else ()))
         return SessionView(
             session_id=self.record.id,
             folder=folder,
@@ -191,7 +268,7 @@ class LiveSession:
             environment={**self.settings.env, **(self.record.options.get("env") or {})},
             home=self.shared.home,
             real_home=self._resolve_folder(self.shared.home),
-            git_folder=worktree.common_dir if worktree is not None else None,
+            git_folder=self.worktree_above.common_dir if self.worktree_above is not None else None,
             background=config.tools.background,
             servers={name: entry.digest for name, entry in self._servers.items()},
             # Assistant mode is for root sessions: an agent works for its parent, which waits for it.
@@ -199,6 +276,7 @@ class LiveSession:
             plan_file=self._plan_file,
             assistant=config.assistant if self.record.parent_id is None else None,
             may_read=make_read_filter(self.rules),
+            agent_kinds=self.agents.list_kinds(self),
             trusted_files=(
                 *self.settings.own_scripts,
                 *(self.settings.project_effects.guarded if self.trusted else ()),
@@ -241,7 +319,8 @@ class LiveSession:
         return found.extend(of_the_turn) if of_the_turn else found
 
     def _select_tools(self, view: SessionView) -> ToolSet:
-        wanted = self.record.options.get("tools") or "full"
+        wanted = self.record.options.get("tools")
+        wanted = "full" if wanted is None else wanted  # an empty list is no preset
         return self.shared.registry.for_session(wanted, self.rules.list_denied_tools(), view)
 
     def apply_change(self, change: Change) -> None:
@@ -258,6 +337,14 @@ class LiveSession:
     def _change_record(self, change: Callable[[SessionRecord], SessionRecord]) -> None:
         self.record = change(self.record)
         self.journal.post_session_change(change)
+
+    def add_denial(self, denial: Denial) -> None:
+        """Note a refused call of an agent in the turns above it, with the agent's name."""
+        if (agent := self.agent) is None:
+            return
+        for above in self.parents:
+            if above.usage_meter.state is not None:
+                above.usage_meter.state.add_denial(denial.changed(agent=denial.agent or agent.shown))
 
     def link_pull(self, pull: PullRequest) -> None:
         """Add a pull request that the session has opened to its metadata."""

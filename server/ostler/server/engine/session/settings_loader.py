@@ -46,7 +46,7 @@ class SettingsLoader:
 
     async def load(self, live: LiveSession) -> None:
         """Check the files; changes take effect now."""
-        settings = await live.shared.settings.get(live.record.cwd)
+        settings = await live.shared.settings.get(live.settings_folder)
         trusted = await live.journal.log.read(lambda snapshot: is_trusted(snapshot, settings))
         if live.settings_loaded and settings is live.settings and trusted == live.trusted:
             return

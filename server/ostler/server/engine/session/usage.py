@@ -1,7 +1,7 @@
 """Usage of a session: adds usages, and charges model requests that are not the turn's own, which are those of the
-classifier and of prompt hooks."""
+classifier and of prompt hooks. What an agent uses counts for the sessions above it, too."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -28,16 +28,36 @@ class UsageMeter:
 
     journal: Journal
     cost: Callable[[str, Usage], Decimal | None]
+    parent: "UsageMeter | None" = None
+    """That of the session that this one works for."""
     state: TurnState | None = None
     """The turn that runs."""
+    max_turn_usd: str | None = None
+    """What that turn may cost."""
 
     def charge(self, model: str, used: Usage) -> None:
         """Charge one request, whether or not its answer was used."""
         price = self.cost(model, used)
         request = used.changed(cost_usd=None if price is None else format_usd(price))
-        self.journal.writes.used = add_usage(self.journal.writes.used, request)
+        self._add(request)
         state = self.state
-        if state is None or state.turn.status == "ended":
-            self.journal.messages.record_usage(model, None, request)
-        else:
-            self.journal.messages.record_usage(model, state.change(usage=add_usage(state.turn.usage, request)), request)
+        turn = state.turn if state is not None and state.turn.status != "ended" else None
+        self.journal.messages.record_usage(model, turn, request)
+        self.charge_parents(request)
+
+    def charge_parents(self, request: Usage) -> None:
+        """Add a request of this session to the sums of those above it; its row stands under the session itself."""
+        for meter in self.list_parents():
+            meter._add(request)
+
+    def list_parents(self) -> Iterator["UsageMeter"]:
+        """Those of the sessions above it, nearest first."""
+        meter = self.parent
+        while meter is not None:
+            yield meter
+            meter = meter.parent
+
+    def _add(self, request: Usage) -> None:
+        self.journal.writes.used = add_usage(self.journal.writes.used, request)
+        if self.state is not None and self.state.turn.status != "ended":
+            self.state.change(usage=add_usage(self.state.turn.usage, request))

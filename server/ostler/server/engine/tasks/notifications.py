@@ -29,6 +29,12 @@ class Notification:
         return self.report.heard_bytes is None
 
 
+WakeSetting = bool | str | None
+"""As `wake_on_task_end` is stored: what earlier versions stored is true or false."""
+AGENT_LETTER: Final = "a"
+"""With which the ids of the tasks of agents begin."""
+
+
 class Notifications:
     """The queues of notifications of all sessions, and what was shown to the model last."""
 
@@ -98,6 +104,10 @@ class Notifications:
     def has_waiting(self, session_id: SessionId) -> bool:
         return session_id in self._waiting
 
+    def wakes(self, session_id: SessionId, wanted: WakeSetting) -> bool:
+        """Whether something waits that wakes an idle session, as its `wake_on_task_end` says."""
+        return any(wakes_session(each.report, wanted) for each in self._waiting.get(session_id, ()))
+
     def find_waker(self, session_id: SessionId) -> Waker:
         """What the newest notification comes from."""
         waiting = self._waiting.get(session_id)
@@ -108,6 +118,11 @@ class Notifications:
         self._just_announced.pop(session_id, None)
         self._shown_ends.pop(session_id, None)
         self._read_before.pop(session_id, None)
+
+
+def wakes_session(report: TaskReport, wanted: WakeSetting) -> bool:
+    """Whether news of a task start a turn: those of agents in the background, or of all tasks."""
+    return wanted in {True, "all"} or (wanted == "agents" and report.task_id.startswith(AGENT_LETTER))
 
 
 def _find_shown_end(call: Call) -> str | None:
@@ -128,7 +143,8 @@ def build_end_notification(task: Task) -> Notification:
     what = task.description if task.type == "monitor_mcp" else task.command or task.description
     why = f" (exit code {task.exit_code})" if task.exit_code else f" ({task.error})" if task.error else ""
     line = quote_line(what, 200)
-    text = f"The background task {task.id} {how}{why}: {line}\nTaskOutput shows what it printed."
+    shown = "its report" if task.type == "local_agent" else "what it printed"
+    text = f"The background task {task.id} {how}{why}: {line}\nTaskOutput shows {shown}."
     return Notification(wrap_note(text), TaskReport(task.id))
 
 

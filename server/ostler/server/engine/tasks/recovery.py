@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from ostler.protocol.ids import CallId, SessionId
 from ostler.server.engine.tasks.command_source import CommandSource
 from ostler.server.engine.tasks.mcp_resource_source import McpResourceSource
-from ostler.server.engine.tasks.notifications import build_end_notification
+from ostler.server.engine.tasks.notifications import build_end_notification, wakes_session
 from ostler.server.engine.tasks.output_files import find_strays, open_or_create
 from ostler.server.engine.tasks.registry import TaskRegistry
-from ostler.server.engine.tasks.running_task import RunningTask
+from ostler.server.engine.tasks.running_task import RunningTask, TaskSource
 from ostler.server.observability import logs
 from ostler.storage import Scope, Snapshot
-from ostler.storage.repositories.tasks import TaskRecord
+from ostler.storage.repositories.tasks import TaskRecord, TaskReport
 from ostler.tools.process import process
 from ostler.tools.sandbox import rehold_placeholders
 from ostler.tools.sandbox.kernel.limits import LimitWatch
@@ -29,7 +29,7 @@ class _LeftTasks:
     unfinished: list[TaskRecord]
     untold: list[TaskRecord]
     roots: dict[SessionId, SessionId]
-    to_wake: list[SessionId]
+    to_wake: set[SessionId]
     """Sessions that a task's end wakes (`wake_on_task_end`)."""
     outputs: set[str]
 
@@ -57,14 +57,20 @@ async def recover_tasks(registry: TaskRegistry) -> list[str]:
 def _read_left_tasks(snapshot: Snapshot) -> _LeftTasks:
     unfinished, untold = snapshot.tasks.list_unfinished(), snapshot.tasks.list_unreported()
     roots = snapshot.sessions.find_roots({record.task.session_id for record in unfinished})
-    owners = (snapshot.sessions.find(session_id) for session_id in {record.task.session_id for record in untold})
-    to_wake = [owner.id for owner in owners if owner is not None and owner.options.get("wake_on_task_end")]
+    to_wake: set[SessionId] = set()
+    for record in untold:
+        owner = snapshot.sessions.find(record.task.session_id)
+        if owner is not None and wakes_session(TaskReport(record.task.id), owner.options.get("wake_on_task_end")):
+            to_wake.add(owner.id)
     return _LeftTasks(unfinished, untold, roots, to_wake, snapshot.tasks.list_output_files())
 
 
 async def _take_over(registry: TaskRegistry, record: TaskRecord, root_id: SessionId) -> None:
     scope = Scope(record.task.session_id, root_id, record.turn_id)
-    source = await McpResourceSource.resume(registry.servers, record) or await _adopt_running(record)
+    source: TaskSource | None = await McpResourceSource.resume(registry.servers, record)
+    if source is None and registry.resume_agent is not None:
+        source = await registry.resume_agent(record)
+    source = source or await _adopt_running(record)
     if source is not None:
         registry.start_watching(RunningTask(record, source, scope, registry.log))
     else:

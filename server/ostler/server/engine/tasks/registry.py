@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,13 +17,13 @@ from ostler.protocol import times
 from ostler.protocol.errors import ProtocolError, TaskNotFound
 from ostler.protocol.events import GitChange, TaskData
 from ostler.protocol.ids import CallId, Cursor, SessionId, TaskId, TurnId, new_task_id
-from ostler.protocol.shapes import Task, TaskStatus
+from ostler.protocol.shapes import Call, Task, TaskStatus
 from ostler.server.engine.tasks import outcome
 from ostler.server.engine.tasks.command_source import CommandSource
 from ostler.server.engine.tasks.git_effects import FindActor, find_git_change, link_pull
 from ostler.server.engine.tasks.mcp_resource_source import McpResourceSource
 from ostler.server.engine.tasks.monitor import build_monitor
-from ostler.server.engine.tasks.notifications import Notification, Notifications, build_end_notification
+from ostler.server.engine.tasks.notifications import AGENT_LETTER, Notification, Notifications, build_end_notification
 from ostler.server.engine.tasks.output_files import OutputPart, read_ending, read_part, remove_output_files
 from ostler.server.engine.tasks.running_task import RunningTask, TaskSource
 from ostler.server.events.event_log import EventLog
@@ -40,7 +40,7 @@ from ostler.tools.threads import change_in_thread, read_in_thread
 
 ID_LETTERS: Final = {
     "local_bash": "b",
-    "local_agent": "a",
+    "local_agent": AGENT_LETTER,
     "remote_agent": "r",
     "in_process_teammate": "t",
     "local_workflow": "w",
@@ -67,6 +67,8 @@ class TaskRegistry:
     find_actor: FindActor | None = None
     """Finds the actor of a session; None where there are no sessions, as in a test."""
     notifications: Notifications = field(default_factory=Notifications)
+    resume_agent: Callable[[TaskRecord], Awaitable[TaskSource | None]] | None = None
+    """Follows an agent on that an earlier daemon has started; None for a task of another type."""
     group: TaskGroup | None = None
     _live: dict[TaskId, RunningTask] = field(default_factory=dict)
     _end_events: dict[TaskId, anyio.Event] = field(default_factory=dict)
@@ -122,6 +124,14 @@ class TaskRegistry:
         except ProtocolError:
             await source.discard()
             raise
+
+    async def watch_agent(
+        self, scope: Scope, source: TaskSource, call: Call, description: str, agent_id: SessionId
+    ) -> RunningTask:
+        """The same for an agent: its output is its report."""
+        task = self._build_task(scope, "local_agent", call.call_id, call.tool_use_id, description)
+        record = TaskRecord(task.changed(agent_id=agent_id), scope.turn_id, output=source.output.path)
+        return await self._begin(RunningTask(record, source, scope, self.log))
 
     async def _begin(self, begun: RunningTask) -> RunningTask:
         record, scope = begun.record, begun.scope

@@ -106,6 +106,11 @@ def build_schema_end() -> TurnEnd:
     return TurnEnd("schema", {"code": "schema", "message": message})
 
 
+def build_silent_end() -> TurnEnd:
+    """The end of an agent's turn whose last message says nothing: there is nothing to report."""
+    return TurnEnd("failed", {"code": "model_error", "kind": "empty", "message": "It ended without a word."})
+
+
 def build_hook_end(message: str) -> TurnEnd:
     return TurnEnd("stopped_by_hook", {"code": "stopped_by_hook", "message": message})
 

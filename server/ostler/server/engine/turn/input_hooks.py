@@ -58,6 +58,9 @@ async def run_input_hooks(
 ) -> tuple[tuple[str, ...], str | None]:
     """Run SessionStart and UserPromptSubmit hooks; returns their context for the model, and why input is blocked."""
     context: tuple[str, ...] = ()
+    if (agent := session.agent) is not None and len(session.history) <= 1:
+        outcome = await hooks.fire("SubagentStart", agent_id=session.record.id, agent_type=agent.kind)
+        return outcome.context, outcome.stop
     if not session.start_hooks_fired:
         session.start_hooks_fired = True
         source = "resume" if len(session.history) > 1 else "startup"

@@ -35,10 +35,18 @@ class Limits:
 
     def _list_budgets(self, used: Usage) -> list[tuple[str, Usage, str | None]]:
         session_budget = self.session.record.options.get("max_budget_usd")
-        return [
+        own = [
             ("turn", used, self.settings.max_budget_usd),
             ("session", self.session.journal.writes.used, session_budget),
         ]
+        # What an agent uses counts for those that it works for: their budgets bind the whole tree.
+        for above in self.session.parents:
+            meter = above.usage_meter
+            if meter.state is not None:
+                own.append(("turn that it works for", meter.state.turn.usage, meter.max_turn_usd))
+            limit = above.record.options.get("max_budget_usd")
+            own.append(("session that it works for", meter.journal.writes.used, limit))
+        return own
 
     def _has_price(self, model: str) -> bool:
         return self.services.cost(model, Usage()) is not None

@@ -32,6 +32,7 @@ from ostler.server.engine.turn.endings import (
     GoOn,
     build_failure_end,
     build_hook_end,
+    build_silent_end,
     check_stop_reason,
 )
 from ostler.server.engine.turn.input_hooks import SteerQueue, run_input_hooks, withdraw_input
@@ -75,6 +76,8 @@ class TurnLoop:
     """Input that waits for the next request; the list is changed in place, never replaced."""
     input_text: str = ""
     """The person's text, without notes of the daemon's."""
+    over: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it has ended, or was abandoned."""
     state: TurnState = field(init=False)
     asks: TurnAsks = field(init=False)
     calls: CallRunner | None = None
@@ -119,6 +122,17 @@ class TurnLoop:
             self.state.request_stop.cancel()
             if self.calls is not None:
                 self.calls.stop_for_steer()
+
+    @property
+    def last_text(self) -> str:
+        """What the model has said last in it."""
+        return self._text or ""
+
+    def describe_call(self) -> str | None:
+        """The call that runs, in one line."""
+        executor = self.calls.executor if self.calls is not None else None
+        running = (run.call.summary for run in executor.calls if run.call.status == "running") if executor else ()
+        return next(iter(running), None)
 
     def release(self) -> None:
         """Break the reference cycles of a turn that is over: its memory is freed without a garbage collection."""
@@ -310,13 +324,16 @@ class TurnLoop:
             return
         if answer.empty:
             self._send_notice("warning", "The model answered with nothing.")
+        if self.session.agent is not None and not answer.text.strip():
+            self.state.end = build_silent_end()
+            return
         await self._run_stop_hooks()
 
     async def _run_stop_hooks(self) -> None:
         """Run the Stop hooks: the turn ends, unless one of them blocks that or further input has arrived."""
         outcome, self.state.end_stop = NO_OUTCOME, StopSignal()
         with self.state.end_stop.scope():
-            outcome = await self._hooks.fire("Stop", stop_hook_active=self._continuations.blocked_ends > 0)
+            outcome = await self._hooks.fire_end(again=self._continuations.blocked_ends > 0)
         if await self._check_steers() or self.state.end is not None:
             return
         if self.state.end_stop.cancel_called:

@@ -210,6 +210,7 @@ class ModelAttempt:
         used = usage.changed(cost_usd=None if price is None else format_usd(price))
         self.state.change(usage=add_usage(self.state.turn.usage, used))
         self.session.journal.writes.used = add_usage(self.session.journal.writes.used, used)
+        self.session.usage_meter.charge_parents(used)
         return used
 
 

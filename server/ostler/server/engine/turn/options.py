@@ -24,6 +24,8 @@ class TurnRequest:
     """What becomes of asks in this turn; overrides the session's setting."""
     queue: bool = False
     key: Key | None = None
+    by_model: bool = False
+    """The input is a model's, for an agent, and is taken as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from ostler.server.engine.turn.environment_updates import build_input_state, loa
 from ostler.server.engine.turn.limits import Limits
 from ostler.server.engine.turn.options import TurnServices, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix, make_prefix
+from ostler.server.prompt.agent_kinds import render_role
 from ostler.server.prompt.environment import EnvironmentFacts
 from ostler.server.prompt.mentions import expand
 from ostler.server.prompt.reminders import INTERRUPTED, ask_for_form, describe_changes, is_ours
@@ -84,7 +85,10 @@ class TurnSetup:
         if system is None:
             names = [tool.name for tool in toolset.tools]
             instructions = self.live.record.options.get("instructions")
-            system = await build_system_prompt(facts, settings.model, names, instructions, config=self.config_folder)
+            agent = self.live.agent
+            role = render_role(agent.instructions) if agent is not None else None
+            config = self.config_folder
+            system = await build_system_prompt(facts, settings.model, names, instructions, role=role, config=config)
         state = {**self.live.state, "system": system, **build_input_state(self.live, facts)}
         if answers:
             state["structured_output"] = True  # once sent, the tool stays
@@ -120,6 +124,8 @@ class TurnSetup:
         live, hooks = self.live, self.live.hooks
         if Limits(live, self.services, settings).check(turn, settings.model) is not None:
             return False
+        if live.agent is not None and not len(live.history):
+            return is_trust_settled(live) and not hooks.has_hooks_for("SubagentStart")
         has_hooks = hooks.has_hooks_for("UserPromptSubmit") or (
             not live.start_hooks_fired and hooks.has_hooks_for("SessionStart")
         )

@@ -1,0 +1,1 @@
+"""Agents: child sessions that work for a call of their parent."""

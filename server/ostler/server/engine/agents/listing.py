@@ -1,0 +1,59 @@
+"""The agents below a session, as they are stored."""
+
+from ostler.protocol.agent import AgentInfo, AgentState
+from ostler.protocol.ids import SessionId, TaskId
+from ostler.protocol.shapes import Turn
+from ostler.server.engine.session.agent_facts import find_agent_facts
+from ostler.storage import Snapshot
+
+
+def list_agents(snapshot: Snapshot, session_id: SessionId) -> list[AgentInfo]:
+    """All agents below a session, parents before children."""
+    _, *members = snapshot.sessions.list_family(session_id)
+    if not members:
+        return []
+    used = snapshot.usage.sum_sessions([member.id for member in members])
+    tasks = _find_tasks(snapshot, {member.parent_id for member in members if member.parent_id is not None})
+    found: list[AgentInfo] = []
+    for member in members:
+        facts = find_agent_facts(member)
+        if facts is None or member.parent_id is None:
+            continue
+        turns = snapshot.turns.list_by_session(member.id)
+        last = turns[-1] if turns else None
+        found.append(
+            AgentInfo(
+                agent_id=member.id,
+                task_id=tasks.get(member.id),
+                name=facts.name,
+                kind=facts.kind,
+                status=_find_state(last),
+                parent_id=member.parent_id,
+                description=facts.description,
+                model=member.model,
+                mode=member.mode,
+                usage=used[member.id],
+                started_at=member.created_at,
+                ended_at=last.ended_at if last is not None else None,
+            )
+        )
+    return found
+
+
+def _find_tasks(snapshot: Snapshot, parents: set[SessionId]) -> dict[SessionId, TaskId]:
+    records = snapshot.tasks.list_by_sessions(parents)
+    return {record.task.agent_id: record.task.id for record in records if record.task.agent_id is not None}
+
+
+def _find_state(turn: Turn | None) -> AgentState:
+    if turn is None:
+        return "queued"
+    if turn.status != "ended":
+        return turn.status
+    match turn.reason:
+        case "completed":
+            return "completed"
+        case "interrupted":
+            return "killed"
+        case _:
+            return "failed"

@@ -1,0 +1,1 @@
+"""The built-in kinds of agents; what each is told is the Markdown file with its name."""

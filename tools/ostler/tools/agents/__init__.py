@@ -1,0 +1,1 @@
+"""Agents: sessions that work for another one."""
