@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Message
 
 from ostler.protocol.config import Listen
-from ostler.server.api.downloads import build_downloads_app
+from ostler.server.api.exports.downloads import build_downloads_app
 from ostler.server.http.access import AccessGuard, make_allowed_names
 from ostler.server.http.sockets import open_sockets
 from ostler.storage.sqlite.database import open_database

@@ -20,13 +20,8 @@ GLOSSARY: Final[dict[str, dict[str, Any]]] = tomllib.loads(Path(__file__).with_n
 WORDS: Final = GLOSSARY.pop("words")
 VERBS: Final = GLOSSARY.pop("verbs")
 MAX_MODULES: Final = 15
-LARGER_FOLDERS: Final = {
-    "protocol/ostler/protocol",
-    "storage/ostler/storage/repositories",
-    "server/ostler/server/api",
-    "clients/ostler/clients/cli/commands",
-}
-"""One module for each noun of the wire, each table, the handlers of each noun, and each subcommand."""
+LARGER_FOLDERS: Final = {"protocol/ostler/protocol", "storage/ostler/storage/repositories"}
+"""One module for each noun of the wire, and one for each table."""
 _NAMING: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.Attribute)
 
 _WITHOUT_NODES: Final = frozenset({"ctx", "op", "ops", "name", "id", "attr", "arg", "type_comment", "kind"})

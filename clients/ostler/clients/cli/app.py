@@ -15,21 +15,17 @@ from ostler.clients.cli.commands import (
     agents,
     asks,
     chat,
-    completion,
-    config,
-    daemon,
     diff,
-    doctor,
     hooks,
     rules,
     run,
-    schema,
     sessions,
     tasks,
     todos,
     tools,
     trust,
 )
+from ostler.clients.cli.commands.installation import completion, config, daemon, doctor, schema
 from ostler.clients.cli.commands.providers import auth, models
 from ostler.clients.cli.context import CliContext, get_own_version
 from ostler.clients.cli.help import CommandGroup

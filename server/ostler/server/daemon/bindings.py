@@ -15,14 +15,14 @@ from ostler.server.api.agents import AgentMethods
 from ostler.server.api.asks import AskMethods
 from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
-from ostler.server.api.export import export_whole
+from ostler.server.api.exports.export import export_whole
+from ostler.server.api.exports.session_diff import diff_session
 from ostler.server.api.hooks import HookMethods
 from ostler.server.api.providers.auth import AuthMethods
 from ostler.server.api.providers.models import ModelMethods
 from ostler.server.api.results import ResultMethods
 from ostler.server.api.rules import RuleMethods
 from ostler.server.api.server import ServerMethods
-from ostler.server.api.session_diff import diff_session
 from ostler.server.api.sessions import SessionMethods
 from ostler.server.api.tasks import TaskMethods
 from ostler.server.api.todos import TodoMethods

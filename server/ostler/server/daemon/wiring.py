@@ -305,7 +305,7 @@ def _stop_soon(stopping: anyio.Event) -> None:
 
 def _load_pages(log: EventLog, metrics: Metrics, url: str) -> Any:
     # Imported here: FastAPI takes longer to load than all the rest (see router.py).
-    from ostler.server.api.downloads import build_downloads_app  # noqa: PLC0415
+    from ostler.server.api.exports.downloads import build_downloads_app  # noqa: PLC0415
 
     return build_downloads_app(log, metrics, url)
 

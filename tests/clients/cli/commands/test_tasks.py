@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.clients.cli.chat.chat_driver import ChatDriver
-from tests.clients.cli.commands.test_completion import complete_words
+from tests.clients.cli.commands.installation.test_completion import complete_words
 from tests.clients.conftest import Cli
 from tests.support.daemon import Daemon, wait_until
 from tests.support.messages_api.replies import calls, message, says

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.clients.cli.commands.test_completion import complete_words
+from tests.clients.cli.commands.installation.test_completion import complete_words
 from tests.clients.conftest import Cli
 from tests.support.daemon import Daemon
 from tests.support.messages_api.server import ScriptedApi

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from ostler.protocol.errors import NotFound, ProtocolError
 from ostler.protocol.ids import ResultId, SessionId
 from ostler.protocol.session import ExportFormat
-from ostler.server.api.export import MEDIA_TYPES, export_lines, make_export_filename, read_exported_session
+from ostler.server.api.exports.export import MEDIA_TYPES, export_lines, make_export_filename, read_exported_session
 from ostler.server.engine.calls.stored_results import find_result, read_pieces
 from ostler.server.events.event_log import EventLog
 from ostler.server.observability.metrics import Metrics

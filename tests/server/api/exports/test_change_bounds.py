@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ostler.protocol.ids import SessionId, TurnId
-from ostler.server.api import session_diff
+from ostler.server.api.exports import session_diff
 from ostler.server.engine.calls.client_diagnostics import read_diagnostics
 from ostler.storage import Tx
 from ostler.storage.repositories import file_history

@@ -1,0 +1,1 @@
+"""Subcommands about the daemon and its installation, and about no session."""
