@@ -16,6 +16,9 @@ def make_repository(folder: Path, files: dict[str, str] | None = None) -> Path:
     """A repository on the branch `main` with one commit of these files."""
     folder.mkdir(parents=True, exist_ok=True)
     run_git(folder, "init", "-q", "-b", "main")
+    # What the product's own git commits, or a session's, has no identity on a machine that nobody has set up.
+    run_git(folder, "config", "user.name", "Ann")
+    run_git(folder, "config", "user.email", "ann@example.org")
     commit_files(folder, files or {"a.txt": "one\n"}, "first")
     return folder.resolve()
 
