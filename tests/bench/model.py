@@ -47,7 +47,8 @@ class _PrefixParsingApi(ScriptedApi):
             return None
         first = bytes(body[opening.end() : opening.end() + _FIRST_MESSAGE_BYTES]).decode(errors="replace")
         answered = cast(bytearray, body.obj).count(b'"role":"assistant"', 0, len(body))
-        return {"model": model[1].decode(), "messages": [{"role": "user", "content": first}, *_ANSWERED * answered]}
+        messages = [{"role": "user", "content": first}, *_ANSWERED * answered]
+        return {"model": model[1].decode(), "messages": messages, "stream": b'"stream":true' in bytes(body)}
 
 
 def list_file_paths(folder: Path) -> list[Path]:
