@@ -25,6 +25,7 @@ TASK_SECONDS: Final = 5
 
 
 _MODEL: Final = re.compile(rb'"model": ?"([^"]*)"')
+_STREAM: Final = re.compile(rb'"stream": ?true')
 _MESSAGES_START: Final = re.compile(rb'"messages": ?\[')
 _KEPT_BYTES: Final = 128 * 1024
 """Enough for the system prompt, the tools and all of a short conversation, whose steps are counted."""
@@ -48,7 +49,7 @@ class _PrefixParsingApi(ScriptedApi):
         first = bytes(body[opening.end() : opening.end() + _FIRST_MESSAGE_BYTES]).decode(errors="replace")
         answered = cast(bytearray, body.obj).count(b'"role":"assistant"', 0, len(body))
         messages = [{"role": "user", "content": first}, *_ANSWERED * answered]
-        return {"model": model[1].decode(), "messages": messages, "stream": b'"stream":true' in bytes(body)}
+        return {"model": model[1].decode(), "messages": messages, "stream": _STREAM.search(body) is not None}
 
 
 def list_file_paths(folder: Path) -> list[Path]:
