@@ -122,3 +122,36 @@ def test_a_list_outlives_the_daemon_and_goes_with_its_session(harness: Harness) 
     harness.daemon.call("session/delete", session_id=driver.id)
     with closing(sqlite3.connect(harness.daemon.home / "ostler.db")) as database:
         assert database.execute("SELECT * FROM todo_lists WHERE session_id = ?", (driver.id,)).fetchall() == []
+
+
+def test_an_edit_that_changes_nothing_is_not_told(harness: Harness) -> None:
+    driver = harness.open_session()
+    harness.api.script(driver.name, DONE, DONE, DONE)
+    create(harness, driver, "Buy oats")
+    driver.run_turn()
+    driver.run_turn()
+    before = len(list_all_notes(driver))
+    harness.daemon.call("todo/update", session_id=driver.id, todo_id="1", subject="Buy oats")
+    driver.run_turn()
+    assert len(list_all_notes(driver)) == before
+
+
+def test_a_fork_begins_with_the_list_of_its_source_and_has_its_own_from_then_on(harness: Harness) -> None:
+    driver = harness.open_session()
+    create(harness, driver, "Buy hay")
+    fork = harness.daemon.call("session/fork", session_id=driver.id)
+    harness.daemon.call("todo/create", session_id=fork["id"], subject="Feed")
+    theirs = harness.daemon.call("todo/list", session_id=fork["id"])["todos"]
+    assert [(todo["id"], todo["subject"]) for todo in theirs] == [("1", "Buy hay"), ("2", "Feed")]
+    assert [todo["subject"] for todo in list_todos(harness, driver)] == ["Buy hay"]
+    harness.daemon.call("session/delete", session_id=fork["id"])
+
+
+def test_what_does_not_fit_into_the_list_is_a_conflict(harness: Harness) -> None:
+    driver = harness.open_session()
+    for number in range(6):
+        create(harness, driver, f"Item {number}", description="x" * 80_000)
+    error = harness.daemon.expect_error(
+        "todo/create", session_id=driver.id, subject="One more", description="x" * 80_000
+    )
+    assert (error["data"]["code"], "512 KB" in error["message"]) == ("conflict", True)

@@ -223,8 +223,8 @@ class TodoEdit:
     """All items that it waits for; null: as before."""
     add_blocks: Sequence[TodoId] = ()
     add_blocked_by: Sequence[TodoId] = ()
-    owner_if_none: str | None = None
-    """Who does it, where nobody does yet."""
+    claims: bool = False
+    """Whoever changes it does it from now on, unless somebody does already."""
 
 
 class TodoRefused(Exception):

@@ -289,6 +289,7 @@ class SessionMethods:
             def copy_history() -> None:
                 tx.messages.copy(source.id, fork.id, through)
                 tx.results.share(source.id, fork.id)
+                tx.todos.copy(source.id, fork.id)
 
             return _create_once(tx, key, fork, copy_history)
 

@@ -5,26 +5,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ostler.protocol.errors import InvalidParams, TodoNotFound
+from ostler.protocol.errors import Conflict, InvalidParams, TodoNotFound
 from ostler.protocol.ids import TodoId
 from ostler.protocol.methods import TODO_LIST
 from ostler.protocol.todo import Todo, TodoCreate, TodoList, TodoPage, TodoRef, Todos, TodoUpdate
 from ostler.server.engine.actor import SessionActor
-from ostler.server.engine.todos.reminders import note_edit
 from ostler.server.engine.todos.tool_adapter import SessionTodos
-from ostler.server.rpc.paging import make_page_token, parse_page_token
+from ostler.server.rpc.paging import paginate_list
 from ostler.tools.services import TodoEdit, TodoRefused
 
 
 @dataclass(frozen=True, slots=True)
 class TodoMethods:
     async def list(self, params: TodoList, actor: SessionActor) -> TodoPage:
-        after = parse_page_token(TODO_LIST.name, params, params.page, (int,))
-        first = after[0] if after else 0
         todos = await SessionTodos(actor.live, None).list_todos()
-        end = first + params.limit
-        token = make_page_token(TODO_LIST.name, params, [end]) if end < len(todos) else None
-        return TodoPage(todos=list(todos[first:end]), next=token)
+        page, token = paginate_list(TODO_LIST.name, params, todos)
+        return TodoPage(todos=page, next=token)
 
     async def create(self, params: TodoCreate, actor: SessionActor) -> Todos:
         fields = _pick_fields(params, {"subject", "description", "active_form", "status", "priority", "owner"})
@@ -33,7 +29,9 @@ class TodoMethods:
             async with _edit(actor) as todos:
                 made = await todos.create(edit)
         except TodoRefused as refused:
-            raise InvalidParams.of("blocked_by" if refused.missing else "session_id", str(refused)) from None
+            if refused.missing is None:
+                raise Conflict(str(refused)) from None
+            raise InvalidParams.of("blocked_by", str(refused)) from None
         return await _tell(todos, made.id)
 
     async def update(self, params: TodoUpdate, actor: SessionActor) -> Todos:
@@ -66,7 +64,6 @@ async def _edit(actor: SessionActor) -> AsyncIterator[SessionTodos]:
     """The list, to be changed by a person; the model is told of it with what it is sent next."""
     async with actor.lock:  # a turn that begins meanwhile would store the session's state without the edit
         yield SessionTodos(actor.live, None)
-        note_edit(actor.live)
 
 
 async def _tell(todos: SessionTodos, todo_id: TodoId) -> Todos:

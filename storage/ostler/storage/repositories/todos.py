@@ -32,6 +32,14 @@ class TodoLists:
         ).fetchone()
         return StoredTodos(row[0], _ITEMS.validate_json(unpack(row[1]))) if row else StoredTodos()
 
+    def copy(self, session_id: SessionId, to: SessionId) -> None:
+        """A fork has a list of its own, which begins as its source's is: its history speaks of the items."""
+        self._connection.execute(
+            "INSERT INTO todo_lists (session_id, next_number, todos_json) "
+            "SELECT ?, next_number, todos_json FROM todo_lists WHERE session_id = ?",
+            (to, session_id),
+        )
+
     def put(self, session_id: SessionId, next_number: int, todos: Sequence[Todo]) -> None:
         self._connection.execute(
             "INSERT OR REPLACE INTO todo_lists (session_id, next_number, todos_json) VALUES (?, ?, ?)",

@@ -360,3 +360,15 @@ def test_a_hook_of_its_start_gives_it_context(harness: Harness) -> None:
     (request,) = harness.api.list_requests("agent-gap")
     assert "Mind the gap." in str(request.body["messages"])
     assert "Mind the gap." not in str(driver.requests[0].body["messages"])
+
+
+def test_an_item_that_an_agent_begins_is_its_own_and_on_its_own_list(harness: Harness) -> None:
+    steps = (
+        calls("TaskCreate", {"subject": "Look", "description": ""}),
+        calls("TaskUpdate", {"taskId": "1", "status": "in_progress"}),
+    )
+    driver = open_with(harness, agent(harness, *map(message, steps), report(), name="scout"))
+    driver.run_turn()
+    mine = harness.daemon.call("todo/list", session_id=driver.id)["todos"]
+    theirs = harness.daemon.call("todo/list", session_id=find_child(driver)["id"])["todos"]
+    assert (mine, [(todo["subject"], todo["owner"]) for todo in theirs]) == ([], [("Look", "scout")])

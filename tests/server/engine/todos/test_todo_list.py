@@ -80,9 +80,10 @@ def test_metadata_is_joined_and_null_takes_a_key_out() -> None:
 
 
 def test_an_owner_is_set_only_where_there_is_none() -> None:
-    todos = make_list("a", "b").change(A, TodoEdit({"owner": "bob"}))
-    todos = todos.change(A, TodoEdit(owner_if_none="main")).change(B, TodoEdit(owner_if_none="main"))
-    assert [todo.owner for todo in todos.todos] == ["bob", "main"]
+    todos = make_list("a", "b", "c").change(A, TodoEdit({"owner": "bob"}))
+    todos = todos.change(A, TodoEdit(claims=True)).change(B, TodoEdit(claims=True))
+    todos = todos.change(C, TodoEdit(claims=True), "scout")
+    assert [todo.owner for todo in todos.todos] == ["bob", "main", "scout"]
 
 
 def test_a_list_has_bounds() -> None:

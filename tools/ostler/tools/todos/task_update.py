@@ -1,6 +1,6 @@
 """TaskUpdate: changes an item of the work list, or deletes it."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -10,9 +10,6 @@ from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.services import TodoEdit, TodoRefused
 from ostler.tools.todos.item import MAX_DESCRIPTION_CHARS, MAX_SUBJECT_CHARS, NUDGE, needs_verification
 from ostler.tools.tool import Allow, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
-
-SELF: Final = "main"
-"""The owner's name of the agent that talks with the person."""
 
 
 class TaskUpdateInput(ToolInput):
@@ -103,7 +100,7 @@ class TaskUpdate(Tool[TaskUpdateInput, TaskUpdateOutput]):
             given.metadata or {},
             add_blocks=given.add_blocks or (),
             add_blocked_by=given.add_blocked_by or (),
-            owner_if_none=SELF if given.status == "in_progress" and given.owner is None else None,
+            claims=given.status == "in_progress" and given.owner is None,
         )
         was, todos = await context.services.todos.update(given.todo_id, edit)
         now = next(todo for todo in todos if todo.id == given.todo_id)

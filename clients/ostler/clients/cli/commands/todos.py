@@ -59,13 +59,8 @@ def add(
 ) -> None:
     """Add an item at the end; the agent is told of it."""
 
-    async def ask(ostler: "Ostler") -> dict[str, Any]:
-        session_id = await choose_session(ostler, session, cwd)
-        wanted = {"subject": subject, "description": description, "blocked_by": after or []}
-        answer: dict[str, Any] = await ostler.request("todo/create", {"session_id": session_id, **wanted})
-        return answer
-
-    _show(run_with_daemon(context, ask), format)
+    wanted = {"subject": subject, "description": description, "blocked_by": after or []}
+    _change(context, session, cwd, "todo/create", wanted, format)
 
 
 @group.command()
@@ -86,13 +81,7 @@ def edit(
     if not changes:
         raise typer.BadParameter("say what changes: --subject, --description, --status or --owner")
 
-    async def ask(ostler: "Ostler") -> dict[str, Any]:
-        session_id = await choose_session(ostler, session, cwd)
-        wanted = {"session_id": session_id, "todo_id": todo_id, **changes}
-        answer: dict[str, Any] = await ostler.request("todo/update", wanted)
-        return answer
-
-    _show(run_with_daemon(context, ask), format)
+    _change(context, session, cwd, "todo/update", {"todo_id": todo_id, **changes}, format)
 
 
 @group.command()
@@ -104,11 +93,17 @@ def delete(
     format: FormatOption = "text",
 ) -> None:
     """Take an item off the list."""
+    _change(context, session, cwd, "todo/delete", {"todo_id": todo_id}, format)
+
+
+def _change(
+    context: typer.Context, session: str | None, cwd: str | None, method: str, wanted: dict[str, Any], format: Format
+) -> None:
+    """Change the list of the session that is meant, and show it."""
 
     async def ask(ostler: "Ostler") -> dict[str, Any]:
         session_id = await choose_session(ostler, session, cwd)
-        wanted = {"session_id": session_id, "todo_id": todo_id}
-        answer: dict[str, Any] = await ostler.request("todo/delete", wanted)
+        answer: dict[str, Any] = await ostler.request(method, {"session_id": session_id, **wanted})
         return answer
 
     _show(run_with_daemon(context, ask), format)
@@ -130,6 +125,7 @@ def format_todo(todo: dict[str, Any], todos: list[dict[str, Any]]) -> str:
     waits = [each for each in todo["blocked_by"] if each not in done]
     more = [f"waits for {', '.join(waits)}"] if waits else []
     more += [todo["owner"]] if todo["owner"] else []
-    line = f"{MARKS[todo['status']]} {todo['id']}. {sanitize(todo['subject'])}"
+    # A model may have given it an id of its own, and a subject of several lines.
+    line = sanitize(f"{MARKS[todo['status']]} {todo['id']}. {' '.join(todo['subject'].split())}")
     line = colourize(line, _COLOURS[todo["status"]]) if todo["status"] in _COLOURS else line
     return f"{line}{colourize('  ' + sanitize(', '.join(more)), 'dim') if more else ''}"

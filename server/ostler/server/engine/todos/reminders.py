@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from ostler.protocol.todo import Todo
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.todos.tool_adapter import SessionTodos
 from ostler.server.prompt.reminders import wrap_note
 from ostler.tools.text import one_line
 
@@ -59,7 +58,8 @@ async def remind_of_todos(live: LiveSession) -> list[str]:
     if live.requests_without_todos < QUIET_REQUESTS:
         return []
     live.requests_without_todos = 0
-    still_open = [each for each in await SessionTodos(live, None).list_todos() if each.status != "completed"]
+    stored = await live.journal.writes.log.read(lambda snapshot: snapshot.todos.get(live.record.id))
+    still_open = [each for each in stored.todos if each.status != "completed"]
     if not still_open:
         return []
     lines = [_format_line(todo) for todo in still_open[:_SHOWN]]

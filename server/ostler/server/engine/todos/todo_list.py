@@ -9,6 +9,8 @@ from ostler.protocol.ids import TodoId
 from ostler.protocol.todo import Todo
 from ostler.tools.services import TodoEdit, TodoRefused
 
+MAIN: Final = "main"
+"""The owner's name of the agent that talks with the person."""
 MAX_ITEMS: Final = 500
 MAX_BYTES: Final = 512 * 1024
 """Of all items as JSON: every change tells the whole list to every client."""
@@ -35,11 +37,12 @@ class TodoList:
         after = longer.change(todo_id, edit)
         return after, after.get(todo_id)
 
-    def change(self, todo_id: TodoId, edit: TodoEdit) -> "TodoList":
-        """With other fields of one item."""
+    def change(self, todo_id: TodoId, edit: TodoEdit, claimant: str = MAIN) -> "TodoList":
+        """With other fields of one item; `claimant` is who does it, where the change says so and nobody does yet."""
         before = self.get(todo_id)
         todo = before.changed(**edit.fields, metadata=_merge_metadata(before.metadata, edit.metadata))
-        todo = todo.changed(owner=todo.owner or edit.owner_if_none)
+        if edit.claims:
+            todo = todo.changed(owner=todo.owner or claimant)
         waits_for = {each.id: list(each.blocked_by) for each in self.todos}
         if edit.blocked_by is not None:
             waits_for[todo_id] = _keep_order(edit.blocked_by)

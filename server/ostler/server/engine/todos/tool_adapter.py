@@ -8,7 +8,8 @@ from ostler.protocol.ids import TodoId, TurnId
 from ostler.protocol.todo import Todo
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.todos.todo_list import TodoList
+from ostler.server.engine.todos.reminders import note_edit
+from ostler.server.engine.todos.todo_list import MAIN, TodoList
 from ostler.storage import Tx
 from ostler.tools.services import TodoEdit, TodoRefused
 
@@ -48,7 +49,7 @@ class SessionTodos:
 
         def change(before: TodoList) -> TodoList:
             was.append(before.get(todo_id))
-            return before.change(todo_id, edit)
+            return before.change(todo_id, edit, self._claimant)
 
         after = await self._change(change)
         return was[-1], after.todos
@@ -66,21 +67,29 @@ class SessionTodos:
         after = await self._change(replace)
         return was[-1].todos, after.todos
 
+    @property
+    def _claimant(self) -> str:
+        agent = self.session.agent
+        return MAIN if agent is None else agent.name or agent.description
+
     async def _change(self, work: Callable[[TodoList], TodoList]) -> TodoList:
         """One unit of work: the list is read, changed and written again, so that two changes never undo each other."""
         self._note_use()
         writes = self.session.journal.writes
 
-        def change(tx: Tx) -> TodoList:
+        def change(tx: Tx) -> tuple[TodoList, bool]:
             before = TodoList(*tx.todos.get(writes.session_id))
             after = work(before)
             if after != before:
                 tx.todos.put(writes.session_id, after.next_number, after.todos)
-            if after.todos != before.todos:
+            if differs := after.todos != before.todos:
                 tx.append("todo.changed", writes.scope(self.turn_id), data=TodoData(todos=list(after.todos)))
-            return after
+            return after, differs
 
-        return await writes.write(change)
+        after, differs = await writes.write(change)
+        if differs and self.turn_id is None:
+            note_edit(self.session)
+        return after
 
     def _note_use(self) -> None:
         if self.turn_id is not None:
