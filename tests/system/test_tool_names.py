@@ -11,7 +11,6 @@ ROOMS: Final = ("protocol", "storage", "tools", "server")
 MAY_NAME_TOOLS: Final = {
     "tools/ostler/tools/permissions/rule_families.py": "the words of the rule language",
     "tools/ostler/tools/shell/base.py": "the description tells the model to take these instead, where they are there",
-    "server/ostler/server/engine/agents/spawner.py": "which tools agents get is one list, to be read at a glance",
     "server/ostler/server/prompt/agent_kinds.py": "a kind of agent is a list of tools, as a file of the person's is",
     "server/ostler/server/engine/tasks/notifications.py": "reads stored calls, whose tools may not be loaded",
 }

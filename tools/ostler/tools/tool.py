@@ -253,6 +253,9 @@ class Tool(ABC, Generic[I, O]):
     """The models of the output, where they are several: each is an `Output`."""
     max_result_chars: ClassVar[int | None] = DEFAULT_MAX_RESULT_CHARS
     """Longer results are persisted; None: the tool limits its results itself."""
+    given_to_agents: ClassVar[Literal["all", "waited_for", "if_named", "none"]] = "waited_for"
+    """Which agents get it: `all`, in the background too; those that somebody waits for; of those, the ones whose kind
+    names it; or none, as it is for the session of a person."""
     shows_both_ends: ClassVar[bool] = False
     """The preview of a persisted result also shows its end: a build's error stands last."""
     reads_tasks: ClassVar[bool] = False

@@ -74,6 +74,7 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
     Output = ToolOutput
     output_kinds = (AgentOutput, AgentStarted)
     title = "Hands work to an agent of its own"
+    given_to_agents = "if_named"
     search_hint = "delegate subagent parallel research spawn worker"
     max_result_chars = 100_000
     permissions = PermissionTraits(text="subagent_type", paths=lambda given: ())

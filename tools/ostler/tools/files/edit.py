@@ -27,6 +27,7 @@ class Edit(Tool[EditInput, EditOutput]):
     Input = EditInput
     Output = EditOutput
     title = "Replaces a passage of a file"
+    given_to_agents = "all"
     search_hint = "replace change modify text passage file"
     strict = True
     in_minimal = True

@@ -47,6 +47,7 @@ class NotebookEdit(Tool[NotebookEditInput, NotebookEditOutput]):
     Input = NotebookEditInput
     Output = NotebookEditOutput
     title = "Changes a cell of a Jupyter notebook"
+    given_to_agents = "all"
     search_hint = "jupyter ipynb cell replace insert delete"
     deferred = True
     max_result_chars = 100_000

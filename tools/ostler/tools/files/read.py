@@ -73,6 +73,7 @@ class Read(Tool[ReadInput, ReadOutput]):
     Output = ReadOutput
     output_kinds = OUTPUT_KINDS
     title = "Reads a file, or a part of it"
+    given_to_agents = "all"
     search_hint = "show open view cat file lines image notebook PDF content"
     strict = True
     in_minimal = True

@@ -33,6 +33,7 @@ class Write(Tool[WriteInput, WriteOutput]):
     Input = WriteInput
     Output = WriteOutput
     title = "Creates a file, or replaces all of it"
+    given_to_agents = "all"
     search_hint = "create save new file overwrite content"
     strict = True
     max_result_chars = 100_000

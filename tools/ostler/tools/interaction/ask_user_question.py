@@ -77,6 +77,7 @@ class AskUserQuestionOutput(ToolOutput):
 class AskUserQuestion(Tool[AskUserQuestionInput, AskUserQuestionOutput]):
     name = "AskUserQuestion"
     title = "Asks the person a question"
+    given_to_agents = "none"
     search_hint = "clarify choice decision options preference"
     deferred = True
     permissions = PermissionTraits(requires_user=True)

@@ -49,6 +49,7 @@ class StructuredOutput(Tool[StructuredOutputInput, StructuredOutputOutput]):
     name = "StructuredOutput"
     source = "turn"
     title = "Give the answer of the turn in the form that was asked for"
+    given_to_agents = "all"
     Input: ClassVar[type[ToolInput]] = StructuredOutputInput
     Output: ClassVar[type[ToolOutput]] = StructuredOutputOutput
 

@@ -29,6 +29,7 @@ class EnterPlanModeOutput(ToolOutput):
 class EnterPlanMode(Tool[EnterPlanModeInput, EnterPlanModeOutput]):
     name = "EnterPlanMode"
     title = "Begins to plan, and changes nothing until a plan is approved"
+    given_to_agents = "none"
     search_hint = "design approach before changes"
     deferred = True
     Input: ClassVar[type[ToolInput]] = EnterPlanModeInput

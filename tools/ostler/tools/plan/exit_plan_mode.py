@@ -58,6 +58,7 @@ class ExitPlanModeOutput(ToolOutput):
 class ExitPlanMode(Tool[ExitPlanModeInput, ExitPlanModeOutput]):
     name = "ExitPlanMode"
     title = "Shows the plan to a person, to be approved"
+    given_to_agents = "none"
     search_hint = "approve plan ready start"
     deferred = True
     permissions = PermissionTraits(requires_user=True)

@@ -51,6 +51,7 @@ class Glob(Tool[GlobInput, GlobOutput]):
     Input = GlobInput
     Output = GlobOutput
     title = "Finds files by name"
+    given_to_agents = "all"
     search_hint = "find list files names pattern wildcard"
     max_result_chars = 30_000
     only_reads = True

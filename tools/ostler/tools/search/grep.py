@@ -116,6 +116,7 @@ class Grep(Tool[GrepInput, GrepOutput]):
     Input = GrepInput
     Output = GrepOutput
     title = "Searches the contents of files"
+    given_to_agents = "all"
     search_hint = "search find text regex content matches ripgrep"
     strict = True
     max_result_chars = 20_000

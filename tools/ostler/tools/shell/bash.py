@@ -48,6 +48,7 @@ class Bash(ShellTool):
     name = "Bash"
     in_minimal = True
     title = "Runs a shell command"
+    given_to_agents = "all"
     search_hint = "run execute shell command terminal program script"
     max_command_bytes = 100_000  # Linux takes 128 KiB in one argument
 

@@ -33,6 +33,7 @@ class PowerShell(ShellTool):
 
     name = "PowerShell"
     title = "Runs a PowerShell command"
+    given_to_agents = "all"
     search_hint = "run execute pwsh cmdlet command terminal script"
     max_command_bytes = 30_000  # encoded it is three times as long, and Linux takes 128 KiB in one argument
 

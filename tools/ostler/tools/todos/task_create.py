@@ -47,6 +47,7 @@ class TaskCreate(Tool[TaskCreateInput, TaskCreateOutput]):
     Input = TaskCreateInput
     Output = TaskCreateOutput
     title = "Adds an item to the work list"
+    given_to_agents = "all"
     search_hint = "todo plan work item list add checklist"
 
     def is_enabled(self, session: SessionView) -> bool:

@@ -41,6 +41,7 @@ class TaskGet(Tool[TaskGetInput, TaskGetOutput]):
     Input = TaskGetInput
     Output = TaskGetOutput
     title = "Shows one item of the work list"
+    given_to_agents = "all"
     search_hint = "todo work item details description"
     deferred = True
     only_reads = True

@@ -40,6 +40,7 @@ class TaskList(Tool[TaskListInput, TaskListOutput]):
     Input = TaskListInput
     Output = TaskListOutput
     title = "Shows the work list"
+    given_to_agents = "all"
     search_hint = "todo work items all open progress"
     deferred = True
     only_reads = True

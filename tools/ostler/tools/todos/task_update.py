@@ -61,6 +61,7 @@ class TaskUpdate(Tool[TaskUpdateInput, TaskUpdateOutput]):
     Input = TaskUpdateInput
     Output = TaskUpdateOutput
     title = "Changes an item of the work list"
+    given_to_agents = "all"
     search_hint = "todo work item status progress complete owner dependency delete"
 
     def is_enabled(self, session: SessionView) -> bool:

@@ -59,6 +59,7 @@ class TodoWrite(Tool[TodoWriteInput, TodoWriteOutput]):
     Input = TodoWriteInput
     Output = TodoWriteOutput
     title = "Writes the work list"
+    given_to_agents = "all"
     search_hint = "plan work items checklist progress track"
     deferred = True
     strict = True

@@ -37,6 +37,7 @@ class EnterWorktree(Tool[EnterWorktreeInput, EnterWorktreeOutput]):
     Input = EnterWorktreeInput
     Output = EnterWorktreeOutput
     title = "Makes a git worktree, and moves the session there"
+    given_to_agents = "all"
     search_hint = "git isolated checkout branch separate copy parallel work"
     deferred = True
     interrupt = "block"

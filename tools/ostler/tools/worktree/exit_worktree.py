@@ -52,6 +52,7 @@ class ExitWorktree(Tool[ExitWorktreeInput, ExitWorktreeOutput]):
     Input = ExitWorktreeInput
     Output = ExitWorktreeOutput
     title = "Leaves the session's git worktree, and keeps or removes it"
+    given_to_agents = "all"
     search_hint = "git leave return checkout keep remove discard"
     deferred = True
     interrupt = "block"

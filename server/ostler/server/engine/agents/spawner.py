@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import anyio
 
@@ -33,17 +33,8 @@ from ostler.tools.process.environment import build_output_prefix
 from ostler.tools.services import AgentKind, AgentLaunched, AgentOutcome, AgentProgress, AgentRefused, AgentRequest
 from ostler.tools.shell.output.output_file import OutputFile
 from ostler.tools.threads import change_in_thread, read_in_thread
+from ostler.tools.tool import AnyTool
 
-NEVER_GIVEN: Final = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
-"""Tools for the session that a person talks to."""
-BACKGROUND_TOOLS: Final = frozenset(
-    {
-        "Bash", "Edit", "Glob", "Grep", "NotebookEdit", "PowerShell", "Read", "Skill", "StructuredOutput", "TaskCreate",
-        "TaskGet", "TaskList", "TaskUpdate", "TodoWrite", "ToolSearch", "WebFetch", "WebSearch", "Write",
-        "EnterWorktree", "ExitWorktree",
-    }
-)  # fmt: skip
-"""All that an agent in the background is given, beside tools of MCP servers."""
 _PROGRESS_SECONDS: Final = 1.0
 _INHERITED: Final = ("env", "mcp_servers", "instructions", "thinking")
 
@@ -266,14 +257,12 @@ class CallAgents:
         registry, toolset = self.parent.shared.registry, self.parent.build_toolset()
         if request.tools is not None and (unknown := registry.find_unknown(request.tools)):
             raise AgentRefused(f"allowed_tools names tools that there are not: {', '.join(unknown)}.")
-        given = [tool.name for tool in toolset.tools if tool.name not in NEVER_GIVEN]
-        if request.background:
-            given = [name for name in given if name in BACKGROUND_TOOLS or name.startswith("mcp__")]
+        given = [tool.name for tool in toolset.tools if _may_have(tool, kind, background=request.background)]
         for wanted in (kind.tools, request.tools):
             if wanted is not None:
                 names = {toolset.by_name[name].name for name in wanted if name in toolset.by_name}
                 given = [name for name in given if name in names]
-        return [name for name in given if name != "Agent" or "Agent" in (kind.tools or ())]
+        return given
 
     async def _check_folder(self, folder: str) -> str:
         """The folder of `cwd`, which must lie in those of the parent. Raises AgentRefused."""
@@ -291,6 +280,21 @@ class CallAgents:
         if problem is not None:
             raise AgentRefused(problem)
         return paths.normalize_path(folder)
+
+
+def _may_have(tool: AnyTool, kind: AgentKind, *, background: bool) -> bool:
+    """Whether an agent of this kind may be given a tool of its parent's at all."""
+    match tool.given_to_agents:
+        case "all":
+            return True
+        case "waited_for":
+            return not background or tool.name.startswith("mcp__")
+        case "if_named":
+            return not background and tool.name in (kind.tools or ())
+        case "none":
+            return False
+        case other:
+            assert_never(other)
 
 
 async def _end_slot_with(actor: SessionActor, turn_id: TurnId, slot: AgentSlot) -> None:
