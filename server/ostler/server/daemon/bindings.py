@@ -79,7 +79,7 @@ class Binder:
             return await handler(params)
 
         async def handle_recovered(params: P, caller: Caller) -> R:
-            await self.engine.wait_for_recovery_scan()
+            await self.engine.recovery.wait_for_scan()
             return await handler(params)
 
         async def handle_settled(params: P, caller: Caller) -> R:

@@ -1,4 +1,4 @@
-"""All live sessions: loaded when somebody needs them, recovered after a crash, evicted when nothing happens in them."""
+"""All live sessions: loaded when somebody needs them, evicted when nothing happens in them."""
 
 import contextlib
 import time
@@ -14,25 +14,21 @@ from anyio.abc import TaskGroup
 
 from ostler.protocol.errors import ProtocolError, ReadOnly, SessionNotFound, ShuttingDown, StorageFailed
 from ostler.protocol.ids import SessionId
-from ostler.protocol.shapes import Call
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.agents.running_agent import AgentTaskSource
 from ostler.server.engine.agents.spawner import AgentSpawner
 from ostler.server.engine.background import (
-    end_left_over_processes,
     load_command_tables,
     reap_orphans_periodically,
     release_memory,
     reload_settings_periodically,
     run_proxy,
 )
-from ostler.server.engine.calls.result_limits import fit_message
+from ostler.server.engine.crash_recovery import CrashRecovery
 from ostler.server.engine.journal.journal import Journal
 from ostler.server.engine.loading import load_session
 from ostler.server.engine.mcp_servers import build_finder
-from ostler.server.engine.recovery import RecoveryEnding, settle_session
 from ostler.server.engine.session.agent_facts import find_settings_folder
-from ostler.server.engine.session.file_history import clear_left_overs
 from ostler.server.engine.session.file_reads import SessionFileReads
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
@@ -40,26 +36,19 @@ from ostler.server.engine.session.processes import StoredProcesses
 from ostler.server.engine.session.settings_loader import SettingsLoader, build_empty_runner
 from ostler.server.engine.session.shared import SharedServices
 from ostler.server.engine.session.usage import UsageMeter
-from ostler.server.engine.tasks.output_files import remove_output_files
-from ostler.server.engine.tasks.recovery import recover_tasks
 from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.engine.turn.options import TurnServices
 from ostler.server.engine.turn.setup import TurnSetup
-from ostler.server.engine.worktrees.session_worktrees import finish_deleted, recover_worktree
+from ostler.server.engine.worktrees.session_worktrees import finish_deleted
 from ostler.server.events.event_log import EventLog
 from ostler.server.mcp.connections import McpConnections
 from ostler.server.observability import logs
-from ostler.storage import Tx
-from ostler.storage.repositories.processes import ProcessRecord
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.registry import Registry
 from ostler.tools.shell.output.output_file_pool import drop_spares
-from ostler.tools.threads import change_in_thread, read_in_thread, run_deferred
+from ostler.tools.threads import read_in_thread, run_deferred
 
-_RECOVERY_CONCURRENCY: Final = 64
-"""Sessions that are recovered at the same time."""
-_RETRY_SECONDS: Final = 2.0
 _EVICT_CHECK_SECONDS: Final = 5.0
 _END_HOOKS_SECONDS: Final = 10.0
 """For SessionEnd hooks, while a client waits for them."""
@@ -77,7 +66,7 @@ class _Loading:
 
 
 class Engine:
-    """The registry of live sessions: loads, evicts, wakes, stops and recovers them."""
+    """The registry of live sessions: loads, evicts, wakes and stops them."""
 
     def __init__(self, log: EventLog, services: TurnServices, shared: SharedServices, config_folder: Path) -> None:
         self.log = log
@@ -86,25 +75,13 @@ class Engine:
         self._config_folder = config_folder
         self._actors: dict[SessionId, SessionActor] = {}
         self._loading: dict[SessionId, _Loading] = {}
-        self._unsettled: dict[SessionId, RecoveryEnding] = {}
-        """Sessions whose rows have to be recovered before anything is done with them."""
-        self._abandoned: list[SessionId] = []
-        self._settling: set[SessionId] = set()
-        """Sessions that are being recovered after they were abandoned."""
-        self._some_abandoned = anyio.Event()
         self._group: TaskGroup | None = None
-        self._recovery_scanned = anyio.Event()
-        """Set when it is known which sessions have to be recovered."""
-        self._sessions_with_left_overs: set[SessionId] = set()
-        """Sessions whose commands from before a crash may still run."""
-        self._left_overs_ended = anyio.Event()
         self._some_evicted = False
         """Sessions were evicted since memory was last released to the system."""
         self._closing = False
-        self._started_at = time.time()
-        """Files that an earlier daemon left half written are older."""
+        self.recovery = CrashRecovery(log, shared, services.config, self.get_actor)
         self.settings_loader = SettingsLoader(services.provider, services.config)
-        self.servers = McpConnections(log, build_finder(log, shared), self._left_overs_ended.wait)
+        self.servers = McpConnections(log, build_finder(log, shared), self.recovery.wait_for_left_overs)
         self.agents = AgentSpawner(log, services, self.get_actor, self._is_in_charge)
         self.tasks = TaskRegistry(
             log, shared.output_folder, self._start_waking, self.servers, self.get_actor, resume_agent=self._resume_agent
@@ -125,12 +102,12 @@ class Engine:
         async with anyio.create_task_group() as group:
             self._group = self.tasks.group = self.servers.group = group
             await self.load_registry()
-            group.start_soon(self._recover_all)
+            group.start_soon(self.recovery.recover_all, self.tasks)
+            group.start_soon(self.recovery.recover_abandoned)
             group.start_soon(load_command_tables)
             group.start_soon(self._evict_periodically)
             group.start_soon(reap_orphans_periodically)
             group.start_soon(reload_settings_periodically, self.settings_loader.load, self._list_running)
-            group.start_soon(self._settle_abandoned)
             async with run_proxy(self.shared.sandbox):
                 await anyio.sleep_forever()
 
@@ -187,7 +164,7 @@ class Engine:
 
     async def get_actor(self, session_id: SessionId) -> SessionActor:
         """The live session; loaded, and recovered, when it is not there yet."""
-        await self._recovery_scanned.wait()
+        await self.recovery.wait_for_scan()
         loading = self._loading.get(session_id)
         if loading is None and (actor := self._actors.get(session_id)) is not None:
             # So that it is not evicted before the caller has used it.
@@ -207,15 +184,10 @@ class Engine:
         """The actor of a session, if it is in memory."""
         return self._actors.get(session_id)
 
-    async def wait_for_recovery_scan(self) -> None:
-        """Wait until it is known which sessions and tasks an earlier daemon left unfinished."""
-        await self._recovery_scanned.wait()
-
     async def wait_until_settled(self, session_id: SessionId) -> None:
         """Wait until a session that a crash interrupted is recovered."""
-        if not self._recovery_scanned.is_set():
-            await self._recovery_scanned.wait()
-        if session_id in self._unsettled or session_id in self._loading:
+        await self.recovery.wait_for_scan()
+        if self.recovery.is_unsettled(session_id) or session_id in self._loading:
             # Where the disk cannot be written the session stays unrecovered; its rows can be read all the same.
             with contextlib.suppress(StorageFailed, ReadOnly):
                 await self.get_actor(session_id)
@@ -234,10 +206,7 @@ class Engine:
     async def _load_actor(self, session_id: SessionId, loading: _Loading) -> SessionActor:
         if self._closing:
             raise ShuttingDown("The daemon is stopping.")
-        if session_id in self._sessions_with_left_overs:
-            await self._left_overs_ended.wait()
-        if (ending := self._unsettled.get(session_id)) is not None:
-            await self._settle(session_id, ending)
+        await self.recovery.settle(session_id)
         await self.tasks.queue_unannounced(session_id)
         stored = await self.log.read(lambda snapshot: load_session(snapshot, session_id))
         queued = await self.log.read(lambda snapshot: len(snapshot.turns.list_queued(session_id)))
@@ -348,102 +317,4 @@ class Engine:
             return
         self._forget(session_id)
         actor.abandon()
-        while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        if isinstance(error, ProtocolError):
-            logs.log.warning("session_given_up", session_id=session_id, reason=error.message)
-            ending = RecoveryEnding()
-        else:
-            logs.log.error("session_given_up", session_id=session_id, exc_info=error)
-            failed = {"code": "internal_error", "message": "The daemon made a mistake; its log says which."}
-            ending = RecoveryEnding("failed", failed, may_resume=False)
-        self._unsettled[session_id] = ending
-        self._abandoned.append(session_id)
-        self._some_abandoned.set()
-
-    async def _settle_abandoned(self) -> None:
-        """Recover abandoned sessions; in a task of its own, since a callback that abandons one cannot start a task."""
-        assert self._group is not None
-        while True:
-            await self._some_abandoned.wait()
-            self._some_abandoned = anyio.Event()
-            abandoned, self._abandoned = self._abandoned, []
-            for session_id in set(abandoned) - self._settling:
-                self._settling.add(session_id)
-                self._group.start_soon(self._settle_later, session_id)
-
-    async def _settle_later(self, session_id: SessionId) -> None:
-        """Try until it can be written, with a pause between: what failed once may fail again at once."""
-        while session_id in self._unsettled:
-            try:
-                await self.get_actor(session_id)
-            except ProtocolError:
-                await anyio.sleep(_RETRY_SECONDS)
-            except Exception:  # noqa: BLE001 - it is in the log; whoever needs the session tries again
-                break
-        self._settling.discard(session_id)
-
-    # Recovery.
-
-    async def _recover_all(self) -> None:
-        """After the start: recover sessions whose turns a crash interrupted, and kill the processes that it left."""
-        began = time.monotonic()
-        try:
-            strays = await recover_tasks(self.tasks)
-            unfinished = await self.log.read(lambda snapshot: snapshot.turns.list_unfinished_sessions())
-            left = await self.log.read(lambda snapshot: snapshot.processes.list_left_over())
-        except ProtocolError as error:
-            logs.log.error("recovery_failed", reason=error.message)
-            self._recovery_scanned.set()
-            self._left_overs_ended.set()
-            return
-        self._unsettled |= dict.fromkeys(unfinished, RecoveryEnding())
-        self._sessions_with_left_overs = {process.session_id for process in left}
-        self._recovery_scanned.set()
-        assert self._group is not None
-        self._group.start_soon(self._end_left_overs, left, strays)
-        limiter = anyio.CapacityLimiter(_RECOVERY_CONCURRENCY)
-        async with anyio.create_task_group() as group:
-            for session_id in unfinished:
-                group.start_soon(self._recover, session_id, limiter)
-        if unfinished:
-            took = int((time.monotonic() - began) * 1000)
-            logs.log.info("sessions_recovered", sessions=len(unfinished), milliseconds=took)
-
-    async def _recover(self, session_id: SessionId, limiter: anyio.CapacityLimiter) -> None:
-        async with limiter:
-            ending = self._unsettled.get(session_id)
-            if ending is None:
-                return
-            if session_id in self._sessions_with_left_overs:
-                await self._left_overs_ended.wait()
-            try:
-                if await self._settle(session_id, ending):
-                    await self.get_actor(session_id)
-            except ProtocolError as error:
-                logs.log.warning("session_not_recovered", session_id=session_id, reason=error.message)
-            except Exception as error:  # noqa: BLE001 - rows that make no sense must not affect other sessions
-                logs.log.error("session_not_recovered", session_id=session_id, exc_info=error)
-
-    async def _settle(self, session_id: SessionId, ending: RecoveryEnding) -> bool:
-        """Recover the session's rows; true where it has a turn or input to go on with."""
-        await clear_left_overs(self.log, session_id, self._started_at)
-        await recover_worktree(self.log, session_id, self.shared.umask)
-        tools = {tool.name: tool for tool in (await self.load_registry()).tools}
-        settings = self.services.config().results
-
-        def fit(calls: Sequence[Call]) -> list[tuple[Call, str]]:
-            return fit_message(calls, lambda call: tools.get(call.tool), settings)
-
-        def work(tx: Tx) -> bool:
-            return settle_session(tx, session_id, ending, fit)
-
-        goes_on = await self.log.write(work, session_id)
-        self._unsettled.pop(session_id, None)
-        return goes_on
-
-    async def _end_left_overs(self, left: list[ProcessRecord], strays: list[str]) -> None:
-        """Kill the processes first, then remove their files: a shell that ends still writes."""
-        await end_left_over_processes(self.log, left)
-        self._left_overs_ended.set()
-        await change_in_thread(remove_output_files, strays)
+        self.recovery.take_abandoned(session_id, error)
