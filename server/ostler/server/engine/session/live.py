@@ -121,6 +121,8 @@ class LiveSession:
     """How many requests the model was sent since it last used a tool of the work list."""
     turn_on_ask: OnAsk | None = None
     """The `on_ask` of a headless turn, which overrides the session's."""
+    turn_waits: bool = False
+    """The turn waits for its agents in the background: none goes there by itself."""
     _real_paths: dict[str, str] = field(default_factory=dict)
     _cached_rules: "_CachedRules | None" = None
     _cached_view: "_CachedView | None" = None
