@@ -1502,6 +1502,8 @@ export interface Run {
   max_budget_usd?: string | null;
   /** How long the turn may take before it ends as `timeout`; waiting for an ask counts. */
   timeout_ms?: number | null;
+  /** The turn ends after the agents that it sent to the background, whose ends the model is told; else they go on. */
+  wait_for_agents?: boolean;
   /** An absolute path to the folder of a new session. */
   cwd?: string | null;
   /** A session that exists, in the place of `cwd` and all else that a new one would start with. */
@@ -2363,6 +2365,8 @@ export interface TurnStart {
   max_budget_usd?: string | null;
   /** How long the turn may take before it ends as `timeout`; waiting for an ask counts. */
   timeout_ms?: number | null;
+  /** The turn ends after the agents that it sent to the background, whose ends the model is told; else they go on. */
+  wait_for_agents?: boolean;
   /** Which session. */
   session_id: string;
   /** Where a turn runs already: wait for its end instead of failing. */

@@ -170,6 +170,8 @@ class TurnOptions(Params):
     """What the turn may cost before it ends as `budget`."""
     timeout_ms: Milliseconds | None = None
     """How long the turn may take before it ends as `timeout`; waiting for an ask counts."""
+    wait_for_agents: bool = False
+    """The turn ends after the agents that it sent to the background, whose ends the model is told; else they go on."""
 
 
 class TurnStart(TurnOptions):
@@ -264,6 +266,8 @@ class Run(TurnOptions, SessionOptions):
     """An absolute path to the folder of a new session."""
     session_id: SessionId | None = None
     """A session that exists, in the place of `cwd` and all else that a new one would start with."""
+    wait_for_agents: bool = True
+    """The turn ends after the agents that it sent to the background, whose ends the model is told; else they go on."""
     on_ask: OnAsk = "deny"
     """`ask`: the call ends when something is asked, and the turn waits for somebody to answer."""
     idempotency_key: IdempotencyKey | None = None

@@ -114,7 +114,11 @@ class Ostler:
         patience_seconds: float | None = None,
         **settings: Unpack[TurnSettings],
     ) -> Turn:
-        """Do one turn to its end, in a new session or in one that exists; without `on_ask`, asks are refused."""
+        """Do one turn to its end, in a new session or in one that exists; without `on_ask`, asks are refused.
+
+        The turn ends after the agents that it sent to the background, unless `wait_for_agents` is false.
+        """
+        settings = {"wait_for_agents": True, **settings}
         session_id = await live_turn.resolve_session(self._rpc, where, asks=on_ask is not None)
         answers = on_ask or (refuse if isinstance(where, str) else None)
         stream: StreamSettings = {"patience_seconds": patience_seconds}

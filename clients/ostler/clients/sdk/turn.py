@@ -35,6 +35,7 @@ class TurnSettings(TypedDict, total=False):
     max_requests: int | None
     max_budget_usd: str | None
     timeout_ms: int | None
+    wait_for_agents: bool
     queue: bool
 
 

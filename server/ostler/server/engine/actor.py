@@ -261,7 +261,7 @@ class SessionActor:
 
     def _launch(self, run: TurnLoop) -> None:
         self.run = run
-        self.live.turn_on_ask = run.settings.on_ask
+        self.live.turn_on_ask, self.live.turn_waits = run.settings.on_ask, run.settings.wait_for_agents
         self.live.usage_meter.state, self.live.usage_meter.max_turn_usd = run.state, run.settings.max_budget_usd
         self.idle = anyio.Event()
         self._scope = anyio.CancelScope()
@@ -304,7 +304,7 @@ class SessionActor:
                 await self._begin_queued()
             if self.run is finished:
                 self.run = None
-                self.live.turn_on_ask = None
+                self.live.turn_on_ask, self.live.turn_waits = None, False
                 self.live.usage_meter.state = None
                 self.idle.set()
                 if finished is not None and self.last_reason == "completed":

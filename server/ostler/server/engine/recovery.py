@@ -4,6 +4,7 @@
     message streaming, a call of it started      cut after its last stored tool_use, kept
     call completed                               kept
     call started, no result                      `interrupted, outcome unknown`; never run again by itself
+    the same, of what a person had answered      goes on: the answer is the result
     call queued                                  still queued
     ask open, message complete                   still open; the turn waits, and goes on when it is answered
     ask answered, call not started               goes on
@@ -106,7 +107,7 @@ class _UnfinishedTurn:
             return
         self._tx.drafts.drop(self._record.id)
         stored = self._tx.calls.list_by_message(draft.id)
-        if any(call.started_at for call in stored):
+        if any(call.started_at or self._find_said(call) for call in stored):
             self._keep_draft(draft, stored)
         else:
             for call in stored:
@@ -134,7 +135,12 @@ class _UnfinishedTurn:
             return
         self._calls = {call.call_id: call for call in self._tx.calls.list_by_message(self._last.id)}
         for call in list(self._calls.values()):
-            if call.status == "running":
+            if call.status == "running" and (ask := self._find_said(call)) is not None:
+                # Its tool does nothing but hand on what was said, and may do so again.
+                self._calls[call.call_id] = waiting = call.model_copy(update={"status": "waiting", "started_at": None})
+                self._tx.calls.put(waiting)
+                self._asks[call.call_id] = ask
+            elif call.status == "running":
                 self._calls[call.call_id] = self._complete(call, OUTCOME_UNKNOWN)
             elif call.status == "waiting":
                 self._note_ask(call)
@@ -143,6 +149,11 @@ class _UnfinishedTurn:
         ask = self._tx.asks.find_by_call(call.call_id)
         if ask is not None and ask.status in {"open", "resolved", "expired"}:
             self._asks[call.call_id] = ask
+
+    def _find_said(self, call: Call) -> Ask | None:
+        """The question or plan of a call that is not over, where a person has answered it: their words are not lost."""
+        ask = self._tx.asks.find_by_call(call.call_id) if call.status != "completed" else None
+        return ask if ask is not None and ask.kind in {"question", "plan"} and ask.status == "resolved" else None
 
     def _find_last_message(self) -> Message | None:
         """The last message of the history, if it is the model's and of this turn."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ostler.protocol.ids import AskId
 from ostler.server.classifier import Question, RehearsalClassifier
 from tests.server.engine.permissions.test_modes import make_command, make_verdict_reply, script_classifier
 from tests.support.crash import CrashSession
@@ -37,6 +38,19 @@ def open_plan(harness: Harness, *blocks: Block, **session: Any) -> tuple[Session
     driver = harness.open_session(*map(message, scripted), otherwise=DONE, **session)
     turn_id = driver.start()
     return driver, turn_id, driver.wait_for_ask()
+
+
+def settle_behind_its_back(scene: CrashSession, ask_id: str, answer: Json, status: str) -> None:
+    """What is stored at the moment after an answer, which is too short to be met: its call waits, or runs."""
+    with scene.open_database() as database:
+        ask = database.asks.find(AskId(ask_id))
+        assert ask is not None
+        assert ask.call is not None
+        assert database.asks.settle(ask.model_copy(update={"status": "resolved", "answer": answer}))
+        call = database.calls.find(ask.call.call_id)
+        assert call is not None
+        started = ask.opened_at if status == "running" else None
+        database.calls.put(call.model_copy(update={"status": status, "started_at": started}))
 
 
 def list_notes(harness: Harness) -> str:
@@ -206,6 +220,30 @@ def test_plan_and_ask_outlive_a_crash(scene: CrashSession) -> None:
     assert scene.wait_for_turn_end(turn_id)["reason"] == "completed"
     assert scene.fetch_session()["mode"] == "default"
     assert Path(ask["path"]).read_text() == "1. Less\n"
+    scene.expect_recovered()
+
+
+@pytest.mark.parametrize("at", ["waiting", "running"])
+def test_an_approval_is_not_lost_with_a_daemon_that_dies_over_it(scene: CrashSession, at: str) -> None:
+    """Killed after the answer was stored, and before or after its call had begun."""
+    scene.script(message(enter()), message(leave(plan=PLAN, allowedPrompts=TESTS, somethingElse=[1])))
+    scene.create()
+    turn_id = scene.start_turn()
+    assert scene.wait_for_turn_rest(turn_id)["status"] == "waiting"
+    scene.wait_for("message.completed", lambda data: "ExitPlanMode" in str(data["message"]["content"]))
+    (ask,) = scene.list_asks()
+    scene.daemon.kill()
+    answer = {"choice": "approve", "plan": "1. Less\n", "mode": "acceptEdits"}
+    settle_behind_its_back(scene, ask["id"], answer, at)
+    scene.daemon.start()
+    assert scene.wait_for_turn_end(turn_id)["reason"] == "completed"
+    assert scene.fetch_session()["mode"] == "acceptEdits"
+    assert Path(ask["path"]).read_text() == "1. Less\n"
+    (told,) = [text for text in scene.fetch_results().values() if "Less" in text]
+    assert "The person changed the plan" in told
+    assert "Bash(prompt: run tests)" in told
+    scene.crash()
+    assert scene.fetch_session()["mode"] == "acceptEdits"
     scene.expect_recovered()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ostler.protocol.errors import AskResolved
+from tests.server.engine.asks.test_plans import settle_behind_its_back
 from tests.support.crash import CrashSession
 from tests.support.driver import Harness, Json, SessionDriver
 from tests.support.hooks import make_project_with_hook
@@ -189,3 +190,22 @@ def test_an_interrupt_cancels_the_question(harness: Harness) -> None:
     harness.daemon.call("turn/interrupt", turn_id=turn_id)
     assert driver.wait("ask.resolved")["data"]["ask"]["status"] == "cancelled"
     driver.wait_for_turn_end(turn_id)
+
+
+@pytest.mark.parametrize("at", ["waiting", "running"])
+def test_an_answer_reaches_the_model_though_the_daemon_dies_over_it(scene: CrashSession, at: str) -> None:
+    """Killed after the answer was stored, and before or after its call had begun."""
+    scene.script(message(ask_user(TEA)))
+    scene.create()
+    turn_id = scene.start_turn()
+    assert scene.wait_for_turn_rest(turn_id)["status"] == "waiting"
+    scene.wait_for("message.completed", lambda data: data["message"]["role"] == "assistant")
+    (ask,) = scene.list_asks()
+    scene.daemon.kill()
+    settle_behind_its_back(scene, ask["id"], {"choice": "answer", "answers": {"Which one?": ["tea"]}}, at)
+    scene.daemon.start()
+    assert scene.wait_for_turn_end(turn_id)["reason"] == "completed"
+    assert [text for text in scene.fetch_results().values() if "Which one? tea" in text] == [
+        "Which one? tea (value: t1)"
+    ]
+    scene.expect_recovered()

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ostler.tools.context import PlanApproval, SessionView, ToolContext
 from ostler.tools.permissions.plan_file import BadPlanFile, find_plan_problem, load_plan, store_plan
@@ -30,6 +30,9 @@ class ApprovedCommands(ToolInput):
 
 
 class ExitPlanModeInput(ToolInput):
+    # Clients and older models add fields of their own, which are kept and not looked at.
+    model_config = ConfigDict(extra="allow")
+
     allowed_prompts: Annotated[
         list[ApprovedCommands] | None,
         Field(None, alias="allowedPrompts", max_length=20, description="Commands that it needs, by what they do."),

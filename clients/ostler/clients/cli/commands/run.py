@@ -119,6 +119,7 @@ def run(
                 "max_requests": max_requests,
                 "max_budget_usd": _parse_usd(max_budget_usd),
                 "timeout_ms": timeout_ms,
+                "wait_for_agents": True,
             }
             TurnStart(
                 session_id=SessionId(""), input=words, **settings

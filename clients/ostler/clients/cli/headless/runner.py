@@ -217,7 +217,8 @@ def _tell_ask(ask: Ask, folder: str | None) -> None:
         note(f"  {waiting}")
         return
     if not brought:
-        subject = f"{ask.call.tool} {ask.call.summary}" if ask.call else ask.message
+        who = f"{ask.agent.name or ask.agent.kind}: " if ask.agent else ""
+        subject = f"{who}{ask.call.tool} {ask.call.summary}" if ask.call else ask.message
         note(sanitize(f"? {subject}{elsewhere}: {waiting}"))
         return
     # Nobody can trust what they do not see.

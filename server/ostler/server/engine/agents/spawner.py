@@ -148,6 +148,7 @@ class CallAgents:
     def _get_blocking_seconds(self) -> float | None:
         """How long the call waits before the agent goes on in the background; None: to its end."""
         may_move = self.parent.view.background and self.parent.parent is None and not self.parent.asks_nobody
+        may_move = may_move and not self.parent.turn_waits
         return self.spawner.services.config().agents.background_seconds if may_move else None
 
     async def _move_to_background(self, request: AgentRequest, agent: RunningAgent) -> AgentLaunched:

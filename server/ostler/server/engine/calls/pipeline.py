@@ -31,7 +31,7 @@ from ostler.server.engine.permissions.decide import uses_classifier, uses_grants
 from ostler.server.engine.session.file_history import TurnFiles
 from ostler.server.engine.session.file_reads import CallFileReads
 from ostler.server.engine.session.hooks import SessionHooks, build_tool_response
-from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.session.live import LiveSession, find_record_change
 from ostler.server.engine.session.turn_state import BY_MISSING_SANDBOX, TurnState
 from ostler.server.engine.tasks.tool_adapter import SessionTasks
 from ostler.server.engine.todos.tool_adapter import SessionTodos
@@ -249,7 +249,8 @@ class Pipeline:
         )
         git = _find_git_change(call, result)
         kept = [(each.result_id, each.whole) for each in further if each.result_id and each.whole]
-        self.writer.end_call(run, CompletedCall(call, reads.added, files, git, shown.whole, messages, kept))
+        of_session = next(filter(None, map(find_record_change, result.changes)), None)
+        self.writer.end_call(run, CompletedCall(call, reads.added, files, git, shown.whole, messages, kept, of_session))
 
     def end_stopped(self, run: CallRun, words: str) -> None:
         """End a call that was cancelled; what it had printed may be all that is known of its effect."""

@@ -1,17 +1,20 @@
 """Writes calls: that they are queued, that they start, and how they ended."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from ostler.protocol import times
 from ostler.protocol.events import FileChange, GitChange
 from ostler.protocol.ids import ResultId
 from ostler.protocol.shapes import Call
+from ostler.server.engine.journal.session_view import store_session
 from ostler.server.engine.journal.writer import WriteQueue
 from ostler.storage import Tx
 from ostler.storage.repositories import drafts
 from ostler.storage.repositories.results import ResultRecord
+from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.sqlite import long_json
 
 Draft = Sequence[drafts.Block]
@@ -48,6 +51,8 @@ class CompletedCall:
     """Further user messages that it gave: they are kept with it until they follow its result in the history."""
     message_results: Sequence[tuple[ResultId, str]] = ()
     """The full texts of those that were too long."""
+    session_change: Callable[[SessionRecord], SessionRecord] | None = None
+    """What it changes of the session: a call that is over for good has changed it for good."""
 
 
 @dataclass(slots=True)
@@ -137,6 +142,9 @@ class CallJournal:
             tx.append("file.changed", self.writes.scope(call.turn_id), data=change)
         if ended.git is not None:
             tx.append("git.changed", self.writes.scope(call.turn_id), data=ended.git)
+        if ended.session_change is not None:
+            record = ended.session_change(tx.sessions.get(self.writes.session_id))
+            store_session(tx, replace(record, updated_at=times.now()), self.writes.used)
 
     def keep_as_queued(self, call: Call) -> None:
         self.writes.post(lambda tx: tx.calls.keep_as_queued(call))

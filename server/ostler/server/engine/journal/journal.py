@@ -65,15 +65,6 @@ class Journal:
 
         self.writes.post(work)
 
-    def post_session_change(self, change: Callable[[SessionRecord], SessionRecord]) -> None:
-        """Change the session's record without waiting for it."""
-
-        def work(tx: Tx) -> None:
-            record = change(tx.sessions.get(self.writes.session_id))
-            store_session(tx, replace(record, updated_at=times.now()), self.writes.used)
-
-        self.writes.post(work)
-
     def store_state(self, state: dict[str, Any]) -> None:
         self.writes.post(lambda tx: self.writes.put_state(tx, state))
 

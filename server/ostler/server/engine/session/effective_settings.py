@@ -47,7 +47,8 @@ def enter_mode(record: SessionRecord, mode: Mode) -> SessionRecord:
 
 def leave_plan_mode(record: SessionRecord, mode: Mode | None, granted: Sequence[str]) -> SessionRecord:
     """The record after a plan was approved, with what was granted along with it."""
-    before: Mode = record.options.get(_MODE_BEFORE, "default")
+    # Where it plans no more, a person has changed the mode meanwhile, or this was stored already.
+    before: Mode = record.options.get(_MODE_BEFORE, "default") if record.mode == "plan" else record.mode
     changed = enter_mode(record, mode or before)
     if not granted:
         return changed

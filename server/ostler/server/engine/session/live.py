@@ -121,6 +121,8 @@ class LiveSession:
     """How many requests the model was sent since it last used a tool of the work list."""
     turn_on_ask: OnAsk | None = None
     """The `on_ask` of a headless turn, which overrides the session's."""
+    turn_waits: bool = False
+    """The turn waits for its agents in the background: none goes there by itself."""
     _real_paths: dict[str, str] = field(default_factory=dict)
     _cached_rules: "_CachedRules | None" = None
     _cached_view: "_CachedView | None" = None
@@ -329,14 +331,9 @@ class LiveSession:
             self.remember(shell_folder=change.path)
         elif isinstance(change, GitChanged) and (pull := change.facts.get("pr")) and pull["action"] == "created":
             self.link_pull(PullRequest.model_validate(pull))
-        elif isinstance(change, PlanBegun):
-            self._change_record(partial(enter_mode, mode="plan"))
-        elif isinstance(change, PlanApproved):
-            self._change_record(partial(leave_plan_mode, mode=change.mode, granted=change.granted))
-
-    def _change_record(self, change: Callable[[SessionRecord], SessionRecord]) -> None:
-        self.record = change(self.record)
-        self.journal.post_session_change(change)
+        elif (change_record := find_record_change(change)) is not None:
+            # It is stored with the end of its call.
+            self.record = change_record(self.record)
 
     def add_denial(self, denial: Denial) -> None:
         """Note a refused call of an agent in the turns above it, with the agent's name."""
@@ -355,6 +352,17 @@ class LiveSession:
         """Change what is kept between requests, in memory and on disk."""
         self.state = {**self.state, **facts}
         self.journal.store_state(self.state)
+
+
+def find_record_change(change: Change) -> Callable[[SessionRecord], SessionRecord] | None:
+    """What a call's change means for the stored session; None where it means nothing. Doing it twice is once."""
+    match change:
+        case PlanBegun():
+            return partial(enter_mode, mode="plan")
+        case PlanApproved(mode=mode, granted=granted):
+            return partial(leave_plan_mode, mode=mode, granted=granted)
+        case _:
+            return None
 
 
 def _skips_ask_rules(sandbox: SandboxSettings) -> bool:

@@ -332,6 +332,25 @@ class TaskRegistry:
             if each.record.turn_id == turn_id:
                 each.stop(STOPPED_WITH_TURN)
 
+    def list_running_agents(self, turn_id: TurnId) -> list[RunningTask]:
+        """The agents in the background that a turn has started."""
+        mine = (each for each in self._live.values() if each.record.turn_id == turn_id)
+        return [each for each in mine if each.task.type == "local_agent"]
+
+    async def wait_for_agents(self, turn_id: TurnId) -> None:
+        """Wait until all of them have ended, and their ends are stored."""
+        for each in self.list_running_agents(turn_id):
+            await each.end_stored.wait()
+
+    async def stop_agents(self, turn_id: TurnId) -> None:
+        """Stop all of them, and wait a while for their ends."""
+        found = self.list_running_agents(turn_id)
+        for each in found:
+            each.stop(STOPPED_WITH_TURN)
+        with anyio.move_on_after(_STOP_SECONDS):
+            for each in found:
+                await each.end_stored.wait()
+
     async def stop_session_tasks(self, session_ids: Iterable[SessionId]) -> None:
         """Sessions are about to be deleted: stop their tasks, and remove the output files."""
         wanted = set(session_ids)

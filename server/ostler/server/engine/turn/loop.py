@@ -87,6 +87,8 @@ class TurnLoop:
     _continues_text: bool = False
     """The text of the next message continues that of the one before it."""
     _text: str | None = None
+    _waits_for_agents: bool = False
+    """The model has finished, and agents of the turn are at work in the background."""
     _continuations: Continuations = field(init=False)
     _steer_queue: SteerQueue = field(init=False)
     _user_messages: UserMessages = field(init=False)
@@ -117,8 +119,9 @@ class TurnLoop:
         """Add input to the turn; with `now`, what runs is stopped so that the model gets it at once."""
         self.steers.append(steer)
         self.session.wake_signal.set("message")
-        if now:
+        if now or self._waits_for_agents:
             self.state.end_stop.cancel()
+        if now:
             self.state.request_stop.cancel()
             if self.calls is not None:
                 self.calls.stop_for_steer()
@@ -158,6 +161,7 @@ class TurnLoop:
                 await self._resume_after(self.last_message, calls)
             while self.state.end is None:
                 await self._run_request(calls)
+            await self._stop_agents()
             if timer is not None:
                 # By itself and not with the group, whose exception would keep a reference to the whole turn.
                 timer.cancel()
@@ -258,6 +262,8 @@ class TurnLoop:
         calls, shortened = shorten_results(runs, self.toolset, self.services.config().results)
         answer = next((run.call for run in runs if _gives_answer(run)), None)
         if answer is not None and self.state.end is None:
+            await self._wait_until_agents_end()
+        if answer is not None and self.state.end is None:
             self.state.change(structured_output=answer.input)
             self.state.end = TurnEnd("completed")
         stop = next((run.notes.stop for run in runs if run.notes.stop), None)
@@ -340,7 +346,37 @@ class TurnLoop:
             # By input that another hook then blocked: the Stop hooks have to run again.
             await self._run_stop_hooks()
             return
-        await self._follow(self._continuations.judge_stop_hooks(outcome))
+        following = self._continuations.judge_stop_hooks(outcome)
+        if following == TurnEnd("completed") and await self._wait_for_agents():
+            return
+        await self._follow(following)
+
+    async def _wait_for_agents(self) -> bool:
+        """Wait for the agents of a turn that ends after them; true where there is something to go on with."""
+        tasks, record = self.session.tasks, self.session.record
+        if not self.settings.wait_for_agents or not tasks.list_running_agents(self.turn.id):
+            return False
+        await self._wait_until_agents_end()
+        if await self._check_steers() or self.state.end is not None:
+            return True
+        if tasks.notifications.has_waiting(record.id):
+            await self._add_user_message([], {})
+            return True
+        return bool(tasks.list_running_agents(self.turn.id)) and await self._wait_for_agents()
+
+    async def _wait_until_agents_end(self) -> None:
+        """Or until there is further input, or the turn is stopped."""
+        if not self.settings.wait_for_agents:
+            return
+        self.state.end_stop, self._waits_for_agents = StopSignal(), True
+        with self.state.end_stop.scope():
+            await self.session.tasks.wait_for_agents(self.turn.id)
+        self._waits_for_agents = False
+
+    async def _stop_agents(self) -> None:
+        """The turn ends, and those that it would have waited for end with it."""
+        if self.settings.wait_for_agents:
+            await self.session.tasks.stop_agents(self.turn.id)
 
     async def _follow(self, following: GoOn | TurnEnd) -> None:
         match following:

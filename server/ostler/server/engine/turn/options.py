@@ -40,6 +40,7 @@ class TurnSettings:
     tool_choice: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
     on_ask: Any = None
+    wait_for_agents: bool = False
 
 
 @dataclass(frozen=True, slots=True)

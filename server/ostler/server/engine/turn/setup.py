@@ -64,6 +64,7 @@ class TurnSetup:
             tool_choice=options.tool_choice,
             output_schema=options.output_schema,
             on_ask=on_ask,
+            wait_for_agents=options.wait_for_agents,
         )
 
     async def expand_input(self, user_input: Input) -> list[dict[str, Any]]:
