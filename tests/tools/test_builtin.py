@@ -62,13 +62,21 @@ def test_the_words_of_the_rules_say_the_same_as_the_tool(tool: AnyTool) -> None:
         assert family in list_rule_families(tool)
 
 
+# Clients and older models add fields of their own to a plan, and none of them may cost its approval.
+WITH_FURTHER_FIELDS = {"ExitPlanMode"}
+
+
 @pytest.mark.parametrize("tool", BUILT_IN, ids=lambda tool: tool.name)
 def test_each_schema_is_closed_and_small(tool: AnyTool, session: Session) -> None:
     schema = tool.input_schema(session.view)
-    assert schema["additionalProperties"] is False
+    assert schema["additionalProperties"] is (tool.name in WITH_FURTHER_FIELDS)
     assert len(orjson.dumps(schema)) < 3000
-    with pytest.raises(ValueError, match="extra_forbidden"):
-        tool.parse({**make_example(tool), "unknown": 1})
+    given = {**make_example(tool), "unknown": 1}
+    if tool.name in WITH_FURTHER_FIELDS:
+        tool.parse(given)
+    else:
+        with pytest.raises(ValueError, match="extra_forbidden"):
+            tool.parse(given)
 
 
 @pytest.mark.anyio

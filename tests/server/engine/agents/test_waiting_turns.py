@@ -58,7 +58,8 @@ def test_the_method_run_waits_and_counts_what_was_refused_to_an_agent(harness: H
 @pytest.mark.parametrize("how", ["timeout", "interrupted"])
 def test_a_turn_that_is_stopped_leaves_no_agent_at_work(harness: Harness, how: str) -> None:
     driver = open_waiting(harness, lasting_agent(harness))
-    turn_id = driver.start(wait_for_agents=True, **({"timeout_ms": 1500} if how == "timeout" else {}))
+    limits: dict[str, Any] = {"timeout_ms": 1500} if how == "timeout" else {}
+    turn_id = driver.start(wait_for_agents=True, **limits)
     driver.wait("tool.started", lambda data: data["call"]["tool"] == "Bash")
     driver.wait("message.completed", lambda data: "Sent." in str(data["message"]["content"]))
     if how == "interrupted":
