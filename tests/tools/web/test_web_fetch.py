@@ -9,7 +9,7 @@ import pytest
 
 from ostler.protocol.config import Web
 from ostler.tools.services import NoWeb
-from ostler.tools.tool import Allow, Pass, Refuse
+from ostler.tools.tool import Allow, Pass, Refuse, ToolResult
 from ostler.tools.web import download
 from ostler.tools.web.page import PageUnavailable
 from ostler.tools.web.page_cache import PageCache
@@ -258,7 +258,7 @@ async def test_a_long_page_is_answered_by_the_small_model_and_kept(reader: Sessi
         await reader.call(tool, {"url": url, "prompt": prompt}, reader.make_context(web=Answerer()))
         for prompt in ("What", "no model")
     ]
-    outputs = [each.output for each in asked if not hasattr(each, "message")]
+    outputs = [each.output for each in asked if isinstance(each, ToolResult)]
     assert [(each.result[:12], each.answered, each.cached) for each in outputs] == [
         ("What of 1001", True, False),
         ("x" * 12, False, True),
