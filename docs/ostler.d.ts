@@ -408,6 +408,7 @@ export interface Config {
   permissions?: ConfigPermissions;
   sandbox?: ConfigSandbox;
   tools?: ConfigTools;
+  web?: ConfigWeb;
   results?: ConfigResults;
   retention?: ConfigRetention;
   log?: ConfigLogging;
@@ -641,6 +642,14 @@ export interface ConfigValue {
   source: string;
   /** The file that `config/set` writes. */
   path: string;
+}
+
+/** What tools may read of the web. */
+export interface ConfigWeb {
+  /** The small model reads a page with more characters, and answers the question; a shorter one is given whole. */
+  summarise_over?: number;
+  /** Addresses outside the public internet that may be fetched from, as `10.1.2.3` or `10.0.0.0/8`. */
+  allow_private?: Array<string>;
 }
 
 /** What the permission engine said about a call, and why. */

@@ -1,9 +1,10 @@
 """`config.toml`: how the daemon runs. The person writes it; nothing in a project can change it."""
 
 from decimal import Decimal
+from ipaddress import ip_network
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ostler.protocol.limits import DEFAULT_PORT
 from ostler.protocol.wire import Name, Params, PathText, Shape
@@ -14,6 +15,12 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _check_network(text: str) -> str:
+    ip_network(text, strict=False)
+    return text
+
+
+Network = Annotated[str, Field(min_length=2, max_length=50), AfterValidator(_check_network)]
 HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9.:\[\]_-]+$")]
 HostPattern = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^(\*\.)?[A-Za-z0-9.:\[\]_-]+$")]
 
@@ -180,6 +187,15 @@ class Tools(Section):
     """How many tokens of text one Read may show, at four bytes each; more is an error that says how to read less."""
 
 
+class Web(Section):
+    """What tools may read of the web."""
+
+    summarise_over: Annotated[int, Field(ge=1_000, le=1_000_000)] = 20_000
+    """The small model reads a page with more characters, and answers the question; a shorter one is given whole."""
+    allow_private: list[Network] = []
+    """Addresses outside the public internet that may be fetched from, as `10.1.2.3` or `10.0.0.0/8`."""
+
+
 class Results(Section):
     """How much of what tools give the model is shown; what is longer is kept whole, and shown in part."""
 
@@ -221,6 +237,7 @@ class Config(Section):
     permissions: Permissions = Permissions()
     sandbox: Sandbox = Sandbox()
     tools: Tools = Tools()
+    web: Web = Web()
     results: Results = Results()
     retention: Retention = Retention()
     log: Logging = Logging()

@@ -26,6 +26,7 @@ from ostler.tools.todos.task_list import TaskList
 from ostler.tools.todos.task_update import TaskUpdate
 from ostler.tools.todos.todo_write import TodoWrite
 from ostler.tools.tool import AnyTool
+from ostler.tools.web.web_fetch import WebFetch
 from ostler.tools.worktree.enter_worktree import EnterWorktree
 from ostler.tools.worktree.exit_worktree import ExitWorktree
 
@@ -53,6 +54,7 @@ BUILT_IN: Final[tuple[AnyTool, ...]] = (
     TaskUpdate(),
     TestingPermission(),
     TodoWrite(),
+    WebFetch(),
     Write(),
 )
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,6 +60,8 @@ class SessionView:
     assistant: Assistant | None = None
     """Null: the session is not in assistant mode, or is only an agent of one that is."""
 
+    opened_addresses: frozenset[IPv4Address | IPv6Address] = frozenset()
+    """Addresses outside the public internet that a rule names, and so lets be fetched from."""
     agent_kinds: tuple[AgentKind, ...] = ()
     """The kinds of agents that it may start; empty where it may start none."""
 

@@ -495,6 +495,21 @@ class NoAgents:
         raise AgentRefused("No agents work here.")
 
 
+class Web(Protocol):
+    """What the daemon does for tools that read the web."""
+
+    async def answer(self, question: str, text: str) -> str | None:
+        """What the small model says to a question about a text; null where there is none, or it failed."""
+        ...
+
+
+class NoWeb:
+    """Nobody answers, as in a program that only uses the tools: who asks gets the text itself."""
+
+    async def answer(self, question: str, text: str) -> str | None:
+        return None
+
+
 class ProfileSnapshot(Protocol):
     """What the person's shell profile changes in a shell."""
 
@@ -547,6 +562,7 @@ class Services:
     todos: Todos = field(default_factory=NoTodos)
     worktrees: Worktrees = field(default_factory=NoWorktrees)
     agents: Agents = field(default_factory=NoAgents)
+    web: Web = field(default_factory=NoWeb)
 
     def with_reads(self, reads: FileReads) -> "Services":
         """The same with another memory of what was read."""

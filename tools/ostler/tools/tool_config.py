@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ostler.protocol.config import Tools
+from ostler.protocol.config import Tools, Web
 from ostler.tools.services import ShellProfile
 
 SandboxMode = Literal["auto", "on", "required", "off"]
@@ -83,6 +83,7 @@ class Assistant:
 
 
 _DEFAULT_TOOLS: Final = Tools()
+_DEFAULT_WEB: Final = Web()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +95,8 @@ class ToolConfig:
 
     tools: Tools = _DEFAULT_TOOLS
     """The section `[tools]` itself, so that a new setting in it needs no line here."""
+    web: Web = _DEFAULT_WEB
+    """The section `[web]`."""
     network_reads: bool = False
     """What needs a socket or the network only to look passes unasked, outside the sandbox."""
     todos: Literal["v1", "v2"] = "v2"

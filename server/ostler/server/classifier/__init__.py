@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ostler.server.classifier.rehearsal import RehearsalClassifier
     from ostler.server.classifier.risk import find_high_risk
     from ostler.server.classifier.session_classifier import SessionClassifier
+    from ostler.server.classifier.small_model import SmallModel
     from ostler.server.classifier.types import Behavior, Classifier, Opinion, Question
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Question",
     "RehearsalClassifier",
     "SessionClassifier",
+    "SmallModel",
     "choose_small_model",
     "find_high_risk",
 ]
@@ -38,5 +40,6 @@ __getattr__ = export_lazily(
         "RehearsalClassifier": "rehearsal",
         "find_high_risk": "risk",
         "choose_small_model": "model_choice",
+        "SmallModel": "small_model",
     },
 )

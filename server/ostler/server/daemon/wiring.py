@@ -147,6 +147,7 @@ class ToolConfigCache:
     def _build(self, config: Config, sandbox: SandboxSettings) -> ToolConfig:
         return ToolConfig(
             tools=config.tools,
+            web=config.web,
             network_reads=config.permissions.network_reads,
             todos=config.todos,
             assistant=Assistant(config.turns.tick_seconds) if config.assistant else None,

@@ -234,6 +234,7 @@ class Engine:
             trusted=False,
             hooks=build_empty_runner(StoredProcesses(journal)),
             classifier=self.settings_loader.build_classifier(record.model, usage_meter.charge),
+            small_model=self.settings_loader.build_small_model(usage_meter.charge),
             tasks=self.tasks,
             usage_meter=usage_meter,
             agents=self.agents,

@@ -5,6 +5,7 @@ JSON. It also keeps long work of other libraries away from the interpreter's loc
 """
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -42,9 +43,7 @@ class Worker:
     """One run of a worker process. `ask` blocks and belongs on a thread; `stop` may be called from any thread."""
 
     def __init__(self, program: ModuleType, wanted: Mapping[str, Any]) -> None:
-        assert program.__file__ is not None
-        # Isolated: neither the person's variables nor their folder decide which modules it gets.
-        self._arguments = [sys.executable, "-I", program.__file__, json.dumps(wanted)]
+        self._arguments = _build_arguments(program, wanted)
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -69,15 +68,7 @@ class Worker:
                 raise WorkerDied(took_too_long=True)
             if self._stopped:
                 raise WorkerStopped
-            self._running = subprocess.Popen(  # noqa: S603 - our own program
-                self._arguments,
-                stdin=file,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=build_clean_environment(),
-                cwd="/",
-                start_new_session=True,
-            )
+            self._running = _start_process(self._arguments, file)
             return self._running
 
     def stop(self) -> None:
@@ -89,6 +80,78 @@ class Worker:
     def stop_on_timeout(self) -> None:
         self._out_of_time = True
         self.stop()
+
+
+class WarmWorker:
+    """A worker process that is started before its data is there, and gets it as its standard input.
+
+    `start`, `ask` and `close` block and belong on a thread; `stop` may be called from any thread.
+    """
+
+    def __init__(self, program: ModuleType, wanted: Mapping[str, Any]) -> None:
+        self._arguments = _build_arguments(program, wanted)
+        self._lock = threading.Lock()
+        self._running: subprocess.Popen[bytes] | None = None
+        self._awaited = contextlib.ExitStack()
+        self._stopped = False
+        self._out_of_time = False
+
+    def start(self) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            self._running = _start_process(self._arguments, subprocess.PIPE)
+            self._awaited.enter_context(exclude_from_reaping(self._running.pid))
+
+    def ask(self, data: bytes) -> dict[str, Any]:
+        """The worker's answer about the data. Raises WorkerDied and WorkerStopped."""
+        running = self._running
+        if running is None or self._stopped:
+            raise WorkerDied(took_too_long=True) if self._out_of_time else WorkerStopped
+        assert running.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has died, and its exit code says more
+            running.stdin.write(data)
+            running.stdin.close()
+        answer = _read_answer(running)
+        if answer is None:
+            raise WorkerDied(took_too_long=self._out_of_time or running.wait() == -signal.SIGXCPU)
+        return answer
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            if self._running is not None:
+                self._running.kill()
+
+    def stop_on_timeout(self) -> None:
+        self._out_of_time = True
+        self.stop()
+
+    def close(self) -> None:
+        """Ends it, and leaves nothing of it."""
+        self.stop()
+        with self._awaited:
+            if self._running is not None:
+                with contextlib.suppress(BrokenPipeError), self._running:
+                    pass
+
+
+def _build_arguments(program: ModuleType, wanted: Mapping[str, Any]) -> list[str]:
+    assert program.__file__ is not None
+    # Isolated: neither the person's variables nor their folder decide which modules it gets.
+    return [sys.executable, "-I", program.__file__, json.dumps(wanted)]
+
+
+def _start_process(arguments: list[str], stdin: BinaryIO | int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(  # noqa: S603 - our own program
+        arguments,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=build_clean_environment(),
+        cwd="/",
+        start_new_session=True,
+    )
 
 
 def _read_answer(running: "subprocess.Popen[bytes]") -> dict[str, Any] | None:

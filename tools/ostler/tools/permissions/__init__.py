@@ -10,8 +10,8 @@ from ostler.tools.permissions.path_pattern import (
     matches_either,
 )
 from ostler.tools.permissions.real_paths import RealPathCache
-from ostler.tools.permissions.rule_content import is_whole, matches_text, may_be_path
-from ostler.tools.permissions.rule_families import BASH, COVERED_BY, EDIT, READ, find_content_kind
+from ostler.tools.permissions.rule_content import build_content, is_whole, matches_text, may_be_path
+from ostler.tools.permissions.rule_families import BASH, COVERED_BY, EDIT, READ, WEB_FETCH, find_content_kind
 from ostler.tools.permissions.rule_syntax import BadRule, Rule, format_rule, parse_rule
 
 __all__ = [
@@ -19,11 +19,13 @@ __all__ = [
     "COVERED_BY",
     "EDIT",
     "READ",
+    "WEB_FETCH",
     "BadPattern",
     "BadRule",
     "PathPattern",
     "RealPathCache",
     "Rule",
+    "build_content",
     "build_exact_pattern",
     "compile_path",
     "find_content_kind",

@@ -84,6 +84,11 @@ def matches_text(tool: str, content: str | None, text: str) -> bool:
             return text == content
 
 
+def build_content(tool: str, text: str) -> str:
+    """The content of a rule that matches just this host, kind, skill or key."""
+    return f"domain:{text}" if find_content_kind(tool) == "host" else text
+
+
 def _check_path(content: str) -> str:
     try:
         check_pattern(content)

@@ -14,6 +14,9 @@ EDIT: Final = "Edit"
 BASH: Final = "Bash"
 """Its rules are about commands, also of other tools that run them."""
 
+WEB_FETCH: Final = "WebFetch"
+"""Its rules are about hosts."""
+
 ContentKind = Literal["path", "command", "host", "agent", "skill", "key", "text"]
 
 
@@ -36,7 +39,7 @@ _FAMILIES: Final = {
     "LSP": RuleFamily("path", READ),
     BASH: RuleFamily("command"),
     "PowerShell": RuleFamily("command"),
-    "WebFetch": RuleFamily("host"),
+    WEB_FETCH: RuleFamily("host"),
     "WebSearch": RuleFamily("text"),
     "Agent": RuleFamily("agent"),
     "Task": RuleFamily("agent"),

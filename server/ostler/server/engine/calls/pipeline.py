@@ -35,6 +35,7 @@ from ostler.server.engine.session.live import LiveSession, find_record_change
 from ostler.server.engine.session.turn_state import BY_MISSING_SANDBOX, TurnState
 from ostler.server.engine.tasks.tool_adapter import SessionTasks
 from ostler.server.engine.todos.tool_adapter import SessionTodos
+from ostler.server.engine.web.session_web import SessionWeb
 from ostler.server.engine.worktrees.session_worktrees import SessionWorktrees
 from ostler.server.models.assembler import ToolUse
 from ostler.server.observability import logs
@@ -202,6 +203,7 @@ class Pipeline:
                 SessionTodos(self.session, call.turn_id),
                 SessionWorktrees(self.session, call.turn_id),
                 self.session.agents.for_call(self.session, call),
+                SessionWeb(self.session),
             ),
             progress=send_progress,
             output_folder=self.session.shared.output_folder,

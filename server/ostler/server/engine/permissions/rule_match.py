@@ -1,7 +1,9 @@
 """Matches rules with a call: by the files it touches, the command it runs, its MCP server, or a text."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from ostler.server.engine.permissions.file_match import (
     ForbiddingBehavior,
@@ -14,7 +16,7 @@ from ostler.server.settings.rule_set import CommandRules
 from ostler.tools import commands
 from ostler.tools.call_subject import list_rule_families
 from ostler.tools.context import SessionView
-from ostler.tools.permissions import EDIT, READ, matches_text
+from ostler.tools.permissions import EDIT, READ, WEB_FETCH, matches_text
 from ostler.tools.permissions.subject import (
     AccessedPath,
     CommandSubject,
@@ -219,6 +221,15 @@ def _find_command_rule(
 
 def _may_be_written(rules: RuleSet, place: AccessedPath, may_write: Callable[[AccessedPath], bool]) -> bool:
     return may_write(place) or any(_matches_place(rule, place) for rule in rules.find_allow_rules(EDIT))
+
+
+def list_opened_addresses(rules: RuleSet) -> frozenset[IPv4Address | IPv6Address]:
+    """The addresses that allow rules name as such: fetching may reach them, public or not."""
+    found: set[IPv4Address | IPv6Address] = set()
+    for each in rules.find_allow_rules(WEB_FETCH):
+        with contextlib.suppress(ValueError):  # most are names
+            found.add(ip_address((each.rule.content or "").removeprefix("domain:").strip("[]")))
+    return frozenset(found)
 
 
 def make_read_filter(rules: RuleSet) -> Callable[[str], bool] | None:

@@ -8,7 +8,16 @@ from ostler.server.settings import Origin, RuleSet, parse_rules
 from ostler.tools import commands
 from ostler.tools.call_subject import find_path, find_rule_text, find_server, list_paths
 from ostler.tools.context import SessionView
-from ostler.tools.permissions import BASH, READ, BadRule, build_exact_pattern, format_rule, may_be_path, parse_rule
+from ostler.tools.permissions import (
+    BASH,
+    READ,
+    BadRule,
+    build_content,
+    build_exact_pattern,
+    format_rule,
+    may_be_path,
+    parse_rule,
+)
 from ostler.tools.permissions.subject import format_server_rule
 from ostler.tools.shell.bash_policy import parse_command
 from ostler.tools.tool import AnyTool, ToolInput
@@ -43,7 +52,7 @@ def list_candidates(tool: AnyTool, parsed_input: ToolInput, view: SessionView) -
 def _format_plain_rule(tool: AnyTool, parsed_input: ToolInput, view: SessionView) -> str:
     """For a tool that names neither path nor command: by its own text, by the one path it is given, or as a whole."""
     if content := find_rule_text(tool, parsed_input):
-        return format_rule(tool.name, content)
+        return format_rule(tool.name, build_content(tool.name, content))
     given = {os.path.normpath(os.path.join(view.folder, path)) for path in list_paths(tool, parsed_input)}
     if len(given) == 1 and may_be_path(tool.name):
         return format_rule(tool.name, build_exact_pattern(given.pop()))

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from ostler.protocol.events import PullRequest
 from ostler.protocol.session import Mode, OnAsk
 from ostler.protocol.shapes import Call, Denial
-from ostler.server.classifier import SessionClassifier
+from ostler.server.classifier import SessionClassifier, SmallModel
 from ostler.server.engine.journal.journal import Journal, add_pull_link
 from ostler.server.engine.permissions.decide import PermissionContext
-from ostler.server.engine.permissions.rule_match import make_read_filter
+from ostler.server.engine.permissions.rule_match import list_opened_addresses, make_read_filter
 from ostler.server.engine.session.agent_facts import (
     AgentFacts,
     find_agent_facts,
@@ -98,6 +98,7 @@ class LiveSession:
     """Whether hooks, servers and allow rules of the folder are in effect."""
     hooks: HookRunner
     classifier: SessionClassifier
+    small_model: SmallModel
     tasks: TaskRegistry
     usage_meter: UsageMeter
     agents: AgentSource
@@ -278,6 +279,7 @@ class LiveSession:
             plan_file=self._plan_file,
             assistant=config.assistant if self.record.parent_id is None else None,
             may_read=make_read_filter(self.rules),
+            opened_addresses=list_opened_addresses(self.rules),
             agent_kinds=self.agents.list_kinds(self),
             trusted_files=(
                 *self.settings.own_scripts,

@@ -6,9 +6,7 @@ It also builds what depends on them: the hook runner, with its questions to the 
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-import orjson
+from typing import Any
 
 from ostler.protocol.config import Config
 from ostler.protocol.events import Notice
@@ -17,13 +15,13 @@ from ostler.server.classifier import (
     ModelClassifier,
     RehearsalClassifier,
     SessionClassifier,
+    SmallModel,
     choose_small_model,
 )
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.hooks import Hook, HookRunner
-from ostler.server.models.assembler import MessageAssembler
-from ostler.server.models.provider import ModelRequest, Provider
+from ostler.server.models.provider import Provider
 from ostler.server.models.registry import REHEARSAL
 from ostler.server.settings import Origin, Settings
 from ostler.server.settings.rule_lists import compile_rule
@@ -35,8 +33,6 @@ from ostler.tools.permissions import find_content_kind, matches_text, parse_rule
 from ostler.tools.process.environment import build_command_environment
 from ostler.tools.services import Processes
 from ostler.tools.shell.bash_policy import parse_command
-
-_ANSWER_TOKENS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,7 @@ class SettingsLoader:
         async def ask_model(system: str, text: str) -> str:
             live = owner()
             assert live is not None, "a hook runs for a session that waits for it"
-            return await self._ask_small_model(live, system, text)
+            return await live.small_model.ask(live.record.model, system, text)
 
         cache, trusted = live.shared.settings, settings.project_effects.files
 
@@ -106,34 +102,14 @@ class SettingsLoader:
             is_unchanged=is_unchanged,
         )
 
+    def build_small_model(self, charge: ChargeUsage) -> SmallModel:
+        return SmallModel(self.provider, lambda: self.config().model.small, charge)
+
     def build_classifier(self, model: str, charge: ChargeUsage) -> SessionClassifier:
         small = choose_small_model(model, self.config().model.small)
         if small == REHEARSAL:
             return SessionClassifier(RehearsalClassifier())
         return SessionClassifier(ModelClassifier(self.provider, small, pay=charge))
-
-    async def _ask_small_model(self, live: LiveSession, system: str, text: str) -> str:
-        """A short question to the small model that goes with the session's, without any history."""
-        model = choose_small_model(live.record.model, self.config().model.small)
-        request = ModelRequest(
-            model=model,
-            max_tokens=_ANSWER_TOKENS,
-            system=orjson.dumps([{"type": "text", "text": system}]),
-            tools=b"[]",
-            messages=[orjson.dumps({"role": "user", "content": [{"type": "text", "text": text}]})],
-        )
-        answer = MessageAssembler(())
-        try:
-            async with self.provider(model).stream(request) as events:
-                async for event in events:
-                    for _ in answer.feed(event):
-                        pass
-                    if answer.stopped:
-                        break
-        finally:
-            if answer.started:
-                live.usage_meter.charge(model, answer.usage)
-        return answer.text
 
 
 def build_empty_runner(processes: Processes) -> HookRunner:

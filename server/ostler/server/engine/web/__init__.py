@@ -1,0 +1,1 @@
+"""What a session does for tools that read the web."""
