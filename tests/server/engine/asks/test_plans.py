@@ -283,7 +283,10 @@ def test_an_explanation_says_what_was_approved_and_asks_no_model(harness: Harnes
     driver = approve_with_grants(harness)
     driver.wait_for_turn_end()
     explained = {command: explain_command(driver, command) for command in ("make test", "ls")}
-    assert [(each["behavior"], each["grants"]) for each in explained.values()] == [("ask", ["run tests"]), ("allow", [])]
+    assert [(each["behavior"], each["grants"]) for each in explained.values()] == [
+        ("ask", ["run tests"]),
+        ("allow", []),
+    ]
     assert shown == []
 
 
