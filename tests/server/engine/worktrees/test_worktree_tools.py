@@ -256,10 +256,10 @@ def test_a_rule_about_commands_does_not_lead_back_into_the_main_checkout(harness
     main, tree = driver.folder, get_tree(driver)
     line = f"git -C {main} fetch"
     outside = (f"git -C {main} commit -m x", "git -C ../../.. commit -m x", f"cd {main} && git commit -m x",
-               f"git --git-dir={main}/.git --work-tree={main} commit -m x", f"touch {main}/x", f"git -C {main}/sub add .",
-               f"python3 {main}/run.py")  # fmt: skip
-    inside = ("git commit -m x", "git -C sub add .", f"git -C {tree} push", "cd sub && git commit -m x", "python3 run.py",
-              "git -C /elsewhere commit", line)  # fmt: skip
+               f"git --git-dir={main}/.git --work-tree={main} commit -m x", f"touch {main}/x",
+               f"git -C {main}/sub add .", f"python3 {main}/run.py")  # fmt: skip
+    inside = ("git commit -m x", "git -C sub add .", f"git -C {tree} push", "cd sub && git commit -m x",
+              "python3 run.py", "git -C /elsewhere commit", line)  # fmt: skip
     for rules in (["Bash(git:*)", "Bash(cd:*)", "Bash(touch:*)", "Bash(python3:*)"], ["Bash"]):
         harness.daemon.call("session/update", session_id=driver.id, rules={"allow": [*rules, f"Bash({line})"]})
         for command in outside:
