@@ -22,6 +22,7 @@ from functools import cache
 from typing import Final
 
 from ostler.tools.fs.protected_paths import find_protection_reason, list_protected_patterns
+from ostler.tools.fs.regular_file import NotRegular, read_regular_file
 from ostler.tools.sandbox.profile import NotProtectable
 
 _MAX_ENTRIES: Final = 500_000
@@ -369,7 +370,7 @@ def _describe(path: str) -> str | None:
             return f"{mode} {status.st_ino} {status.st_ctime_ns}"
         try:
             return f"{mode} {_digest(path, status)}"
-        except PermissionError:
+        except (NotRegular, PermissionError):
             return f"{mode} {status.st_ino} {status.st_ctime_ns}"
     except OSError:
         return None
@@ -385,9 +386,7 @@ def _digest(path: str, status: os.stat_result) -> str:
     with _lock:
         if (known := _digests.get(key)) is not None:
             return known
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        found = hashlib.blake2b(file.read(_HASHED_BYTES + 1), digest_size=16).hexdigest()
+    found = hashlib.blake2b(read_regular_file(path, _HASHED_BYTES + 1, follow=False), digest_size=16).hexdigest()
     if status.st_ctime_ns < time.time_ns() - _RECENT_NS:
         with _lock:
             _digests[key] = found
