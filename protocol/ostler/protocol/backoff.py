@@ -16,5 +16,5 @@ class Backoff:
 
     def compute_wait(self, failures: int) -> float:
         """The seconds to wait after this many failures in a row, from one on."""
-        wait = self.first_seconds * 2 ** min(failures - 1, _MAX_DOUBLINGS)
+        wait: float = self.first_seconds * 2 ** min(failures - 1, _MAX_DOUBLINGS)
         return min(wait, self.most_seconds) * random.uniform(0.75, 1.0)  # noqa: S311 - to spread, not to hide
