@@ -49,6 +49,12 @@ def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
     return any(rule.rule.content is not None for each in found for rule in each)
 
 
+def is_spoken_of(rules: RuleSet, tool: AnyTool, subject: Subject) -> bool:
+    """Whether one of these rules, which ask, certainly speaks of a call."""
+    found = find_forbidding_rule(rules, "ask", tool, subject)
+    return found is not None and not found.unsure
+
+
 def find_forbidding_rule(
     rules: RuleSet, behavior: ForbiddingBehavior, tool: AnyTool, subject: Subject
 ) -> RuleMatch | None:
