@@ -61,6 +61,11 @@ PLACEHOLDER_MTIME: Final = 7_717
 """Marks our placeholders, in seconds after the epoch: no other folder has it, and a used placeholder loses it."""
 
 
+COMMON_DIR: Final = "commondir"
+"""In a git folder it names another one; its placeholder is a file that names the folder itself, which git accepts."""
+COMMON_DIR_CONTENT: Final = b".\n"
+
+
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """What one folder held when it was read."""
@@ -127,7 +132,7 @@ def set_aside_changes(before: GuardedNames, ignored: frozenset[str] = frozenset(
     except NotProtectable as error:
         return [str(error)]
     lines = [f"{path} could not be looked at" for path in sorted(after.unseen - before.unseen)]
-    return lines + [_set_aside(path, _find_root(path, before.roots)) for path in _list_changes(before, after)]
+    return lines + [set_aside(path, _find_root(path, before.roots)) for path in _list_changes(before, after)]
 
 
 def _list_changes(before: GuardedNames, after: GuardedNames) -> list[str]:
@@ -178,8 +183,11 @@ def _find_root(path: str, roots: tuple[str, ...]) -> str:
 def is_placeholder(path: str) -> bool:
     with contextlib.suppress(OSError):
         status = os.lstat(path)
-        if stat.S_ISDIR(status.st_mode) and status.st_mtime_ns == PLACEHOLDER_MTIME * 10**9:
+        if status.st_mtime_ns != PLACEHOLDER_MTIME * 10**9:
+            return False
+        if stat.S_ISDIR(status.st_mode):
             return not os.listdir(path)
+        return os.path.basename(path) == COMMON_DIR and status.st_size == len(COMMON_DIR_CONTENT)
     return False
 
 
@@ -395,7 +403,7 @@ def _digest(path: str, status: os.stat_result) -> str:
     return found
 
 
-def _set_aside(path: str, root: str) -> str:
+def set_aside(path: str, root: str) -> str:
     """Renames it to a name that is not guarded; says what came of it."""
     place = _cut_root(path, (root,))
     above = os.path.dirname(_find_topmost(place))
