@@ -796,6 +796,8 @@ export interface Explanation {
   parts: Array<ExplainedPart>;
   /** Of a command: what it would do to files; null for other tools. */
   effects: ExplainedEffects | null;
+  /** What was approved with a plan and may yet allow the call: the small model would be asked whether it is meant. */
+  grants: Array<string>;
 }
 
 /** A session as one file. */

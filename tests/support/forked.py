@@ -1,5 +1,6 @@
 """Daemons and commands forked by a prefork server, so that not each of them imports the same modules for seconds."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -89,6 +90,13 @@ class _PreforkClient:
                 env=environ,
                 pass_fds=[theirs.fileno()],
             )
+        # The server and its socket live as long as the tests: nobody but their end closes them.
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        self._control.close()
+        self._process.terminate()
+        self._process.wait()
 
     def fork(self, request: bytes, descriptors: list[int]) -> tuple[int, int]:
         """The pid and the pidfd of the new process."""

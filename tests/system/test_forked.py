@@ -34,6 +34,12 @@ print(*[daemon.pid for daemon in daemons], flush=True)
 sys.stdin.read()
 """
 
+LAST_WORDS = """
+from pathlib import Path
+from tests.support.forked import run_script
+run_script("", [], Path("/"))
+"""
+
 
 @pytest.fixture(params=[False, True], ids=["forked", "cold"])
 def forked_or_cold(request: pytest.FixtureRequest, home: Path) -> Daemon:
@@ -161,6 +167,13 @@ def test_a_nursery_has_only_imported_and_not_yet_asked_anything(kind: str) -> No
     sizes = json.loads(done.stdout)
     assert len(sizes) > 0
     assert {name: size for name, size in sizes.items() if size} == {}
+
+
+def test_the_end_of_the_tests_ends_the_server_without_a_warning() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", LAST_WORDS], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
 
 
 def test_no_daemon_outlives_who_started_it(tmp_path: Path) -> None:

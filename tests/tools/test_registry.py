@@ -2,18 +2,25 @@
 
 import sys
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args, get_origin, get_type_hints
 
 import pytest
 
+from ostler import tools
 from ostler.protocol.ids import SessionId
 from ostler.tools.builtin import BUILT_IN
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.registry import collect, from_entry_points
 from ostler.tools.shell.running import program
-from ostler.tools.tool import AnyTool, Failure, Tool, ToolInput, ToolOutput, ToolResult
+from ostler.tools.tool import AnyTool, AskPeople, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult
 
 HERE = SessionView(SessionId("s_1"), "/", "/", ("/",), "default")
+
+
+def test_all_that_a_plug_in_may_say_about_permission_is_at_the_front_door() -> None:
+    answers = [get_origin(each) or each for each in get_args(Check)]
+    for each in (*answers, *get_args(get_type_hints(AskPeople)["about"])):
+        assert getattr(tools, each.__name__) is each
 
 
 class EmptyInput(ToolInput):

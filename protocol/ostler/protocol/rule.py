@@ -164,3 +164,5 @@ class Explanation(Shape):
     """Of a command: the simple commands that it consists of."""
     effects: ExplainedEffects | None = None
     """Of a command: what it would do to files; null for other tools."""
+    grants: list[str] = []
+    """What was approved with a plan and may yet allow the call: the small model would be asked whether it is meant."""

@@ -40,7 +40,7 @@ class Project:
         self.rules: list[tuple[str, str, Mapping[str, Any]]] = []
         self.variables: dict[str, str] = {}
 
-    def matches_rule(self, rule: str, tool: str, given: Mapping[str, Any]) -> bool:
+    async def matches_rule(self, rule: str, tool: str, given: Mapping[str, Any]) -> bool:
         self.rules.append((rule, tool, given))
         if rule == "(":
             raise ValueError("no rule")

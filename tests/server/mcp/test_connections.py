@@ -14,6 +14,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from ostler.protocol.backoff import Backoff
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.shapes import Task
 from ostler.server.engine.tasks import mcp_resource_source
@@ -135,7 +136,7 @@ async def test_what_is_leased_by_two_is_closed_when_both_have_given_it_back(tmp_
 async def test_a_server_that_stays_away_fails_the_task_with_its_last_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_resource_source, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(mcp_resource_source, "_BACKOFF", Backoff(0.01, 30.0))
     async with open_setup(tmp_path) as setup:
         setup.behaviours = ("mortal",)
         watched = await McpResourceSource.begin(setup.connections, WANT, CALL, "notes://log", tmp_path)
@@ -187,7 +188,7 @@ async def test_a_broken_connection_is_given_to_nobody_else(tmp_path: Path) -> No
 async def test_a_server_that_leaves_after_its_first_words_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_resource_source, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(mcp_resource_source, "_BACKOFF", Backoff(0.01, 30.0))
     async with open_setup(tmp_path) as setup:
         setup.behaviours = ("shy",)
         watched = await McpResourceSource.begin(setup.connections, WANT, CALL, "notes://log", tmp_path)
@@ -197,7 +198,7 @@ async def test_a_server_that_leaves_after_its_first_words_is_tried_again(
 
 
 async def test_what_cannot_be_kept_for_a_moment_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_resource_source, "_FIRST_WAIT", 0.05)
+    monkeypatch.setattr(mcp_resource_source, "_BACKOFF", Backoff(0.05, 30.0))
     async with open_setup(tmp_path) as setup:
         watched = await McpResourceSource.begin(setup.connections, WANT, CALL, "notes://log", tmp_path)
         in_the_way = make_seen_draft_path(watched.output.path)
@@ -235,7 +236,7 @@ async def test_of_a_long_resource_the_end_is_watched(tmp_path: Path) -> None:
 async def test_a_child_that_holds_the_output_of_a_dead_server_hides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_resource_source, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(mcp_resource_source, "_BACKOFF", Backoff(0.01, 30.0))
     async with open_setup(tmp_path) as setup:
         setup.behaviours = ("parent",)
         watched = await McpResourceSource.begin(setup.connections, WANT, CALL, "notes://log", tmp_path)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,80 @@ def test_whoever_creates_commondir_chooses_what_git_runs(sandbox: SandboxHarness
     sandbox.run_outside("cp -r .git evil && git config -f evil/config core.fsmonitor 'touch owned; false'")
     sandbox.run_outside("echo ../evil > .git/commondir; git status")
     assert (sandbox.project / "owned").exists()
+
+
+def test_a_command_that_runs_git_may_commit_and_leaves_nothing_behind(sandbox: SandboxHarness) -> None:
+    git = init_repository(sandbox)
+    before = sorted(os.listdir(git))
+    done = sandbox.run(
+        "(echo 1 > a; git add a; git commit -m first; git checkout -b side; echo 2 > a; git commit -am second;"
+        "git tag v1; git checkout -; git merge side; echo 3 > a; git stash; git stash pop;"
+        "git rebase --autostash HEAD~1; git gc) > /dev/null 2>&1; git status --short && git log --oneline | wc -l",
+        sandbox.build_profile(git_writes=True),
+    )
+    assert done == CommandResult(0, " M a\n2\n")
+    assert sandbox.run_outside("git fsck --strict && git log --format=%s -1").output.endswith("second\n")
+    more = {"AUTO_MERGE", "COMMIT_EDITMSG", "ORIG_HEAD", "index", "logs", "packed-refs", "a"}
+    assert {*os.listdir(git), *os.listdir(sandbox.project)} - {*before, ".git"} <= more
+
+
+ESCAPES = {
+    "its config": "git config core.fsmonitor x",
+    "another config": "echo '[core] fsmonitor = x' > .git/config.worktree",
+    "a hook": "echo x > .git/hooks/pre-commit",
+    "another folder for hooks": "mv .git/hooks .git/h2",
+    "commondir": "echo ../evil > .git/commondir",
+    "commondir, by another file": "echo ../e > .git/x.lock && mv -f .git/x.lock .git/commondir || ! rm .git/x.lock",
+    "commondir, removed first": "rm -f .git/commondir && mkdir .git/commondir",
+    "a filter": "mkdir -p .git/info && echo '* filter=x' > .git/info/attributes",
+    "a submodule": "mkdir -p .git/modules/x",
+    "another worktree": "mkdir -p .git/worktrees/x",
+    "the folder itself": "mv .git g2 && mkdir .git",
+}
+
+
+def test_git_cannot_be_told_what_to_run_by_a_command_that_may_commit(sandbox: SandboxHarness) -> None:
+    git = init_repository(sandbox)
+    profile = sandbox.build_profile(git_writes=True)
+    before = {path: path.read_bytes() for path in git.rglob("*") if path.is_file()}
+    script = "; ".join(f"({attempt}) && echo {GOT_IT} {name}" for name, attempt in ESCAPES.items())
+    inside = sandbox.run(f"{script}; echo well", profile).output
+    assert GOT_IT not in inside
+    assert inside.endswith("well\n")
+    assert {path: path.read_bytes() for path in git.rglob("*") if path.is_file()} == before
+    for name, attempt in ESCAPES.items():  # each of them would do something outside
+        done = sandbox.run_outside(f"cp -r .git copy && ({attempt}) && echo {GOT_IT}; rm -rf .git g2; mv copy .git")
+        assert GOT_IT in done.output, name
+
+
+def test_what_a_command_leaves_in_the_git_folder_beside_gits_own_is_set_aside(sandbox: SandboxHarness) -> None:
+    git = init_repository(sandbox)
+    profile = sandbox.build_profile(git_writes=True)
+    made = (
+        "ln -s ../a .git/COMMIT_EDITMSG", "ln -s ../a .git/x.lock", "rm .git/logs/HEAD && ln -s ../../b .git/logs/HEAD",
+        "ln -s ../../../c .git/refs/heads/y", "mkdir .git/X", "mkdir .git/rebase-merge && echo x > .git/rebase-merge/z",
+    )  # fmt: skip
+    script = " && ".join(("git commit -q --allow-empty -m x", "rm .git/COMMIT_EDITMSG", *made))
+    assert sandbox.run(script, profile) == CommandResult(0, "")
+    for name in ("COMMIT_EDITMSG", "x.lock", "logs/HEAD", "refs/heads/y", "X", "rebase-merge"):
+        assert not os.path.lexists(git / name), name
+        assert os.path.lexists(sandbox.project / f"set-aside.{os.path.basename(name)}.1"), name
+    assert sandbox.run("git commit -q --allow-empty -m y", profile) == CommandResult(0, "")
+
+
+@pytest.mark.parametrize("layout", ["a link among the logs", "a config for each worktree", "another common folder"])
+def test_a_git_folder_with_an_unusual_layout_stays_read_only(sandbox: SandboxHarness, layout: str) -> None:
+    git = init_repository(sandbox)
+    assert sandbox.run_outside("git commit -q --allow-empty -m x").code == 0
+    match layout:
+        case "a link among the logs":
+            (git / "logs/refs/x").symlink_to("/etc/passwd")
+        case "a config for each worktree":
+            sandbox.run_outside("git config extensions.worktreeConfig true")
+        case _:
+            sandbox.run_outside("echo ../.git > .git/commondir")
+    profile = sandbox.build_profile(git_writes=True)
+    assert_refused(sandbox, f"git commit -q --allow-empty -m y && echo {GOT_IT}", profile)
 
 
 def test_a_protected_folder_cannot_be_renamed_out_of_the_way(sandbox: SandboxHarness) -> None:
@@ -252,10 +327,10 @@ def test_an_empty_folder_that_a_person_made_is_not_removed(sandbox: SandboxHarne
     assert os.listdir(sandbox.project) == [".vscode"]
 
 
-def hold_as_dead_daemon(sandbox: SandboxHarness, note: Path) -> None:
+def hold_as_dead_daemon(sandbox: SandboxHarness, note: Path, **profile: Any) -> None:
     child = os.fork()
     if child == 0:
-        hold_placeholders(sandbox.build_profile(), str(note))
+        hold_placeholders(sandbox.build_profile(**profile), str(note))
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -266,6 +341,19 @@ def test_the_placeholders_that_a_dead_daemon_left_are_removed(sandbox: SandboxHa
     assert len(os.listdir(sandbox.project)) > 20
     release_noted_placeholders(str(note))
     assert (os.listdir(sandbox.project), note.exists()) == ([], False)
+
+
+def test_in_a_git_folder_too_what_a_dead_daemon_left_is_removed(sandbox: SandboxHarness, tmp_path: Path) -> None:
+    git, note = init_repository(sandbox), tmp_path / "note"
+    before = sorted(os.listdir(git))
+    hold_as_dead_daemon(sandbox, note, git_writes=True)
+    assert (git / "commondir").read_text() == ".\n"
+    assert sandbox.run_outside("git commit -q --allow-empty -m x && rm .git/COMMIT_EDITMSG && git status").code == 0
+    (git / "logs/link").symlink_to("x")
+    release_noted_placeholders(str(note))
+    assert sorted(os.listdir(git)) == sorted([*before, "index", "logs"])
+    assert sorted(os.listdir(git / "logs")) == ["HEAD", "refs"]
+    assert not note.exists()
 
 
 def test_the_placeholders_of_a_command_that_still_runs_are_held_again(sandbox: SandboxHarness, tmp_path: Path) -> None:

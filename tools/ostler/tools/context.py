@@ -43,6 +43,8 @@ class SessionView:
     """The same with all links resolved, as for the roots."""
     git_folder: str | None = None
     """Of a session in a worktree: the git folder of its repository, outside of the roots, which git has to read."""
+    main_checkout: str | None = None
+    """Of the same session: the main work tree, where no rule about commands lets one work."""
     may_read: Callable[[str], bool] | None = None
     """Whether the person's rules let a real path be read; null where no rule speaks of paths."""
     background: bool = True

@@ -1,6 +1,5 @@
 """The event stream, which reconnects by itself: it goes on after its last cursor, without gap or duplicate."""
 
-import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -16,6 +15,7 @@ from ostler.clients.sdk.errors import ClientError, DaemonUnreachable, Unexpected
 from ostler.clients.sdk.http import build_http_error, map_http_errors, open_http
 from ostler.clients.sdk.rpc import RpcConnection
 from ostler.protocol import times
+from ostler.protocol.backoff import Backoff
 from ostler.protocol.errors import Overloaded, ProtocolError, ShuttingDown
 from ostler.protocol.events import Event, StreamEnd
 from ostler.protocol.ids import Cursor, SessionId
@@ -31,8 +31,7 @@ OnConnection = Callable[[Literal["lost", "back"]], None]
 
 _SILENCE_SECONDS: Final = 3.0 * SSE_COMMENT_SECONDS
 """A stream that says nothing for so long is dead, since a living one sends a comment."""
-_FIRST_DELAY_SECONDS: Final = 0.1
-_LONGEST_DELAY_SECONDS: Final = 5.0
+_BACKOFF: Final = Backoff(first_seconds=0.1, most_seconds=5.0)
 _RETRY_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 
 
@@ -189,10 +188,8 @@ class EventStream:
             await connection.aclose()
 
     async def _back_off(self) -> None:
-        """Wait longer each time, with jitter: never in step with the other clients of a daemon that comes back."""
-        delay = min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2 ** min(self._failures, 10))
         self._failures += 1
-        await anyio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+        await anyio.sleep(_BACKOFF.compute_wait(self._failures))
 
     async def _handle_frame(self, frame: Frame) -> None:
         event = _parse_event(frame)

@@ -19,6 +19,7 @@ from ostler.protocol.rule import (
     RuleRemove,
     SettingsProblem,
 )
+from ostler.server.classifier import Opinion
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.calls.parse_input import BadInput, parse_input
 from ostler.server.engine.engine import Engine
@@ -93,7 +94,14 @@ async def _explain_call(live: LiveSession, tool: AnyTool, parsed_input: ToolInpu
         )
     check: Check = await tool.check_permission(parsed_input, context)
     subject = await find_subject(tool, parsed_input, live.view)
-    verdict = await decide(Case(tool, parsed_input, check, subject), live.permission)
+    # Where the chain comes to what was approved with a plan, that is said, and no model asked.
+    grants: list[str] = []
+
+    async def note_grants() -> Opinion:
+        grants.extend(live.permission.grants)
+        return Opinion("ask", "", "")
+
+    verdict = await decide(Case(tool, parsed_input, check, subject, judge_grants=note_grants), live.permission)
     return Explanation(
         behavior=verdict.behavior,
         by=verdict.by,
@@ -103,6 +111,7 @@ async def _explain_call(live: LiveSession, tool: AnyTool, parsed_input: ToolInpu
         reason=verdict.reason or (check.reason if isinstance(check, AskFirst) else ""),
         parts=await read_in_thread(_explain_parts, tool, parsed_input),
         effects=_explain_effects(subject) if isinstance(subject, CommandSubject) else None,
+        grants=grants,
     )
 
 

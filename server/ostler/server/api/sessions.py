@@ -225,9 +225,12 @@ class SessionMethods:
         left: list[ResultId] = []
 
         def remove(tx: Tx) -> Deleted:
-            tx.sessions.get(params.session_id)
+            parent_id = tx.sessions.get(params.session_id).parent_id
             tx.write_lines()  # events of it that are not written yet are deleted with the rest
             family = tx.sessions.list_family(params.session_id)
+            if parent_id is not None:
+                # What an agent has cost, its parent has paid: also when nothing is left of the agent.
+                tx.usage.hand_up([record.id for record in family], parent_id)
             for record in family:
                 left.extend(tx.sessions.delete(record))
             # Parents first: whoever follows a session learns of its agents from it.

@@ -22,7 +22,7 @@ from ostler.tools.services import Processes
 MAX_CONCURRENT: Final = 20
 _NEED_TRUST: Final = frozenset({"project", "local"})
 _CHANGED: Final = "a script of the project is another one than when the folder was trusted: that is asked again"
-MatchesRule = Callable[[str, str, Mapping[str, Any]], bool]
+MatchesRule = Callable[[str, str, Mapping[str, Any]], Awaitable[bool]]
 """Whether a permission rule matches a tool with an input."""
 
 
@@ -57,7 +57,7 @@ class HookRunner:
 
     async def run(self, call: HookCall) -> Outcome:
         """Runs all hooks of the event to their ends. Raises only where something cannot be stored that must be."""
-        selected = self._select_hooks(call)
+        selected = await self._select_hooks(call)
         if not selected:
             return NO_OUTCOME
         tool_input = call.payload.get("tool_input")
@@ -80,26 +80,27 @@ class HookRunner:
         in_order = [done[number] for number in range(len(selected))]
         return merge(tool_input if isinstance(tool_input, Mapping) else {}, in_order)
 
-    def _select_hooks(self, call: HookCall) -> list[Hook]:
+    async def _select_hooks(self, call: HookCall) -> list[Hook]:
         hooks = self._by_event.get(call.event)
         if not hooks:
             return []
         value = find_matched_value(call.event, call.payload)
         chosen: dict[tuple[Any, ...], Hook] = {}
         for declared in hooks:
-            hook = self._check_condition(declared, call) if declared.matches(value) else None
+            hook = await self._check_condition(declared, call) if declared.matches(value) else None
             # The same in several files is run once; the policy's one is the strictest about it.
             if hook and (hook.identity not in chosen or hook.must_run):
                 chosen[hook.identity] = hook
         return list(chosen.values())
 
-    def _check_condition(self, hook: Hook, call: HookCall) -> Hook | None:
+    async def _check_condition(self, hook: Hook, call: HookCall) -> Hook | None:
         if hook.condition is None:
             return hook
         tool_input = call.payload.get("tool_input")
         tool = str(call.payload.get("tool_name", ""))
         try:
-            applies = self._matches_rule(hook.condition, tool, tool_input if isinstance(tool_input, Mapping) else {})
+            given = tool_input if isinstance(tool_input, Mapping) else {}
+            applies = await self._matches_rule(hook.condition, tool, given)
         except Exception as error:  # noqa: BLE001 - a boundary: a rule that cannot be told is a hook that cannot be run
             return replace(hook, broken=f"the rule of `if`, {hook.condition!r}, cannot be told: {error}")
         return hook if applies else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ostler.tools.fs.regular_file import NotRegular, open_regular_file, read_up_to
+from ostler.tools.fs.regular_file import NotRegular, read_regular_file
 
 _SNIFF_BYTES: Final = 8192
 _BYTE_ORDER_MARKS: Final = (
@@ -54,11 +54,7 @@ def read_beginning(path: str, roots: Iterable[str], limit: int) -> FileHead:
     real = resolve_inside(path, roots)
     try:
         # The path is real already: a link in its last part was put there since.
-        descriptor = open_regular_file(real, follow=False)
-        try:
-            content = read_up_to(descriptor, limit + 1)
-        finally:
-            os.close(descriptor)
+        content = read_regular_file(real, limit + 1, follow=False)
     except NotRegular as error:
         raise (IsFolder("is a folder") if error.is_folder else Unreadable("is not a regular file")) from None
     except OSError as error:

@@ -1,7 +1,5 @@
 """Environment facts of a session that can change while it lives: folders, git state, mode, date."""
 
-import os
-import stat
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -13,6 +11,7 @@ import anyio.to_thread
 import orjson
 
 from ostler.protocol.session import Mode
+from ostler.tools.fs.regular_file import NotRegular, read_regular_file
 
 _THREADS: Final = anyio.CapacityLimiter(8)
 _MAX_GIT_FILE: Final = 4096
@@ -130,9 +129,7 @@ def _read_branch(git: Path) -> str | None:
 
 
 def _read_small_file(path: Path) -> str:
-    # Not blocking, so that a pipe by that name does not hold the thread for ever.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return ""
-        return file.read(_MAX_GIT_FILE).decode("utf-8", "replace")
+    try:
+        return read_regular_file(str(path), _MAX_GIT_FILE).decode("utf-8", "replace")
+    except NotRegular:
+        return ""

@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from ostler.tools.fs.regular_file import NotRegular, open_regular_file, read_up_to
+from ostler.tools.fs.regular_file import NotRegular, read_regular_file
 
 MAX_BYTES: Final = 1 << 20
 
@@ -15,7 +15,7 @@ class Unreadable(Exception):
 def read_bytes(file: str) -> bytes | None:
     """What the file holds; None where there is none."""
     try:
-        descriptor = open_regular_file(file)
+        data = read_regular_file(file, MAX_BYTES + 1)
     except NotRegular:
         raise Unreadable("It is no regular file.") from None
     except (FileNotFoundError, NotADirectoryError):
@@ -24,12 +24,6 @@ def read_bytes(file: str) -> bytes | None:
         return None
     except (OSError, ValueError) as error:
         raise _build_error(error) from None
-    try:
-        data = read_up_to(descriptor, MAX_BYTES + 1)
-    except OSError as error:
-        raise _build_error(error) from None
-    finally:
-        os.close(descriptor)
     if len(data) > MAX_BYTES:
         raise Unreadable(f"It is larger than {MAX_BYTES // 1024} KB.")
     return data

@@ -32,6 +32,13 @@ class UsageRows:
             ),
         )
 
+    def hand_up(self, session_ids: Sequence[SessionId], parent_id: SessionId) -> None:
+        """Let the rows of agents that are about to be deleted stand under the session that they worked for."""
+        for session_id in session_ids:
+            self._connection.execute(
+                "UPDATE usage SET session_id = ?, turn_id = NULL WHERE session_id = ?", (parent_id, session_id)
+            )
+
     def sum_session(self, session_id: SessionId) -> Usage:
         return self.sum_sessions([session_id])[session_id]
 

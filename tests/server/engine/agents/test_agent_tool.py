@@ -309,6 +309,16 @@ def test_deleting_the_parent_deletes_it(harness: Harness) -> None:
     assert harness.daemon.expect_error("session/get", session_id=child["id"])["data"]["code"] == "session_not_found"
 
 
+def test_what_a_deleted_agent_has_used_stays_in_the_sum_of_its_parent(harness: Harness) -> None:
+    driver = open_with(harness, agent(harness, message(agent(harness, report())), report()))
+    driver.run_turn()
+    before = driver.fetch_state()["usage"]
+    child = find_child(driver)["id"]
+    assert harness.daemon.call("session/get", session_id=child)["usage"]["input_tokens"] > 0
+    harness.daemon.call("session/delete", session_id=child)
+    assert driver.fetch_state()["usage"] == before
+
+
 def test_a_mention_in_a_prompt_reads_no_file(harness: Harness) -> None:
     driver = harness.open_session(rules={"deny": ["Read"]})
     driver.write_file("secret.txt", "hidden\n")

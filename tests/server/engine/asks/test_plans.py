@@ -15,7 +15,7 @@ from tests.support.driver import Harness, Json, SessionDriver
 from tests.support.messages_api.failures import overloaded
 from tests.support.messages_api.replies import Block, calls, message
 from tests.support.model_replies import DONE, bash, edit, read, run_scripted_turn, write
-from tests.support.projects import get_last_decision, list_decisions, open_session_with_calls
+from tests.support.projects import explain_command, get_last_decision, list_decisions, open_session_with_calls
 
 PLAN = "1. Look\n2. Change it\n"
 
@@ -276,6 +276,18 @@ def test_a_command_that_was_approved_with_the_plan_runs_unasked(harness: Harness
     # Of high risk, whatever a model would say.
     assert driver.wait_for_ask()["call"]["input"]["command"] == "rm -rf build"
     assert shown == [meant, other]
+
+
+def test_an_explanation_says_what_was_approved_and_asks_no_model(harness: Harness) -> None:
+    shown = script_classifier(harness, lambda call: make_verdict_reply("allow"))
+    driver = approve_with_grants(harness)
+    driver.wait_for_turn_end()
+    explained = {command: explain_command(driver, command) for command in ("make test", "ls")}
+    assert [(each["behavior"], each["grants"]) for each in explained.values()] == [
+        ("ask", ["run tests"]),
+        ("allow", []),
+    ]
+    assert shown == []
 
 
 def test_what_was_approved_is_for_the_session_alone(harness: Harness) -> None:

@@ -150,6 +150,16 @@ def test_a_hooks_condition_is_a_permission_rule(harness: Harness) -> None:
     assert [given["tool_input"]["command"] for given in read_hook_inputs(folder)] == ["ls && git status"]
 
 
+def test_a_hooks_condition_matches_what_a_rule_of_permission_would(harness: Harness) -> None:
+    folder = make_project_with_hook(harness, PRE, {}, **{"if": "Edit(notes/**)"})
+    (folder / "notes").mkdir()
+    notes, other = str(folder / "notes/a"), str(folder / "a")
+    calls = (write(notes, "a\n"), bash("tee notes/b <a"), bash("tee b <a"), write(other, "a\n"))
+    run_calls(harness, *calls, folder=folder, trust=True, rules={"allow": ["Edit", "Write", "Bash"]})
+    inputs = [given["tool_input"] for given in read_hook_inputs(folder)]
+    assert [given.get("file_path") or given["command"] for given in inputs] == [notes, "tee notes/b <a"]
+
+
 def test_a_hook_that_fails_is_a_warning_and_the_work_goes_on(harness: Harness) -> None:
     folder = make_project_with_hook(harness, PRE, "echo broken >&2; exit 1")
     driver = run_calls(harness, bash("ls"), folder=folder, trust=True)

@@ -19,7 +19,7 @@ def compute_waits(failure: ModelFailure, attempt: int) -> list[float]:
     return [compute_retry_wait(attempt, failure, SETTINGS) for _ in range(50)]
 
 
-@try_each(("attempt", "most"), [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (50, 60)])
+@try_each(("attempt", "most"), [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (50, 60), (100_000, 60)])
 def test_waits_are_doubled_up_to_a_bound_and_spread(attempt: int, most: float) -> None:
     found = compute_waits(ModelFailure("server", "x"), attempt)
     assert max(found) <= most

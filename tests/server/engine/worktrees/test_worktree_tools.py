@@ -250,6 +250,26 @@ def test_outside_of_the_worktree_is_outside_of_the_roots(harness: Harness) -> No
         assert explain_rule(harness.daemon, driver.id, "Write", **given)["behavior"] == wanted
 
 
+def test_a_rule_about_commands_does_not_lead_back_into_the_main_checkout(harness: Harness) -> None:
+    driver = open_in_repository(harness, {"sub/b.txt": "b\n"}, on_ask="ask", rules={"allow": ["EnterWorktree"]})
+    run_scripted_turn(harness, driver, enter())
+    main, tree = driver.folder, get_tree(driver)
+    line = f"git -C {main} fetch"
+    outside = (f"git -C {main} commit -m x", "git -C ../../.. commit -m x", f"cd {main} && git commit -m x",
+               f"git --git-dir={main}/.git --work-tree={main} commit -m x", f"touch {main}/x",
+               f"git -C {main}/sub add .", f"python3 {main}/run.py")  # fmt: skip
+    inside = ("git commit -m x", "git -C sub add .", f"git -C {tree} push", "cd sub && git commit -m x",
+              "python3 run.py", "git -C /elsewhere commit", line)  # fmt: skip
+    for rules in (["Bash(git:*)", "Bash(cd:*)", "Bash(touch:*)", "Bash(python3:*)"], ["Bash"]):
+        harness.daemon.call("session/update", session_id=driver.id, rules={"allow": [*rules, f"Bash({line})"]})
+        for command in outside:
+            explained = explain_command(driver, command)
+            assert explained["behavior"] == "ask", (rules, command)
+            assert "is in the main checkout" in explained["reason"], (rules, command)
+        for command in inside:
+            assert explain_command(driver, command)["behavior"] == "allow", (rules, command)
+
+
 def test_rules_about_files_of_the_project_hold_in_the_worktree(harness: Harness) -> None:
     rules = {"deny": ["Read(/secret/**)", "Edit(./b.txt)"], "allow": ["Write(/open/**)", "Edit(/open/**)"]}
     files = {"secret/key": "k", "b.txt": "b", "open/c.txt": "c", "a.txt": "a"}
@@ -361,22 +381,26 @@ def test_a_hook_can_make_the_worktree_instead(harness: Harness) -> None:
 
 
 @pytest.mark.skipif(not SANDBOX.works, reason=f"no sandbox here: {SANDBOX.reason}")
-def test_in_the_sandbox_git_reads_the_repository_of_the_worktree_and_changes_nothing_of_it(
+def test_in_the_sandbox_git_commits_in_the_worktree_and_changes_nothing_else_of_its_repository(
     own_harness: Callable[..., Harness],
 ) -> None:
     harness = own_harness(OSTLER_SANDBOX__MODE="on")
     driver = open_in_repository(harness)
     commit = "git -c user.name=a -c user.email=a@b commit -qam second"
+    git = driver.folder / ".git"
+    elsewhere = ("git config core.fsmonitor x", f"git log; echo > {git}/index",
+                 f"git log; echo > {git}/worktrees/one/commondir", f"git log; echo > {git}/hooks/pre-commit",
+                 "echo > .git")  # fmt: skip
     run_scripted_turn(
         harness, driver, enter(), bash("echo two > a.txt && git status --short && git diff --stat | cat"), bash(commit),
-        bash(f"echo x > {driver.folder}/x"), leave(),
+        *map(bash, elsewhere), leave("keep"),
     )  # fmt: skip
-    texts = driver.fetch_result_texts()
-    assert "M a.txt" in texts[1]
-    assert "Read-only file system" in texts[2]
-    assert "M a.txt" in texts[4]
-    assert run_git(driver.folder, "log", "--format=%s", "worktree-one") == "first"
-    assert not (driver.folder / "x").exists()
+    results = driver.fetch_results()
+    assert "M a.txt" in driver.fetch_result_texts()[1]
+    assert [bool(result.get("is_error")) for result in results] == [False] * 3 + [True] * len(elsewhere) + [False]
+    assert run_git(driver.folder, "log", "--format=%s", "-1", "worktree-one") == "second"
+    assert run_git(driver.folder, "log", "--format=%s", "-1", "main") == "first"
+    assert run_git(driver.folder, "status", "--porcelain") == ""
 
 
 # Restarts.

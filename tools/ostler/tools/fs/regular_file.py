@@ -1,4 +1,4 @@
-"""Opens regular files for reading: never a pipe or a device, whose reader would wait, or a folder."""
+"""Opens and reads regular files: never a pipe or a device, whose reader would wait, or a folder."""
 
 import os
 import stat
@@ -31,6 +31,15 @@ def open_regular_file(path: str, *, follow: bool = True) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def read_regular_file(path: str, limit: int, *, follow: bool = True) -> bytes:
+    """At most `limit` bytes of its beginning. Blocks. Raises as `open_regular_file`."""
+    descriptor = open_regular_file(path, follow=follow)
+    try:
+        return read_up_to(descriptor, limit)
+    finally:
+        os.close(descriptor)
 
 
 def read_up_to(descriptor: int, limit: int) -> bytes:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ostler.protocol.ids import SessionId
 from ostler.tools.context import SessionView
+from ostler.tools.fs.regular_file import NotRegular, open_regular_file
 
 MAX_PLAN_BYTES: Final = 100_000
 """People read the whole of it."""
@@ -43,14 +44,14 @@ def is_plan_file(written: str, place: str, session: SessionView) -> bool:
 def load_plan(path: str) -> str:
     """The plan that the file holds. Blocks; raises BadPlanFile."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_regular_file(path, follow=False)
     except FileNotFoundError:
         raise BadPlanFile(f"There is no plan yet. Write it to {path} first.") from None
+    except NotRegular:
+        raise BadPlanFile(f"The plan file {path} is no regular file.") from None
     except OSError as error:
         raise BadPlanFile(f"The plan file {path} cannot be read: {error.strerror}.") from None
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadPlanFile(f"The plan file {path} is no regular file.")
         content = file.read(MAX_PLAN_BYTES + 1)
         size = os.fstat(descriptor).st_size
     if problem := find_plan_problem(content, size):

@@ -22,6 +22,7 @@ from functools import cache
 from typing import Final
 
 from ostler.tools.fs.protected_paths import find_protection_reason, list_protected_patterns
+from ostler.tools.fs.regular_file import NotRegular, read_regular_file
 from ostler.tools.sandbox.profile import NotProtectable
 
 _MAX_ENTRIES: Final = 500_000
@@ -58,6 +59,11 @@ _LONGEST: Final = max(map(len, _REPOSITORY_NAMES))
 
 PLACEHOLDER_MTIME: Final = 7_717
 """Marks our placeholders, in seconds after the epoch: no other folder has it, and a used placeholder loses it."""
+
+
+COMMON_DIR: Final = "commondir"
+"""In a git folder it names another one; its placeholder is a file that names the folder itself, which git accepts."""
+COMMON_DIR_CONTENT: Final = b".\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,7 @@ def set_aside_changes(before: GuardedNames, ignored: frozenset[str] = frozenset(
     except NotProtectable as error:
         return [str(error)]
     lines = [f"{path} could not be looked at" for path in sorted(after.unseen - before.unseen)]
-    return lines + [_set_aside(path, _find_root(path, before.roots)) for path in _list_changes(before, after)]
+    return lines + [set_aside(path, _find_root(path, before.roots)) for path in _list_changes(before, after)]
 
 
 def _list_changes(before: GuardedNames, after: GuardedNames) -> list[str]:
@@ -177,8 +183,11 @@ def _find_root(path: str, roots: tuple[str, ...]) -> str:
 def is_placeholder(path: str) -> bool:
     with contextlib.suppress(OSError):
         status = os.lstat(path)
-        if stat.S_ISDIR(status.st_mode) and status.st_mtime_ns == PLACEHOLDER_MTIME * 10**9:
+        if status.st_mtime_ns != PLACEHOLDER_MTIME * 10**9:
+            return False
+        if stat.S_ISDIR(status.st_mode):
             return not os.listdir(path)
+        return os.path.basename(path) == COMMON_DIR and status.st_size == len(COMMON_DIR_CONTENT)
     return False
 
 
@@ -369,7 +378,7 @@ def _describe(path: str) -> str | None:
             return f"{mode} {status.st_ino} {status.st_ctime_ns}"
         try:
             return f"{mode} {_digest(path, status)}"
-        except PermissionError:
+        except (NotRegular, PermissionError):
             return f"{mode} {status.st_ino} {status.st_ctime_ns}"
     except OSError:
         return None
@@ -385,9 +394,7 @@ def _digest(path: str, status: os.stat_result) -> str:
     with _lock:
         if (known := _digests.get(key)) is not None:
             return known
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        found = hashlib.blake2b(file.read(_HASHED_BYTES + 1), digest_size=16).hexdigest()
+    found = hashlib.blake2b(read_regular_file(path, _HASHED_BYTES + 1, follow=False), digest_size=16).hexdigest()
     if status.st_ctime_ns < time.time_ns() - _RECENT_NS:
         with _lock:
             _digests[key] = found
@@ -396,7 +403,7 @@ def _digest(path: str, status: os.stat_result) -> str:
     return found
 
 
-def _set_aside(path: str, root: str) -> str:
+def set_aside(path: str, root: str) -> str:
     """Renames it to a name that is not guarded; says what came of it."""
     place = _cut_root(path, (root,))
     above = os.path.dirname(_find_topmost(place))

@@ -14,7 +14,7 @@ from typing import Final
 from ostler.tools.fs import paths
 from ostler.tools.sandbox.profile import NotProtectable, Profile, require_real_path
 from ostler.tools.sandbox.protected_names import CREDENTIALS, MACHINE_SECRETS
-from ostler.tools.sandbox.protection import list_parents, plan_protection
+from ostler.tools.sandbox.protection import Protection, list_parents, plan_protection
 
 _FRESH_FOLDERS: Final = ("/tmp", "/run")  # noqa: S108 - it is covered, not written to
 
@@ -67,14 +67,16 @@ def plan_mounts(profile: Profile, *, cover_sockets: bool = True) -> MountPlan:
     plan.kinds.update(dict.fromkeys(roots, MountKind.WRITABLE if profile.kind == "workspace" else MountKind.READ_ONLY))
     for path in profile.hidden:
         plan.cover(path)
-    if profile.kind == "workspace":
-        _protect(plan, profile, roots)
+    found = _protect(plan, profile, roots) if profile.kind == "workspace" else Protection()
     plan.kinds.update({paths.resolve_path(path): MountKind.READ_ONLY for path in profile.shown_files})
+    for folder in found.git_folders:
+        plan.kinds.update(dict.fromkeys(folder.writable, MountKind.WRITABLE))
+        plan.kinds.update(dict.fromkeys(folder.kept, MountKind.READ_ONLY))
     plan.kinds.update({paths.resolve_path(path): MountKind.WRITABLE for path in profile.own_files})
     return plan
 
 
-def _protect(plan: MountPlan, profile: Profile, roots: list[str]) -> None:
+def _protect(plan: MountPlan, profile: Profile, roots: list[str]) -> Protection:
     found = plan_protection(profile)
     if not all(map(os.path.lexists, found.missing)):
         # bwrap would make the missing ones, and nobody would know whose they are.
@@ -89,7 +91,8 @@ def _protect(plan: MountPlan, profile: Profile, roots: list[str]) -> None:
         for path in paths_of_one_kind:
             # What is covered stays so: a credential must not be read either.
             if path not in roots and not plan.is_covered(path):
-                plan.kinds[path] = kind
+                plan.kinds[path] = MountKind.READ_ONLY if os.path.isfile(path) and kind is MountKind.EMPTY else kind
+    return found
 
 
 def _cover_secrets(plan: MountPlan, profile: Profile) -> None:

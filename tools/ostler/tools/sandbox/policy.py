@@ -30,9 +30,18 @@ class Confinement:
 
 
 def choose_confinement(
-    settings: SandboxSettings, session: SessionView, *, only_reads: bool, only_edits: bool = False
+    settings: SandboxSettings,
+    session: SessionView,
+    *,
+    only_reads: bool,
+    only_edits: bool = False,
+    command: str | None = None,
 ) -> Confinement | None:
-    """How a command is to be run; null: outside. Blocks the first time. Raises SandboxMissing."""
+    """How a command is to be run; null: outside. Blocks the first time. Raises SandboxMissing.
+
+    `command`: its text, where it may let git write: only where it visibly runs git, and was allowed for more than
+    reading and editing.
+    """
     if not settings.is_wanted(restricted=only_reads or only_edits):
         return None
     support = settings.support()
@@ -48,6 +57,8 @@ def choose_confinement(
         network=settings.hosts if settings.hosts and settings.proxy and not (only_reads or only_edits) else "none",
         proxy=settings.proxy if not (only_reads or only_edits) else None,
         shown_files=_list_git_folders(session),
+        git_writes=not (only_reads or only_edits) and command is not None and _runs_git(command),
+        git_folder=session.git_folder,
         protected=() if only_reads else _list_protected(session),
         unix_sockets=settings.unix_sockets,
         limits=settings.limits,
@@ -59,6 +70,10 @@ def _list_git_folders(session: SessionView) -> tuple[str, ...]:
     """Where the sandbox has other folders in the place of those around it, as in /tmp, git would find no repository."""
     folder = session.git_folder
     return (folder,) if folder is not None and os.path.isdir(folder) else ()
+
+
+def _runs_git(command: str) -> bool:
+    return "git" in command and "git" in commands.list_programs(commands.parse_command(command))
 
 
 def _list_protected(session: SessionView) -> tuple[str, ...]:

@@ -36,6 +36,10 @@ class Profile:
     """Files and folders that it may read wherever they are. They exist."""
     protected: tuple[str, ...] = ()
     """Further existing paths inside the roots that stay as they are: what `find_guarded` found."""
+    git_writes: bool = False
+    """It runs git, which may write in the repositories of its roots what git writes."""
+    git_folder: str | None = None
+    """Of a root that is a worktree: the git folder of its repository, which is among `shown_files`."""
     home: str = field(default_factory=lambda: os.path.expanduser("~"))
     """The person's."""
     unix_sockets: Literal["deny", "allow"] = "deny"

@@ -2,8 +2,8 @@
 
 What exists is bound over itself, read-only. What does not exist needs a placeholder to mount upon: an empty folder made
 before the command and removed after it. It is a folder even where a file is meant, since git neither shows nor adds
-one. While the command runs, the name cannot be created, replaced or renamed. All of `.git` is read-only: whoever may
-create `.git/commondir` may choose another config, and with it what git runs.
+one. While the command runs, the name cannot be created, replaced or renamed. All of `.git` is read-only, but for a
+command that runs git: `git_folders` says what that may write.
 
 Nothing can be mounted on a link, so that a protected name which is one cannot be kept from being replaced:
 `NotProtectable`. Names deeper in a root are protected where the profile names them, which keeps them and the folders
@@ -29,7 +29,10 @@ from typing import Any, Final
 from ostler.tools import commands
 from ostler.tools.fs import paths
 from ostler.tools.fs.protected_paths import find_protection_reason
+from ostler.tools.sandbox.git_folders import GitFolder, plan_repository, plan_worktree, set_aside_git_changes
 from ostler.tools.sandbox.guarded_names import (
+    COMMON_DIR,
+    COMMON_DIR_CONTENT,
     PLACEHOLDER_MTIME,
     GuardedNames,
     is_placeholder,
@@ -51,6 +54,8 @@ class Protection:
     """What does not exist, or is a placeholder of ours."""
     pinned: set[str] = field(default_factory=set)
     """Writable, but not to be renamed, since something inside is protected."""
+    git_folders: list[GitFolder] = field(default_factory=list)
+    """Those that git may write in."""
 
 
 def plan_protection(profile: Profile) -> Protection:
@@ -62,6 +67,8 @@ def plan_protection(profile: Profile) -> Protection:
     for root in roots:
         _scan_folder(root, PROJECT_NAMES, PARTLY_PROTECTED, found)
         _prevent_repository(root, found)
+        if profile.git_writes:
+            _open_git_folder(root, profile.git_folder, found)
     home = paths.resolve_path(profile.home)
     if os.path.isdir(home) and paths.is_inside_any(home, roots):
         _scan_folder(home, HOME_NAMES, PARTLY_PROTECTED_IN_HOME, found)
@@ -149,6 +156,24 @@ def _prevent_repository(root: str, found: Protection) -> None:
     found.missing.add(head)
 
 
+def _open_git_folder(root: str, common: str | None, found: Protection) -> None:
+    """Lets git write in the repository of a root: its own `.git`, or that of the repository whose worktree it is."""
+    git = os.path.join(root, ".git")
+    if git not in found.kept:
+        return
+    if os.path.isdir(git):
+        opened = plan_repository(git)
+        if opened is not None:
+            found.kept.remove(git)
+            found.pinned.add(git)
+            found.kept.update(opened.kept)
+            found.missing.update(opened.missing)
+    else:
+        opened = plan_worktree(root, common) if common is not None else None
+    if opened is not None:
+        found.git_folders.append(opened)
+
+
 _lock: Final = threading.Lock()
 _hold_counts: Final[Counter[str]] = Counter()
 """How many commands need a placeholder."""
@@ -163,6 +188,8 @@ class HeldPlaceholders(frozenset[str]):
     """The guarded names that were there before the command."""
     ignored: frozenset[str] = frozenset()
     """What the command could not change."""
+    git_folders: tuple[GitFolder, ...] = ()
+    """Those that git may have written in."""
     limits: Limits = NO_LIMITS
     """The command's own, for a daemon that finds it running."""
 
@@ -174,7 +201,8 @@ def hold_workspace(profile: Profile, note: str | None = None) -> tuple[Profile, 
     if profile.kind == "read_only":
         return profile, hold_placeholders(profile, note)
     at_hand = plan_protection(profile)
-    ignored = frozenset((*at_hand.kept, *at_hand.missing, *map(paths.resolve_path, profile.hidden)))
+    opened = (folder.top for folder in at_hand.git_folders)
+    ignored = frozenset((*at_hand.kept, *at_hand.missing, *opened, *map(paths.resolve_path, profile.hidden)))
     # A root inside another is looked at with it.
     roots = [require_real_path(root) for root in profile.roots]
     outer = tuple(root for root in roots if not any(other != root and paths.is_inside(root, other) for other in roots))
@@ -200,14 +228,16 @@ def hold_placeholders(
 ) -> HeldPlaceholders:
     """Makes the placeholders that a command needs, to be released after it. Blocks. Raises as `plan_protection`."""
     with _lock:
-        wanted = HeldPlaceholders(plan_protection(profile).missing)
+        found = plan_protection(profile)
+        wanted = HeldPlaceholders(found.missing)
         wanted.note_path, wanted.guarded, wanted.ignored, wanted.limits = note, guarded, ignored, profile.limits
+        wanted.git_folders = tuple(found.git_folders)
         made: list[str] = []
         try:
             _write_note(wanted)
             for path in wanted:
                 if not os.path.lexists(path):
-                    os.mkdir(path, 0o755)
+                    _make_placeholder(path)
                     made.append(path)
                     os.utime(path, (PLACEHOLDER_MTIME, PLACEHOLDER_MTIME))
         except OSError:
@@ -216,6 +246,14 @@ def hold_placeholders(
             raise
         _hold_counts.update(wanted)
         return wanted
+
+
+def _make_placeholder(path: str) -> None:
+    if os.path.basename(path) != COMMON_DIR:
+        os.mkdir(path, 0o755)
+        return
+    with open(path, "xb") as file:
+        file.write(COMMON_DIR_CONTENT)
 
 
 def rehold_placeholders(note: str) -> HeldPlaceholders | None:
@@ -250,7 +288,8 @@ def release_noted_placeholders(note: str) -> list[str]:
 
 
 def _set_aside(held: HeldPlaceholders) -> list[str]:
-    return set_aside_changes(held.guarded, held.ignored.union(held)) if held.guarded is not None else []
+    lines = [line for folder in held.git_folders for line in set_aside_git_changes(folder)]
+    return lines + (set_aside_changes(held.guarded, held.ignored.union(held)) if held.guarded is not None else [])
 
 
 def _remove_unneeded(held: Iterable[str]) -> None:
@@ -271,6 +310,7 @@ def _write_note(held: HeldPlaceholders) -> None:
 
 def _build_note(held: HeldPlaceholders) -> dict[str, object]:
     note: dict[str, object] = {"held": sorted(held), "ignored": sorted(held.ignored), "limits": asdict(held.limits)}
+    note["git_folders"] = [asdict(folder) for folder in held.git_folders]
     if (guarded := held.guarded) is not None:
         note |= {
             "roots": guarded.roots,
@@ -298,6 +338,10 @@ def _parse_note(note: dict[str, Any] | list[str]) -> HeldPlaceholders:
     held = HeldPlaceholders(note["held"])
     held.ignored = frozenset(note["ignored"])
     held.limits = Limits(**note["limits"])
+    held.git_folders = tuple(
+        GitFolder(each["checkout"], each["top"], tuple(each["writable"]), tuple(each["kept"]), tuple(each["missing"]))
+        for each in note.get("git_folders", ())
+    )
     if "roots" in note:
         held.guarded = GuardedNames(
             tuple(note["roots"]),
@@ -319,4 +363,4 @@ def _remove_placeholders(candidates: Iterable[str]) -> None:
     for path in candidates:
         if is_placeholder(path):
             with contextlib.suppress(OSError):
-                os.rmdir(path)
+                (os.rmdir if os.path.isdir(path) else os.unlink)(path)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from ostler.tools.fs.regular_file import NotRegular, read_regular_file
 from ostler.tools.permissions.gitignore import BadPattern, translate
 
 FILES: Final = (".gitignore", ".ignore", ".rgignore")
@@ -90,9 +91,8 @@ def _read_rules(folder: str) -> Iterator[_Rule]:
 
 def _read_lines(file: str) -> list[str]:
     try:
-        with open(file, "rb") as opened:
-            text = opened.read(_MAX_BYTES).decode("utf-8", "replace")
-    except OSError:
+        text = read_regular_file(file, _MAX_BYTES).decode("utf-8", "replace")
+    except (NotRegular, OSError):
         return []
     lines = (line if line.endswith("\\ ") else line.rstrip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]

@@ -169,7 +169,8 @@ def _judge_subject(
         if problem is None:
             return Judgement(Allow(), read_only, about, only_edits=True)
         return Judgement(AskFirst(message, reason=problem), read_only, about)
-    reason = outside if (read_only.ok or edits) and outside is not None else _explain(read_only)
+    left = find_work_in_main_checkout(about, session, real)
+    reason = left or (outside if (read_only.ok or edits) and outside is not None else _explain(read_only))
     return Judgement(AskFirst(message, reason=reason), read_only, about)
 
 
@@ -252,6 +253,25 @@ def _find_outside(about: CommandSubject, session: SessionView, real: paths.PathR
         here = real(os.path.join(session.shell_folder, folder) if folder else session.shell_folder)
         if not paths.is_inside_roots(here, session, real):
             return f"{here} is outside the session's folders."
+    return None
+
+
+def find_work_in_main_checkout(
+    about: CommandSubject, session: SessionView, real: paths.PathResolver = paths.resolve_path
+) -> str | None:
+    """What a session in a worktree would touch of the main work tree; null where nothing is visible. Blocks."""
+    main = session.main_checkout
+    if main is None:
+        return None
+    here = session.shell_folder
+    named = (
+        *((place.written, place.real) for place in about.paths),
+        *((mention.path, paths.normalize_path(mention.path)) for mention in about.mentions),
+        *((folder, real(os.path.join(here, folder))) for part in about.parsed.parts for folder in part.folders or ()),
+    )
+    for written, place in named:
+        if paths.is_inside(place, main) and not paths.is_inside_roots(place, session, real):
+            return f"{written or here} is in the main checkout, which the session has left for its worktree."
     return None
 
 

@@ -5,13 +5,13 @@ Read from the files: git itself would run programs that the configuration of the
 
 import os
 import re
-import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ostler.tools import commands
+from ostler.tools.fs.regular_file import NotRegular, open_regular_file
 
 _MOVES_HEAD: Final = re.compile(r"\bgit\b.*\b(?:commit|cherry-pick|merge|rebase)\b", re.DOTALL)
 _ENTRY: Final = re.compile(rb"[0-9a-f]{40,64} ([0-9a-f]{40,64}) [^\t\n]*> (\d{1,12}) [+-]\d{4}\t([^\n]*)")
@@ -103,12 +103,11 @@ def _read_size(path: str) -> int:
 def _read_part(path: str, place: int, most: int, changed_since_ns: int = 0) -> bytes | None:
     """A part of a regular file that has changed since; else null. Never blocks on a FIFO or a device."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+        descriptor = open_regular_file(path, follow=False)
+    except (NotRegular, OSError):
         return None
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_mtime_ns < changed_since_ns:
+        if os.fstat(descriptor).st_mtime_ns < changed_since_ns:
             return None
         return os.pread(descriptor, most, place)
     except OSError:

@@ -19,6 +19,7 @@ from ostler.tools.commands import ParsedCommand, SimpleCommand, Word
 from ostler.tools.commands.syntax.braces import expand_braces
 from ostler.tools.commands.syntax.words import read_word
 from ostler.tools.fs import paths
+from ostler.tools.fs.regular_file import NotRegular, open_regular_file
 
 _MAX_SCRIPT_BYTES: Final = 16 * 1024 * 1024
 _MAX_READ_BYTES: Final = 64 * 1024 * 1024
@@ -406,10 +407,10 @@ def _list_script_texts(part: SimpleCommand) -> list[str]:
 def digest_script(path: str) -> str:
     """A digest of its content; empty where there is none. Blocks."""
     try:
-        with open(path, "rb", opener=_open_nonblocking) as file:
+        with open(open_regular_file(path), "rb") as file:
             facts = os.fstat(file.fileno())
             content = hashlib.sha256(file.read(_MAX_SCRIPT_BYTES))
-    except (OSError, ValueError):
+    except (NotRegular, OSError, ValueError):
         return ""
     if facts.st_size > _MAX_SCRIPT_BYTES:
         content.update(_describe(facts).encode())
@@ -418,8 +419,3 @@ def digest_script(path: str) -> str:
 
 def _describe(facts: os.stat_result) -> str:
     return f"{facts.st_dev}:{facts.st_ino}:{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ctime_ns}"
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    """To open a FIFO in the place of a script would block for ever."""
-    return os.open(path, flags | os.O_NONBLOCK)

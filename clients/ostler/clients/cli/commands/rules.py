@@ -201,6 +201,8 @@ def explain(
     reads = "yes" if found["read_only"] else "no"
     names = ("by", "rule", "source", "reason")
     say(format_facts([*((name, found[name] or None) for name in names), ("only reads", reads)]))
+    if grants := found.get("grants"):
+        say(f"  {colourize('granted', 'dim')}  {sanitize('; '.join(grants))}  {colourize('(a model is asked)', 'dim')}")
     for part in found["parts"]:
         say(_format_part(part))
     for line in _format_effects(found.get("effects") or {}):

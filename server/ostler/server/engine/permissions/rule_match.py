@@ -25,7 +25,7 @@ from ostler.tools.permissions.subject import (
     Subject,
     TextSubject,
 )
-from ostler.tools.shell.bash_policy import build_read_check, names_all_writes
+from ostler.tools.shell.bash_policy import build_read_check, find_work_in_main_checkout, names_all_writes
 from ostler.tools.tool import AnyTool
 
 
@@ -49,6 +49,12 @@ def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
         *(kind(name) for name in names for kind in (rules.find_deny_rules, rules.find_ask_rules)),
     )
     return any(rule.rule.content is not None for each in found for rule in each)
+
+
+def is_spoken_of(rules: RuleSet, tool: AnyTool, subject: Subject) -> bool:
+    """Whether one of these rules, which ask, certainly speaks of a call."""
+    found = find_forbidding_rule(rules, "ask", tool, subject)
+    return found is not None and not found.unsure
 
 
 def find_forbidding_rule(
@@ -177,8 +183,18 @@ def find_allow_rule(
             for name in _list_owners(tool, subject):
                 command_rules = rules.find_command_rules("allow", name)
                 if rule := _find_command_rule(rules, command_rules, subject, view, may_write):
-                    return rule
+                    return (
+                        rule
+                        if find_work_in_main_checkout(subject, view) is None
+                        else _find_line(command_rules, subject)
+                    )
             return _find_edit_rule(rules, subject.paths) if subject.edits else None
+
+
+def _find_line(own: CommandRules, subject: CommandSubject) -> SourcedRule | None:
+    """The rule for exactly this line."""
+    line = own.contents.find_line(subject.parsed.command)
+    return own.by_content[line] if line is not None else None
 
 
 def _find_edit_rule(rules: RuleSet, places: Sequence[AccessedPath]) -> SourcedRule | None:
@@ -212,8 +228,7 @@ def _find_command_rule(
     if all(_may_be_written(rules, place, may_write) for place in written):
         return own.by_content[content]
     # A rule for exactly this line allows the files that it writes, since they are in it; a project's only inside.
-    line = own.contents.find_line(subject.parsed.command)
-    rule = own.by_content[line] if line is not None else None
+    rule = _find_line(own, subject)
     if rule is None or not names_all_writes(subject.parsed, written, view, outside=rule.source != "project"):
         return None
     return rule

@@ -16,9 +16,11 @@ from ostler.server.settings import (
     resolve_rules,
     resolve_servers,
 )
+from ostler.server.settings.rule_lists import compile_rule
 from ostler.server.worktrees.worktree import Worktree
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.tools.fs.paths import is_inside
+from ostler.tools.permissions import Rule
 
 FLAG_RULES: Final = "flag_rules"
 """The option that says with which of its rules a session was started; rules that are added later have the source
@@ -74,6 +76,15 @@ def build_rule_set(
     )
     own = (*parse_rules(started_with, flag, expires), *parse_rules(later, session, expires))
     found = resolve_rules(settings, trusted, own, aliases=aliases)
+    return found if worktree is None else _move_rules(found, worktree)
+
+
+def build_single_rule(
+    settings: Settings, rule: Rule, aliases: Mapping[str, str], worktree: Worktree | None = None
+) -> RuleSet:
+    """A rule alone, as one that asks: of which calls it speaks."""
+    origin = Origin("session", None, settings.folder, settings.folder, settings.home)
+    found = RuleSet.of([compile_rule(rule, "ask", origin)], aliases)
     return found if worktree is None else _move_rules(found, worktree)
 
 

@@ -272,6 +272,7 @@ class LiveSession:
             home=self.shared.home,
             real_home=self._resolve_folder(self.shared.home),
             git_folder=self.worktree_above.common_dir if self.worktree_above is not None else None,
+            main_checkout=self.worktree_above.main if self.worktree_above is not None else None,
             background=config.tools.background,
             servers={name: entry.digest for name, entry in self._servers.items()},
             # Assistant mode is for root sessions: an agent works for its parent, which waits for it.

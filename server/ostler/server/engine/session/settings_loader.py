@@ -3,10 +3,13 @@
 It also builds what depends on them: the hook runner, with its questions to the small model, and the classifier.
 """
 
+import contextlib
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import ValidationError
 
 from ostler.protocol.config import Config
 from ostler.protocol.events import Notice
@@ -18,21 +21,20 @@ from ostler.server.classifier import (
     SmallModel,
     choose_small_model,
 )
+from ostler.server.engine.permissions.rule_match import is_spoken_of, needs_subject
+from ostler.server.engine.session.effective_settings import build_single_rule
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.hooks import Hook, HookRunner
 from ostler.server.models.provider import Provider
 from ostler.server.models.registry import REHEARSAL
-from ostler.server.settings import Origin, Settings
-from ostler.server.settings.rule_lists import compile_rule
+from ostler.server.settings import Settings
 from ostler.server.settings.trust import is_trusted
-from ostler.tools import commands
-from ostler.tools.call_subject import PATH_PARAMETERS
-from ostler.tools.fs import paths
-from ostler.tools.permissions import find_content_kind, matches_text, parse_rule
+from ostler.tools.call_subject import find_subject
+from ostler.tools.permissions import parse_rule
+from ostler.tools.permissions.subject import Subject, TextSubject
 from ostler.tools.process.environment import build_command_environment
 from ostler.tools.services import Processes
-from ostler.tools.shell.bash_policy import parse_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,11 @@ class SettingsLoader:
             assert live is not None, "a hook runs for a session that waits for it"
             return await live.small_model.ask(live.record.model, system, text)
 
+        async def matches_rule(text: str, tool: str, call_input: Mapping[str, Any]) -> bool:
+            live = owner()
+            assert live is not None, "a hook runs for a session that waits for it"
+            return await matches_call(live, text, tool, call_input)
+
         cache, trusted = live.shared.settings, settings.project_effects.files
 
         async def is_unchanged() -> bool:
@@ -93,7 +100,7 @@ class SettingsLoader:
 
         return HookRunner(
             hooks,
-            matches_rule=lambda rule, tool, call_input: matches_call(settings, rule, tool, call_input),
+            matches_rule=matches_rule,
             environment=build_command_environment(view.environment, ""),
             folder=live.record.cwd,
             processes=live.processes,
@@ -114,22 +121,22 @@ class SettingsLoader:
 
 def build_empty_runner(processes: Processes) -> HookRunner:
     """A runner without hooks, for a session whose settings have not been loaded yet."""
-    return HookRunner((), matches_rule=lambda *_: False, environment={}, folder="/", processes=processes)
+    return HookRunner((), matches_rule=_match_nothing, environment={}, folder="/", processes=processes)
 
 
-def matches_call(settings: Settings, text: str, tool: str, call_input: Mapping[str, Any]) -> bool:
-    """Whether a permission rule, as the `if` of a hook, matches a call. Reads the file system. Raises BadRule."""
-    rule = parse_rule(text)
-    if rule.tool != tool:
-        return False
-    if rule.content is None:
-        return True
-    if find_content_kind(tool) == "command":
-        return (
-            commands.find_forbidding_rule(parse_command(str(call_input.get("command", ""))), [rule.content]) is not None
-        )
-    path = next((path for name in PATH_PARAMETERS if (path := call_input.get(name))), None)
-    if not isinstance(path, str):
-        return matches_text(tool, rule.content, str(call_input.get("url") or call_input.get("skill") or ""))
-    origin = Origin("session", None, settings.folder, settings.folder, settings.home)
-    return compile_rule(rule, "ask", origin).matches_path(paths.normalize_path(path), paths.resolve_path(path))
+async def matches_call(live: LiveSession, text: str, name: str, call_input: Mapping[str, Any]) -> bool:
+    """Whether a permission rule, as the `if` of a hook, speaks of a call. Raises BadRule."""
+    rules = build_single_rule(live.settings, parse_rule(text), live.shared.aliases, live.worktree_above)
+    tool = live.build_toolset().find(name)
+    # Of a tool that only this turn has, and of an input that no tool takes, nothing is known but the name.
+    subject: Subject = TextSubject("")
+    if not isinstance(tool, str):
+        with contextlib.suppress(ValidationError):
+            given = tool.parse(dict(call_input))
+            subject = await find_subject(tool, given, live.view) if needs_subject(rules, tool) else subject
+            return is_spoken_of(rules, tool, subject)
+    return any(rule.rule.content is None for rule in rules.find_ask_rules(name))
+
+
+async def _match_nothing(*_: object) -> bool:
+    return False

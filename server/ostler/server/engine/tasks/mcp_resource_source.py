@@ -9,6 +9,7 @@ from typing import Final
 
 import anyio
 
+from ostler.protocol.backoff import Backoff
 from ostler.protocol.ids import CallId
 from ostler.protocol.shapes import Task, TaskResource
 from ostler.server.engine.tasks import outcome
@@ -28,8 +29,7 @@ from ostler.tools.threads import change_in_thread, read_in_thread
 
 _MIN_READ_INTERVAL: Final = 0.2
 """Between two reads, however often the server says that something changed."""
-_FIRST_WAIT: Final = 1.0
-_LONGEST_WAIT: Final = 30.0
+_BACKOFF: Final = Backoff(first_seconds=1.0, most_seconds=30.0)
 _MAX_TRIES: Final = 6
 """Failures in a row before it gives up: half a minute after the first."""
 _STABLE_SECONDS: Final = 60.0
@@ -93,7 +93,7 @@ class McpResourceSource:
         return self._failure is not None
 
     async def wait(self) -> None:
-        tries, wait = 0, _FIRST_WAIT
+        tries = 0
         try:
             while True:
                 began = anyio.current_time()
@@ -101,12 +101,11 @@ class McpResourceSource:
                     await self._follow()
                 except (Unreachable, OSError) as error:
                     if anyio.current_time() - began > _STABLE_SECONDS:
-                        tries, wait = 0, _FIRST_WAIT
+                        tries = 0
                     tries += 1
                     if await self._handle_failure(error, tries):
                         return
-                await anyio.sleep(wait)
-                wait = min(2 * wait, _LONGEST_WAIT)
+                await anyio.sleep(_BACKOFF.compute_wait(tries))
         finally:
             await self._release_lease()
 

@@ -1,8 +1,8 @@
 """The one policy of failed model requests: the same again after a wait, another request, or none."""
 
-import random
 from dataclasses import dataclass
 
+from ostler.protocol.backoff import Backoff
 from ostler.protocol.config import Model
 from ostler.protocol.events import ModelRetry
 from ostler.server.models.provider import ModelFailure
@@ -60,9 +60,8 @@ class RetryPolicy:
 
 
 def compute_retry_wait(attempt: int, failure: ModelFailure, settings: Model) -> float:
-    """Seconds to wait: exponential backoff with jitter, so that a hundred sessions do not retry in the same second."""
-    wait: float = min(settings.first_wait_seconds * 2 ** (attempt - 1), settings.max_wait_seconds)
-    wait *= random.uniform(0.75, 1.0)  # noqa: S311 - to spread, not to hide
+    """Seconds to wait: at least what the server asks for."""
+    wait = Backoff(settings.first_wait_seconds, settings.max_wait_seconds).compute_wait(attempt)
     retry_after = (failure.retry_after_ms or 0) / 1000
     return max(wait, min(retry_after, 10 * settings.max_wait_seconds))
 

@@ -15,6 +15,7 @@ from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.prompt.environment import to_printable
 from ostler.tools.files.editing.read_state import is_unchanged
+from ostler.tools.fs.regular_file import NotRegular, read_regular_file
 from ostler.tools.services import FileRead
 from ostler.tools.threads import read_in_thread
 
@@ -72,11 +73,8 @@ def _has_same_content(path: str, read: FileRead, status: os.stat_result) -> bool
     if status.st_size != read.size or status.st_size > _COMPARED_BYTES:
         return False
     try:
-        # Without blocking: between the stat and this it may have become a FIFO.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            return hashlib.sha256(file.read(_COMPARED_BYTES + 1)).hexdigest() == read.digest
-    except OSError:
+        return hashlib.sha256(read_regular_file(path, _COMPARED_BYTES + 1)).hexdigest() == read.digest
+    except (NotRegular, OSError):
         return False
 
 

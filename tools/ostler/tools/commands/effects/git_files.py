@@ -71,6 +71,9 @@ def list_git_effects(part: SimpleCommand) -> Iterator[Effect]:
         yield from (MentionedText(token.text or token.source, part.folders) for token in part.tokens[1:])
         return
     name = rest[0].text
+    if at is not part:
+        # It works in the folder of `-C`, whatever files it touches there.
+        yield FileTarget(None, at.folders, "read", lists=True)
     arguments = _Arguments(name, at, rest[1:])
     yield from _list_output_files(arguments)
     handler = _SUBCOMMANDS.get(name)

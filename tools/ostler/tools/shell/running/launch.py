@@ -163,7 +163,9 @@ def _prepare(spec: CommandSpec, context: ToolContext, profile: ProfileSnapshot |
     sandboxing = session.config.sandbox
     confined_by = None
     if sandboxing is not None and not spec.outside_sandbox:
-        confined_by = choose_confinement(sandboxing, session, only_reads=context.only_reads, only_edits=spec.only_edits)
+        confined_by = choose_confinement(
+            sandboxing, session, only_reads=context.only_reads, only_edits=spec.only_edits, command=spec.command
+        )
     # A command that was allowed because its text only reads must not be changed by functions and aliases.
     by_text = context.only_reads or spec.network_reads
     definitions = None
