@@ -1,9 +1,10 @@
 """Requests to the Messages API. Imported in a thread, not at the daemon's start."""
 
 import logging
+import os
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Final
-from urllib.request import getproxies, proxy_bypass
 
 from ostler.server.models.anthropic.endpoint import find_endpoint
 from ostler.server.models.anthropic.errors import FailureBuilder
@@ -98,6 +99,11 @@ class AnthropicClient:
 
 def _find_proxy(address: Address) -> Address | None:
     """The proxy that the environment names for an address; looked up once: it may be slow."""
+    if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    # Imported here: elsewhere the system is asked, and it comes with a whole HTTP client (5 ms).
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415
+
     if proxy_bypass(address.host):
         return None
     proxies = getproxies()
