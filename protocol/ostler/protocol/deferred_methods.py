@@ -12,18 +12,19 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Final
 
-_OURS: Final = "ostler."
+# Of others those that have the most.
+_DEFERRED: Final = ("ostler.", "annotated_types", "anyio.", "filelock.", "pydantic.", "starlette.", "structlog.")
 _PRIVATE_NAME: Final = "_create_fn"
 
 
 def defer_methods() -> None:
-    """From now on, for the dataclasses of our own modules; other people's stay as they are."""
+    """From now on, for the dataclasses of our own modules, and of the libraries that make most of the start."""
     create_now: Callable[..., Any] | None = getattr(dataclasses, _PRIVATE_NAME, None)
     if create_now is None or create_now.__module__ == __name__:
         return
 
     def create(name: str, args: Any, body: Any, **rest: Any) -> Any:
-        if not str((rest.get("globals") or {}).get("__name__", "")).startswith(_OURS):
+        if not str((rest.get("globals") or {}).get("__name__", "")).startswith(_DEFERRED):
             return create_now(name, args, body, **rest)
         return _defer(name, lambda: create_now(name, args, body, **rest))
 

@@ -25,7 +25,7 @@ NEVER_ASKED_FOR = {
     "typer",
 }
 """Not even the first turn needs them."""
-AFTER_READY = {"aiohttp", "starlette", "tree_sitter", "uvicorn", "ostler.server.engine", "ostler.tools.builtin"}
+AFTER_READY = {"starlette", "tree_sitter", "uvicorn", "ostler.server.engine", "ostler.tools.builtin"}
 MOST_MODULES_AT_READY = 480
 """There are 425; a number that grows by itself is a start that becomes slower by itself."""
 
@@ -57,7 +57,7 @@ def test_nothing_is_imported_that_the_first_turn_does_not_need(home: Path, tmp_p
     assert {name for name in late if name.split(".")[0] in NEVER_ASKED_FOR and "." in name} == set()
     assert early & AFTER_READY == set()
     assert len(early) < MOST_MODULES_AT_READY
-    assert ("aiohttp" in late) == (model != "rehearsal")
+    assert ("ostler.server.models.http" in late) == (model != "rehearsal")
     assert late >= {"uvicorn", "ostler.server.engine", "ostler.tools.builtin"}
 
 

@@ -5,10 +5,12 @@ import sys
 
 
 def main() -> None:
-    """Run the command; `serve` becomes the daemon before anything else is imported."""
+    """Run the command; `serve` becomes the daemon, and `run` begins to start one, before all else is imported."""
     from ostler.clients.cli.direct_serve import serve_directly
+    from ostler.clients.cli.early_start import start_early
 
     serve_directly(sys.argv[1:])
+    start_early(sys.argv[1:])
 
     # What is imported stays: looking for garbage among it only costs time.
     gc.disable()

@@ -102,10 +102,13 @@ def _import_client() -> None:
 
 def _ensure_daemon(cli: CliContext, prepare: Callable[[], None]) -> None:
     from ostler.clients.sdk.errors import DaemonNotRunning, DaemonUnreachable
-    from ostler.clients.sdk.launch import start
     from ostler.clients.sdk.probe import probe
+    from ostler.clients.sdk.process.spawn import is_ahead
 
     places = cli.places
+    if is_ahead(places):
+        _start(places, prepare)
+        return
     state = probe(places)
     if state.running or not cli.start:
         prepare()
@@ -116,6 +119,12 @@ def _ensure_daemon(cli: CliContext, prepare: Callable[[], None]) -> None:
         raise DaemonUnreachable(f"The daemon (pid {pid}) does not answer. See `ostler logs`, or `ostler stop`.")
     if not cli.start:
         raise DaemonNotRunning(f"No daemon runs for {places.data}. Start one with `ostler start`.")
+    _start(places, prepare)
+
+
+def _start(places: Places, prepare: Callable[[], None]) -> None:
+    from ostler.clients.sdk.process.launch import start
+
     with Spinner("starting the daemon") as tick:
         started = start(places, tick=tick, meanwhile=prepare)
     if started.fresh and started.state.file is not None:

@@ -6,12 +6,13 @@ from typing import Any, TypeVar, Unpack, overload
 
 from anyio import to_thread
 
-from ostler.clients.sdk import launch, tasks
+from ostler.clients.sdk import tasks
 from ostler.clients.sdk import turn as live_turn
 from ostler.clients.sdk.address import Address, find_address
 from ostler.clients.sdk.asks import OnAsk, refuse, resolve
 from ostler.clients.sdk.events import EventStream, OnConnection, StartCursor
 from ostler.clients.sdk.http import build_http_error, map_http_errors, open_http
+from ostler.clients.sdk.process import launch
 from ostler.clients.sdk.rpc import CALL_SECONDS, AddressFinder, RpcConnection
 from ostler.clients.sdk.turn import LiveTurn, StreamSettings, TurnSettings
 from ostler.protocol.ask import Answer

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import anyio
-import uvicorn
 
 from ostler.server.api.server import Address
 from ostler.server.clients.client_tools import ClientTools
@@ -19,6 +18,7 @@ from ostler.server.http.http_protocol import HttpLimits, bind_limits
 from ostler.server.http.router import Probes, Router
 from ostler.server.http.sockets import ListenSockets
 from ostler.server.http.sse_endpoint import SseEndpoint
+from ostler.server.http.uvicorn_parts import Config, Server
 from ostler.server.models.registry import Providers
 from ostler.server.observability import logs
 from ostler.server.observability.metrics import CallCounts
@@ -29,7 +29,7 @@ _GRACE_SECONDS: Final = 1
 """How long calls that run may take to finish when the daemon stops."""
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     """uvicorn without its signal handling: it would raise the signal again and exit with -15."""
 
     @contextlib.contextmanager
@@ -77,9 +77,9 @@ class Daemon:
             group.cancel_scope.cancel()
         await self.providers.close()
 
-    def _uvicorn_config(self) -> uvicorn.Config:
+    def _uvicorn_config(self) -> Config:
         limits = self.configuration.current.limits
-        return uvicorn.Config(
+        return Config(
             self.access_guard,
             http=bind_limits(
                 HttpLimits(limits.connections, limits.header_bytes, limits.header_seconds, limits.body_seconds)
@@ -95,7 +95,7 @@ class Daemon:
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
 
-    async def _wait_for_stop(self, server: uvicorn.Server) -> None:
+    async def _wait_for_stop(self, server: Server) -> None:
         await self.stopping.wait()
         logs.log.info("stopping", calls=self.dispatcher.running, readers=self.sse_endpoint.count)
         self.dispatcher.stopping = True

@@ -10,9 +10,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from ostler.server.http.access import Peer
+from ostler.server.http.uvicorn_parts import HttpToolsProtocol
 
 
 @dataclass(frozen=True, slots=True)

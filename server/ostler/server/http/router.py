@@ -10,8 +10,9 @@ from collections.abc import Callable
 import anyio
 import anyio.to_thread
 import orjson
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ostler.server.http.asgi import Response
 
 
 class Router:
@@ -56,5 +57,5 @@ class Probes:
 
 def _build_response(scope: Scope, status: int, body: dict[str, object]) -> Response:
     if scope["method"] not in {"GET", "HEAD"}:
-        return Response(status_code=405, headers={"allow": "GET"})
-    return Response(orjson.dumps(body), status_code=status, media_type="application/json")
+        return Response(405, headers={"allow": "GET"})
+    return Response(status, orjson.dumps(body), media_type="application/json")

@@ -4,19 +4,17 @@ from dataclasses import replace
 from typing import Final
 
 import anyio
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from ostler.protocol.envelope import failure
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.limits import MAX_BODY_BYTES
-from ostler.server.events.chunks import ChunkedResponse
+from ostler.server.http.asgi import ChunkedResponse, Request, Response
 from ostler.server.rpc.dispatcher import Body, Caller, Dispatcher
 from ostler.storage.sqlite.long_json import LONG_CHARS
 from ostler.tools.threads import read_in_thread
 
-_WANTED_TYPE: Final = "Wanted: `Content-Type: application/json`, with a JSON-RPC 2.0 request as the body.\n"
+_WANTED_TYPE: Final = b"Wanted: `Content-Type: application/json`, with a JSON-RPC 2.0 request as the body.\n"
 _DISCARD_BYTES: Final = 4 * MAX_BODY_BYTES
 _DISCARD_SECONDS: Final = 2.0
 
@@ -40,13 +38,13 @@ class RpcEndpoint:
 
     async def _respond(self, request: Request, receive: Receive) -> Response | None:
         if request.method != "POST":
-            return Response(status_code=405, headers={"allow": "POST"})
-        if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-            return Response(_WANTED_TYPE, status_code=415, media_type="text/plain")
+            return Response(405, headers={"allow": "POST"})
+        if (request.find_header("content-type") or "").split(";")[0].strip().lower() != "application/json":
+            return Response(415, _WANTED_TYPE, media_type="text/plain; charset=utf-8")
         try:
             parts, size = await _receive_body(request, receive)
         except _TooLarge:
-            return Response(status_code=413, headers={"connection": "close"})
+            return Response(413, headers={"connection": "close"})
         except ClientDisconnected:
             return None
         try:
@@ -54,9 +52,9 @@ class RpcEndpoint:
             body = self._parse_body(parts) if size < LONG_CHARS else await read_in_thread(self._parse_body, parts)
         except ProtocolError as error:
             return _build_response(failure(None, error))
-        caller = Caller(request.headers.get("ostler-client"), request.state.peer is not None)
+        caller = Caller(request.find_header("ostler-client"), request.is_on_socket)
         answer = await self._answer(body, caller, receive)
-        return Response(status_code=202) if answer is None else _build_response(answer)
+        return Response(202) if answer is None else _build_response(answer)
 
     def _parse_body(self, parts: list[bytes]) -> Body:
         return self._dispatcher.parse_body(parts[0] if len(parts) == 1 else b"".join(parts))
@@ -75,7 +73,7 @@ class RpcEndpoint:
 
 def _build_response(body: bytes) -> Response:
     kind = Response if len(body) < LONG_CHARS else ChunkedResponse
-    return kind(body, media_type="application/json")
+    return kind(200, body, media_type="application/json")
 
 
 async def _watch_connection(receive: Receive, disconnected: anyio.Event) -> None:
@@ -87,7 +85,7 @@ async def _watch_connection(receive: Receive, disconnected: anyio.Event) -> None
 
 async def _receive_body(request: Request, receive: Receive) -> tuple[list[bytes], int]:
     """All parts of the body, and its size, counted while it comes in; a too large `Content-Length` is refused too."""
-    declared = request.headers.get("content-length", "0")
+    declared = request.find_header("content-length") or "0"
     parts: list[bytes] = []
     size = 0
     more = True

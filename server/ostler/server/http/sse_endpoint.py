@@ -1,13 +1,11 @@
 """`GET /events`: replay from a cursor, then live, with no gap between the two."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from sse_starlette import EventSourceResponse
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+import orjson
 from starlette.types import Receive, Scope, Send
 
 from ostler.protocol.config import Limits
@@ -20,6 +18,7 @@ from ostler.server.events.chunks import CHUNK_BYTES
 from ostler.server.events.event_log import EventLog
 from ostler.server.events.frames import Frame, build_stored_frame, build_transient_frame
 from ostler.server.events.subscriber import SessionFilter, Subscriber
+from ostler.server.http.asgi import EventStream, Request, Response
 from ostler.storage import Scope as EventScope
 from ostler.storage import Snapshot
 from ostler.storage.repositories.clients import ClientRecord
@@ -59,29 +58,24 @@ class SseEndpoint:
                 self._log.detach(subscriber)
                 subscriber.discard()
 
-    async def _respond(self, request: Request) -> tuple[Response, Subscriber | None]:
+    async def _respond(self, request: Request) -> tuple[Response | EventStream, Subscriber | None]:
         if request.method not in {"GET", "HEAD"}:
-            return Response(status_code=405, headers={"allow": "GET"}), None
+            return Response(405, headers={"allow": "GET"}), None
         try:
             after = _parse_cursor(request)
             session_filter, head = await self._resolve_filter(
-                [SessionId(one) for one in request.query_params.getlist("session")]
+                [SessionId(value) for name, value in request.query if name == "session"]
             )
             if after is None and session_filter.members:
                 # From the cursor at which they were looked up: an agent that is created in between must not be missed.
                 after = head
-            client = await self._presence.find_client(request.headers.get("ostler-client"))
+            client = await self._presence.find_client(request.find_header("ostler-client"))
             if request.method == "HEAD":
-                return Response(media_type="text/event-stream"), None
+                return Response(media_type="text/event-stream; charset=utf-8"), None
             subscriber = self._subscribe(session_filter, after, client)
         except ProtocolError as error:
             return _build_refusal(error), None
-        stream = EventSourceResponse(
-            self._stream_events(subscriber, after, client),
-            ping=0,  # it could land in the middle of an event that is sent in chunks; our keep-alive waits
-            sep="\n",
-        )
-        return stream, subscriber
+        return EventStream(self._stream_events(subscriber, after, client)), subscriber
 
     async def _resolve_filter(self, asked: list[SessionId]) -> tuple[SessionFilter, Cursor]:
         """The filter for the sessions asked for, and the end of the log when they were looked up."""
@@ -122,7 +116,7 @@ class SseEndpoint:
 
     async def _stream_events(
         self, subscriber: Subscriber, after: Cursor | None, client: ClientRecord | None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         with self._presence.attach(client, subscriber.session_filter), _keep_alive(subscriber):
             # A first comment, so that a client behind a buffering proxy sees that the stream is open.
             yield b": ostler\n\n"
@@ -237,9 +231,9 @@ def _encode_chunks(session_filter: SessionFilter, page: list[LoggedEvent]) -> It
 def _parse_cursor(request: Request) -> Cursor | None:
     """Where to begin; None is now. The header wins, because it is what a browser sends when it reconnects."""
     known = {"session", "after"}
-    if unknown := set(request.query_params) - known:
+    if unknown := {name for name, _ in request.query} - known:
         raise InvalidParams.of(sorted(unknown)[0], "unknown parameter; there are `session` and `after`")
-    asked = request.headers.get("last-event-id") or request.query_params.get("after") or "now"
+    asked = request.find_header("last-event-id") or dict(request.query).get("after") or "now"
     if asked == "now":
         return None
     if not (asked.isascii() and asked.isdigit() and len(asked) <= 18):
@@ -251,4 +245,4 @@ def _build_refusal(error: ProtocolError) -> Response:
     status = _STATUS.get(str(error.data.get("code")), 400)
     headers: Mapping[str, str] = {"retry-after": "1"} if status == 503 else {}
     body = {"error": {"code": error.code, "message": error.message, "data": error.data}}
-    return JSONResponse(body, status_code=status, headers=dict(headers))
+    return Response(status, orjson.dumps(body), media_type="application/json", headers=headers)

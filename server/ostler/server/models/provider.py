@@ -103,7 +103,7 @@ class Provider(Protocol):
         """Send the request; entering returns when the provider has accepted it, and the iterator gives its events.
 
         An answer that comes whole, asked for or not, is given as the same events.
-        Before anything leaves, it waits for `request.stored`.
+        Before anything leaves, it waits for `request.stored`, and raises what that raises.
         Everything that goes wrong, on entering or in the middle, is a ModelFailure. A stream that ends without
         `message_stop` is for the caller to notice. Leaving ends the request at once.
         """

@@ -11,7 +11,6 @@ import pytest
 
 from ostler.protocol.errors import StorageFailed
 from ostler.server.models.anthropic.provider import AnthropicProvider
-from ostler.server.models.provider import ModelFailure
 from tests.server.models.provider_requests import (
     KEY,
     collect_events,
@@ -174,7 +173,7 @@ async def test_nothing_leaves_where_the_disk_fails_and_the_next_request_does(
     async def fails() -> None:
         raise StorageFailed("The disk is full.", reason="full")
 
-    with pytest.raises(ModelFailure):
+    with pytest.raises(StorageFailed):
         async with provider.stream(replace(make_request("lost"), stored=fails)):
             pass
     assert list_types(await collect_events(provider, "kept"))[-1] == "message_stop"

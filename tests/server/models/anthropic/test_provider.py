@@ -416,7 +416,7 @@ async def test_closed_provider_asks_nobody(api: ScriptedApi, provider: Anthropic
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     code = (
         "import sys, ostler.server.models.anthropic.provider; "
-        "print([n for n in ('anthropic', 'httpx2', 'aiohttp') if n in sys.modules])"
+        "print([n for n in ('anthropic', 'httpx2', 'httptools') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-import aiohttp
 import orjson
-from aiohttp.http_exceptions import ContentEncodingError
 
 from ostler.server.models.anthropic.provider import AnthropicSettings
+from ostler.server.models.http.errors import BadEncoding, ConnectTimeout
+from ostler.server.models.http.response import Response
 from ostler.server.models.provider import FailureKind, ModelFailure
 from ostler.tools.text import cut_text
 
@@ -77,11 +77,9 @@ class FailureBuilder:
         match error:
             case TimeoutError():
                 return self._from_timeout(error)
-            case aiohttp.InvalidURL():
-                return self.from_bad_settings(error)
-            case aiohttp.ClientResponseError() if "content-encoding" in error.message:
+            case BadEncoding():
                 return ModelFailure("garbage", f"{_MESSAGES['garbage']}: it sent {_UNDECODABLE}")
-            case aiohttp.ClientError() | OSError():
+            case OSError():
                 return ModelFailure(
                     "connection",
                     self._redact(f"The provider at {self._settings.place} cannot be reached: {_find_cause(error)}"),
@@ -89,7 +87,7 @@ class FailureBuilder:
             case _:
                 return self.from_bad_settings(error)
 
-    def from_status(self, response: aiohttp.ClientResponse, body: bytes) -> ModelFailure:
+    def from_status(self, response: Response, body: bytes) -> ModelFailure:
         """The provider's own refusal."""
         status, headers = response.status, response.headers
         refusal = _parse_object(body)
@@ -103,23 +101,23 @@ class FailureBuilder:
             retry_after_ms=parse_retry_after(headers),
         )
 
-    def from_read_error(self, response: aiohttp.ClientResponse, error: Exception) -> ModelFailure:
+    def from_read_error(self, response: Response, error: Exception) -> ModelFailure:
         """The answer broke off."""
         if isinstance(error, TimeoutError):
             failure = self._from_timeout(error)
-        elif isinstance(error, ContentEncodingError) or isinstance(error.__cause__, ContentEncodingError):
+        elif isinstance(error, BadEncoding):
             return self.from_garbage(response, _UNDECODABLE)
         else:
             failure = ModelFailure("connection", self._redact(f"The provider's answer broke off: {_find_cause(error)}"))
         failure.request_id = _find_request_id(response.headers)
         return failure
 
-    def from_content_type(self, response: aiohttp.ClientResponse) -> ModelFailure:
+    def from_content_type(self, response: Response) -> ModelFailure:
         """A success that is no event stream."""
         kind = response.headers.get("content-type", "").partition(";")[0] or "nothing known"
         return self.from_garbage(response, f"{kind[:100]}, not an event stream; is ANTHROPIC_BASE_URL right?")
 
-    def from_garbage(self, response: aiohttp.ClientResponse, what: str) -> ModelFailure:
+    def from_garbage(self, response: Response, what: str) -> ModelFailure:
         """An answer that makes no sense."""
         return ModelFailure(
             "garbage",
@@ -128,7 +126,7 @@ class FailureBuilder:
             request_id=_find_request_id(response.headers),
         )
 
-    def from_error_event(self, response: aiohttp.ClientResponse, event: dict[str, Any]) -> ModelFailure:
+    def from_error_event(self, response: Response, event: dict[str, Any]) -> ModelFailure:
         """An `error` in the middle of the stream."""
         type_, said = _read_error(event)
         kind = _refine_kind(_KIND_BY_TYPE.get(type_, "server"), said, type_)
@@ -139,7 +137,7 @@ class FailureBuilder:
         )
 
     def _from_timeout(self, cause: Exception) -> ModelFailure:
-        if isinstance(cause, aiohttp.ConnectionTimeoutError):
+        if isinstance(cause, ConnectTimeout):
             seconds = f"{self._settings.connect_seconds:g} s"
             return ModelFailure("timeout", f"No connection to the provider at {self._settings.place} in {seconds}")
         return ModelFailure("timeout", f"The provider said nothing for {self._settings.silence_seconds:g} s")

@@ -4,21 +4,21 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Final
 
-import aiohttp
 import anyio
 import orjson
-from aiohttp.http_exceptions import HttpProcessingError
 
 from ostler.protocol.errors import InvalidRequest, ParseError
 from ostler.protocol.sse import SseParser
 from ostler.server.models.anthropic.errors import FailureBuilder
+from ostler.server.models.http.errors import BadEncoding
+from ostler.server.models.http.response import Response
 from ostler.server.models.long_events import LONG_BYTES, check_event, split_event
 from ostler.server.models.provider import RawEvent
 from ostler.server.models.whole_message import split_message
 from ostler.tools.threads import read_in_thread
 
-READ_ERRORS: Final = (aiohttp.ClientError, HttpProcessingError, OSError)
-"""What reading raises: the parser has errors of its own, beside the client's."""
+READ_ERRORS: Final = (BadEncoding, OSError)
+"""What reading raises."""
 _MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
 """Bytes without the end of an event after which the stream is taken for garbage."""
 _MAX_REFUSAL_BYTES: Final = 1024 * 1024
@@ -31,7 +31,7 @@ _DRAIN_SECONDS: Final = 0.1
 class ResponseStream:
     """A response whose body is on its way."""
 
-    def __init__(self, response: aiohttp.ClientResponse, failures: FailureBuilder) -> None:
+    def __init__(self, response: Response, failures: FailureBuilder) -> None:
         self._response = response
         self._failures = failures
         self._complete = False
@@ -61,7 +61,7 @@ class ResponseStream:
     async def _read_body(self, most: int) -> bytes:
         """All of it; where it has more bytes than that, a few more than that."""
         body = bytearray()
-        while len(body) <= most and (chunk := await self._response.content.readany()):
+        while len(body) <= most and (chunk := await self._response.read()):
             body += chunk
         return bytes(body)
 
@@ -105,7 +105,7 @@ class ResponseStream:
         parser = SseParser()
         unread = 0
         try:
-            while chunk := await self._response.content.readany():
+            while chunk := await self._response.read():
                 unread += len(chunk)
                 for frame in parser.feed(chunk):
                     unread = 0
@@ -138,9 +138,8 @@ class ResponseStream:
 
     async def close(self) -> None:
         """End the request, now; what remains of a whole answer is read, so that its connection stays usable."""
-        content = self._response.content
-        if self._complete and not content.at_eof():
+        if self._complete and not self._response.complete:
             with anyio.move_on_after(_DRAIN_SECONDS), contextlib.suppress(*READ_ERRORS):
-                while await content.readany():
+                while await self._response.read():
                     pass
         self._response.close()

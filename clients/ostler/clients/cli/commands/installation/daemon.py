@@ -22,12 +22,13 @@ from ostler.clients.cli.output import (
 )
 from ostler.clients.cli.spinner import Spinner
 from ostler.clients.sdk.errors import ClientError
-from ostler.clients.sdk.launch import DaemonOptions, build_daemon_command
-from ostler.clients.sdk.launch import start as start_daemon
-from ostler.clients.sdk.launch import stop as stop_daemon
 from ostler.clients.sdk.probe import DaemonState, compute_uptime, probe
-from ostler.clients.sdk.tail import follow as follow_file
-from ostler.clients.sdk.tail import read_last_lines
+from ostler.clients.sdk.process.launch import DaemonOptions
+from ostler.clients.sdk.process.launch import start as start_daemon
+from ostler.clients.sdk.process.launch import stop as stop_daemon
+from ostler.clients.sdk.process.spawn import build_daemon_command
+from ostler.clients.sdk.process.tail import follow as follow_file
+from ostler.clients.sdk.process.tail import read_last_lines
 from ostler.protocol.places import Places
 
 NOT_RUNNING = 3
@@ -59,7 +60,7 @@ def serve(
 ) -> None:
     """Run the daemon in the foreground."""
     options = DaemonOptions(host, port, socket, model, tuple(allow_host or ()))
-    command = build_daemon_command(options, home or get_cli_context(context).home, log_file)
+    command = build_daemon_command(options.to_arguments(), home or get_cli_context(context).home, log_file)
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606 - a list of words, no shell
 

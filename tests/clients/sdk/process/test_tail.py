@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.clients.sdk.tail import follow, read_last_lines
+from ostler.clients.sdk.process.tail import follow, read_last_lines
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 10_000, 50_000])

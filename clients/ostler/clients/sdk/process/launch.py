@@ -1,22 +1,19 @@
 """Starting the daemon in the background, and stopping it. Standard library only, as `probe` is."""
 
-import fcntl
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from ostler.clients.sdk import DAEMON_COMMAND
 from ostler.clients.sdk.address import DaemonFile, build_address
 from ostler.clients.sdk.errors import ClientError, DaemonUnreachable, StartFailed
 from ostler.clients.sdk.probe import DaemonState, exchange, is_daemon, probe
-from ostler.clients.sdk.tail import read_last_lines
+from ostler.clients.sdk.process.spawn import Spawned, open_start_lock, spawn, take_ahead, try_lock
+from ostler.clients.sdk.process.tail import read_last_lines
 from ostler.protocol.places import Places
 
 START_SECONDS: Final = 30.0
@@ -59,16 +56,6 @@ class StartResult:
     """False: it ran already."""
 
 
-def build_daemon_command(options: DaemonOptions, home: str | None, log_file: str | None = None) -> list[str]:
-    """The command that is the daemon."""
-    command = [*DAEMON_COMMAND, *options.to_arguments()]
-    if home:
-        command += ["--home", home]
-    if log_file:
-        command += ["--log-file", log_file]
-    return command
-
-
 def start(
     places: Places,
     options: DaemonOptions | None = None,
@@ -80,72 +67,45 @@ def start(
     `meanwhile` is done while it starts, on the processor that it leaves free.
     """
     try:
+        if options is None and (ahead := take_ahead(places)) is not None:
+            spawned, lock = ahead
+            try:
+                return _wait_for(spawned, tick, meanwhile)
+            finally:
+                os.close(lock)
         with _hold_start_lock(places, tick):
             state = probe(places)
             if state.running:
                 meanwhile()
                 return StartResult(state, fresh=False)
-            return StartResult(_spawn_and_wait(places, options or DaemonOptions(), tick, meanwhile), fresh=True)
+            return _wait_for(spawn(places, (options or DaemonOptions()).to_arguments()), tick, meanwhile)
     except OSError as error:
         raise StartFailed(f"The daemon cannot be started: {error}. See `ostler doctor`.", []) from error
 
 
-def _spawn_and_wait(places: Places, options: DaemonOptions, tick: Tick, meanwhile: Callable[[], None]) -> DaemonState:
-    log_start = _get_file_size(places.log_file)
-    announced = _get_signature(places.daemon_file)
-    process = _spawn(places, options)
+def _wait_for(spawned: Spawned, tick: Tick, meanwhile: Callable[[], None]) -> StartResult:
     try:
         meanwhile()
-        return _wait_until_ready(places, process, log_start, announced, tick)
+        return StartResult(_wait_until_ready(spawned, tick), fresh=True)
     finally:
-        # The daemon goes on by itself; without this, Popen would warn that the process still runs.
-        process.returncode = process.poll() or 0
+        spawned.let_go()
 
 
 @contextmanager
 def _hold_start_lock(places: Places, tick: Tick) -> Iterator[None]:
     """Hold the start lock: two commands that find no daemon at the same moment start only one."""
-    for folder in (places.data, places.state, places.logs):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(places.data / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = open_start_lock(places)
     try:
         deadline = time.monotonic() + START_SECONDS
-        while not _try_lock(lock) and time.monotonic() < deadline:
+        while not try_lock(lock) and time.monotonic() < deadline:
             _pause(tick)
         yield
     finally:
         os.close(lock)
 
 
-def _try_lock(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _spawn(places: Places, options: DaemonOptions) -> subprocess.Popen[bytes]:
-    one_folder = len({places.config, places.data, places.state, places.runtime}) == 1
-    command = build_daemon_command(options, str(places.data) if one_folder else None, str(places.log_file))
-    # What is said before the log is open, or by a crash, must land somewhere too.
-    errors = os.open(places.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        return subprocess.Popen(  # noqa: S603 - our own interpreter, and a list of words
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            cwd="/",  # a daemon must not keep the folder busy that it was started in
-            start_new_session=True,
-        )
-    finally:
-        os.close(errors)
-
-
-def _wait_until_ready(
-    places: Places, process: subprocess.Popen[bytes], log_start: int, announced: tuple[int, int] | None, tick: Tick
-) -> DaemonState:
+def _wait_until_ready(spawned: Spawned, tick: Tick) -> DaemonState:
+    places, process, log_start = spawned.places, spawned.process, spawned.log_start
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         ended = process.poll()
@@ -155,7 +115,7 @@ def _wait_until_ready(
         if ended is not None:
             raise _build_start_error(f"The daemon ended with exit code {ended} before it was ready.", places, log_start)
         tick()
-        _wait_for_news(places, process, announced)
+        _wait_for_news(spawned)
     raise _build_start_error(
         f"The daemon (pid {process.pid}) is not ready after {START_SECONDS:.0f} s; it goes on trying.",
         places,
@@ -163,21 +123,13 @@ def _wait_until_ready(
     )
 
 
-def _wait_for_news(places: Places, process: subprocess.Popen[bytes], announced: tuple[int, int] | None) -> None:
+def _wait_for_news(spawned: Spawned) -> None:
     """Until the daemon has written where it is, or has ended; and not for long: a full disk may keep it from that."""
     until = time.monotonic() + _PROBE_EVERY_SECONDS
     while time.monotonic() < until:
         time.sleep(_FILE_POLL_SECONDS)
-        if process.poll() is not None or _get_signature(places.daemon_file) != announced:
+        if spawned.process.poll() is not None or spawned.is_announced():
             return
-
-
-def _get_signature(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns
 
 
 def _build_start_error(what: str, places: Places, log_start: int) -> StartFailed:
@@ -224,13 +176,6 @@ def _request_shutdown(file: DaemonFile, places: Places) -> bool:
         return "result" in json.loads(body)
     except (DaemonUnreachable, ValueError):
         return False
-
-
-def _get_file_size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _pause(tick: Tick) -> None:
