@@ -79,12 +79,12 @@ def _build_parts(progress: Progress, unique: str) -> list[ReplyPart]:
 
 
 def _select_calls(pending: deque[Action]) -> list[Call]:
-    """The next calls: several only where none of them changes anything or needs the result of another."""
+    """The next calls: several only where they may run beside each other, and none needs the result of another."""
     calls: list[Call] = []
     for action in pending:
         if not isinstance(action, Call) or len(calls) == _MAX_CALLS:
             break
-        if calls and not (calls[-1].is_read_only and action.is_read_only and action.join != "after"):
+        if calls and not (calls[-1].is_parallel and action.is_parallel and action.join != "after"):
             break
         calls.append(action)
     return calls

@@ -44,6 +44,10 @@ def describe_unasked(question: str) -> str:
     return f"I cannot ask here, because `AskUserQuestion` is not among my tools. I would have asked: {question}"
 
 
+def describe_unisolated(words: str) -> str:
+    return f"I cannot do “{clip(words, 80)}” here: agents do not work in worktrees of their own."
+
+
 def describe_left_out(descriptions: Sequence[str]) -> str:
     return f"Because of that I left out: {join_words([clip(description, 80) for description in descriptions])}."
 
