@@ -38,7 +38,7 @@ from ostler.protocol.errors import NoTurnRunning, ProtocolError, TurnRunning
 from ostler.protocol.ids import TurnId
 from ostler.protocol.methods import SESSION_GET, TURN_INTERRUPT, TURN_STEER
 from ostler.protocol.session import Session, SessionRef
-from ostler.protocol.shapes import Ask, Message, Turn
+from ostler.protocol.shapes import Ask, AskingAgent, Message, Turn
 from ostler.protocol.turn import GivenBack, TurnInterrupt, TurnSteer
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT, signal.SIGWINCH)
@@ -124,6 +124,9 @@ class ChatSession:
     def _apply_state(self, session: Session) -> None:
         self.session = session
         self.turn = session.turn
+        for agent in session.agents:
+            if agent.agent_id is not None:
+                self._renderer.name_agent(agent.agent_id, AskingAgent(name=agent.name, kind=agent.kind))
         for call in session.calls:
             self._renderer.render_running(call)
         self._asks.keep_only({ask.id for ask in session.asks})
