@@ -96,6 +96,11 @@ class TurnRenderer:
         if agent is not None:
             self._agents[session_id] = agent.name or agent.kind
 
+    @property
+    def is_speaking(self) -> bool:
+        """Whether the model is in the middle of a text, which a line of its own would tear apart."""
+        return self._is_speaking
+
     def finish_text(self) -> None:
         """Nothing follows of what the model was saying: write what was held back."""
         self._is_speaking = False
